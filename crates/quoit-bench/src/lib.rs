@@ -1,0 +1,1 @@
+//! The load generator: basho_bench configurations, drivers, measurement, reports.

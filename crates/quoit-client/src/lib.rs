@@ -1,0 +1,1 @@
+//! The Rust client of Quoit: Protocol Buffers, pooled, pipelined, typed.

@@ -1,0 +1,1 @@
+//! The replicated store: coordination of get, put, delete and coverage over local engines.

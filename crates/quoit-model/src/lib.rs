@@ -1,0 +1,1 @@
+//! Pure values of the store: keys, hashes, partitions, causality, objects, bucket properties.

@@ -1,0 +1,1 @@
+//! Client protocols of Quoit: Protocol Buffers and HTTP in front of the replicated store.

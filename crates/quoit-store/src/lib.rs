@@ -1,0 +1,1 @@
+//! Storage engines behind one trait: the Bitcask engine, the memory engine, and their disk seam.

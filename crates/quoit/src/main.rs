@@ -1,0 +1,3 @@
+//! The `quoit` binary.
+
+fn main() {}
