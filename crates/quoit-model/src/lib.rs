@@ -1,1 +1,8 @@
-//! Pure values of the store: keys, hashes, partitions, causality, objects, bucket properties.
+//! Pure values of the store: keys, hashes, partitions, causality, objects and bucket properties.
+//!
+//! Nothing here does I/O, waits, or reads a clock or a source of randomness that is not an argument.
+
+pub mod clock;
+pub mod hash;
+pub mod key;
+pub mod object;

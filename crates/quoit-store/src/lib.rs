@@ -1,1 +1,5 @@
 //! Storage engines behind one trait: the Bitcask engine, the memory engine, and their disk seam.
+
+pub mod engine;
+pub mod error;
+pub mod seam;

@@ -1,0 +1,136 @@
+//! The two hashes of a record and the partition that it belongs to.
+//!
+//! **Placement** names the partition, **identity** names the record in indexes and digests. Both come
+//! from XXH3-128 with seed 0 over the encoded record key ([`KeyRef::encode_into`]) and are therefore
+//! the same in every cluster and for ever: stored indexes, digests exchanged between nodes and the
+//! ownership of data all depend on them.
+
+use crate::key::{BucketRef, KeyRef};
+use std::cell::RefCell;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Names the partition of a record: its highest bits are the partition's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Placement(pub u64);
+
+/// Names a record within its partition. Different records may share it; keys are compared on read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Identity(pub u64);
+
+/// What decides the placement of a bucket's records (the property `chash_keyfun`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum PlacementRule {
+    /// Bucket and key: records of a bucket spread over all partitions.
+    #[default]
+    BucketAndKey,
+    /// The bucket alone: all records of a bucket share one partition.
+    BucketOnly,
+}
+
+/// Both hashes of one record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyHash {
+    /// Names the partition.
+    pub placement: Placement,
+    /// Names the record.
+    pub identity: Identity,
+}
+
+thread_local! {
+    static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl KeyHash {
+    /// Hashes a checked name. Costs one copy of the name into a thread's buffer and one XXH3 of it; with
+    /// [`PlacementRule::BucketOnly`] a second one of the bucket's name.
+    #[must_use]
+    pub fn of(key: KeyRef<'_>, rule: PlacementRule) -> Self {
+        ENCODED.with_borrow_mut(|encoded| {
+            encoded.clear();
+            key.encode_into(encoded);
+            Self::of_encoded(encoded, key.bucket, rule)
+        })
+    }
+
+    /// As [`KeyHash::of`] for a name whose encoded form is at hand already.
+    #[must_use]
+    pub fn of_encoded(encoded: &[u8], bucket: BucketRef<'_>, rule: PlacementRule) -> Self {
+        let both = xxh3_128(encoded);
+        let placement = match rule {
+            PlacementRule::BucketAndKey => high(both),
+            PlacementRule::BucketOnly => {
+                let mut name = Vec::new();
+                bucket.key(&[]).encode_into(&mut name);
+                high(xxh3_128(&name))
+            }
+        };
+        Self { placement: Placement(placement), identity: Identity(both as u64) }
+    }
+}
+
+fn high(hash: u128) -> u64 {
+    (hash >> 64) as u64
+}
+
+/// Number of partitions of a cluster: a power of two from 8 to 4096.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RingSize(u16);
+
+impl RingSize {
+    /// Partitions of a cluster whose operator said nothing.
+    pub const DEFAULT: Self = Self(64);
+
+    /// Accepts powers of two from 8 to 4096.
+    #[must_use]
+    pub const fn new(partition_count: u16) -> Option<Self> {
+        if partition_count.is_power_of_two() && partition_count >= 8 && partition_count <= 4096 {
+            Some(Self(partition_count))
+        } else {
+            None
+        }
+    }
+
+    /// Number of partitions.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// The partition that a placement names.
+    #[must_use]
+    pub const fn partition(self, placement: Placement) -> Partition {
+        Partition((placement.0 >> (64 - self.0.trailing_zeros())) as u16)
+    }
+}
+
+/// A partition's number, 0 to ring size - 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Partition(pub u16);
+
+impl Partition {
+    /// The index that clients and operators are shown: number * 2^160 / ring size, in decimal.
+    #[must_use]
+    pub fn index_decimal(self, ring_size: RingSize) -> String {
+        // The product is number << (160 - log2 ring size); five 32-bit limbs hold it, divided by ten
+        // until nothing is left.
+        let shift = 160 - ring_size.0.trailing_zeros();
+        let mut limbs = [0u32; 6];
+        let placed = u64::from(self.0) << (shift % 32);
+        limbs[(shift / 32) as usize] = placed as u32;
+        limbs[(shift / 32 + 1) as usize] = (placed >> 32) as u32;
+        let mut digits = Vec::new();
+        loop {
+            let mut remainder = 0u64;
+            for limb in limbs.iter_mut().rev() {
+                let value = (remainder << 32) | u64::from(*limb);
+                *limb = (value / 10) as u32;
+                remainder = value % 10;
+            }
+            digits.push(b'0' + remainder as u8);
+            if limbs.iter().all(|limb| *limb == 0) {
+                break;
+            }
+        }
+        digits.iter().rev().map(|digit| char::from(*digit)).collect()
+    }
+}

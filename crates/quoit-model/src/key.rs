@@ -1,0 +1,141 @@
+//! Names of records: bucket type, bucket and key.
+//!
+//! A record is named by three byte strings. [`KeyRef`] borrows them (the request path never copies a
+//! name it only looks at); the encoded form made by [`KeyRef::encode_into`] is what is hashed and what
+//! is stored.
+
+use thiserror::Error;
+
+/// The bucket type of untyped buckets. It always exists and is always active.
+pub const DEFAULT_BUCKET_TYPE: &[u8] = b"default";
+
+/// Upper bound of an encoded record key, in bytes: the two lengths, bucket type, bucket and key.
+pub const ENCODED_KEY_BYTES_MAX: usize = 65_535;
+
+const LENGTHS_BYTES: usize = 4;
+
+/// A bucket's full name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BucketRef<'a> {
+    /// Bucket type; [`DEFAULT_BUCKET_TYPE`] for untyped buckets.
+    pub bucket_type: &'a [u8],
+    /// Bucket name.
+    pub bucket: &'a [u8],
+}
+
+impl<'a> BucketRef<'a> {
+    /// A bucket of the default type.
+    #[must_use]
+    pub const fn untyped(bucket: &'a [u8]) -> Self {
+        Self { bucket_type: DEFAULT_BUCKET_TYPE, bucket }
+    }
+
+    /// Whether the bucket is of the default type.
+    #[must_use]
+    pub fn is_untyped(&self) -> bool {
+        self.bucket_type == DEFAULT_BUCKET_TYPE
+    }
+
+    /// The record of this bucket named `key`.
+    #[must_use]
+    pub const fn key(self, key: &'a [u8]) -> KeyRef<'a> {
+        KeyRef { bucket: self, key }
+    }
+}
+
+/// A record's full name. Ordered by bucket type, then bucket, then key, bytewise.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct KeyRef<'a> {
+    /// The bucket that holds the record.
+    pub bucket: BucketRef<'a>,
+    /// Key within the bucket.
+    pub key: &'a [u8],
+}
+
+impl<'a> KeyRef<'a> {
+    /// Checks that every part is non-empty and that the encoded form fits [`ENCODED_KEY_BYTES_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// Names the first part that is empty, or the size that is too large.
+    pub fn check(&self) -> Result<(), KeyError> {
+        if self.bucket.bucket.is_empty() {
+            return Err(KeyError::EmptyBucket);
+        }
+        if self.key.is_empty() {
+            return Err(KeyError::EmptyKey);
+        }
+        if self.bucket.bucket_type.is_empty() {
+            return Err(KeyError::EmptyBucketType);
+        }
+        let size_bytes = self.encoded_len();
+        if size_bytes > ENCODED_KEY_BYTES_MAX {
+            return Err(KeyError::TooLarge { size_bytes });
+        }
+        Ok(())
+    }
+
+    /// Size of the encoded form, in bytes.
+    #[must_use]
+    pub const fn encoded_len(&self) -> usize {
+        LENGTHS_BYTES + self.bucket.bucket_type.len() + self.bucket.bucket.len() + self.key.len()
+    }
+
+    /// Appends the encoded form: length of bucket type and of bucket (16-bit big-endian each), then
+    /// bucket type, bucket, key.
+    ///
+    /// # Panics
+    ///
+    /// When the name does not pass [`KeyRef::check`]'s size limit: callers check names at the edge.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        assert!(self.encoded_len() <= ENCODED_KEY_BYTES_MAX, "record key was not checked");
+        out.reserve(self.encoded_len());
+        out.extend_from_slice(&(self.bucket.bucket_type.len() as u16).to_be_bytes());
+        out.extend_from_slice(&(self.bucket.bucket.len() as u16).to_be_bytes());
+        out.extend_from_slice(self.bucket.bucket_type);
+        out.extend_from_slice(self.bucket.bucket);
+        out.extend_from_slice(self.key);
+    }
+
+    /// Reads the encoded form. The whole input is the key.
+    ///
+    /// # Errors
+    ///
+    /// When the lengths do not fit the input or a part is empty.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, KeyError> {
+        let (lengths, names) = bytes.split_first_chunk::<LENGTHS_BYTES>().ok_or(KeyError::Torn)?;
+        let type_len = usize::from(u16::from_be_bytes([lengths[0], lengths[1]]));
+        let bucket_len = usize::from(u16::from_be_bytes([lengths[2], lengths[3]]));
+        let (bucket_type, rest) = names.split_at_checked(type_len).ok_or(KeyError::Torn)?;
+        let (bucket, key) = rest.split_at_checked(bucket_len).ok_or(KeyError::Torn)?;
+        let decoded = BucketRef { bucket_type, bucket }.key(key);
+        decoded.check()?;
+        Ok(decoded)
+    }
+}
+
+/// Why a name is not the name of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum KeyError {
+    /// The bucket has no bytes.
+    #[error("Bucket cannot be zero-length")]
+    EmptyBucket,
+    /// The key has no bytes.
+    #[error("Key cannot be zero-length")]
+    EmptyKey,
+    /// The bucket type has no bytes.
+    #[error("Type cannot be zero-length")]
+    EmptyBucketType,
+    /// The parts together are too large.
+    #[error(
+        "bucket type, bucket and key take {size_bytes} bytes together, \
+         more than the {ENCODED_KEY_BYTES_MAX} that a name may have; use a shorter name"
+    )]
+    TooLarge {
+        /// Size of the encoded name.
+        size_bytes: usize,
+    },
+    /// Bytes that should hold a name are cut off.
+    #[error("stored name is cut off or its lengths are wrong")]
+    Torn,
+}

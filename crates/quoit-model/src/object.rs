@@ -1,0 +1,114 @@
+//! Objects: what a record's value means.
+//!
+//! An object is a clock and its siblings: values that no later write has replaced. Every sibling that was
+//! written here carries its dot, the event that wrote it; siblings without a dot come from Riak.
+//! Byte strings are [`Bytes`], so that an object decoded from a read buffer shares it.
+
+use crate::clock::{Dot, VersionVector};
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+/// A record's clock and siblings. An object without siblings holds nothing but history.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Object {
+    /// All events that this object has seen.
+    pub clock: VersionVector,
+    /// Values not replaced by a later one; more than one is a conflict for the client to resolve.
+    pub siblings: SmallVec<[Sibling; 1]>,
+}
+
+/// One value of an object.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Sibling {
+    /// The event that wrote this value.
+    pub dot: Option<Dot>,
+    /// Whether this is a tombstone: a delete that other replicas have to learn of.
+    pub deleted: bool,
+    /// When the value was written, microseconds since 1970; 0 when unknown.
+    pub last_modified_us: u64,
+    /// The entity tag that clients see, without quotes; empty when unknown.
+    pub vtag: Bytes,
+    /// Everything that describes the value.
+    pub meta: Metadata,
+    /// The value itself, empty for tombstones and for heads.
+    pub value: Bytes,
+}
+
+/// What describes a value. Absent and empty are different for the optional fields.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Metadata {
+    /// Media type without parameters.
+    pub content_type: Option<Bytes>,
+    /// Character set parameter of the media type.
+    pub charset: Option<Bytes>,
+    /// Content coding, for example `gzip`; never applied by the server.
+    pub content_encoding: Option<Bytes>,
+    /// Links to other records, in the order given.
+    pub links: Vec<Link>,
+    /// The user's pairs, in the order given; names may repeat.
+    pub user_meta: Vec<UserMeta>,
+    /// Secondary index entries, sorted, without duplicates.
+    pub indexes: Vec<IndexEntry>,
+    /// When the object expires, seconds since 1970; `None` = never.
+    pub expires_at_secs: Option<u32>,
+    /// Entries of Riak objects that have no field here: encoded name and encoded value as stored.
+    pub other: Vec<(Bytes, Bytes)>,
+}
+
+/// A link from one record to another.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Link {
+    /// Bucket of the target; links name untyped buckets only.
+    pub bucket: Bytes,
+    /// Key of the target.
+    pub key: Bytes,
+    /// What the link means to the application.
+    pub tag: Bytes,
+}
+
+/// One pair of user metadata.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserMeta {
+    /// Name as the client sent it.
+    pub name: Bytes,
+    /// Value; `None` when the client sent none.
+    pub value: Option<Bytes>,
+    /// How Riak stores such a pair: kept so that its objects come back as they were.
+    pub form: UserMetaForm,
+}
+
+/// The two ways in which Riak stores user metadata.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum UserMetaForm {
+    /// Erlang binaries: written over Protocol Buffers.
+    #[default]
+    Binary,
+    /// Erlang strings: written over HTTP.
+    Text,
+}
+
+/// One secondary index entry.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct IndexEntry {
+    /// Lower-case field name, ending in `_bin` or `_int`.
+    pub field: Bytes,
+    /// The term that the record is found under.
+    pub term: IndexTerm,
+}
+
+/// A secondary index term. Integers sort before binaries and by value.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum IndexTerm {
+    /// Term of an `_int` field.
+    Integer(i128),
+    /// Term of a `_bin` field.
+    Binary(Bytes),
+}
+
+impl Object {
+    /// Whether every value is a tombstone (or there is none): to clients the record does not exist.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        self.siblings.iter().all(|sibling| sibling.deleted)
+    }
+}

@@ -1,0 +1,256 @@
+//! The one trait that every storage engine serves.
+//!
+//! An engine keeps opaque values under record keys. What the values mean (clocks, siblings) is not its
+//! business; it is told what it must know about a record in [`RecordMeta`].
+//!
+//! Engines are synchronous and are called on the thread that parsed the request. A call made with
+//! [`Access::NoWait`] never waits for a disk read: it answers `WouldBlock`, and the caller repeats the call
+//! with [`Access::Wait`] where waiting is allowed.
+
+use bytes::Bytes;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::{BucketRef, KeyRef};
+use std::task::{Poll, Waker};
+
+use crate::error::StoreError;
+
+/// Where a record lives: its name, encoded name, identity and partition.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordAt<'a> {
+    /// The name.
+    pub key: KeyRef<'a>,
+    /// The name in its encoded form (`KeyRef::encode_into`), made once a request.
+    pub encoded: &'a [u8],
+    /// Hash that names the record in the index.
+    pub identity: Identity,
+    /// The partition that the record belongs to.
+    pub partition: Partition,
+}
+
+/// What an engine has to know about a record besides its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecordMeta {
+    /// Fingerprint of the object's causal state: equal for equal objects on all replicas.
+    pub digest: u64,
+    /// Whether the object is a tombstone.
+    pub tombstone: bool,
+    /// Number of replicas of the record's bucket, capped at 15: digests are kept apart by it.
+    pub n_val_class: u8,
+    /// When the record expires, seconds since 1970; 0 = never. An expired record reads as missing.
+    pub expires_at_secs: u32,
+}
+
+/// A stored record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// What the engine was told about the record.
+    pub meta: RecordMeta,
+    /// The value, a slice of the buffer that it was read into.
+    pub value: Bytes,
+}
+
+/// Whether a call may wait for the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Answer from memory and page cache or say `WouldBlock`.
+    NoWait,
+    /// Wait for the disk.
+    Wait,
+}
+
+/// Answer to a read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fetch {
+    /// Nothing is stored under the key, or what is stored has expired.
+    Missing,
+    /// The record.
+    Found(Record),
+    /// The record has to come from the disk: repeat with [`Access::Wait`].
+    WouldBlock,
+}
+
+/// What a change function wants done with a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// Leave the record as it is; nothing is written.
+    Keep,
+    /// Store the bytes that the function appended to its buffer.
+    Put(RecordMeta),
+    /// Remove the record without a trace (reaping); causality is the caller's business.
+    Remove,
+}
+
+/// What a change function gets to see of the stored record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Before {
+    /// The stored record, read if there is one.
+    Read,
+    /// Nothing: the new value replaces whatever is there (the function is called with `None`).
+    Skip,
+}
+
+/// A position in the order of an engine's writes. Later writes have higher tickets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Ticket(pub u64);
+
+/// Answer to an update.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Applied {
+    /// The change function kept the record.
+    Kept,
+    /// The change is visible to reads and survives the death of the process; it survives the death of
+    /// the machine when the ticket is durable.
+    Written(Ticket),
+    /// The stored record has to come from the disk: repeat with [`Access::Wait`]. The change function
+    /// was not called.
+    WouldBlock,
+}
+
+/// A change function: gets the stored record (not expired), appends the new value to the buffer, and
+/// decides. Called at most once for an update, under the record's stripe lock: it must not call the engine.
+pub type Change<'f> = dyn FnMut(Option<&Record>, &mut Vec<u8>) -> Decision + 'f;
+
+/// One write of an atomic batch.
+#[derive(Clone, Copy, Debug)]
+pub enum BatchWrite<'a> {
+    /// Store `value`.
+    Put {
+        /// Where.
+        at: RecordAt<'a>,
+        /// What the engine has to know.
+        meta: RecordMeta,
+        /// The bytes.
+        value: &'a [u8],
+    },
+    /// Remove the record.
+    Remove {
+        /// Where.
+        at: RecordAt<'a>,
+    },
+}
+
+/// Which keys a listing wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyRange<'a> {
+    /// All keys of one bucket.
+    Bucket(BucketRef<'a>),
+    /// The keys of one bucket that start with a prefix.
+    Prefix(BucketRef<'a>, &'a [u8]),
+    /// All keys of all buckets of a bucket type.
+    BucketType(&'a [u8]),
+    /// Everything.
+    All,
+}
+
+/// A chunk of a listing, in (bucket type, bucket, key) order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeyPage {
+    /// Encoded record keys with what is known of each.
+    pub entries: Vec<(Bytes, RecordMeta)>,
+    /// Pass it to get the next chunk; `None` when the listing is complete.
+    pub next: Option<Bytes>,
+}
+
+/// A chunk of a fold in hash order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecordPage {
+    /// Encoded record keys and records, by ascending identity.
+    pub entries: Vec<(Bytes, Record)>,
+    /// Where to go on; `None` when the fold is complete.
+    pub next: Option<Identity>,
+}
+
+/// Figures of an engine.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EngineStats {
+    /// Records stored, tombstones included.
+    pub key_count: u64,
+    /// Tombstones among them.
+    pub tombstone_count: u64,
+    /// Memory of the index, in bytes.
+    pub index_bytes: u64,
+    /// Bytes of the files on disk.
+    pub disk_bytes: u64,
+    /// Bytes in them that no key refers to any more.
+    pub dead_bytes: u64,
+    /// Number of data files.
+    pub segment_count: u64,
+    /// Device or file syncs made.
+    pub sync_count: u64,
+    /// Writes that those syncs made durable.
+    pub synced_write_count: u64,
+    /// Merges completed.
+    pub merge_count: u64,
+    /// Bytes that merges have written.
+    pub merged_bytes: u64,
+    /// Records skipped because their bytes were damaged.
+    pub corrupt_record_count: u64,
+    /// Whether writes are refused for lack of room.
+    pub disk_full: bool,
+}
+
+/// A storage engine. See the module's documentation for who waits where.
+pub trait Engine: Send + Sync {
+    /// Reads a record. At most one disk read.
+    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError>;
+
+    /// What the index knows of a record; touches the disk only to tell two keys of one hash apart.
+    fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError>;
+
+    /// Reads, decides and writes one record in one step: no other change of the record comes between.
+    /// A failed write leaves the record as it was.
+    fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError>;
+
+    /// Writes all or nothing, also across a crash. May wait for the disk.
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError>;
+
+    /// Ready when every write up to `ticket` survives the death of the machine; otherwise `waker` is woken
+    /// when that may have changed. An error means that durability of the ticket can't be promised.
+    fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>>;
+
+    /// The next `limit` or fewer live keys of a range. Tombstones are included (see `RecordMeta`), expired
+    /// records are not. `after` is a former page's `next`. May wait for the disk; never reads values.
+    fn list_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<KeyPage, StoreError>;
+
+    /// The next buckets of a bucket type (`None`: of all types) that hold a live key, tombstones not
+    /// counted, as (bucket type, bucket) in order. `after` is the last one of the former call.
+    fn list_buckets(
+        &self,
+        bucket_type: Option<&[u8]>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError>;
+
+    /// Records of a partition from identity `from` on, about `limit` of them (all records of one identity
+    /// stay together). May wait for the disk.
+    fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+        tombstones_only: bool,
+    ) -> Result<RecordPage, StoreError>;
+
+    /// Removes all records of a partition; they stay removed after a crash once the ticket is durable.
+    fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError>;
+
+    /// Makes everything written so far durable and waits for it.
+    fn sync(&self) -> Result<(), StoreError>;
+
+    /// Figures for `/stats` and operators.
+    fn stats(&self) -> EngineStats;
+
+    /// Stops background work, syncs, and writes what makes the next start fast. Later calls fail.
+    fn close(&self) -> Result<(), StoreError>;
+}

@@ -1,0 +1,64 @@
+//! What can go wrong in a storage engine.
+
+use thiserror::Error;
+
+/// Faults of a storage engine. Cheap to clone, because one failed sync fails many writes.
+#[derive(Clone, Debug, Error)]
+pub enum StoreError {
+    /// The disk has no room. Reads go on; writes go on by themselves when there is room again.
+    #[error("disk full: {path} has no room for {size_bytes} more bytes; free space or add a disk")]
+    DiskFull {
+        /// The file that could not grow.
+        path: String,
+        /// Bytes that were to be written.
+        size_bytes: u64,
+    },
+    /// The operating system refused.
+    #[error("{action} {path}: {reason}")]
+    Io {
+        /// What was tried, for example `read`.
+        action: &'static str,
+        /// On which file.
+        path: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// Stored bytes do not mean what they must.
+    #[error("{path} at byte {offset}: {reason}")]
+    Corrupt {
+        /// The damaged file.
+        path: String,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// Another process has the data directory.
+    #[error(
+        "data directory {path} is in use by another process; stop it or choose another directory"
+    )]
+    Locked {
+        /// The directory.
+        path: String,
+    },
+    /// The record is larger than the engine can store.
+    #[error("record of {size_bytes} bytes is larger than the limit of {limit_bytes}")]
+    TooLarge {
+        /// Size of the record.
+        size_bytes: u64,
+        /// The engine's limit.
+        limit_bytes: u64,
+    },
+    /// A sync failed: writes since the last good one may be lost by a power cut, and no further ones are
+    /// accepted until the node is restarted.
+    #[error("sync of {path} failed ({reason}); restart the node after the disk is repaired")]
+    SyncFailed {
+        /// The file.
+        path: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// The engine was closed.
+    #[error("the storage engine is closed")]
+    Closed,
+}

@@ -1,0 +1,69 @@
+//! Time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Where time comes from.
+pub trait Clock: Send + Sync {
+    /// Wall-clock time, microseconds since 1970. May jump.
+    fn unix_us(&self) -> u64;
+
+    /// Microseconds since some start; never goes back.
+    fn monotonic_us(&self) -> u64;
+
+    /// Wall-clock time, whole seconds since 1970.
+    fn unix_secs(&self) -> u64 {
+        self.unix_us() / 1_000_000
+    }
+}
+
+/// The machine's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn unix_us(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+}
+
+/// A clock that moves only when told to.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    unix_us: AtomicU64,
+}
+
+impl ManualClock {
+    /// A clock that stands at `unix_us`.
+    #[must_use]
+    pub const fn at(unix_us: u64) -> Self {
+        Self { unix_us: AtomicU64::new(unix_us) }
+    }
+
+    /// Moves the clock forward.
+    pub fn advance_us(&self, by_us: u64) {
+        self.unix_us.fetch_add(by_us, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn unix_us(&self) -> u64 {
+        self.unix_us.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.unix_us()
+    }
+}

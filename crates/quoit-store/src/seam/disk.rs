@@ -1,0 +1,61 @@
+//! Files and directories.
+
+use crate::error::StoreError;
+use std::sync::Arc;
+
+/// Outcome of a positioned read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadAt {
+    /// So many bytes were read; fewer than asked for only at the end of the file.
+    Read(usize),
+    /// The bytes are not in memory and the caller did not want to wait.
+    WouldBlock,
+}
+
+/// One open file. Handles stay readable after the file was removed from its directory.
+pub trait DiskFile: Send + Sync {
+    /// Reads at `offset` until `buffer` is full or the file ends; waits for the device.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError>;
+
+    /// As `read_at`, but gives up with `WouldBlock` instead of waiting for the device.
+    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, StoreError>;
+
+    /// Writes all of `bytes` at `offset`. After an error any part of them may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError>;
+
+    /// Makes the file's bytes and length durable.
+    fn sync(&self) -> Result<(), StoreError>;
+
+    /// Length in bytes.
+    fn len(&self) -> Result<u64, StoreError>;
+
+    /// Cuts the file off (or extends it with zeros) at `len`.
+    fn truncate(&self, len: u64) -> Result<(), StoreError>;
+}
+
+/// Held as long as the data directory is ours; dropping it lets go.
+pub trait DiskLock: Send + Sync {}
+
+/// One data directory. Names are plain file names, without separators.
+pub trait Disk: Send + Sync {
+    /// Opens a file for reading and writing; `create_new` makes it and fails if it exists.
+    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, StoreError>;
+
+    /// Names of all files.
+    fn list(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Removes a file; durable after `sync_directory`.
+    fn remove(&self, name: &str) -> Result<(), StoreError>;
+
+    /// Renames a file over another; durable after `sync_directory`.
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError>;
+
+    /// Makes creations, removals and renames durable.
+    fn sync_directory(&self) -> Result<(), StoreError>;
+
+    /// Takes the directory for this process.
+    fn lock(&self) -> Result<Box<dyn DiskLock>, StoreError>;
+
+    /// The directory's name for error messages.
+    fn path(&self) -> String;
+}

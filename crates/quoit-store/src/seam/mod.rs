@@ -1,0 +1,10 @@
+//! The seams through which an engine meets the world: disk, clock, and threads.
+//!
+//! Production passes the real ones; tests and the simulator pass a faulty disk in memory, a clock that
+//! they turn by hand, and run background work inline.
+
+mod clock;
+mod disk;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use disk::{Disk, DiskFile, DiskLock, ReadAt};
