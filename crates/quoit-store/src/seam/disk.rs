@@ -27,7 +27,7 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self) -> Result<(), StoreError>;
 
     /// Length in bytes.
-    fn len(&self) -> Result<u64, StoreError>;
+    fn size_bytes(&self) -> Result<u64, StoreError>;
 
     /// Cuts the file off (or extends it with zeros) at `len`.
     fn truncate(&self, len: u64) -> Result<(), StoreError>;
