@@ -1,12 +1,11 @@
 //! The two hashes of a record and the partition that it belongs to.
 //!
 //! **Placement** names the partition, **identity** names the record in indexes and digests. Both come
-//! from XXH3-128 with seed 0 over the encoded record key ([`KeyRef::encode_into`]) and are therefore
+//! from XXH3-128 with seed 0 over the encoded record key ([`crate::key::KeyRef::encoded`]) and are therefore
 //! the same in every cluster and for ever: stored indexes, digests exchanged between nodes and the
 //! ownership of data all depend on them.
 
-use crate::key::{BucketRef, KeyRef};
-use std::cell::RefCell;
+use crate::key::BucketRef;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Names the partition of a record: its highest bits are the partition's number.
@@ -36,33 +35,15 @@ pub struct KeyHash {
     pub identity: Identity,
 }
 
-thread_local! {
-    static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
 impl KeyHash {
-    /// Hashes a checked name. Costs one copy of the name into a thread's buffer and one XXH3 of it; with
+    /// Hashes a checked name whose encoded form is at hand. Costs one XXH3 of it; with
     /// [`PlacementRule::BucketOnly`] a second one of the bucket's name.
     #[must_use]
-    pub fn of(key: KeyRef<'_>, rule: PlacementRule) -> Self {
-        ENCODED.with_borrow_mut(|encoded| {
-            encoded.clear();
-            key.encode_into(encoded);
-            Self::of_encoded(encoded, key.bucket, rule)
-        })
-    }
-
-    /// As [`KeyHash::of`] for a name whose encoded form is at hand already.
-    #[must_use]
-    pub fn of_encoded(encoded: &[u8], bucket: BucketRef<'_>, rule: PlacementRule) -> Self {
+    pub fn of(encoded: &[u8], bucket: BucketRef<'_>, rule: PlacementRule) -> Self {
         let both = xxh3_128(encoded);
         let placement = match rule {
             PlacementRule::BucketAndKey => high(both),
-            PlacementRule::BucketOnly => {
-                let mut name = Vec::new();
-                bucket.key(&[]).encode_into(&mut name);
-                high(xxh3_128(&name))
-            }
+            PlacementRule::BucketOnly => high(xxh3_128(&bucket.key(&[]).encoded())),
         };
         Self { placement: Placement(placement), identity: Identity(both as u64) }
     }

@@ -4,6 +4,7 @@
 //! name it only looks at); the encoded form made by [`KeyRef::encode_into`] is what is hashed and what
 //! is stored.
 
+use smallvec::SmallVec;
 use thiserror::Error;
 
 /// The bucket type of untyped buckets. It always exists and is always active.
@@ -11,6 +12,9 @@ pub const DEFAULT_BUCKET_TYPE: &[u8] = b"default";
 
 /// Upper bound of an encoded record key, in bytes: the two lengths, bucket type, bucket and key.
 pub const ENCODED_KEY_BYTES_MAX: usize = 65_535;
+
+/// An encoded record key that lives on the stack unless it is unusually long.
+pub type EncodedKey = SmallVec<[u8; 192]>;
 
 const LENGTHS_BYTES: usize = 4;
 
@@ -88,13 +92,29 @@ impl<'a> KeyRef<'a> {
     ///
     /// When the name does not pass [`KeyRef::check`]'s size limit: callers check names at the edge.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        assert!(self.encoded_len() <= ENCODED_KEY_BYTES_MAX, "record key was not checked");
         out.reserve(self.encoded_len());
-        out.extend_from_slice(&(self.bucket.bucket_type.len() as u16).to_be_bytes());
-        out.extend_from_slice(&(self.bucket.bucket.len() as u16).to_be_bytes());
-        out.extend_from_slice(self.bucket.bucket_type);
-        out.extend_from_slice(self.bucket.bucket);
-        out.extend_from_slice(self.key);
+        self.parts(|part| out.extend_from_slice(part));
+    }
+
+    /// The encoded form by itself; no allocation unless it is unusually long.
+    ///
+    /// # Panics
+    ///
+    /// As [`KeyRef::encode_into`].
+    #[must_use]
+    pub fn encoded(&self) -> EncodedKey {
+        let mut out = EncodedKey::with_capacity(self.encoded_len());
+        self.parts(|part| out.extend_from_slice(part));
+        out
+    }
+
+    fn parts(&self, mut each: impl FnMut(&[u8])) {
+        assert!(self.encoded_len() <= ENCODED_KEY_BYTES_MAX, "record key was not checked");
+        each(&(self.bucket.bucket_type.len() as u16).to_be_bytes());
+        each(&(self.bucket.bucket.len() as u16).to_be_bytes());
+        each(self.bucket.bucket_type);
+        each(self.bucket.bucket);
+        each(self.key);
     }
 
     /// Reads the encoded form. The whole input is the key.
