@@ -1,1 +1,38 @@
 //! Messages of the client protocols and their framing: byte-exact encode and decode, no behaviour.
+//!
+//! This is Riak KV's Protocol Buffers interface as bytes: [`frame`] cuts a stream of bytes into
+//! frames and appends messages to a write buffer, [`messages`] has the messages, [`code`] their
+//! codes, and [`quorum`] the words that stand in for counts. It is not a client and not a server:
+//! nothing here reads a socket or knows what a request means. `quoit-server` and `quoit-client`
+//! are built on it.
+//!
+//! ```
+//! use bytes::{Bytes, BytesMut};
+//! use quoit_wire::frame::{FrameDecoder, append_message};
+//! use quoit_wire::messages::RpbGetReq;
+//!
+//! let request = RpbGetReq {
+//!     bucket: Bytes::from_static(b"cities"),
+//!     key: Bytes::from_static(b"Nara"),
+//!     ..Default::default()
+//! };
+//! let mut buffer = BytesMut::new();
+//! append_message(&mut buffer, &request).expect("a small message fits in a frame");
+//!
+//! let frame = FrameDecoder::default().next_frame(&mut buffer)?.expect("the frame is whole");
+//! assert_eq!(frame.decode::<RpbGetReq>()?, request);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod code;
+pub mod error;
+pub mod frame;
+pub mod messages;
+pub mod quorum;
+pub mod shape;
+
+pub use code::MessageCode;
+pub use error::{DecodeError, FrameError};
+pub use frame::{Frame, FrameDecoder, append_empty, append_message};
+pub use messages::Body;
+pub use quorum::Quorum;

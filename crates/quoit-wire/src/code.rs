@@ -1,0 +1,152 @@
+//! Message codes: the byte of a frame that says which message its body is.
+
+use std::fmt;
+
+/// Declares the codes once: the enumeration, its names and its decoding come from one table.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $value:literal,)*) => {
+        /// The messages of the Protocol Buffers interface that Quoit knows.
+        ///
+        /// The variants are named as the messages of the protocol without their `Rpb` prefix.
+        /// A code that is not here is answered with `Unknown message code: N`, and the
+        /// connection stays open.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum MessageCode {
+            $($(#[$doc])* $variant = $value,)*
+        }
+
+        impl MessageCode {
+            /// Every known code, ascending.
+            pub const ALL: &[MessageCode] = &[$(MessageCode::$variant,)*];
+
+            /// The code of a byte, or `None` when no message of ours has it.
+            pub const fn from_byte(code: u8) -> Option<MessageCode> {
+                match code {
+                    $($value => Some(MessageCode::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The message's name without the `Rpb` prefix, as in `GetReq`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(MessageCode::$variant => stringify!($variant),)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The answer of any request that failed.
+    ErrorResp = 0,
+    /// Are you there?
+    PingReq = 1,
+    /// Yes.
+    PingResp = 2,
+    /// Asks for the connection's client id.
+    GetClientIdReq = 3,
+    /// The connection's client id.
+    GetClientIdResp = 4,
+    /// Sets the connection's client id.
+    SetClientIdReq = 5,
+    /// The client id is set.
+    SetClientIdResp = 6,
+    /// Asks for the node's name and version.
+    GetServerInfoReq = 7,
+    /// The node's name and version.
+    GetServerInfoResp = 8,
+    /// Reads an object.
+    GetReq = 9,
+    /// The object read.
+    GetResp = 10,
+    /// Writes an object.
+    PutReq = 11,
+    /// The object is written.
+    PutResp = 12,
+    /// Deletes an object.
+    DelReq = 13,
+    /// The object is deleted, or never was.
+    DelResp = 14,
+    /// Lists buckets.
+    ListBucketsReq = 15,
+    /// Names of buckets.
+    ListBucketsResp = 16,
+    /// Lists the keys of a bucket.
+    ListKeysReq = 17,
+    /// A batch of keys.
+    ListKeysResp = 18,
+    /// Asks for the properties of a bucket.
+    GetBucketReq = 19,
+    /// The properties of a bucket or of a bucket type.
+    GetBucketResp = 20,
+    /// Changes properties of a bucket.
+    SetBucketReq = 21,
+    /// The properties are changed.
+    SetBucketResp = 22,
+    /// Runs a MapReduce job.
+    MapRedReq = 23,
+    /// Results of one phase of a MapReduce job.
+    MapRedResp = 24,
+    /// Queries a secondary index.
+    IndexReq = 25,
+    /// Matches of an index query.
+    IndexResp = 26,
+    /// Drops a bucket's own properties.
+    ResetBucketReq = 29,
+    /// The properties are dropped.
+    ResetBucketResp = 30,
+    /// Asks for the properties of a bucket type; answered by `GetBucketResp`.
+    GetBucketTypeReq = 31,
+    /// Changes properties of a bucket type; answered by `SetBucketResp`.
+    SetBucketTypeReq = 32,
+    /// Asks which nodes hold a key.
+    GetBucketKeyPreflistReq = 33,
+    /// The nodes that hold a key, in order of preference.
+    GetBucketKeyPreflistResp = 34,
+    /// Folds over a range of a bucket's objects, bodies included.
+    CSBucketReq = 40,
+    /// A batch of the objects of such a fold.
+    CSBucketResp = 41,
+    /// Matches of an index query, with their objects.
+    IndexBodyResp = 42,
+    /// Adds to a counter of the 1.4 kind.
+    CounterUpdateReq = 50,
+    /// The counter of the 1.4 kind is changed.
+    CounterUpdateResp = 51,
+    /// Reads a counter of the 1.4 kind.
+    CounterGetReq = 52,
+    /// The value of a counter of the 1.4 kind.
+    CounterGetResp = 53,
+    /// Asks for a plan that covers a bucket.
+    CoverageReq = 70,
+    /// A plan that covers a bucket.
+    CoverageResp = 71,
+    /// Reads a data type.
+    DtFetchReq = 80,
+    /// The value of a data type.
+    DtFetchResp = 81,
+    /// Changes a data type.
+    DtUpdateReq = 82,
+    /// The data type is changed.
+    DtUpdateResp = 83,
+    /// Presents a user and a password.
+    AuthReq = 253,
+    /// The user is authenticated.
+    AuthResp = 254,
+    /// Asks to go on in TLS, and the agreement to it.
+    StartTls = 255,
+}
+
+impl From<MessageCode> for u8 {
+    fn from(code: MessageCode) -> u8 {
+        code as u8
+    }
+}
+
+impl fmt::Display for MessageCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name(), *self as u8)
+    }
+}

@@ -1,0 +1,179 @@
+//! Frames: a length of 4 bytes, big-endian, the message code, the body.
+//!
+//! The length counts the code and the body. Bodies are slices of the read buffer; messages are
+//! encoded straight into the write buffer.
+
+use crate::code::MessageCode;
+use crate::error::{DecodeError, FrameError};
+use crate::messages::Body;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// The bytes in front of a frame that hold its length.
+pub const LENGTH_SIZE_BYTES: usize = 4;
+
+/// The default of the longest frame accepted: room for an object of Riak's largest size, 50 MiB,
+/// with all its siblings twice over.
+pub const FRAME_LENGTH_BYTES_MAX_DEFAULT: u32 = 128 * 1024 * 1024;
+
+/// One frame, as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The message code, known or not.
+    pub code: u8,
+    /// The encoded message; empty for messages with no field set.
+    pub body: Bytes,
+}
+
+impl Frame {
+    /// Decodes the body as the message `M`.
+    ///
+    /// # Errors
+    ///
+    /// When the frame has another code than `M`'s, or its body is not a valid `M`.
+    pub fn decode<M: Body>(self) -> Result<M, DecodeError> {
+        if self.code != M::CODE as u8 {
+            return Err(DecodeError::UnexpectedCode { expected: M::CODE, got: self.code });
+        }
+        M::decode_body(self.body)
+    }
+}
+
+/// Takes frames off the front of a read buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct FrameDecoder {
+    length_bytes_max: u32,
+}
+
+impl FrameDecoder {
+    /// A decoder that refuses frames whose length (code and body) is above `length_bytes_max`.
+    pub const fn new(length_bytes_max: u32) -> FrameDecoder {
+        FrameDecoder { length_bytes_max }
+    }
+
+    /// Takes the next frame if all of it is there.
+    ///
+    /// The body shares the buffer's memory: no copy, no allocation once the buffer is shared.
+    /// The buffer's space is used again by `reserve` when all bodies taken from it are dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`] as soon as the length is there and wrong. The buffer is left as it was,
+    /// and nothing sensible can follow: close the connection.
+    #[inline]
+    pub fn next_frame(&self, buffer: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
+        let Some(length_bytes) = self.next_length(buffer)? else {
+            return Ok(None);
+        };
+        if buffer.len() - LENGTH_SIZE_BYTES < length_bytes {
+            return Ok(None);
+        }
+        buffer.advance(LENGTH_SIZE_BYTES);
+        let mut body = buffer.split_to(length_bytes).freeze();
+        let code = body.get_u8();
+        Ok(Some(Frame { code, body }))
+    }
+
+    /// How many more bytes the frame at the front of the buffer needs: 0 when it is whole, 4 or
+    /// less when its length isn't there yet.
+    ///
+    /// A hint for the size of the next read. It is the peer's claim, up to the decoder's limit:
+    /// reserve no more of it at a time than one is willing to lose to a peer that lies.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_frame`](Self::next_frame).
+    pub fn missing_bytes(&self, buffer: &[u8]) -> Result<usize, FrameError> {
+        Ok(match self.next_length(buffer)? {
+            Some(length_bytes) => (LENGTH_SIZE_BYTES + length_bytes).saturating_sub(buffer.len()),
+            None => LENGTH_SIZE_BYTES - buffer.len(),
+        })
+    }
+
+    #[inline]
+    fn next_length(&self, buffer: &[u8]) -> Result<Option<usize>, FrameError> {
+        let Some(prefix) = buffer.first_chunk::<LENGTH_SIZE_BYTES>() else {
+            return Ok(None);
+        };
+        let length_bytes = u32::from_be_bytes(*prefix);
+        if length_bytes == 0 {
+            return Err(FrameError::ZeroLength);
+        }
+        if length_bytes > self.length_bytes_max {
+            return Err(FrameError::TooLarge {
+                length_bytes: u64::from(length_bytes),
+                length_bytes_max: self.length_bytes_max,
+            });
+        }
+        Ok(Some(length_bytes as usize))
+    }
+}
+
+impl Default for FrameDecoder {
+    fn default() -> FrameDecoder {
+        FrameDecoder::new(FRAME_LENGTH_BYTES_MAX_DEFAULT)
+    }
+}
+
+/// A write buffer: `Vec<u8>` or [`BytesMut`].
+pub trait WriteBuffer: BufMut + AsRef<[u8]> + AsMut<[u8]> {
+    /// Drops everything after the first `length_bytes` bytes.
+    fn shorten(&mut self, length_bytes: usize);
+}
+
+impl WriteBuffer for Vec<u8> {
+    fn shorten(&mut self, length_bytes: usize) {
+        self.truncate(length_bytes);
+    }
+}
+
+impl WriteBuffer for BytesMut {
+    fn shorten(&mut self, length_bytes: usize) {
+        self.truncate(length_bytes);
+    }
+}
+
+/// Appends a message as one frame. Allocates only where the buffer must grow.
+///
+/// # Errors
+///
+/// [`FrameError::TooLarge`] for a message that no frame can hold (4 GiB); the buffer is then as
+/// it was before.
+#[inline]
+pub fn append_message<M: Body>(
+    buffer: &mut impl WriteBuffer,
+    message: &M,
+) -> Result<(), FrameError> {
+    append_frame(buffer, M::CODE, |buffer| message.encode_raw(buffer))
+}
+
+/// Appends a frame without fields: 4 bytes of length and the code.
+#[inline]
+pub fn append_empty(buffer: &mut impl BufMut, code: MessageCode) {
+    buffer.put_slice(&[0, 0, 0, 1, code as u8]);
+}
+
+/// Appends a frame whose body `write_body` appends.
+///
+/// # Errors
+///
+/// As [`append_message`].
+#[inline]
+pub fn append_frame<B: WriteBuffer>(
+    buffer: &mut B,
+    code: MessageCode,
+    write_body: impl FnOnce(&mut B),
+) -> Result<(), FrameError> {
+    let start = buffer.as_ref().len();
+    append_empty(buffer, code);
+    write_body(buffer);
+    let length_bytes = buffer.as_ref().len() - start - LENGTH_SIZE_BYTES;
+    let Ok(length) = u32::try_from(length_bytes) else {
+        buffer.shorten(start);
+        return Err(FrameError::TooLarge {
+            length_bytes: length_bytes as u64,
+            length_bytes_max: u32::MAX,
+        });
+    };
+    buffer.as_mut()[start..start + LENGTH_SIZE_BYTES].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}

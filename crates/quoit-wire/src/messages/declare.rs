@@ -1,0 +1,103 @@
+//! The macro in which the messages are declared, in nearly the notation of `.proto` files.
+//!
+//! One declaration gives the struct with its `prost` implementation and the [`Shape`] that bodies
+//! are checked against, so that the two cannot disagree.
+//!
+//! [`Shape`]: crate::shape::Shape
+
+/// Declares messages. With `NAME: CODE` the message is the body of frames with that
+/// [`MessageCode`](crate::code::MessageCode); with `NAME` alone it lives inside of others.
+///
+/// Fields are `LABEL TYPE NAME = TAG;` with the labels `required`, `optional` and `repeated` and
+/// the types `bytes`, `bool`, `uint32`, `uint64`, `int64`, `sint64`, `enumeration(E)` and
+/// `message(M)`; at most 64 of them, by ascending tag.
+macro_rules! messages {
+    ($($(#[$meta:meta])* message $name:ident $(: $code:ident)? { $($fields:tt)* })*) => {
+        $(
+            messages!(@fields [$(#[$meta])*] $name [] [] $($fields)*);
+            $(
+                impl $crate::messages::Body for $name {
+                    const CODE: $crate::code::MessageCode = $crate::code::MessageCode::$code;
+                }
+            )?
+        )*
+    };
+
+    // `bytes` needs its Rust type said twice to be decoded without a copy.
+    (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
+        $(#[$doc:meta])* $label:ident bytes $field:ident = $tag:literal; $($rest:tt)*) => {
+        messages!(@fields $meta $name
+            [$($done)* $(#[$doc])* #[prost(bytes = "bytes", $label, tag($tag))]
+                pub $field: messages!(@type $label (::bytes::Bytes)),]
+            [$($shape)* messages!(@shape $label $field $tag ($crate::shape::Kind::Bytes)),]
+            $($rest)*);
+    };
+    (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
+        $(#[$doc:meta])* $label:ident message($inner:ident) $field:ident = $tag:literal;
+        $($rest:tt)*) => {
+        messages!(@fields $meta $name
+            [$($done)* $(#[$doc])* #[prost(message, $label, tag($tag))]
+                pub $field: messages!(@type $label ($inner)),]
+            [$($shape)* messages!(@shape $label $field $tag ($crate::shape::Kind::Message(
+                <$inner as $crate::messages::Shaped>::shape))),]
+            $($rest)*);
+    };
+    (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
+        $(#[$doc:meta])* $label:ident enumeration($inner:ident) $field:ident = $tag:literal;
+        $($rest:tt)*) => {
+        messages!(@fields $meta $name
+            [$($done)* $(#[$doc])* #[prost(enumeration($inner), $label, tag($tag))]
+                pub $field: messages!(@type $label (i32)),]
+            [$($shape)* messages!(@shape $label $field $tag
+                ($crate::shape::Kind::Enumeration($inner::is_valid))),]
+            $($rest)*);
+    };
+    (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
+        $(#[$doc:meta])* $label:ident $scalar:ident $field:ident = $tag:literal;
+        $($rest:tt)*) => {
+        messages!(@fields $meta $name
+            [$($done)* $(#[$doc])* #[prost($scalar, $label, tag($tag))]
+                pub $field: messages!(@type $label (messages!(@scalar $scalar))),]
+            [$($shape)* messages!(@shape $label $field $tag ($crate::shape::Kind::Varint)),]
+            $($rest)*);
+    };
+    (@fields [$($meta:tt)*] $name:ident [$($done:tt)*] [$($shape:tt)*]) => {
+        $($meta)*
+        #[derive(Clone, PartialEq, Eq, ::prost::Message)]
+        pub struct $name { $($done)* }
+
+        impl $crate::messages::Shaped for $name {
+            fn shape() -> &'static $crate::shape::Shape {
+                static SHAPE: $crate::shape::Shape = $crate::shape::Shape {
+                    name: stringify!($name),
+                    fields: &[$($shape)*],
+                };
+                &SHAPE
+            }
+        }
+    };
+
+    (@type required ($($type:tt)*)) => { $($type)* };
+    (@type optional ($($type:tt)*)) => { Option<$($type)*> };
+    (@type repeated ($($type:tt)*)) => { Vec<$($type)*> };
+
+    (@scalar bool) => { bool };
+    (@scalar uint32) => { u32 };
+    (@scalar uint64) => { u64 };
+    (@scalar int64) => { i64 };
+    (@scalar sint64) => { i64 };
+
+    (@shape $label:ident $field:ident $tag:literal ($($kind:tt)*)) => {
+        $crate::shape::Field {
+            name: stringify!($field),
+            tag: $tag,
+            required: messages!(@required $label),
+            kind: $($kind)*,
+        }
+    };
+    (@required required) => { true };
+    (@required optional) => { false };
+    (@required repeated) => { false };
+}
+
+pub(crate) use messages;

@@ -1,0 +1,23 @@
+//! MapReduce jobs. Their answers stream: results of phases, then a frame with only `done`.
+
+use super::declare::messages;
+
+messages! {
+    /// Runs a job.
+    message RpbMapRedReq: MapRedReq {
+        /// The job.
+        required bytes request = 1;
+        /// Its notation: `application/json` or `application/x-erlang-binary`.
+        required bytes content_type = 2;
+    }
+
+    /// A part of the answer of [`RpbMapRedReq`].
+    message RpbMapRedResp: MapRedResp {
+        /// The phase the results are of, counted from 0.
+        optional uint32 phase = 1;
+        /// A list of results in the notation of the job.
+        optional bytes response = 2;
+        /// True in the last frame, absent otherwise.
+        optional bool done = 3;
+    }
+}

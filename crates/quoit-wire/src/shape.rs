@@ -1,0 +1,206 @@
+//! What a message must look like, checked on the bytes before they are decoded.
+//!
+//! `prost` takes an absent required field for a default value, and keeps enumeration values that
+//! nobody knows. The protocol has required fields, and a server that guessed a missing bucket to
+//! be the empty one would do harm. So each message carries a [`Shape`], made from the same
+//! declaration as its struct, and a body is walked along its shape first. The walk allocates
+//! nothing and skips over the contents of byte fields; it costs some nanoseconds a field.
+
+use crate::error::DecodeError;
+use prost::encoding::{DecodeContext, WireType, decode_varint, skip_field};
+
+/// How deeply messages may nest: the limit that `prost` has too.
+const DEPTH_MAX: u32 = 100;
+
+/// The structure of one message.
+#[derive(Debug)]
+pub struct Shape {
+    /// The message's name in the protocol, as in `RpbGetReq`.
+    pub name: &'static str,
+    /// Its fields by ascending tag; at most 64.
+    pub fields: &'static [Field],
+}
+
+/// One field of a message.
+#[derive(Debug)]
+pub struct Field {
+    /// The field's name.
+    pub name: &'static str,
+    /// The field's number.
+    pub tag: u32,
+    /// Whether a message without it is malformed.
+    pub required: bool,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+/// What a field holds.
+#[derive(Debug)]
+pub enum Kind {
+    /// A number or a truth value.
+    Varint,
+    /// A string of bytes.
+    Bytes,
+    /// An enumeration, with the function that says whether it has a value.
+    Enumeration(fn(i32) -> bool),
+    /// A message of its own. A function, since messages may contain themselves.
+    Message(fn() -> &'static Shape),
+}
+
+impl Shape {
+    /// Checks a body: each field's wire type, known enumeration values, and that every required
+    /// field is there, in nested messages too. Unknown fields are skipped.
+    ///
+    /// A nested message that is given in pieces (a singular field given twice) must be complete
+    /// in each piece. Costs no allocation when the body is good.
+    ///
+    /// # Errors
+    ///
+    /// The first fault found, with the message and the field.
+    pub fn check(&'static self, body: &[u8]) -> Result<(), DecodeError> {
+        self.check_nested(body, DEPTH_MAX)
+    }
+
+    fn check_nested(&'static self, body: &[u8], depth_left: u32) -> Result<(), DecodeError> {
+        let Some(depth_left) = depth_left.checked_sub(1) else {
+            return Err(DecodeError::TooDeep { message: self.name, depth_max: DEPTH_MAX });
+        };
+        let mut rest = body;
+        let mut seen = 0u64;
+        // Encoders write fields by ascending tag, so the next field is at or after the last one.
+        let mut hint = 0;
+        while !rest.is_empty() {
+            let key = self.varint(&mut rest, body)?;
+            let (tag, wire_type) = self.split_key(key)?;
+            match self.find(tag, hint) {
+                Some(index) => {
+                    hint = index;
+                    seen |= 1 << index;
+                    let field = &self.fields[index];
+                    self.check_field(field, wire_type, &mut rest, body, depth_left)?;
+                }
+                None => skip_field(wire_type, tag, &mut rest, DecodeContext::default())
+                    .map_err(|source| DecodeError::Malformed { message: self.name, source })?,
+            }
+        }
+        self.check_required(seen)
+    }
+
+    /// The position of the field with a tag; looks from `hint` on first, then before it.
+    #[inline]
+    fn find(&self, tag: u32, hint: usize) -> Option<usize> {
+        let (before, after) = self.fields.split_at(hint);
+        match after.iter().position(|field| field.tag == tag) {
+            Some(index) => Some(hint + index),
+            None => before.iter().position(|field| field.tag == tag),
+        }
+    }
+
+    fn check_required(&self, seen: u64) -> Result<(), DecodeError> {
+        for (index, field) in self.fields.iter().enumerate() {
+            if field.required && seen & (1 << index) == 0 {
+                return Err(DecodeError::MissingField {
+                    message: self.name,
+                    field: field.name,
+                    tag: field.tag,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_field(
+        &'static self,
+        field: &'static Field,
+        wire_type: WireType,
+        rest: &mut &[u8],
+        body: &[u8],
+        depth_left: u32,
+    ) -> Result<(), DecodeError> {
+        let expected = match field.kind {
+            Kind::Varint | Kind::Enumeration(_) => WireType::Varint,
+            Kind::Bytes | Kind::Message(_) => WireType::LengthDelimited,
+        };
+        if wire_type != expected {
+            return Err(DecodeError::WrongWireType {
+                message: self.name,
+                field: field.name,
+                tag: field.tag,
+                expected: expected as u8,
+                got: wire_type as u8,
+            });
+        }
+        match field.kind {
+            Kind::Varint => {
+                self.varint(rest, body)?;
+            }
+            Kind::Enumeration(is_valid) => {
+                let value = self.varint(rest, body)?;
+                if !i32::try_from(value).is_ok_and(is_valid) {
+                    return Err(DecodeError::UnknownEnumerationValue {
+                        message: self.name,
+                        field: field.name,
+                        value,
+                    });
+                }
+            }
+            Kind::Bytes => {
+                self.delimited(rest, body)?;
+            }
+            Kind::Message(shape) => {
+                let nested = self.delimited(rest, body)?;
+                shape().check_nested(nested, depth_left)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a length and as many bytes.
+    #[inline]
+    fn delimited<'a>(&self, rest: &mut &'a [u8], body: &[u8]) -> Result<&'a [u8], DecodeError> {
+        let length_bytes = self.varint(rest, body)?;
+        let taken = usize::try_from(length_bytes).ok().and_then(|n| rest.split_at_checked(n));
+        let Some((content, after)) = taken else {
+            return Err(self.truncated(rest, body));
+        };
+        *rest = after;
+        Ok(content)
+    }
+
+    #[inline]
+    fn varint(&self, rest: &mut &[u8], body: &[u8]) -> Result<u64, DecodeError> {
+        match rest.split_first() {
+            Some((&byte, after)) if byte < 0x80 => {
+                *rest = after;
+                Ok(u64::from(byte))
+            }
+            Some(_) => decode_varint(rest).map_err(|_| self.truncated(rest, body)),
+            None => Err(self.truncated(rest, body)),
+        }
+    }
+
+    fn split_key(&self, key: u64) -> Result<(u32, WireType), DecodeError> {
+        let wire_type = match key & 7 {
+            0 => WireType::Varint,
+            1 => WireType::SixtyFourBit,
+            2 => WireType::LengthDelimited,
+            3 => WireType::StartGroup,
+            4 => WireType::EndGroup,
+            5 => WireType::ThirtyTwoBit,
+            _ => return Err(DecodeError::InvalidKey { message: self.name, key }),
+        };
+        match u32::try_from(key) {
+            Ok(short) if short >> 3 != 0 => Ok((short >> 3, wire_type)),
+            _ => Err(DecodeError::InvalidKey { message: self.name, key }),
+        }
+    }
+
+    fn truncated(&self, rest: &[u8], body: &[u8]) -> DecodeError {
+        DecodeError::Truncated {
+            message: self.name,
+            at_byte: body.len() - rest.len(),
+            size_bytes: body.len(),
+        }
+    }
+}
