@@ -1,6 +1,7 @@
 //! Actors, dots and version vectors.
 
 use smallvec::SmallVec;
+use std::collections::HashMap;
 
 /// Who makes events: an opaque byte string. Quoit's own actors have 8 bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -25,6 +26,16 @@ impl PartialEq for Dot {
 
 impl Eq for Dot {}
 
+impl Dot {
+    /// Takes over counter and time of a later event of the same actor.
+    fn raise(&mut self, other: &Self) {
+        if (other.counter, other.time_secs) > (self.counter, self.time_secs) {
+            self.counter = other.counter;
+            self.time_secs = other.time_secs;
+        }
+    }
+}
+
 /// A set of events, downward closed for each actor: actor -> highest counter.
 ///
 /// Entries keep the order in which they arrived (Riak's encodings depend on it); equality does not look
@@ -34,7 +45,76 @@ pub struct VersionVector {
     entries: SmallVec<[Dot; 2]>,
 }
 
+/// Number of entries up to which looking through all of them beats a table.
+const SCAN_ENTRIES_MAX: usize = 32;
+
 impl VersionVector {
+    /// A vector of entries in arrival order; of entries with one actor the highest counter stays, in the
+    /// first one's place.
+    #[must_use]
+    pub fn from_entries(entries: impl IntoIterator<Item = Dot>) -> Self {
+        let mut vector = Self::default();
+        vector.absorb(entries.into_iter().collect::<Vec<_>>().iter());
+        vector
+    }
+
+    /// A vector of entries whose actors are all different; `None` when two are the same.
+    pub(crate) fn from_distinct(entries: SmallVec<[Dot; 2]>) -> Option<Self> {
+        let distinct = if entries.len() <= SCAN_ENTRIES_MAX {
+            let mut rest = entries.as_slice();
+            let mut distinct = true;
+            while let Some((first, behind)) = rest.split_first() {
+                distinct &= behind.iter().all(|entry| entry.actor != first.actor);
+                rest = behind;
+            }
+            distinct
+        } else {
+            let mut actors: Vec<&Actor> = entries.iter().map(|entry| &entry.actor).collect();
+            actors.sort_unstable();
+            actors.windows(2).all(|pair| pair[0] != pair[1])
+        };
+        distinct.then_some(Self { entries })
+    }
+
+    /// Whether no event is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Adds one event (and those of its actor before it).
+    pub fn advance(&mut self, dot: &Dot) {
+        match self.entries.iter_mut().find(|entry| entry.actor == dot.actor) {
+            Some(entry) => entry.raise(dot),
+            None => self.entries.push(dot.clone()),
+        }
+    }
+
+    /// Adds every event of `other`. Of an event that both have, the later time stays.
+    pub fn merge(&mut self, other: &Self) {
+        self.absorb(other.entries.iter());
+    }
+
+    fn absorb<'a>(&mut self, dots: impl ExactSizeIterator<Item = &'a Dot>) {
+        if self.entries.len().max(dots.len()) <= SCAN_ENTRIES_MAX {
+            dots.for_each(|dot| self.advance(dot));
+            return;
+        }
+        // Contexts may bring thousands of entries: each is looked up in a table, not by scanning.
+        let indexed = self.entries.iter().enumerate();
+        let mut places: HashMap<Actor, usize> =
+            indexed.map(|(place, entry)| (entry.actor.clone(), place)).collect();
+        for dot in dots {
+            match places.get(&dot.actor) {
+                Some(place) => self.entries[*place].raise(dot),
+                None => {
+                    places.insert(dot.actor.clone(), self.entries.len());
+                    self.entries.push(dot.clone());
+                }
+            }
+        }
+    }
+
     /// One entry an actor, in arrival order.
     #[must_use]
     pub fn entries(&self) -> &[Dot] {
@@ -56,7 +136,13 @@ impl VersionVector {
     /// Whether every event of `other` is in the set.
     #[must_use]
     pub fn descends(&self, other: &Self) -> bool {
-        other.entries.iter().all(|entry| self.contains(entry))
+        if self.entries.len().min(other.entries.len()) <= SCAN_ENTRIES_MAX {
+            return other.entries.iter().all(|entry| self.contains(entry));
+        }
+        let counters: HashMap<&Actor, u64> =
+            self.entries.iter().map(|entry| (&entry.actor, entry.counter)).collect();
+        let counter = |entry: &Dot| counters.get(&entry.actor).copied().unwrap_or(0);
+        other.entries.iter().all(|entry| counter(entry) >= entry.counter)
     }
 }
 

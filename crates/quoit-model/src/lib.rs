@@ -3,6 +3,12 @@
 //! Nothing here does I/O, waits, or reads a clock or a source of randomness that is not an argument.
 
 pub mod clock;
+pub mod codec;
+mod cursor;
+mod digest;
 pub mod hash;
 pub mod key;
 pub mod object;
+
+#[cfg(test)]
+mod test_objects;

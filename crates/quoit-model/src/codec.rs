@@ -1,0 +1,385 @@
+//! Quoit's stored form of objects, format 1, as `docs/design/object-format.md` specifies it.
+//!
+//! Decoding copies no value: byte strings of the decoded object are slices of the input.
+
+use crate::clock::{Actor, Dot, VersionVector};
+use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
+use crate::object::{
+    IndexEntry, IndexTerm, Link, Metadata, Object, Sibling, UserMeta, UserMetaForm,
+};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use thiserror::Error;
+
+/// First byte of the stored form. Riak's forms begin with 53 and 131.
+pub const OBJECT_FORMAT_1: u8 = 0x51;
+
+const DELETED: u16 = 1 << 0;
+const DOT_IN_CLOCK: u16 = 1 << 1;
+const DOT_EXPLICIT: u16 = 1 << 2;
+const LAST_MODIFIED: u16 = 1 << 3;
+const VTAG: u16 = 1 << 4;
+const CONTENT_TYPE: u16 = 1 << 5;
+const CHARSET: u16 = 1 << 6;
+const CONTENT_ENCODING: u16 = 1 << 7;
+const LINKS: u16 = 1 << 8;
+const USER_META: u16 = 1 << 9;
+const INDEXES: u16 = 1 << 10;
+const EXPIRES_AT: u16 = 1 << 11;
+const OTHER: u16 = 1 << 12;
+const KNOWN_FLAGS: u16 = (1 << 13) - 1;
+/// Flags of what most objects lack; one test skips them all.
+const RARE: u16 = CHARSET | CONTENT_ENCODING | LINKS | USER_META | INDEXES | EXPIRES_AT | OTHER;
+
+const USER_META_TEXT: u8 = 1;
+const USER_META_HAS_VALUE: u8 = 2;
+
+const TERM_SMALL_INTEGER: u8 = 0;
+const TERM_BINARY: u8 = 1;
+const TERM_LARGE_INTEGER: u8 = 2;
+
+/// Why stored bytes are not an object.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ObjectError {
+    /// The bytes end too early, or a length in them is larger than what follows.
+    #[error("stored object is cut off at byte {at}; restore the record from another replica")]
+    CutOff {
+        /// Offset of the field that does not fit.
+        at: usize,
+    },
+    /// A format that this version does not know.
+    #[error(
+        "stored object has format {format:#04x}, this version reads {OBJECT_FORMAT_1:#04x}; \
+         upgrade the node, or import Riak data with `quoit import`"
+    )]
+    UnknownFormat {
+        /// The first byte.
+        format: u8,
+    },
+    /// A field has a value that no writer makes.
+    #[error("stored object has {what} {value} at byte {at}; restore it from another replica")]
+    BadField {
+        /// Which field.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// Offset behind the field.
+        at: usize,
+    },
+}
+
+impl From<CutOff> for ObjectError {
+    fn from(cut_off: CutOff) -> Self {
+        Self::CutOff { at: cut_off.at }
+    }
+}
+
+impl Object {
+    /// Appends the stored form. One reservation, then copies; equal objects give equal bytes.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        let values: usize = self.siblings.iter().map(|sibling| sibling.value.len() + 128).sum();
+        out.reserve(32 + values);
+        out.push(OBJECT_FORMAT_1);
+        encode_clock(&self.clock, out);
+        put_varint(out, self.siblings.len() as u64);
+        for sibling in &self.siblings {
+            encode_sibling(sibling, &self.clock, out);
+        }
+    }
+
+    /// Reads the stored form. Values and metadata share `input`; nothing is allocated for an object of
+    /// one sibling and at most two clock entries that has neither links, user metadata nor indexes.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are cut off, of another format, or not what a writer makes.
+    pub fn decode(input: &Bytes) -> Result<Self, ObjectError> {
+        let mut cursor = Cursor::new(input);
+        let clock = decode_clock(&mut cursor)?;
+        let sibling_count = cursor.count()?;
+        let mut siblings = SmallVec::new();
+        for _ in 0..sibling_count {
+            siblings.push(decode_sibling(&mut cursor, &clock)?);
+        }
+        if cursor.remaining() > 0 {
+            let value = cursor.remaining() as u64;
+            return Err(ObjectError::BadField { what: "surplus bytes:", value, at: cursor.at() });
+        }
+        Ok(Self { clock, siblings })
+    }
+
+    /// Reads only the clock of the stored form. What follows it is not looked at, so a prefix of the
+    /// stored bytes will do.
+    ///
+    /// # Errors
+    ///
+    /// As [`Object::decode`], for the clock alone.
+    pub fn decode_clock(input: &Bytes) -> Result<VersionVector, ObjectError> {
+        decode_clock(&mut Cursor::new(input))
+    }
+}
+
+fn encode_clock(clock: &VersionVector, out: &mut Vec<u8>) {
+    put_varint(out, clock.entries().len() as u64);
+    for entry in clock.entries() {
+        encode_dot(entry, out);
+    }
+}
+
+fn encode_dot(dot: &Dot, out: &mut Vec<u8>) {
+    put_counted(out, &dot.actor.0);
+    put_varint(out, dot.counter);
+    put_varint(out, dot.time_secs);
+}
+
+fn decode_clock(cursor: &mut Cursor<'_>) -> Result<VersionVector, ObjectError> {
+    let format = cursor.u8()?;
+    if format != OBJECT_FORMAT_1 {
+        return Err(ObjectError::UnknownFormat { format });
+    }
+    let entry_count = cursor.count()?;
+    let mut entries = SmallVec::new();
+    for _ in 0..entry_count {
+        entries.push(decode_dot(cursor)?);
+    }
+    VersionVector::from_distinct(entries).ok_or(ObjectError::BadField {
+        what: "an actor twice in its clock, entries:",
+        value: entry_count as u64,
+        at: cursor.at(),
+    })
+}
+
+#[inline]
+fn decode_dot(cursor: &mut Cursor<'_>) -> Result<Dot, ObjectError> {
+    let actor = Actor(SmallVec::from_slice(cursor.counted_slice()?));
+    let counter = cursor.varint()?;
+    if counter == 0 {
+        return Err(ObjectError::BadField { what: "counter", value: 0, at: cursor.at() });
+    }
+    Ok(Dot { actor, counter, time_secs: cursor.varint()? })
+}
+
+fn flags_of(sibling: &Sibling, dot_in_clock: Option<usize>) -> u16 {
+    let meta = &sibling.meta;
+    let present = [
+        (DELETED, sibling.deleted),
+        (DOT_IN_CLOCK, dot_in_clock.is_some()),
+        (DOT_EXPLICIT, sibling.dot.is_some() && dot_in_clock.is_none()),
+        (LAST_MODIFIED, sibling.last_modified_us != 0),
+        (VTAG, !sibling.vtag.is_empty()),
+        (CONTENT_TYPE, meta.content_type.is_some()),
+        (CHARSET, meta.charset.is_some()),
+        (CONTENT_ENCODING, meta.content_encoding.is_some()),
+        (LINKS, !meta.links.is_empty()),
+        (USER_META, !meta.user_meta.is_empty()),
+        (INDEXES, !meta.indexes.is_empty()),
+        (EXPIRES_AT, meta.expires_at_secs.is_some()),
+        (OTHER, !meta.other.is_empty()),
+    ];
+    present.iter().filter(|(_, present)| *present).fold(0, |flags, (flag, _)| flags | flag)
+}
+
+pub(crate) fn encode_sibling(sibling: &Sibling, clock: &VersionVector, out: &mut Vec<u8>) {
+    let dot_in_clock = sibling.dot.as_ref().and_then(|dot| {
+        let same = |entry: &Dot| entry == dot && entry.time_secs == dot.time_secs;
+        clock.entries().iter().position(same)
+    });
+    let flags = flags_of(sibling, dot_in_clock);
+    out.extend_from_slice(&flags.to_le_bytes());
+    match (&sibling.dot, dot_in_clock) {
+        (_, Some(index)) => put_varint(out, index as u64),
+        (Some(dot), None) => encode_dot(dot, out),
+        (None, None) => {}
+    }
+    if flags & LAST_MODIFIED != 0 {
+        out.extend_from_slice(&sibling.last_modified_us.to_le_bytes());
+    }
+    if flags & VTAG != 0 {
+        put_counted(out, &sibling.vtag);
+    }
+    if let Some(content_type) = &sibling.meta.content_type {
+        put_counted(out, content_type);
+    }
+    if flags & RARE != 0 {
+        encode_rare(&sibling.meta, out);
+    }
+    put_counted(out, &sibling.value);
+}
+
+fn encode_rare(meta: &Metadata, out: &mut Vec<u8>) {
+    for text in [&meta.charset, &meta.content_encoding].into_iter().flatten() {
+        put_counted(out, text);
+    }
+    put_list(out, &meta.links, |out, link| {
+        put_counted(out, &link.bucket);
+        put_counted(out, &link.key);
+        put_counted(out, &link.tag);
+    });
+    put_list(out, &meta.user_meta, |out, pair| {
+        let text = if pair.form == UserMetaForm::Text { USER_META_TEXT } else { 0 };
+        let has_value = if pair.value.is_some() { USER_META_HAS_VALUE } else { 0 };
+        out.push(text | has_value);
+        put_counted(out, &pair.name);
+        if let Some(value) = &pair.value {
+            put_counted(out, value);
+        }
+    });
+    put_list(out, &meta.indexes, |out, entry| {
+        put_counted(out, &entry.field);
+        encode_term(&entry.term, out);
+    });
+    if let Some(expires_at_secs) = meta.expires_at_secs {
+        out.extend_from_slice(&expires_at_secs.to_le_bytes());
+    }
+    put_list(out, &meta.other, |out, (name, value)| {
+        put_counted(out, name);
+        put_counted(out, value);
+    });
+}
+
+fn put_list<T>(out: &mut Vec<u8>, list: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+    if list.is_empty() {
+        return;
+    }
+    put_varint(out, list.len() as u64);
+    for item in list {
+        put(out, item);
+    }
+}
+
+fn encode_term(term: &IndexTerm, out: &mut Vec<u8>) {
+    match term {
+        IndexTerm::Binary(binary) => {
+            out.push(TERM_BINARY);
+            put_counted(out, binary);
+        }
+        IndexTerm::Integer(integer) => match i64::try_from(*integer) {
+            Ok(small) => {
+                out.push(TERM_SMALL_INTEGER);
+                put_varint(out, ((small << 1) ^ (small >> 63)) as u64);
+            }
+            Err(_) => {
+                out.push(TERM_LARGE_INTEGER);
+                out.extend_from_slice(&integer.to_le_bytes());
+            }
+        },
+    }
+}
+
+fn decode_sibling(cursor: &mut Cursor<'_>, clock: &VersionVector) -> Result<Sibling, ObjectError> {
+    let flags = u16::from_le_bytes(cursor.array()?);
+    let two_dots = DOT_IN_CLOCK | DOT_EXPLICIT;
+    if flags & !KNOWN_FLAGS != 0 || flags & two_dots == two_dots {
+        let value = u64::from(flags);
+        return Err(ObjectError::BadField { what: "sibling flags", value, at: cursor.at() });
+    }
+    let dot = if flags & DOT_IN_CLOCK != 0 {
+        let index = cursor.varint()?;
+        let entry = usize::try_from(index).ok().and_then(|index| clock.entries().get(index));
+        let bad = ObjectError::BadField { what: "dot index", value: index, at: cursor.at() };
+        Some(entry.ok_or(bad)?.clone())
+    } else if flags & DOT_EXPLICIT != 0 {
+        Some(decode_dot(cursor)?)
+    } else {
+        None
+    };
+    let last_modified_us =
+        if flags & LAST_MODIFIED != 0 { u64::from_le_bytes(cursor.array()?) } else { 0 };
+    let vtag = if flags & VTAG != 0 { cursor.counted_bytes()? } else { Bytes::new() };
+    let content_type = optional(cursor, flags, CONTENT_TYPE)?;
+    let mut meta = Metadata { content_type, ..Metadata::default() };
+    if flags & RARE != 0 {
+        decode_rare(cursor, flags, &mut meta)?;
+    }
+    let value = cursor.counted_bytes()?;
+    let deleted = flags & DELETED != 0;
+    Ok(Sibling { dot, deleted, last_modified_us, vtag, meta, value })
+}
+
+fn decode_rare(
+    cursor: &mut Cursor<'_>,
+    flags: u16,
+    meta: &mut Metadata,
+) -> Result<(), ObjectError> {
+    meta.charset = optional(cursor, flags, CHARSET)?;
+    meta.content_encoding = optional(cursor, flags, CONTENT_ENCODING)?;
+    if flags & LINKS != 0 {
+        meta.links = decode_list(cursor, |cursor| {
+            Ok(Link {
+                bucket: cursor.counted_bytes()?,
+                key: cursor.counted_bytes()?,
+                tag: cursor.counted_bytes()?,
+            })
+        })?;
+    }
+    if flags & USER_META != 0 {
+        meta.user_meta = decode_list(cursor, decode_user_meta)?;
+    }
+    if flags & INDEXES != 0 {
+        meta.indexes = decode_list(cursor, |cursor| {
+            Ok(IndexEntry { field: cursor.counted_bytes()?, term: decode_term(cursor)? })
+        })?;
+    }
+    if flags & EXPIRES_AT != 0 {
+        meta.expires_at_secs = Some(u32::from_le_bytes(cursor.array()?));
+    }
+    if flags & OTHER != 0 {
+        meta.other =
+            decode_list(cursor, |cursor| Ok((cursor.counted_bytes()?, cursor.counted_bytes()?)))?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn optional(cursor: &mut Cursor<'_>, flags: u16, flag: u16) -> Result<Option<Bytes>, ObjectError> {
+    if flags & flag == 0 { Ok(None) } else { Ok(Some(cursor.counted_bytes()?)) }
+}
+
+/// Grows with what it reads: a count in the input reserves nothing.
+fn decode_list<'a, T>(
+    cursor: &mut Cursor<'a>,
+    read: impl Fn(&mut Cursor<'a>) -> Result<T, ObjectError>,
+) -> Result<Vec<T>, ObjectError> {
+    let count = cursor.count()?;
+    if count == 0 {
+        return Err(ObjectError::BadField { what: "list length", value: 0, at: cursor.at() });
+    }
+    let mut list = Vec::new();
+    for _ in 0..count {
+        list.push(read(cursor)?);
+    }
+    Ok(list)
+}
+
+fn decode_user_meta(cursor: &mut Cursor<'_>) -> Result<UserMeta, ObjectError> {
+    let flags = cursor.u8()?;
+    if flags & !(USER_META_TEXT | USER_META_HAS_VALUE) != 0 {
+        let value = u64::from(flags);
+        return Err(ObjectError::BadField { what: "user metadata flags", value, at: cursor.at() });
+    }
+    let text = flags & USER_META_TEXT != 0;
+    let form = if text { UserMetaForm::Text } else { UserMetaForm::Binary };
+    let name = cursor.counted_bytes()?;
+    let has_value = flags & USER_META_HAS_VALUE != 0;
+    let value = if has_value { Some(cursor.counted_bytes()?) } else { None };
+    Ok(UserMeta { name, value, form })
+}
+
+fn decode_term(cursor: &mut Cursor<'_>) -> Result<IndexTerm, ObjectError> {
+    match cursor.u8()? {
+        TERM_SMALL_INTEGER => {
+            let folded = cursor.varint()?;
+            let small = (folded >> 1) as i64 ^ -((folded & 1) as i64);
+            Ok(IndexTerm::Integer(i128::from(small)))
+        }
+        TERM_BINARY => Ok(IndexTerm::Binary(cursor.counted_bytes()?)),
+        TERM_LARGE_INTEGER => Ok(IndexTerm::Integer(i128::from_le_bytes(cursor.array()?))),
+        tag => {
+            let value = u64::from(tag);
+            Err(ObjectError::BadField { what: "index term tag", value, at: cursor.at() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Reading and writing of the small pieces that Quoit's own formats are made of.
+
+use bytes::Bytes;
+
+/// The input ended, or a number in it says more than the input holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CutOff {
+    /// Offset of the piece that did not fit.
+    pub(crate) at: usize,
+}
+
+/// Reads pieces from the front of a buffer; byte strings are slices that share it.
+pub(crate) struct Cursor<'a> {
+    input: &'a Bytes,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(input: &'a Bytes) -> Self {
+        Self { input, at: 0 }
+    }
+
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn remaining(&self) -> usize {
+        self.input.len() - self.at
+    }
+
+    #[inline]
+    pub(crate) fn u8(&mut self) -> Result<u8, CutOff> {
+        let byte = *self.input.get(self.at).ok_or(CutOff { at: self.at })?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    #[inline]
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], CutOff> {
+        let rest = self.input.get(self.at..).ok_or(CutOff { at: self.at })?;
+        let array = rest.first_chunk::<N>().ok_or(CutOff { at: self.at })?;
+        self.at += N;
+        Ok(*array)
+    }
+
+    #[inline]
+    pub(crate) fn slice(&mut self, len: usize) -> Result<&'a [u8], CutOff> {
+        let end = self.end_of(len)?;
+        let slice = &self.input[self.at..end];
+        self.at = end;
+        Ok(slice)
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<Bytes, CutOff> {
+        let end = self.end_of(len)?;
+        let bytes = self.input.slice(self.at..end);
+        self.at = end;
+        Ok(bytes)
+    }
+
+    #[inline]
+    fn end_of(&self, len: usize) -> Result<usize, CutOff> {
+        if len <= self.remaining() { Ok(self.at + len) } else { Err(CutOff { at: self.at }) }
+    }
+
+    /// A number of up to 64 bits in groups of seven, lowest group first.
+    #[inline]
+    pub(crate) fn varint(&mut self) -> Result<u64, CutOff> {
+        match self.input.get(self.at) {
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, CutOff> {
+        let start = CutOff { at: self.at };
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            if shift == 63 && byte > 1 {
+                return Err(start);
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(start)
+    }
+
+    /// A varint that counts bytes or pieces of at least one byte each: at most what remains.
+    #[inline]
+    pub(crate) fn count(&mut self) -> Result<usize, CutOff> {
+        let at = self.at;
+        let count = self.varint()?;
+        match usize::try_from(count) {
+            Ok(count) if count <= self.remaining() => Ok(count),
+            _ => Err(CutOff { at }),
+        }
+    }
+
+    /// A varint length and as many bytes.
+    #[inline]
+    pub(crate) fn counted_bytes(&mut self) -> Result<Bytes, CutOff> {
+        let len = self.count()?;
+        self.bytes(len)
+    }
+
+    /// As [`Cursor::counted_bytes`], borrowed.
+    #[inline]
+    pub(crate) fn counted_slice(&mut self) -> Result<&'a [u8], CutOff> {
+        let len = self.count()?;
+        self.slice(len)
+    }
+}
+
+/// Appends a number as [`Cursor::varint`] reads it.
+#[inline]
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a varint length and the bytes.
+#[inline]
+pub(crate) fn put_counted(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
