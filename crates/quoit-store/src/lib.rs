@@ -2,4 +2,5 @@
 
 pub mod engine;
 pub mod error;
+pub mod index;
 pub mod seam;

@@ -1,0 +1,230 @@
+//! What the index keeps of one record: 21 bytes.
+//!
+//! ```text
+//! byte  0..5   tag: the highest 40 bits of the identity, big-endian
+//! byte  5..11  location: 20 bits of segment, 28 bits of offset / 16, big-endian
+//! byte  11     size class
+//! byte  12     flags: bit 0 tombstone, 1 expires, 2 collided, 3 zero, 4-7 n_val class
+//! byte  13..21 digest, big-endian
+//! ```
+//!
+//! Big-endian tags make the order of the bytes the order of the tags.
+
+use quoit_model::hash::Identity;
+
+/// Size of an encoded entry, in bytes.
+pub const ENTRY_BYTES: usize = 21;
+
+/// Number of identity bits in a tag.
+pub const TAG_BITS: u32 = 40;
+
+/// Digests are kept apart by so many classes of n_val.
+pub const N_VAL_CLASS_COUNT: usize = 16;
+
+/// The highest 40 bits of an identity: what the index knows of a record's name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Tag(u64);
+
+impl Tag {
+    /// The lowest tag.
+    pub const MIN: Self = Self(0);
+
+    /// The highest tag.
+    pub const MAX: Self = Self((1 << TAG_BITS) - 1);
+
+    /// The tag of an identity.
+    #[must_use]
+    pub const fn of(identity: Identity) -> Self {
+        Self(identity.0 >> (64 - TAG_BITS))
+    }
+
+    /// The tag with this number; bits above the fortieth are cut off.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Self {
+        Self(number & Self::MAX.0)
+    }
+
+    /// The tag as a number, below 2^40.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The lowest identity that has this tag.
+    #[must_use]
+    pub const fn identity_min(self) -> Identity {
+        Identity(self.0 << (64 - TAG_BITS))
+    }
+
+    /// The next higher tag, `None` after the highest.
+    #[must_use]
+    pub const fn next(self) -> Option<Self> {
+        if self.0 == Self::MAX.0 { None } else { Some(Self(self.0 + 1)) }
+    }
+}
+
+/// Where a record starts: a segment and an offset within it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Location(u64);
+
+impl Location {
+    /// The highest segment number that a location can hold.
+    pub const SEGMENT_MAX: u32 = (1 << 20) - 1;
+
+    /// Records start at multiples of this.
+    pub const ALIGNMENT_BYTES: u64 = 16;
+
+    /// Offsets are below this: 4 GiB.
+    pub const OFFSET_END_BYTES: u64 = Self::ALIGNMENT_BYTES << Self::OFFSET_BITS;
+
+    const OFFSET_BITS: u32 = 28;
+    const MASK: u64 = (1 << 48) - 1;
+
+    /// A location, or `None` when the segment is above [`Location::SEGMENT_MAX`] or the offset is
+    /// not below [`Location::OFFSET_END_BYTES`] or not a multiple of [`Location::ALIGNMENT_BYTES`].
+    #[must_use]
+    pub const fn new(segment: u32, offset_bytes: u64) -> Option<Self> {
+        if segment > Self::SEGMENT_MAX
+            || offset_bytes >= Self::OFFSET_END_BYTES
+            || !offset_bytes.is_multiple_of(Self::ALIGNMENT_BYTES)
+        {
+            return None;
+        }
+        let unit = offset_bytes / Self::ALIGNMENT_BYTES;
+        Some(Self(((segment as u64) << Self::OFFSET_BITS) | unit))
+    }
+
+    /// Number of the segment.
+    #[must_use]
+    pub const fn segment(self) -> u32 {
+        (self.0 >> Self::OFFSET_BITS) as u32
+    }
+
+    /// Offset of the record within the segment.
+    #[must_use]
+    pub const fn offset_bytes(self) -> u64 {
+        (self.0 & ((1 << Self::OFFSET_BITS) - 1)) * Self::ALIGNMENT_BYTES
+    }
+}
+
+/// Upper bound of a record's size in one byte, so that one read fetches the record.
+///
+/// Sizes count in units of 16 bytes. Up to 15 units the class is exact; above, it is a
+/// floating-point number with four significant bits, rounded up: at most 1/8 more than the size in
+/// units.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct SizeClass(u8);
+
+impl SizeClass {
+    const UNIT_BYTES: u64 = Location::ALIGNMENT_BYTES;
+
+    /// The class of a record of `size_bytes`. Sizes of 4 GiB and more, which no segment holds,
+    /// share the class of 4 GiB.
+    #[must_use]
+    pub const fn of(size_bytes: u64) -> Self {
+        let limited = if size_bytes > Location::OFFSET_END_BYTES {
+            Location::OFFSET_END_BYTES
+        } else {
+            size_bytes
+        };
+        let units = limited.div_ceil(Self::UNIT_BYTES);
+        if units < 8 {
+            return Self(units as u8);
+        }
+        let exponent = units.ilog2() - 3;
+        let mantissa = units.div_ceil(1 << exponent);
+        // A mantissa that rounds up to 16 is the first of the next exponent: the sum carries.
+        Self((8 * exponent as u64 + mantissa) as u8)
+    }
+
+    /// No record of this class is larger.
+    #[must_use]
+    pub const fn size_bytes_max(self) -> u64 {
+        let units = if self.0 < 8 {
+            self.0 as u64
+        } else {
+            let exponent = (self.0 - 8) / 8;
+            (8 + (self.0 % 8) as u64) << exponent
+        };
+        units * Self::UNIT_BYTES
+    }
+}
+
+/// What the index knows of one record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Entry {
+    /// The highest bits of the record's identity.
+    pub tag: Tag,
+    /// Where the record is.
+    pub location: Location,
+    /// Upper bound of the record's size.
+    pub size_class: SizeClass,
+    /// Whether the record is a tombstone.
+    pub tombstone: bool,
+    /// Whether the record expires; when, is told by the record itself.
+    pub expires: bool,
+    /// Whether another entry of the partition has the same tag. Kept by the index: what a caller
+    /// passes in is ignored.
+    pub collided: bool,
+    /// Number of replicas of the record's bucket, capped at 15.
+    pub n_val_class: u8,
+    /// Fingerprint of the object's causal state.
+    pub digest: u64,
+}
+
+const FLAG_TOMBSTONE: u8 = 1;
+const FLAG_EXPIRES: u8 = 1 << 1;
+const FLAG_COLLIDED: u8 = 1 << 2;
+const N_VAL_CLASS_SHIFT: u32 = 4;
+const FLAGS_AT: usize = 12;
+
+impl Entry {
+    /// The entry's bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..5].copy_from_slice(&self.tag.0.to_be_bytes()[3..]);
+        bytes[5..11].copy_from_slice(&self.location.0.to_be_bytes()[2..]);
+        bytes[11] = self.size_class.0;
+        bytes[FLAGS_AT] = (u8::from(self.tombstone) * FLAG_TOMBSTONE)
+            | (u8::from(self.expires) * FLAG_EXPIRES)
+            | (u8::from(self.collided) * FLAG_COLLIDED)
+            | self.n_val_class.min(15) << N_VAL_CLASS_SHIFT;
+        bytes[13..].copy_from_slice(&self.digest.to_be_bytes());
+        bytes
+    }
+
+    /// Reads an entry. Every value of the bytes means something.
+    #[must_use]
+    pub fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        let head = u64_at(bytes, 0);
+        let flags = bytes[FLAGS_AT];
+        Self {
+            tag: Tag(head >> (64 - TAG_BITS)),
+            location: Location(u64_at(bytes, 3) & Location::MASK),
+            size_class: SizeClass(bytes[11]),
+            tombstone: flags & FLAG_TOMBSTONE != 0,
+            expires: flags & FLAG_EXPIRES != 0,
+            collided: flags & FLAG_COLLIDED != 0,
+            n_val_class: flags >> N_VAL_CLASS_SHIFT,
+            digest: u64_at(bytes, 13),
+        }
+    }
+}
+
+/// Reads the tag alone.
+pub(super) fn tag_of(bytes: &[u8; ENTRY_BYTES]) -> Tag {
+    Tag(u64_at(bytes, 0) >> (64 - TAG_BITS))
+}
+
+/// Writes the `collided` flag alone.
+pub(super) fn set_collided(bytes: &mut [u8; ENTRY_BYTES], collided: bool) {
+    bytes[FLAGS_AT] = bytes[FLAGS_AT] & !FLAG_COLLIDED | (u8::from(collided) * FLAG_COLLIDED);
+}
+
+/// Big-endian number of the eight bytes from `at`, which is at most 13.
+fn u64_at(bytes: &[u8; ENTRY_BYTES], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(eight)
+}

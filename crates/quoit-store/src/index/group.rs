@@ -1,0 +1,341 @@
+//! A group: the entries of all tags with one prefix, in ascending order, over a few pages.
+//!
+//! Pages of a group are full but for the room of at most about one page: an entry that finds its
+//! page full pushes one entry along, page by page, to the nearest page with room.
+
+use super::entry::{ENTRY_BYTES, TAG_BITS, Tag, set_collided, tag_of};
+use super::page::{
+    EntryBytes, PAGE_ENTRIES, entries, entries_mut, insert_at, lower_bound, remove_at,
+};
+use super::slab::{ALLOCATION_OVERHEAD_BYTES, PageId, Slab};
+use std::ops::Range;
+
+/// Pages that a group may have before it is split. Groups that can't be split grow on.
+pub(super) const GROUP_PAGES_MAX: usize = 16;
+
+/// Buddies that together have at most this many entries become one group.
+pub(super) const MERGE_ENTRIES_MAX: usize = 12 * PAGE_ENTRIES;
+
+/// A page is given back when its group can do without it and keeps this much room.
+const SPARE_ENTRIES: usize = 8;
+
+/// One page of a group. Never without entries.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    first_high: u32,
+    first_low: u8,
+    count: u8,
+    page: PageId,
+}
+
+impl Slot {
+    fn first(&self) -> Tag {
+        Tag::from_number(u64::from(self.first_high) << 8 | u64::from(self.first_low))
+    }
+
+    fn set_first(&mut self, tag: Tag) {
+        self.first_high = (tag.number() >> 8) as u32;
+        self.first_low = tag.number() as u8;
+    }
+
+    fn count(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    fn is_full(&self) -> bool {
+        self.count() == PAGE_ENTRIES
+    }
+}
+
+/// A place in a group: a page and an entry of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) slot: usize,
+    pub(super) entry: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Group {
+    slots: Vec<Slot>,
+    /// The tags' common prefix: the highest 40 bits, those below `depth` are zero.
+    prefix: Tag,
+    /// Number of bits in the prefix.
+    depth: u32,
+}
+
+impl Group {
+    pub(super) fn new(prefix: Tag, depth: u32) -> Self {
+        Self { slots: Vec::new(), prefix, depth }
+    }
+
+    pub(super) fn prefix(&self) -> Tag {
+        self.prefix
+    }
+
+    pub(super) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// One more than the highest tag that belongs here.
+    pub(super) fn end(&self) -> u64 {
+        self.prefix.number() + (1 << (TAG_BITS - self.depth))
+    }
+
+    pub(super) fn page_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn entry_count(&self) -> usize {
+        self.slots.iter().map(Slot::count).sum()
+    }
+
+    /// Bytes allocated beside the struct itself and its pages.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self.slots.capacity() {
+            0 => 0,
+            slots => slots * size_of::<Slot>() + ALLOCATION_OVERHEAD_BYTES,
+        }
+    }
+
+    /// The entries of one page; empty when there is no such page.
+    pub(super) fn entries<'s>(&self, slab: &'s Slab, slot: usize) -> &'s [EntryBytes] {
+        match self.slots.get(slot) {
+            Some(slot) => &entries(slab.page(slot.page))[..slot.count()],
+            None => &[],
+        }
+    }
+
+    /// The entry at a place that has one.
+    pub(super) fn entry_mut<'s>(&self, slab: &'s mut Slab, at: Place) -> &'s mut EntryBytes {
+        &mut entries_mut(slab.page_mut(self.slots[at.slot].page))[at.entry]
+    }
+
+    /// The place of the first entry whose tag isn't below `tag`, as a place in the page where an
+    /// entry of this tag belongs: it may be one past the page's last entry.
+    pub(super) fn lower_bound(&self, slab: &Slab, tag: Tag) -> Place {
+        let slot = self.slots.partition_point(|slot| slot.first() < tag).saturating_sub(1);
+        let entries = self.entries(slab, slot);
+        let end = self.slots.get(slot + 1).map_or(self.end(), |next| next.first().number());
+        let first = self.slots.get(slot).map_or(self.prefix, Slot::first);
+        Place { slot, entry: lower_bound(entries, tag, first, end) }
+    }
+
+    /// The entry at `at`, or the first of the next page when `at` is past its page's last.
+    pub(super) fn get<'s>(&self, slab: &'s Slab, at: Place) -> Option<(Place, &'s EntryBytes)> {
+        if let Some(entry) = self.entries(slab, at.slot).get(at.entry) {
+            return Some((at, entry));
+        }
+        let next = Place { slot: at.slot + 1, entry: 0 };
+        self.entries(slab, next.slot).first().map(|entry| (next, entry))
+    }
+
+    /// Puts an entry at a place that [`Group::lower_bound`] told. False when neither the page nor
+    /// one nearby has room; nothing has changed then.
+    pub(super) fn insert(&mut self, slab: &mut Slab, at: Place, entry: &EntryBytes) -> bool {
+        match self.slots.get(at.slot) {
+            None => false,
+            Some(slot) if !slot.is_full() => {
+                self.insert_into(slab, at, entry);
+                true
+            }
+            Some(_) => match self.nearest_room(at.slot) {
+                Some(room) if room > at.slot => {
+                    self.push_right(slab, at, room, *entry);
+                    true
+                }
+                Some(room) => {
+                    self.push_left(slab, at, room, *entry);
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    /// Adds a page near `at` and spreads what is there evenly.
+    pub(super) fn add_page(&mut self, slab: &mut Slab, at: Place, entry: &EntryBytes) {
+        let window = self.window(at.slot);
+        let place = (at.slot.saturating_sub(window.start)) * PAGE_ENTRIES + at.entry;
+        let (mut run, mut pages) = self.gather(slab, window.clone());
+        // Pages of the window are full, or this would not have been called; an empty group has
+        // none.
+        let place = place.min(run.len());
+        run.insert(place, *entry);
+        let slots = fill(slab, &run, pages.len() + 1, &mut pages);
+        self.replace_slots(window, &slots);
+    }
+
+    /// Takes an entry out. True when a page was given back.
+    pub(super) fn remove(&mut self, slab: &mut Slab, at: Place) -> bool {
+        let slot = &mut self.slots[at.slot];
+        let page = slab.page_mut(slot.page);
+        remove_at(page, slot.count(), at.entry);
+        slot.count -= 1;
+        if slot.count == 0 {
+            slab.release(slot.page);
+            self.replace_slots(at.slot..at.slot + 1, &[]);
+            return true;
+        }
+        if at.entry == 0 {
+            slot.set_first(tag_of(&entries(page)[0]));
+        }
+        let window = self.window(at.slot);
+        let count: usize = self.slots[window.clone()].iter().map(Slot::count).sum();
+        if count + SPARE_ENTRIES > (window.len() - 1) * PAGE_ENTRIES {
+            return false;
+        }
+        let (run, mut pages) = self.gather(slab, window.clone());
+        let slots = fill(slab, &run, 0, &mut pages);
+        self.replace_slots(window, &slots);
+        true
+    }
+
+    /// Takes all entries out of the group and gives its pages back.
+    pub(super) fn take_all(&mut self, slab: &mut Slab) -> Vec<EntryBytes> {
+        let (run, pages) = self.gather(slab, 0..self.slots.len());
+        pages.into_iter().for_each(|page| slab.release(page));
+        self.slots = Vec::new();
+        run
+    }
+
+    /// Gives an empty group its entries, in ascending order, over as few pages as hold them.
+    pub(super) fn fill(&mut self, slab: &mut Slab, run: &[EntryBytes]) {
+        self.slots = fill(slab, run, 0, &mut Vec::new());
+    }
+
+    /// The lowest and the highest tag, `None` when there are no entries.
+    pub(super) fn tag_bounds(&self, slab: &Slab) -> Option<(Tag, Tag)> {
+        let first = self.slots.first()?.first();
+        let last = tag_of(self.entries(slab, self.slots.len() - 1).last()?);
+        Some((first, last))
+    }
+
+    /// Unmarks the entry of a tag that had an equal, if it is alone now.
+    pub(super) fn unmark_if_alone(&self, slab: &mut Slab, tag: Tag) {
+        let first = self.lower_bound(slab, tag);
+        let Some((at, _)) = self.get(slab, first).filter(|(_, entry)| tag_of(entry) == tag) else {
+            return;
+        };
+        let next = Place { slot: at.slot, entry: at.entry + 1 };
+        if self.get(slab, next).is_none_or(|(_, entry)| tag_of(entry) != tag) {
+            set_collided(self.entry_mut(slab, at), false);
+        }
+    }
+
+    /// Tells the group that a page of its has another name.
+    pub(super) fn rename_page(&mut self, from: PageId, to: PageId) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.page == from) {
+            slot.page = to;
+        }
+    }
+
+    /// Pages that are spread together: all of them, or those around `slot` in a group grown too
+    /// large.
+    fn window(&self, slot: usize) -> Range<usize> {
+        let end = (slot + GROUP_PAGES_MAX / 2).max(GROUP_PAGES_MAX).min(self.slots.len());
+        end.saturating_sub(GROUP_PAGES_MAX)..end
+    }
+
+    /// The nearest page with room among those that are spread together.
+    fn nearest_room(&self, slot: usize) -> Option<usize> {
+        let window = self.window(slot);
+        window
+            .filter(|other| !self.slots[*other].is_full())
+            .min_by_key(|other| other.abs_diff(slot))
+    }
+
+    fn insert_into(&mut self, slab: &mut Slab, at: Place, entry: &EntryBytes) {
+        let slot = &mut self.slots[at.slot];
+        insert_at(slab.page_mut(slot.page), slot.count(), at.entry, entry);
+        slot.count += 1;
+        if at.entry == 0 {
+            slot.set_first(tag_of(entry));
+        }
+    }
+
+    /// Inserts at `at`, in a full page, by pushing one entry along from each page to the next, up
+    /// to page `room`.
+    fn push_right(&mut self, slab: &mut Slab, at: Place, room: usize, entry: EntryBytes) {
+        let (mut at, mut carried) = (at, entry);
+        while at.slot < room {
+            if at.entry < PAGE_ENTRIES {
+                let slot = &mut self.slots[at.slot];
+                let last = remove_at(slab.page_mut(slot.page), PAGE_ENTRIES, PAGE_ENTRIES - 1);
+                slot.count -= 1;
+                self.insert_into(slab, at, &carried);
+                carried = last;
+            }
+            at = Place { slot: at.slot + 1, entry: 0 };
+        }
+        self.insert_into(slab, at, &carried);
+    }
+
+    /// As `push_right`, the other way.
+    fn push_left(&mut self, slab: &mut Slab, at: Place, room: usize, entry: EntryBytes) {
+        let (mut at, mut carried) = (at, entry);
+        while at.slot > room {
+            if at.entry > 0 {
+                let slot = &mut self.slots[at.slot];
+                let page = slab.page_mut(slot.page);
+                let first = remove_at(page, PAGE_ENTRIES, 0);
+                insert_at(page, PAGE_ENTRIES - 1, at.entry - 1, &carried);
+                slot.set_first(tag_of(&entries(page)[0]));
+                carried = first;
+            }
+            let slot = at.slot - 1;
+            at = Place { slot, entry: self.slots[slot].count() };
+        }
+        self.insert_into(slab, at, &carried);
+    }
+
+    /// The entries of some pages in order, and the pages.
+    fn gather(&self, slab: &Slab, window: Range<usize>) -> (Vec<EntryBytes>, Vec<PageId>) {
+        let slots = &self.slots[window];
+        let mut run = Vec::with_capacity(slots.len() * PAGE_ENTRIES + 1);
+        for slot in slots {
+            run.extend_from_slice(&entries(slab.page(slot.page))[..slot.count()]);
+        }
+        (run, slots.iter().map(|slot| slot.page).collect())
+    }
+
+    /// Replaces some slots; the vector stays as small as can be.
+    fn replace_slots(&mut self, window: Range<usize>, slots: &[Slot]) {
+        let mut replaced = Vec::with_capacity(self.slots.len() - window.len() + slots.len());
+        replaced.extend_from_slice(&self.slots[..window.start]);
+        replaced.extend_from_slice(slots);
+        replaced.extend_from_slice(&self.slots[window.end..]);
+        self.slots = replaced;
+    }
+}
+
+/// Spreads a run evenly over `page_count` pages or as many as it needs, taking pages from `reuse`
+/// first and giving back those that are not needed.
+fn fill(
+    slab: &mut Slab,
+    run: &[EntryBytes],
+    page_count: usize,
+    reuse: &mut Vec<PageId>,
+) -> Vec<Slot> {
+    let page_count = page_count.max(run.len().div_ceil(PAGE_ENTRIES));
+    let mut slots = Vec::with_capacity(page_count);
+    let mut rest = run;
+    for index in 0..page_count {
+        let count = rest.len().div_ceil(page_count - index);
+        if count == 0 {
+            break;
+        }
+        let (these, others) = rest.split_at(count);
+        rest = others;
+        let page = reuse.pop().unwrap_or_else(|| slab.take());
+        entries_mut(slab.page_mut(page))[..count].copy_from_slice(these);
+        let mut slot = Slot { first_high: 0, first_low: 0, count: count as u8, page };
+        slot.set_first(tag_of(&these[0]));
+        slots.push(slot);
+    }
+    reuse.drain(..).for_each(|page| slab.release(page));
+    slots
+}
+
+const _: () = assert!(size_of::<EntryBytes>() == ENTRY_BYTES && size_of::<Slot>() == 12);
+const _: () = assert!(size_of::<Group>() <= 40);

@@ -1,0 +1,77 @@
+//! Walks over entries.
+
+use super::entry::{Entry, Tag, tag_of};
+use super::group::{Group, Place};
+use super::page::EntryBytes;
+use super::partition::PartitionIndex;
+use super::slab::Slab;
+
+/// The entries of one tag.
+#[derive(Clone, Debug)]
+pub struct Candidates<'i> {
+    slab: &'i Slab,
+    group: &'i Group,
+    next: Place,
+    tag: Tag,
+}
+
+impl<'i> Candidates<'i> {
+    pub(super) fn new(slab: &'i Slab, group: &'i Group, next: Place, tag: Tag) -> Self {
+        Self { slab, group, next, tag }
+    }
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        let (at, bytes) = self.group.get(self.slab, self.next)?;
+        if tag_of(bytes) != self.tag {
+            return None;
+        }
+        self.next = Place { slot: at.slot, entry: at.entry + 1 };
+        Some(Entry::decode(bytes))
+    }
+}
+
+/// Entries in ascending order of tags.
+#[derive(Clone, Debug)]
+pub struct Iter<'i> {
+    index: &'i PartitionIndex,
+    group: &'i Group,
+    slot: usize,
+    rest: &'i [EntryBytes],
+}
+
+impl<'i> Iter<'i> {
+    pub(super) fn new(index: &'i PartitionIndex, group: &'i Group, from: Place) -> Self {
+        let entries = group.entries(index.slab(), from.slot);
+        Self { index, group, slot: from.slot, rest: entries.get(from.entry..).unwrap_or(&[]) }
+    }
+
+    /// The entries that are left of the current page, and on to the next page; `None` at the end.
+    pub(super) fn next_run(&mut self) -> Option<&'i [EntryBytes]> {
+        while self.rest.is_empty() {
+            self.slot += 1;
+            if self.slot >= self.group.page_count() {
+                self.group = self.index.group_after(self.group)?;
+                self.slot = 0;
+            }
+            self.rest = self.group.entries(self.index.slab(), self.slot);
+        }
+        Some(std::mem::take(&mut self.rest))
+    }
+}
+
+impl Iterator for Iter<'_> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        if self.rest.is_empty() {
+            self.rest = self.next_run()?;
+        }
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(Entry::decode(first))
+    }
+}

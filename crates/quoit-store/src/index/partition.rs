@@ -1,0 +1,359 @@
+//! The index of one partition: a directory of groups by the highest bits of the tag.
+
+use super::entry::{Entry, Location, TAG_BITS, Tag, set_collided, tag_of};
+use super::group::{GROUP_PAGES_MAX, Group, MERGE_ENTRIES_MAX, Place};
+use super::iter::{Candidates, Iter};
+use super::page::{EntryBytes, PAGE_ENTRIES};
+use super::slab::{ALLOCATION_OVERHEAD_BYTES, Slab};
+use super::sums::{Digests, Sums};
+
+/// The directory may have this many slots, and one more for every so many entries
+/// ([`DIRECTORY_ENTRIES_PER_SLOT`]): tags crafted to share their highest bits can't make it large.
+const DIRECTORY_SLOTS_MIN: u64 = 64;
+
+/// See [`DIRECTORY_SLOTS_MIN`]. Groups of evenly spread tags have several hundred entries.
+const DIRECTORY_ENTRIES_PER_SLOT: u64 = 64;
+
+/// What the store knows of the records of one partition: 21 bytes each, in the order of their tags.
+///
+/// A plain value: who shares it locks it. No operation does I/O. A lookup touches three or four
+/// cache lines that are likely not in cache (a group, its pages' first tags, one or two lines of a
+/// page); inserting and removing also move up to 1.3 KB in each page between the entry and the
+/// nearest page with room, and allocate only when a page is added or given back (about once in 64
+/// times).
+#[derive(Debug)]
+pub struct PartitionIndex {
+    /// Group of each value of the highest `directory_bits` bits of a tag.
+    directory: Vec<u32>,
+    directory_bits: u32,
+    groups: Vec<Group>,
+    slab: Slab,
+    sums: Sums,
+}
+
+impl Default for PartitionIndex {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PartitionIndex {
+    /// An empty index.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            directory: vec![0],
+            directory_bits: 0,
+            groups: vec![Group::new(Tag::MIN, 0)],
+            slab: Slab::default(),
+            sums: Sums::default(),
+        }
+    }
+
+    /// Number of entries, tombstones included.
+    #[must_use]
+    pub fn entry_count(&self) -> u64 {
+        self.sums.entry_count
+    }
+
+    /// Number of tombstones.
+    #[must_use]
+    pub fn tombstone_count(&self) -> u64 {
+        self.sums.tombstone_count
+    }
+
+    /// XOR digests of all entries.
+    #[must_use]
+    pub fn digests(&self) -> &Digests {
+        &self.sums.digests
+    }
+
+    /// XOR digests of the entries from `first` to `last`, both included. Looks at each of them.
+    #[must_use]
+    pub fn range_digests(&self, first: Tag, last: Tag) -> Digests {
+        let mut digests = Digests::default();
+        self.iter_from(first)
+            .take_while(|entry| entry.tag <= last)
+            .for_each(|entry| digests.toggle(&entry));
+        digests
+    }
+
+    /// The entries that have a tag: the record that is looked for is one of them, or none. Mostly
+    /// at most one.
+    #[must_use]
+    pub fn candidates(&self, tag: Tag) -> Candidates<'_> {
+        let group = self.group(tag);
+        Candidates::new(&self.slab, group, group.lower_bound(&self.slab, tag), tag)
+    }
+
+    /// Entries from `tag` on in ascending order of tags; those of one tag in any order.
+    #[must_use]
+    pub fn iter_from(&self, tag: Tag) -> Iter<'_> {
+        let group = self.group(tag);
+        Iter::new(self, group, group.lower_bound(&self.slab, tag))
+    }
+
+    /// All entries in ascending order of tags.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        self.iter_from(Tag::MIN)
+    }
+
+    /// Adds an entry. Entries of the same tag are kept side by side and marked as collided.
+    pub fn insert(&mut self, entry: Entry) {
+        let mut group = self.group_number(entry.tag);
+        let mut at = self.groups[group].lower_bound(&self.slab, entry.tag);
+        let equal = self.groups[group]
+            .get(&self.slab, at)
+            .filter(|(_, found)| tag_of(found) == entry.tag)
+            .map(|(equal, _)| equal);
+        if let Some(equal) = equal {
+            set_collided(self.groups[group].entry_mut(&mut self.slab, equal), true);
+        }
+        let bytes = Entry { collided: equal.is_some(), ..entry }.encode();
+        while !self.groups[group].insert(&mut self.slab, at, &bytes) {
+            if self.groups[group].page_count() < GROUP_PAGES_MAX || !self.split(group) {
+                self.groups[group].add_page(&mut self.slab, at, &bytes);
+                break;
+            }
+            group = self.group_number(entry.tag);
+            at = self.groups[group].lower_bound(&self.slab, entry.tag);
+        }
+        self.sums.add(&entry);
+    }
+
+    /// Puts `new` in the place of the entry of `tag` that is at `old`. False when there is none.
+    ///
+    /// # Panics
+    ///
+    /// When `new` has another tag.
+    pub fn replace(&mut self, tag: Tag, old: Location, new: Entry) -> bool {
+        assert!(new.tag == tag, "an entry is replaced by one of the same tag");
+        let Some((group, at, before)) = self.find(tag, old) else {
+            return false;
+        };
+        let bytes = Entry { collided: before.collided, ..new }.encode();
+        *self.groups[group].entry_mut(&mut self.slab, at) = bytes;
+        self.sums.subtract(&before);
+        self.sums.add(&new);
+        true
+    }
+
+    /// Tells the entry of `tag` that is at `old` that its record was copied to `new`. False when
+    /// there is none: the record was changed or removed meanwhile.
+    pub fn relocate(&mut self, tag: Tag, old: Location, new: Location) -> bool {
+        let Some((group, at, before)) = self.find(tag, old) else {
+            return false;
+        };
+        let bytes = Entry { location: new, ..before }.encode();
+        *self.groups[group].entry_mut(&mut self.slab, at) = bytes;
+        true
+    }
+
+    /// Takes out the entry of `tag` that is at `location`.
+    pub fn remove(&mut self, tag: Tag, location: Location) -> Option<Entry> {
+        let (group, at, entry) = self.find(tag, location)?;
+        let gave_back = self.groups[group].remove(&mut self.slab, at);
+        self.sums.subtract(&entry);
+        if entry.collided {
+            self.groups[group].unmark_if_alone(&mut self.slab, tag);
+        }
+        if gave_back {
+            self.merge_buddies(tag);
+            self.shrink();
+        }
+        Some(entry)
+    }
+
+    /// Bytes that the index takes: this struct and all it has allocated, with 16 bytes for each
+    /// allocation. Costs a look at each group.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let groups: usize = self.groups.iter().map(Group::memory_bytes).sum();
+        let bytes = size_of::<Self>()
+            + self.directory.capacity() * size_of::<u32>()
+            + self.groups.capacity() * size_of::<Group>()
+            + groups
+            + self.slab.memory_bytes()
+            + 2 * ALLOCATION_OVERHEAD_BYTES;
+        bytes as u64
+    }
+
+    /// Entries that the pages allocated could hold.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        (self.slab.page_count() * PAGE_ENTRIES) as u64
+    }
+
+    /// The slab that pages live in.
+    pub(super) fn slab(&self) -> &Slab {
+        &self.slab
+    }
+
+    /// The group after `group` in the order of tags.
+    pub(super) fn group_after(&self, group: &Group) -> Option<&Group> {
+        let end = group.end();
+        (end <= Tag::MAX.number()).then(|| self.group(Tag::from_number(end)))
+    }
+
+    /// Replaces everything by a run of entries in ascending order of tags, in groups of at most
+    /// `group_entries`.
+    pub(super) fn fill_sorted(&mut self, run: &[EntryBytes], sums: Sums) {
+        *self = Self::new();
+        self.sums = sums;
+        self.slab.reserve(run.len().div_ceil(PAGE_ENTRIES));
+        self.fill_group(0, run);
+    }
+
+    /// Fills an empty group with a run, splitting it as far as the group's size asks for.
+    fn fill_group(&mut self, group: usize, run: &[EntryBytes]) {
+        let target = &self.groups[group];
+        let splits = run.len() > GROUP_PAGES_MAX * PAGE_ENTRIES
+            && tag_of(&run[0]) != tag_of(&run[run.len() - 1])
+            && self.directory_may_have(target.depth() + 1);
+        if !splits {
+            self.groups[group].fill(&mut self.slab, run);
+            return;
+        }
+        let upper = self.split_empty(group);
+        let border = self.groups[upper].prefix();
+        let (low, high) = run.split_at(run.partition_point(|entry| tag_of(entry) < border));
+        self.fill_group(group, low);
+        self.fill_group(upper, high);
+    }
+
+    fn group_number(&self, tag: Tag) -> usize {
+        self.directory[(tag.number() >> (TAG_BITS - self.directory_bits)) as usize] as usize
+    }
+
+    fn group(&self, tag: Tag) -> &Group {
+        &self.groups[self.group_number(tag)]
+    }
+
+    fn find(&self, tag: Tag, location: Location) -> Option<(usize, Place, Entry)> {
+        let group = self.group_number(tag);
+        let mut next = self.groups[group].lower_bound(&self.slab, tag);
+        while let Some((at, bytes)) = self.groups[group].get(&self.slab, next) {
+            let entry = Entry::decode(bytes);
+            if entry.tag != tag {
+                return None;
+            }
+            if entry.location == location {
+                return Some((group, at, entry));
+            }
+            next = Place { slot: at.slot, entry: at.entry + 1 };
+        }
+        None
+    }
+
+    fn directory_may_have(&self, bits: u32) -> bool {
+        let limit = DIRECTORY_SLOTS_MIN + self.sums.entry_count / DIRECTORY_ENTRIES_PER_SLOT;
+        bits <= self.directory_bits || bits < TAG_BITS && 1 << bits <= limit
+    }
+
+    /// Splits a group by the first bit in which its tags differ. False when they don't, or when the
+    /// directory would become too large for it: the group stays as it is.
+    fn split(&mut self, group: usize) -> bool {
+        let Some((first, last)) = self.groups[group].tag_bounds(&self.slab) else {
+            return false;
+        };
+        let common = (first.number() ^ last.number()).leading_zeros() - (64 - TAG_BITS);
+        if first == last || !self.directory_may_have(common + 1) {
+            return false;
+        }
+        let run = self.groups[group].take_all(&mut self.slab);
+        let mut group = group;
+        while self.groups[group].depth() < common {
+            let upper = self.split_empty(group);
+            if self.groups[upper].prefix() <= first {
+                group = upper;
+            }
+        }
+        let upper = self.split_empty(group);
+        let border = self.groups[upper].prefix();
+        let (low, high) = run.split_at(run.partition_point(|entry| tag_of(entry) < border));
+        self.groups[group].fill(&mut self.slab, low);
+        self.groups[upper].fill(&mut self.slab, high);
+        true
+    }
+
+    /// Makes two groups of an empty one; returns the upper one's number.
+    fn split_empty(&mut self, group: usize) -> usize {
+        let (prefix, depth) = (self.groups[group].prefix(), self.groups[group].depth() + 1);
+        if depth > self.directory_bits {
+            self.directory = self.directory.iter().flat_map(|slot| [*slot, *slot]).collect();
+            self.directory_bits += 1;
+        }
+        let upper_prefix = Tag::from_number(prefix.number() | 1 << (TAG_BITS - depth));
+        let upper = self.groups.len();
+        self.groups[group] = Group::new(prefix, depth);
+        self.groups.push(Group::new(upper_prefix, depth));
+        self.point_to(upper);
+        upper
+    }
+
+    /// Lets the directory's slots of a group point to it.
+    fn point_to(&mut self, group: usize) {
+        let shift = TAG_BITS - self.directory_bits;
+        let first = (self.groups[group].prefix().number() >> shift) as usize;
+        let end = (self.groups[group].end() >> shift) as usize;
+        self.directory[first..end].fill(group as u32);
+    }
+
+    /// Merges the group of `tag` with its buddy as often as both are small enough.
+    fn merge_buddies(&mut self, tag: Tag) {
+        loop {
+            let lower = &self.groups[self.group_number(tag)];
+            let depth = lower.depth();
+            if depth == 0 {
+                return;
+            }
+            let bit = 1 << (TAG_BITS - depth);
+            let buddy = self.group(Tag::from_number(lower.prefix().number() ^ bit));
+            let count = lower.entry_count() + buddy.entry_count();
+            if buddy.depth() != depth || count > MERGE_ENTRIES_MAX {
+                return;
+            }
+            self.merge(Tag::from_number(lower.prefix().number() & !bit), bit);
+        }
+    }
+
+    /// Merges the group of `prefix` with the one whose prefix has `bit` as well.
+    fn merge(&mut self, prefix: Tag, bit: u64) {
+        let lower = self.group_number(prefix);
+        let upper = self.group_number(Tag::from_number(prefix.number() | bit));
+        let depth = self.groups[lower].depth() - 1;
+        let mut run = self.groups[lower].take_all(&mut self.slab);
+        run.extend(self.groups[upper].take_all(&mut self.slab));
+        self.groups[lower] = Group::new(prefix, depth);
+        self.groups[lower].fill(&mut self.slab, &run);
+        self.point_to(lower);
+        self.groups.swap_remove(upper);
+        if upper < self.groups.len() {
+            self.point_to(upper);
+        }
+        self.shrink_directory();
+    }
+
+    fn shrink_directory(&mut self) {
+        // Every group of the directory's depth has a buddy of this depth beside it.
+        while self.directory_bits > 0
+            && self.directory.as_chunks::<2>().0.iter().all(|[even, odd]| even == odd)
+        {
+            self.directory = self.directory.iter().step_by(2).copied().collect();
+            self.directory_bits -= 1;
+        }
+        if self.groups.len() < self.groups.capacity() / 4 {
+            self.groups.shrink_to(self.groups.len() * 2);
+        }
+    }
+
+    fn shrink(&mut self) {
+        let (directory, groups) = (&self.directory, &mut self.groups);
+        let shift = TAG_BITS - self.directory_bits;
+        self.slab.shrink(|from, to, tag| {
+            let group = directory[(tag.number() >> shift) as usize] as usize;
+            groups[group].rename_page(from, to);
+        });
+    }
+}

@@ -1,0 +1,149 @@
+//! The pages of one partition, in chunks that grow with it.
+//!
+//! A chunk has a sixty-fourth of the pages there are, at least one and at most 48 (63 KiB): pages
+//! not in use stay below some percent at any size, nothing is ever copied to grow, and the
+//! allocator sees few and large blocks. When a chunk's worth of pages is free, the pages of the
+//! last chunk move into the gaps and the chunk is given back.
+
+use super::entry::{Tag, tag_of};
+use super::page::{PAGE_BYTES, Page, entries};
+
+/// Bytes that an allocation costs beside what was asked for (two words of the allocator).
+pub(super) const ALLOCATION_OVERHEAD_BYTES: usize = 16;
+
+const CHUNK_PAGES_MAX: usize = 48;
+const CHUNKS_AIM: usize = 64;
+const SLOT_BITS: u32 = 6;
+
+/// Names a page of a slab.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PageId(u32);
+
+impl PageId {
+    fn new(chunk: usize, slot: usize) -> Self {
+        let chunk = u32::try_from(chunk).expect("2^26 chunks are 4 TB of index");
+        Self(chunk << SLOT_BITS | slot as u32)
+    }
+
+    fn chunk(self) -> usize {
+        (self.0 >> SLOT_BITS) as usize
+    }
+
+    fn slot(self) -> usize {
+        (self.0 & ((1 << SLOT_BITS) - 1)) as usize
+    }
+}
+
+#[derive(Debug)]
+struct Chunk {
+    pages: Box<[Page]>,
+    /// One bit for each page in use.
+    used: u64,
+}
+
+impl Chunk {
+    fn is_full(&self) -> bool {
+        self.used.count_ones() as usize == self.pages.len()
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Slab {
+    chunks: Vec<Chunk>,
+    page_count: usize,
+    free_count: usize,
+    /// No chunk before this one has a free page.
+    first_free_chunk: usize,
+}
+
+impl Slab {
+    /// Pages, in use or free.
+    pub(super) fn page_count(&self) -> usize {
+        self.page_count
+    }
+
+    /// The bytes of a page in use.
+    pub(super) fn page(&self, id: PageId) -> &Page {
+        &self.chunks[id.chunk()].pages[id.slot()]
+    }
+
+    /// The bytes of a page in use.
+    pub(super) fn page_mut(&mut self, id: PageId) -> &mut Page {
+        &mut self.chunks[id.chunk()].pages[id.slot()]
+    }
+
+    /// A page with any content. Allocates a chunk when no page is free.
+    pub(super) fn take(&mut self) -> PageId {
+        if self.free_count == 0 {
+            self.add_chunk((self.page_count / CHUNKS_AIM).clamp(1, CHUNK_PAGES_MAX));
+        }
+        self.take_free()
+    }
+
+    /// Makes room for `count` pages more, so that the following takes allocate nothing.
+    pub(super) fn reserve(&mut self, count: usize) {
+        let final_count = self.page_count - self.free_count + count;
+        let chunk_pages = (final_count / CHUNKS_AIM).clamp(1, CHUNK_PAGES_MAX);
+        while self.page_count < final_count {
+            self.add_chunk(chunk_pages.min(final_count - self.page_count));
+        }
+    }
+
+    /// Gives a page back.
+    pub(super) fn release(&mut self, id: PageId) {
+        self.chunks[id.chunk()].used &= !(1 << id.slot());
+        self.free_count += 1;
+        self.first_free_chunk = self.first_free_chunk.min(id.chunk());
+    }
+
+    /// Gives chunks back as long as more pages are free than the last chunk has and some to spare
+    /// (which keeps a partition at the border from giving back what it takes again at once).
+    /// `moved` is told of every page that got another name, with the tag of its first entry.
+    pub(super) fn shrink(&mut self, mut moved: impl FnMut(PageId, PageId, Tag)) {
+        while let Some(last) = self.chunks.last() {
+            let last_pages = last.pages.len();
+            if self.free_count < last_pages + last_pages.div_ceil(4) {
+                break;
+            }
+            let Chunk { pages, used } = self.chunks.pop().expect("there is a last chunk");
+            self.page_count -= last_pages;
+            self.free_count -= last_pages - used.count_ones() as usize;
+            for (slot, page) in pages.iter().enumerate() {
+                if used & (1 << slot) != 0 {
+                    let to = self.take_free();
+                    *self.page_mut(to) = *page;
+                    moved(PageId::new(self.chunks.len(), slot), to, tag_of(&entries(page)[0]));
+                }
+            }
+        }
+        if self.chunks.len() < self.chunks.capacity() / 4 {
+            self.chunks.shrink_to(self.chunks.len() * 2);
+        }
+    }
+
+    /// Bytes allocated.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.page_count * PAGE_BYTES
+            + self.chunks.len() * ALLOCATION_OVERHEAD_BYTES
+            + self.chunks.capacity() * size_of::<Chunk>()
+    }
+
+    fn add_chunk(&mut self, pages: usize) {
+        self.first_free_chunk = self.first_free_chunk.min(self.chunks.len());
+        self.chunks.push(Chunk { pages: vec![[0; PAGE_BYTES]; pages].into_boxed_slice(), used: 0 });
+        self.page_count += pages;
+        self.free_count += pages;
+    }
+
+    fn take_free(&mut self) -> PageId {
+        while self.chunks[self.first_free_chunk].is_full() {
+            self.first_free_chunk += 1;
+        }
+        let chunk = &mut self.chunks[self.first_free_chunk];
+        let slot = chunk.used.trailing_ones() as usize;
+        chunk.used |= 1 << slot;
+        self.free_count -= 1;
+        PageId::new(self.first_free_chunk, slot)
+    }
+}
