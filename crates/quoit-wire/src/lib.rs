@@ -2,7 +2,8 @@
 //!
 //! This is Riak KV's Protocol Buffers interface as bytes: [`frame`] cuts a stream of bytes into
 //! frames and appends messages to a write buffer, [`messages`] has the messages, [`code`] their
-//! codes, and [`quorum`] the words that stand in for counts. It is not a client and not a server:
+//! codes, [`answer`] the shortest way from an object to its answer, and [`quorum`] the words that
+//! stand in for counts. It is not a client and not a server:
 //! nothing here reads a socket or knows what a request means. `quoit-server` and `quoit-client`
 //! are built on it.
 //!
@@ -24,6 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod answer;
 pub mod code;
 pub mod error;
 pub mod frame;
@@ -31,6 +33,7 @@ pub mod messages;
 pub mod quorum;
 pub mod shape;
 
+pub use answer::{ContentRef, append_get_resp, append_put_resp};
 pub use code::MessageCode;
 pub use error::{DecodeError, FrameError};
 pub use frame::{Frame, FrameDecoder, append_empty, append_message};

@@ -1,5 +1,7 @@
 //! Messages against bytes written out by hand from the protocol's definition.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
+
 use bytes::{Bytes, BytesMut};
 use quoit_wire::messages::*;
 use quoit_wire::{Body, FrameDecoder, MessageCode, append_empty, append_message};

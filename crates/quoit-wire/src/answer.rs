@@ -1,0 +1,146 @@
+//! Answers with objects in them, encoded from borrowed parts.
+//!
+//! The server answers most requests from objects whose parts lie elsewhere: building an
+//! [`RpbGetResp`](crate::messages::RpbGetResp) first would take an allocation for its content
+//! and a reference count for each part. These functions write the same bytes without either.
+
+use crate::code::MessageCode;
+use crate::error::FrameError;
+use crate::frame::{WriteBuffer, append_frame};
+use crate::messages::{RpbLink, RpbPair};
+use bytes::BufMut;
+use prost::encoding::{encode_varint, encoded_len_varint, message};
+
+/// A value with its metadata, as [`RpbContent`](crate::messages::RpbContent) but borrowed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ContentRef<'a> {
+    /// The value; empty for tombstones and where only heads were asked for.
+    pub value: &'a [u8],
+    /// MIME type.
+    pub content_type: Option<&'a [u8]>,
+    /// Character set.
+    pub charset: Option<&'a [u8]>,
+    /// Encoding of the value.
+    pub content_encoding: Option<&'a [u8]>,
+    /// The sibling's tag.
+    pub vtag: Option<&'a [u8]>,
+    /// Links.
+    pub links: &'a [RpbLink],
+    /// Time of the write in seconds since 1970.
+    pub last_mod: Option<u32>,
+    /// Microseconds within that second, 0 to 999999.
+    pub last_mod_usecs: Option<u32>,
+    /// User metadata.
+    pub usermeta: &'a [RpbPair],
+    /// Index entries.
+    pub indexes: &'a [RpbPair],
+    /// Whether this is a tombstone; false is not sent.
+    pub deleted: bool,
+}
+
+/// Appends the frame of an [`RpbGetResp`](crate::messages::RpbGetResp) with these siblings.
+///
+/// With neither siblings nor a context it says that there is no such object. Costs one copy of
+/// the parts; allocates only where the buffer must grow.
+///
+/// # Errors
+///
+/// [`FrameError::TooLarge`] for what no frame can hold; the buffer is then as it was before.
+pub fn append_get_resp<'a>(
+    buffer: &mut impl WriteBuffer,
+    content: impl IntoIterator<Item = ContentRef<'a>>,
+    vclock: Option<&[u8]>,
+) -> Result<(), FrameError> {
+    append_object(buffer, MessageCode::GetResp, content, vclock, None)
+}
+
+/// Appends the frame of an [`RpbPutResp`](crate::messages::RpbPutResp) with these siblings, and
+/// with the key if the server chose it.
+///
+/// # Errors
+///
+/// As [`append_get_resp`].
+pub fn append_put_resp<'a>(
+    buffer: &mut impl WriteBuffer,
+    content: impl IntoIterator<Item = ContentRef<'a>>,
+    vclock: Option<&[u8]>,
+    key: Option<&[u8]>,
+) -> Result<(), FrameError> {
+    append_object(buffer, MessageCode::PutResp, content, vclock, key)
+}
+
+/// The two answers have the same tags as far as they go together.
+fn append_object<'a>(
+    buffer: &mut impl WriteBuffer,
+    code: MessageCode,
+    content: impl IntoIterator<Item = ContentRef<'a>>,
+    vclock: Option<&[u8]>,
+    key: Option<&[u8]>,
+) -> Result<(), FrameError> {
+    append_frame(buffer, code, |buffer| {
+        for content in content {
+            put_key_and_varint(buffer, 1, 2, content.encoded_len() as u64);
+            content.encode(buffer);
+        }
+        put_bytes(buffer, 2, vclock);
+        put_bytes(buffer, 3, key);
+    })
+}
+
+impl ContentRef<'_> {
+    fn encoded_len(&self) -> usize {
+        bytes_len(Some(self.value))
+            + bytes_len(self.content_type)
+            + bytes_len(self.charset)
+            + bytes_len(self.content_encoding)
+            + bytes_len(self.vtag)
+            + message::encoded_len_repeated(6, self.links)
+            + varint_len(self.last_mod)
+            + varint_len(self.last_mod_usecs)
+            + message::encoded_len_repeated(9, self.usermeta)
+            + message::encoded_len_repeated(10, self.indexes)
+            + if self.deleted { 2 } else { 0 }
+    }
+
+    fn encode(&self, buffer: &mut impl BufMut) {
+        put_bytes(buffer, 1, Some(self.value));
+        put_bytes(buffer, 2, self.content_type);
+        put_bytes(buffer, 3, self.charset);
+        put_bytes(buffer, 4, self.content_encoding);
+        put_bytes(buffer, 5, self.vtag);
+        message::encode_repeated(6, self.links, buffer);
+        put_varint(buffer, 7, self.last_mod);
+        put_varint(buffer, 8, self.last_mod_usecs);
+        message::encode_repeated(9, self.usermeta, buffer);
+        message::encode_repeated(10, self.indexes, buffer);
+        put_varint(buffer, 11, self.deleted.then_some(1));
+    }
+}
+
+// Every tag here is below 16, so a field's key is one byte.
+
+fn bytes_len(field: Option<&[u8]>) -> usize {
+    field.map_or(0, |bytes| 1 + encoded_len_varint(bytes.len() as u64) + bytes.len())
+}
+
+fn varint_len(field: Option<u32>) -> usize {
+    field.map_or(0, |value| 1 + encoded_len_varint(u64::from(value)))
+}
+
+fn put_bytes(buffer: &mut impl BufMut, tag: u8, field: Option<&[u8]>) {
+    if let Some(bytes) = field {
+        put_key_and_varint(buffer, tag, 2, bytes.len() as u64);
+        buffer.put_slice(bytes);
+    }
+}
+
+fn put_varint(buffer: &mut impl BufMut, tag: u8, field: Option<u32>) {
+    if let Some(value) = field {
+        put_key_and_varint(buffer, tag, 0, u64::from(value));
+    }
+}
+
+fn put_key_and_varint(buffer: &mut impl BufMut, tag: u8, wire_type: u8, value: u64) {
+    buffer.put_u8(tag << 3 | wire_type);
+    encode_varint(value, buffer);
+}
