@@ -8,7 +8,9 @@ mod cursor;
 mod digest;
 pub mod hash;
 pub mod key;
+pub mod merge;
 pub mod object;
+pub mod vtag;
 
 #[cfg(test)]
 mod test_objects;

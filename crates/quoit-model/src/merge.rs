@@ -1,0 +1,177 @@
+//! How objects change: writes under each policy, and the merge of replicas.
+//!
+//! The rules are those of dotted version vector sets (Preguiça, Baquero, Almeida and others, "Dotted
+//! Version Vectors: Logical Clocks for Optimistic Replication", 2010; "Scalable and Accurate Causality
+//! Tracking for Eventually Consistent Stores", 2014): every value carries the event that wrote it, and it
+//! goes exactly when a clock that knows the event comes without the value. Values without a dot, which
+//! come from Riak, fall back to the comparison of whole clocks.
+
+use crate::clock::{Dot, VersionVector};
+use crate::object::{Metadata, Object, Sibling};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+
+/// What a bucket does with values that the writer did not know of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WritePolicy {
+    /// They stay beside the new one (`allow_mult` = true).
+    Siblings,
+    /// They go unless they are later; clients see the latest (`allow_mult` = false).
+    LatestModified,
+    /// They go, known or not (`last_write_wins` = true).
+    LastWriteWins,
+    /// As [`WritePolicy::Siblings`], and writers know nothing (`write_once` = true).
+    WriteOnce,
+}
+
+/// A value that is about to be written.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NewValue {
+    /// Everything that describes the value.
+    pub meta: Metadata,
+    /// The value itself, empty for a tombstone.
+    pub value: Bytes,
+    /// Whether the write is a delete.
+    pub deleted: bool,
+    /// When the value is written, microseconds since 1970.
+    pub last_modified_us: u64,
+    /// The entity tag that clients see, without quotes.
+    pub vtag: Bytes,
+}
+
+impl NewValue {
+    fn into_sibling(self, dot: Option<Dot>) -> Sibling {
+        let Self { meta, value, deleted, last_modified_us, vtag } = self;
+        Sibling { dot, deleted, last_modified_us, vtag, meta, value }
+    }
+}
+
+impl Object {
+    /// What two replicas of a record hold together: each value that one of them has and the other has
+    /// not replaced. Siblings of `self` come first, each in its order.
+    ///
+    /// Commutative and idempotent as far as [`Object::digest`] looks, and associative between objects whose
+    /// siblings all have dots; a value without one may come back as a false sibling, never get lost.
+    /// Costs the product of the numbers of siblings; shares the values.
+    #[must_use]
+    pub fn merge(&self, other: &Self) -> Self {
+        let self_covers = self.clock.descends(&other.clock);
+        let other_covers = other.clock.descends(&self.clock);
+        let mine = self.siblings.iter().filter(|sibling| {
+            other.has(sibling) || !other.replaced(sibling, other_covers && !self_covers)
+        });
+        let theirs = other.siblings.iter().filter(|sibling| {
+            !self.has(sibling) && !self.replaced(sibling, self_covers && !other_covers)
+        });
+        let siblings = mine.chain(theirs).cloned().collect();
+        let mut clock = self.clock.clone();
+        clock.merge(&other.clock);
+        Self { clock, siblings }
+    }
+
+    /// The object after a write that this store coordinates.
+    ///
+    /// `context` is what the writer had read; it may be stale, concurrent with what is stored, empty, or ahead
+    /// of it. `dot` is the new event: its counter is above every counter of its actor in `stored` and
+    /// `context`, which the caller has seen to.
+    ///
+    /// Under [`WritePolicy::LatestModified`] values that the writer did not know go as well, unless they are
+    /// later than the new one: those stay beside it, and [`Object::resolve_latest`] answers with the
+    /// latest. Nothing is ever dropped but for a newer event whose value is kept: were the new value
+    /// dropped for a later one, replicas that decide so about different pairs could between them drop all.
+    ///
+    /// Copies the clock and those siblings that stay; values are shared.
+    #[must_use]
+    pub fn write(
+        stored: Option<&Self>,
+        context: &VersionVector,
+        new: NewValue,
+        dot: Dot,
+        policy: WritePolicy,
+    ) -> Self {
+        let mut clock = stored.map_or_else(VersionVector::default, |object| object.clock.clone());
+        clock.merge(context);
+        debug_assert!(!clock.contains(&dot), "the event {dot:?} is not new to {clock:?}");
+        clock.advance(&dot);
+        let new = new.into_sibling(Some(dot));
+        let blind = VersionVector::default();
+        let siblings = match (stored, policy) {
+            (None, _) | (_, WritePolicy::LastWriteWins) => one(new),
+            (Some(stored), WritePolicy::Siblings) => with_new(stored.unknown_to(context), new),
+            (Some(stored), WritePolicy::WriteOnce) => with_new(stored.unknown_to(&blind), new),
+            (Some(stored), WritePolicy::LatestModified) => {
+                let new_us = new.last_modified_us;
+                let later = |old: &&Sibling| old.last_modified_us > new_us;
+                with_new(stored.unknown_to(context).filter(later), new)
+            }
+        };
+        Self { clock, siblings }
+    }
+
+    /// The object after a value is stored with a clock that was made elsewhere, without a new event: what
+    /// replication and repair tools ask for (`asis`). A stored object whose clock is beyond `clock` stays
+    /// as it is.
+    #[must_use]
+    pub fn put_as_is(stored: Option<&Self>, clock: VersionVector, new: NewValue) -> Self {
+        let given = Self { clock, siblings: one(new.into_sibling(None)) };
+        stored.map_or_else(|| given.clone(), |stored| stored.merge(&given))
+    }
+
+    /// Drops all siblings but the one modified last: what clients of a bucket without siblings are answered.
+    /// For answers only, never to be stored: the clock still covers the siblings that were dropped, so two
+    /// replicas that stored their choices could lose both values in the next merge. Of equal times a live value beats a tombstone; what is
+    /// left to choose is decided by dot, vtag and value, so that all replicas choose the same.
+    pub fn resolve_latest(&mut self) {
+        if self.siblings.len() > 1 {
+            let latest = self.siblings.drain(..).max_by(by_age);
+            self.siblings = latest.into_iter().collect();
+        }
+    }
+
+    /// Whether this object has the very sibling: of the same event or, where there is none, equal.
+    fn has(&self, sibling: &Sibling) -> bool {
+        self.siblings.iter().any(|own| match (&own.dot, &sibling.dot) {
+            (Some(own), Some(dot)) => own == dot,
+            (None, None) => own == sibling,
+            _ => false,
+        })
+    }
+
+    /// Whether this object, which does not have the sibling, knows that it was replaced. `is_newer` says
+    /// whether its clock is strictly beyond that of the sibling's object.
+    fn replaced(&self, sibling: &Sibling, is_newer: bool) -> bool {
+        sibling.dot.as_ref().map_or(is_newer, |dot| self.clock.contains(dot))
+    }
+
+    /// The siblings that a writer with this context had not seen.
+    fn unknown_to(&self, context: &VersionVector) -> impl Iterator<Item = &Sibling> {
+        let knows_all = context.descends(&self.clock);
+        self.siblings.iter().filter(move |sibling| {
+            !knows_all && !sibling.dot.as_ref().is_some_and(|dot| context.contains(dot))
+        })
+    }
+}
+
+fn one(sibling: Sibling) -> SmallVec<[Sibling; 1]> {
+    let mut siblings = SmallVec::new();
+    siblings.push(sibling);
+    siblings
+}
+
+fn with_new<'a>(old: impl Iterator<Item = &'a Sibling>, new: Sibling) -> SmallVec<[Sibling; 1]> {
+    let mut siblings: SmallVec<[Sibling; 1]> = old.cloned().collect();
+    siblings.push(new);
+    siblings
+}
+
+fn by_age(a: &Sibling, b: &Sibling) -> Ordering {
+    fn rank(sibling: &Sibling) -> impl Ord {
+        let dot = sibling.dot.as_ref().map(|dot| (&dot.actor, dot.counter));
+        (sibling.last_modified_us, !sibling.deleted, dot, &sibling.vtag, &sibling.value)
+    }
+    rank(a).cmp(&rank(b))
+}
+
+#[cfg(test)]
+mod tests;
