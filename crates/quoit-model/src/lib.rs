@@ -10,6 +10,7 @@ pub mod hash;
 pub mod key;
 pub mod merge;
 pub mod object;
+pub mod props;
 pub mod vtag;
 
 #[cfg(test)]

@@ -1,0 +1,182 @@
+//! Which changes of properties are allowed.
+
+use super::set::{boolean, check_size, shown};
+use super::{BucketProps, Datatype, InvalidProps, PropError, PropUpdates, Reason, Scope};
+use serde_json::Value;
+
+/// Precision of a HyperLogLog type of which nothing else was said.
+const HLL_PRECISION_DEFAULT: u8 = 14;
+
+impl BucketProps {
+    /// Properties of a new bucket type: the defaults of types with `updates` laid over them.
+    ///
+    /// # Errors
+    ///
+    /// Every property that is refused.
+    pub fn for_new_type(updates: &PropUpdates) -> Result<Self, InvalidProps> {
+        Self::new_type().updated(Scope::NewType, updates)
+    }
+
+    /// This set with `updates` laid over it. The property `name` is ignored: it is the bucket's
+    /// name, and clients may send back what they were shown.
+    ///
+    /// # Errors
+    ///
+    /// Every property that is refused; nothing is changed then.
+    pub fn updated(&self, scope: Scope, updates: &PropUpdates) -> Result<Self, InvalidProps> {
+        let mut new = self.clone();
+        let mut faults = Faults::default();
+        for (name, value) in updates.iter().filter(|(name, _)| *name != "name") {
+            let change = Change { old: self, scope, name, value };
+            let checked = check_size(name, value).and_then(|()| change.apply(&mut new));
+            if let Err(reason) = checked {
+                faults.add(name, reason, Some(value));
+            }
+        }
+        if scope == Scope::NewType && new.datatype == Some(Datatype::Hll) {
+            new.hll_precision.get_or_insert(HLL_PRECISION_DEFAULT);
+        }
+        check_together(self, &new, scope, &mut faults);
+        match InvalidProps::from_errors(faults.errors) {
+            Some(invalid) => Err(invalid),
+            None => Ok(new),
+        }
+    }
+
+    /// The set of an active type after a reset: the defaults of types, except for what cannot
+    /// change.
+    #[must_use]
+    pub fn reset_type(&self) -> Self {
+        let mut reset = Self::new_type();
+        reset.datatype = self.datatype;
+        reset.hll_precision = self.hll_precision.filter(|_| self.datatype.is_some());
+        reset.write_once = self.write_once.filter(|write_once| *write_once);
+        if self.is_consistent() {
+            reset.consistent = self.consistent;
+            reset.n_val = self.n_val;
+        }
+        reset
+    }
+}
+
+#[derive(Default)]
+struct Faults {
+    errors: Vec<PropError>,
+}
+
+impl Faults {
+    /// Notes a fault; of several of one property the first counts.
+    fn add(&mut self, property: &str, reason: Reason, given: Option<&Value>) {
+        if self.errors.iter().all(|error| error.property != property) {
+            let given = given.map(shown);
+            self.errors.push(PropError { property: property.to_owned(), reason, given });
+        }
+    }
+}
+
+/// One property that shall change.
+struct Change<'a> {
+    old: &'a BucketProps,
+    scope: Scope,
+    name: &'a str,
+    value: &'a Value,
+}
+
+impl Change<'_> {
+    fn apply(&self, new: &mut BucketProps) -> Result<(), Reason> {
+        match self.name {
+            "active" => Err(Reason::ActiveReadOnly),
+            "claimant" => Err(match self.scope {
+                Scope::NewType => Reason::ClaimantOnCreate,
+                Scope::ActiveType => Reason::ClaimantOnType,
+                Scope::TypedBucket | Scope::UntypedBucket => Reason::ClaimantOnBucket,
+            }),
+            "datatype" if self.scope == Scope::UntypedBucket => {
+                new.set_unknown(self.name, self.value)
+            }
+            "datatype" => self.datatype(new),
+            "hll_precision" => self.hll_precision(new),
+            "consistent" => self.consistent(new),
+            "write_once" => self.write_once(new),
+            _ => new.set(self.name, self.value),
+        }
+    }
+
+    fn datatype(&self, new: &mut BucketProps) -> Result<(), Reason> {
+        if self.scope != Scope::NewType {
+            if self.old.is_write_once() {
+                return Err(Reason::WriteOnceWithDatatype);
+            }
+            let Some(old) = self.old.datatype else { return Err(Reason::DatatypeOnPlainType) };
+            if Datatype::from_json(self.value) != Some(old) {
+                return Err(Reason::DatatypeUnsupported(shown(self.value)));
+            }
+        }
+        new.set(self.name, self.value)
+    }
+
+    fn hll_precision(&self, new: &mut BucketProps) -> Result<(), Reason> {
+        new.set(self.name, self.value)?;
+        let raised = match (self.old.hll_precision, new.hll_precision) {
+            (Some(old), Some(raised)) => raised > old,
+            _ => false,
+        };
+        if raised && self.scope != Scope::NewType && self.old.datatype == Some(Datatype::Hll) {
+            new.hll_precision = self.old.hll_precision;
+            return Err(Reason::HllPrecision(shown(self.value)));
+        }
+        Ok(())
+    }
+
+    fn consistent(&self, new: &mut BucketProps) -> Result<(), Reason> {
+        let given = boolean(self.value);
+        let fixed = self.scope == Scope::UntypedBucket
+            || (self.scope != Scope::NewType && self.old.is_consistent());
+        if fixed && given != Ok(self.old.is_consistent()) {
+            return Err(Reason::ConsistentChanged);
+        }
+        let given = given.map_err(|_| Reason::ConsistentValue(shown(self.value)))?;
+        if given && self.scope != Scope::NewType && !self.old.is_consistent() {
+            return Err(Reason::ConsistentOnExistingType);
+        }
+        new.consistent = Some(given);
+        Ok(())
+    }
+
+    fn write_once(&self, new: &mut BucketProps) -> Result<(), Reason> {
+        let given = boolean(self.value);
+        if self.scope == Scope::UntypedBucket && given != Ok(false) {
+            return Err(Reason::WriteOnceUntyped);
+        }
+        if self.scope != Scope::NewType {
+            match (self.old.is_write_once(), &given) {
+                (true, Ok(false) | Err(_)) => return Err(Reason::WriteOnceUnset),
+                (false, Ok(true)) => return Err(Reason::WriteOnceOnExistingType),
+                _ => {}
+            }
+        }
+        new.write_once = Some(given?);
+        Ok(())
+    }
+}
+
+/// Checks that concern several properties, on the set as it would be.
+fn check_together(old: &BucketProps, new: &BucketProps, scope: Scope, faults: &mut Faults) {
+    if scope == Scope::NewType && new.is_write_once() {
+        if new.datatype.is_some() {
+            faults.add("datatype", Reason::WriteOnceWithDatatype, None);
+        }
+        if new.is_consistent() {
+            faults.add("consistent", Reason::WriteOnceConsistent, None);
+        }
+    }
+    if new.datatype.is_some() && !new.allow_mult {
+        faults.add("allow_mult", Reason::DatatypeNeedsAllowMult, None);
+    }
+    if scope != Scope::NewType && old.is_consistent() && new.n_val != old.n_val {
+        faults.add("n_val", Reason::ConsistentNVal, None);
+    }
+    if new.last_write_wins && new.dvv_enabled {
+        faults.add("dvv_enabled", Reason::DvvWithLastWriteWins, None);
+    }
+}
