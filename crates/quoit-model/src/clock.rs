@@ -76,6 +76,12 @@ impl VersionVector {
         distinct.then_some(Self { entries })
     }
 
+    /// A vector of entries sorted by actor, no actor twice.
+    pub(crate) fn from_sorted(entries: SmallVec<[Dot; 2]>) -> Self {
+        debug_assert!(entries.is_sorted_by(|a, b| a.actor < b.actor), "unsorted: {entries:?}");
+        Self { entries }
+    }
+
     /// Whether no event is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {

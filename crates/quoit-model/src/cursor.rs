@@ -9,15 +9,21 @@ pub(crate) struct CutOff {
     pub(crate) at: usize,
 }
 
-/// Reads pieces from the front of a buffer; byte strings are slices that share it.
+/// Reads pieces from the front of a buffer.
 pub(crate) struct Cursor<'a> {
-    input: &'a Bytes,
+    input: &'a [u8],
+    /// Whom byte strings are shared with; without an owner they are copied.
+    owner: Option<&'a Bytes>,
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(input: &'a Bytes) -> Self {
-        Self { input, at: 0 }
+        Self { input, owner: Some(input), at: 0 }
+    }
+
+    pub(crate) fn borrowing(input: &'a [u8]) -> Self {
+        Self { input, owner: None, at: 0 }
     }
 
     pub(crate) fn at(&self) -> usize {
@@ -54,7 +60,11 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(crate) fn bytes(&mut self, len: usize) -> Result<Bytes, CutOff> {
         let end = self.end_of(len)?;
-        let bytes = self.input.slice(self.at..end);
+        let place = self.at..end;
+        let bytes = match self.owner {
+            Some(owner) => owner.slice(place),
+            None => Bytes::copy_from_slice(&self.input[place]),
+        };
         self.at = end;
         Ok(bytes)
     }

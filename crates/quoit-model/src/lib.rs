@@ -4,13 +4,16 @@
 
 pub mod clock;
 pub mod codec;
+pub mod context;
 mod cursor;
 mod digest;
+pub mod etf;
 pub mod hash;
 pub mod key;
 pub mod merge;
 pub mod object;
 pub mod props;
+pub mod riak_clock;
 pub mod vtag;
 
 #[cfg(test)]

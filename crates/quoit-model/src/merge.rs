@@ -74,7 +74,7 @@ impl Object {
     ///
     /// `context` is what the writer had read; it may be stale, concurrent with what is stored, empty, or ahead
     /// of it. `dot` is the new event: its counter is above every counter of its actor in `stored` and
-    /// `context`, which the caller has seen to.
+    /// `context`, which the caller has seen to (see [`check_context`](crate::context::check_context)).
     ///
     /// Under [`WritePolicy::LatestModified`] values that the writer did not know go as well, unless they are
     /// later than the new one: those stay beside it, and [`Object::resolve_latest`] answers with the

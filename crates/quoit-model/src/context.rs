@@ -1,0 +1,229 @@
+//! Causal contexts: what a client was told about the history of a record and hands back with its write.
+//!
+//! To clients a context is an opaque byte string. Ours is:
+//!
+//! | piece | form |
+//! | --- | --- |
+//! | format | byte 0x57, which begins neither a DEFLATE stream nor an external term |
+//! | entries | varint number; for each, sorted by actor: varint length of the actor, actor, varint counter (not 0) |
+//! | checksum | lowest 32 bits of the XXH3-64 of all before it, little-endian |
+//!
+//! Times are left out, so equal vectors have equal contexts. Contexts that a Riak node made are taken too:
+//! clients keep them across a migration.
+
+use crate::clock::{Actor, Dot, VersionVector};
+use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
+use crate::etf::{ETF_VERSION, Limits, Term, inflate_raw};
+use crate::riak_clock::{RiakClockError, clock_of_term, decode_riak_clock};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::fmt::Write;
+use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// First byte of a context. Bits 1 and 2 are the block type of a DEFLATE stream, and 3 is none.
+pub const CONTEXT_FORMAT_1: u8 = 0x57;
+
+/// Most entries that a context may have.
+pub const CONTEXT_ENTRIES_MAX: usize = 10_000;
+
+/// Largest size of a Riak clock when inflated, in bytes.
+pub const RIAK_CLOCK_BYTES_MAX: usize = 1 << 20;
+
+const CHECKSUM_BYTES: usize = 4;
+
+/// A clock's entry is five terms: two tuples, actor, counter and time.
+const RIAK_CLOCK_LIMITS: Limits = Limits {
+    depth_max: 8,
+    terms_max: CONTEXT_ENTRIES_MAX as u32 * 5 + 8,
+    inflated_bytes_max: RIAK_CLOCK_BYTES_MAX,
+};
+
+/// Why bytes from a client are not a context to write with.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ContextError {
+    /// Not a context of ours nor of Riak's.
+    #[error(
+        "causal context of {size_bytes} bytes that begins with {start} is no context: {why}; \
+         send back the bytes of an earlier answer unchanged, or none"
+    )]
+    Garbage {
+        /// Size of the context.
+        size_bytes: usize,
+        /// Its first bytes in hexadecimal.
+        start: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// More entries than any clock of a working cluster has.
+    #[error(
+        "causal context has {entry_count} entries, more than {CONTEXT_ENTRIES_MAX}; \
+         read the record again and send the context of that answer"
+    )]
+    TooManyEntries {
+        /// Number of entries.
+        entry_count: usize,
+    },
+    /// Claims an event of this store that never was.
+    #[error(
+        "causal context claims event {counter} of this store's actor {actor}, which has issued \
+         {issued_max} so far; read the record again and send the context of that answer"
+    )]
+    NeverIssued {
+        /// The store's actor in hexadecimal.
+        actor: String,
+        /// The counter claimed.
+        counter: u64,
+        /// The highest counter issued.
+        issued_max: u64,
+    },
+}
+
+/// The context for a clock. Equal clocks have equal contexts, whatever the order and times of their
+/// entries; even the empty clock's is not empty. Costs one allocation and a short hash.
+#[must_use]
+pub fn encode_context(clock: &VersionVector) -> Bytes {
+    let entries = clock.entries();
+    let actors_bytes: usize = entries.iter().map(|entry| entry.actor.0.len() + 16).sum();
+    let mut out = Vec::with_capacity(16 + actors_bytes);
+    encode_context_into(clock, &mut out);
+    out.into()
+}
+
+/// Appends what [`encode_context`] returns, without an allocation of its own for up to four entries.
+pub fn encode_context_into(clock: &VersionVector, out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut entries: SmallVec<[&Dot; 4]> =
+        clock.entries().iter().filter(|entry| entry.counter > 0).collect();
+    entries.sort_unstable_by(|a, b| a.actor.cmp(&b.actor));
+    out.push(CONTEXT_FORMAT_1);
+    put_varint(out, entries.len() as u64);
+    for entry in entries {
+        put_counted(out, &entry.actor.0);
+        put_varint(out, entry.counter);
+    }
+    let checksum = checksum(&out[start..]);
+    out.extend_from_slice(&checksum);
+}
+
+/// The clock that a context stands for. No bytes are the empty clock: a writer that knows nothing.
+///
+/// # Errors
+///
+/// When the bytes are neither a context of ours nor one of Riak's, or have too many entries.
+pub fn decode_context(context: &[u8]) -> Result<VersionVector, ContextError> {
+    let clock = match context.first() {
+        None => return Ok(VersionVector::default()),
+        Some(&CONTEXT_FORMAT_1) => decode_own(context)?,
+        Some(_) => decode_riak(context).map_err(|error| garbage(context, error.to_string()))?,
+    };
+    let entry_count = clock.entries().len();
+    if entry_count > CONTEXT_ENTRIES_MAX {
+        return Err(ContextError::TooManyEntries { entry_count });
+    }
+    Ok(clock)
+}
+
+/// Refuses a context that claims events which this store's own actor has not issued: writes that are
+/// still to come would count as known to it, and be dropped. Events of other actors are normal.
+///
+/// # Errors
+///
+/// When the counter of `own` is above `issued_max`, the highest counter issued so far.
+pub fn check_context(
+    clock: &VersionVector,
+    own: &Actor,
+    issued_max: u64,
+) -> Result<(), ContextError> {
+    let counter = clock.counter(own);
+    if counter <= issued_max {
+        return Ok(());
+    }
+    Err(ContextError::NeverIssued { actor: hex(&own.0), counter, issued_max })
+}
+
+fn decode_own(context: &[u8]) -> Result<VersionVector, ContextError> {
+    let cut_off = || garbage(context, "it is cut off".into());
+    let (body, sum) = context.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(cut_off)?;
+    if *sum != checksum(body) {
+        return Err(garbage(context, "its checksum is wrong".into()));
+    }
+    let mut cursor = Cursor::borrowing(body);
+    let entry_count = read_header(&mut cursor).map_err(|_| cut_off())?;
+    if entry_count > CONTEXT_ENTRIES_MAX {
+        return Err(ContextError::TooManyEntries { entry_count });
+    }
+    let mut entries: SmallVec<[Dot; 2]> = SmallVec::new();
+    for _ in 0..entry_count {
+        let entry = read_entry(&mut cursor).map_err(|_| cut_off())?;
+        let sorted = entries.last().is_none_or(|before| before.actor < entry.actor);
+        if !sorted || entry.counter == 0 {
+            return Err(garbage(context, "its entries are not sorted actors with counters".into()));
+        }
+        entries.push(entry);
+    }
+    if cursor.remaining() > 0 {
+        return Err(garbage(context, "bytes follow its last entry".into()));
+    }
+    Ok(VersionVector::from_sorted(entries))
+}
+
+fn read_header(cursor: &mut Cursor<'_>) -> Result<usize, CutOff> {
+    cursor.u8()?;
+    cursor.count()
+}
+
+fn read_entry(cursor: &mut Cursor<'_>) -> Result<Dot, CutOff> {
+    let actor = Actor(SmallVec::from_slice(cursor.counted_slice()?));
+    Ok(Dot { actor, counter: cursor.varint()?, time_secs: 0 })
+}
+
+/// Riak's two forms: `{encode_raw | encode_zlib, Data}` as a term, else a raw DEFLATE stream of a clock.
+fn decode_riak(context: &[u8]) -> Result<VersionVector, RiakContextError> {
+    if context[0] == ETF_VERSION
+        && let Ok(term) = Term::decode(&Bytes::copy_from_slice(context), &RIAK_CLOCK_LIMITS)
+    {
+        let [method, data] = term.as_tuple().ok_or(RiakContextError::NoMethod)?;
+        if method.is_atom(b"encode_raw") {
+            return Ok(clock_of_term(data)?);
+        }
+        let deflated = data.as_binary().filter(|_| method.is_atom(b"encode_zlib"));
+        return inflated_clock(deflated.ok_or(RiakContextError::NoMethod)?);
+    }
+    inflated_clock(context)
+}
+
+fn inflated_clock(deflated: &[u8]) -> Result<VersionVector, RiakContextError> {
+    let inflated =
+        inflate_raw(deflated, RIAK_CLOCK_BYTES_MAX).ok_or(RiakContextError::NotDeflated)?;
+    Ok(decode_riak_clock(&inflated, &RIAK_CLOCK_LIMITS)?)
+}
+
+#[derive(Debug, Error)]
+enum RiakContextError {
+    #[error("it is a term, but not {{encode_raw, Clock}} or {{encode_zlib, Data}}")]
+    NoMethod,
+    #[error("it does not inflate to at most {RIAK_CLOCK_BYTES_MAX} bytes")]
+    NotDeflated,
+    #[error(transparent)]
+    Clock(#[from] RiakClockError),
+}
+
+fn garbage(context: &[u8], why: String) -> ContextError {
+    let start = hex(&context[..context.len().min(16)]);
+    ContextError::Garbage { size_bytes: context.len(), start, why }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("strings take everything");
+        text
+    })
+}
+
+fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    (xxh3_64(bytes) as u32).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests;
