@@ -3,4 +3,11 @@
 pub mod engine;
 pub mod error;
 pub mod index;
+pub mod keyfile;
+mod output;
+mod range;
 pub mod seam;
+#[cfg(test)]
+mod testing;
+
+pub use output::is_temporary_name;

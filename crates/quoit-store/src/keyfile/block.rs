@@ -1,0 +1,80 @@
+//! A block: the unit that is read and checked.
+//!
+//! ```text
+//! bytes 0..8    XXH3-64 of all that follows, seeded with the offset in the file, big-endian
+//! bytes 8..12   size of the content, in bytes, big-endian
+//! then          the content: entries of keys, or of the blocks of the level below
+//! ```
+
+use super::entry::{push_varint, read_suffix, read_varint};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// A block is closed once its content has this many bytes.
+pub(super) const CONTENT_BYTES_AIM: usize = 8 * 1024;
+
+/// An upper bound of the content: the aim is missed by one entry, or two children are that large.
+const CONTENT_BYTES_MAX: usize = CONTENT_BYTES_AIM + 2 * (65_535 + 64);
+
+/// Bytes before the content.
+pub(super) const HEADER_BYTES: usize = 12;
+
+/// No block is larger, header included.
+pub(super) const BLOCK_BYTES_MAX: usize = HEADER_BYTES + CONTENT_BYTES_MAX;
+
+const CHECKSUM_BYTES: usize = 8;
+
+/// Where a block is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct BlockAt {
+    pub(super) offset: u64,
+    /// With the header.
+    pub(super) size: usize,
+}
+
+/// Makes `block`, which is the content after [`HEADER_BYTES`] of anything, a block at `offset`.
+pub(super) fn seal(block: &mut [u8], offset: u64) {
+    let size = (block.len() - HEADER_BYTES) as u32;
+    block[CHECKSUM_BYTES..HEADER_BYTES].copy_from_slice(&size.to_be_bytes());
+    let checksum = xxh3_64_with_seed(&block[CHECKSUM_BYTES..], offset);
+    block[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Size of the block that starts with these bytes, header included, as far as it can be one.
+pub(super) fn size_of_block(bytes: &[u8]) -> Result<usize, &'static str> {
+    let size = bytes.get(CHECKSUM_BYTES..HEADER_BYTES).and_then(|size| size.first_chunk::<4>());
+    let size = size.ok_or("the file ends within a block")?;
+    let content_size = u32::from_be_bytes(*size) as usize;
+    if content_size > CONTENT_BYTES_MAX {
+        return Err("a block has an impossible size");
+    }
+    Ok(HEADER_BYTES + content_size)
+}
+
+/// The content of the block at the start of `bytes`, which stands at `offset` of the file.
+pub(super) fn open(bytes: &[u8], offset: u64) -> Result<&[u8], &'static str> {
+    let size = size_of_block(bytes)?;
+    let block = bytes.get(..size).ok_or("the file ends within a block")?;
+    let checksum = xxh3_64_with_seed(&block[CHECKSUM_BYTES..], offset);
+    if block[..CHECKSUM_BYTES] != checksum.to_be_bytes() {
+        return Err("the checksum of a block is wrong");
+    }
+    Ok(&block[HEADER_BYTES..])
+}
+
+/// Appends an entry of an inner block: the first key of a block below, and where that block is.
+pub(super) fn push_child(first_key: &[u8], at: BlockAt, before: &[u8], out: &mut Vec<u8>) {
+    let shared = first_key.iter().zip(before).take_while(|(one, other)| one == other).count();
+    push_varint(shared as u64, out);
+    push_varint((first_key.len() - shared) as u64, out);
+    out.extend_from_slice(&first_key[shared..]);
+    push_varint(at.offset, out);
+    push_varint(at.size as u64, out);
+}
+
+/// Cuts an entry of an inner block off `input`, as [`push_child`] wrote it. `None`: not an entry.
+pub(super) fn read_child(input: &mut &[u8], key: &mut Vec<u8>) -> Option<BlockAt> {
+    read_suffix(input, key)?;
+    let offset = read_varint(input)?;
+    let size = usize::try_from(read_varint(input)?).ok()?;
+    (HEADER_BYTES..=BLOCK_BYTES_MAX).contains(&size).then_some(BlockAt { offset, size })
+}

@@ -1,0 +1,225 @@
+//! Several key files and runs as one ordered stream.
+
+use super::entry::KeyEntry;
+use super::reader::{FileCursor, KeyFile};
+use super::run::KeyRun;
+use crate::engine::KeyRange;
+use crate::error::StoreError;
+use crate::range::{range_contains, range_start};
+use quoit_model::hash::Partition;
+use quoit_model::key::{BucketRef, KeyRef};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::sync::Arc;
+
+/// Something that has entries in the order of a key file.
+#[derive(Clone)]
+pub enum KeySource {
+    /// A key file.
+    File(Arc<KeyFile>),
+    /// Keys in memory.
+    Run(Arc<KeyRun>),
+}
+
+impl KeySource {
+    fn seek(&self, key: KeyRef<'_>) -> Result<Cursor, StoreError> {
+        Ok(match self {
+            Self::File(file) => Cursor::File(FileCursor::seek(file, key)?),
+            Self::Run(run) => Cursor::Run(Arc::clone(run), run.lower_bound(key)),
+        })
+    }
+}
+
+/// A place in a source.
+enum Cursor {
+    File(FileCursor),
+    Run(Arc<KeyRun>, usize),
+}
+
+impl Cursor {
+    fn current(&self) -> Option<KeyEntry<'_>> {
+        match self {
+            Self::File(cursor) => cursor.current(),
+            Self::Run(run, number) => run.get(*number),
+        }
+    }
+
+    fn advance(&mut self) -> Result<(), StoreError> {
+        match self {
+            Self::File(cursor) => cursor.advance()?,
+            Self::Run(_, number) => *number += 1,
+        }
+        Ok(())
+    }
+
+    fn segment(&self) -> u32 {
+        match self {
+            Self::File(cursor) => cursor.source().footer().segment,
+            Self::Run(run, _) => run.segment(),
+        }
+    }
+}
+
+/// A cursor in the order of its current entry, the lowest on top of a heap.
+struct Ranked(Box<Cursor>);
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.0.current(), other.0.current()) {
+            (Some(this), Some(other)) => other.compare(&this),
+            // What is at its end belongs at the bottom.
+            (this, other) => this.is_some().cmp(&other.is_some()),
+        }
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Ranked {}
+
+/// An entry of a merge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MergedEntry<'m> {
+    /// The newest write of a record.
+    pub entry: KeyEntry<'m>,
+    /// The segment that it is in.
+    pub segment: u32,
+}
+
+/// The entries of several sources in order: of each record the newest write, removals included.
+///
+/// Keeps a window of 32 KiB of each key file in memory; each entry costs comparisons in the order
+/// of the logarithm of the number of sources.
+pub struct KeyMerge {
+    sources: Vec<KeySource>,
+    heap: BinaryHeap<Ranked>,
+    /// The last entry that was yielded.
+    key: Vec<u8>,
+    last: Option<Partition>,
+}
+
+impl KeyMerge {
+    /// A merge that starts with the first key not below `from`, whose parts may be empty.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn new(sources: Vec<KeySource>, from: KeyRef<'_>) -> Result<Self, StoreError> {
+        let mut merge = Self { sources, heap: BinaryHeap::new(), key: Vec::new(), last: None };
+        merge.seek(from)?;
+        Ok(merge)
+    }
+
+    /// Goes on with the first key not below `key`, whose parts may be empty.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn seek(&mut self, key: KeyRef<'_>) -> Result<(), StoreError> {
+        let cursors = self.sources.iter().map(|source| source.seek(key));
+        let ranked = cursors.map(|cursor| cursor.map(|cursor| Ranked(Box::new(cursor))));
+        self.heap = ranked.collect::<Result<_, _>>()?;
+        self.last = None;
+        Ok(())
+    }
+
+    /// The next record's newest write. After an error the merge is over.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn next_entry(&mut self) -> Result<Option<MergedEntry<'_>>, StoreError> {
+        self.pass_last()?;
+        let Some(Ranked(top)) = self.heap.peek() else {
+            return Ok(None);
+        };
+        let Some(entry) = top.current() else {
+            return Ok(None);
+        };
+        self.key.clear();
+        self.key.extend_from_slice(entry.encoded);
+        self.last = Some(entry.facts.partition);
+        Ok(Some(MergedEntry { entry, segment: top.segment() }))
+    }
+
+    /// Moves all cursors past the record that was yielded last.
+    fn pass_last(&mut self) -> Result<(), StoreError> {
+        let Some(partition) = self.last.take() else {
+            return Ok(());
+        };
+        while let Some(mut top) = self.heap.peek_mut() {
+            let stays = top.0.current().is_some_and(|entry| {
+                entry.facts.partition != partition || entry.encoded != self.key
+            });
+            if stays {
+                break;
+            }
+            top.0.advance()?;
+            if top.0.current().is_none() {
+                PeekMut::pop(top);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The entries of several sources that a listing wants, in order.
+pub struct KeyListing<'r> {
+    merge: KeyMerge,
+    range: KeyRange<'r>,
+    after: Option<KeyRef<'r>>,
+}
+
+impl<'r> KeyListing<'r> {
+    /// The keys of `range` that come after `after`.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn new(
+        sources: Vec<KeySource>,
+        range: KeyRange<'r>,
+        after: Option<KeyRef<'r>>,
+    ) -> Result<Self, StoreError> {
+        let start = range_start(range);
+        let from = after.map_or(start, |after| after.max(start));
+        Ok(Self { merge: KeyMerge::new(sources, from)?, range, after })
+    }
+
+    /// Goes on with the first bucket after `bucket`.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn skip_bucket(&mut self, bucket: BucketRef<'_>) -> Result<(), StoreError> {
+        let next = [bucket.bucket, &[0]].concat();
+        let next = BucketRef { bucket_type: bucket.bucket_type, bucket: &next };
+        self.merge.seek(next.key(&[]))
+    }
+
+    /// The next record's newest write, removals included. After an error the listing is over.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn next_entry(&mut self) -> Result<Option<MergedEntry<'_>>, StoreError> {
+        if let Some(after) = self.after.take() {
+            while self.merge.next_entry()?.is_some_and(|found| found.entry.key <= after) {}
+            // The first entry that comes later was yielded by the merge, but not by this listing.
+            self.merge.last = None;
+        }
+        let found = self.merge.next_entry()?;
+        Ok(found.filter(|found| range_contains(self.range, found.entry.key)))
+    }
+}

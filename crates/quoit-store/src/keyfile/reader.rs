@@ -1,0 +1,252 @@
+//! Reads a key file.
+
+use super::block::{self, BlockAt, read_child};
+use super::entry::{KeyEntry, WriteFacts, decode};
+use super::footer::{FOOTER_BYTES, KeyFileFooter, MAGIC};
+use crate::error::StoreError;
+use crate::seam::{Disk, DiskFile};
+use quoit_model::hash::Partition;
+use quoit_model::key::KeyRef;
+use std::sync::Arc;
+
+/// Bytes that a cursor reads at once: a few blocks.
+const WINDOW_BYTES: usize = 32 * 1024;
+
+/// An open key file. Keeps nothing of it in memory but the footer.
+pub struct KeyFile {
+    file: Arc<dyn DiskFile>,
+    path: String,
+    footer: KeyFileFooter,
+}
+
+impl KeyFile {
+    /// Opens a key file and checks its footer. The blocks are checked when they are read.
+    ///
+    /// # Errors
+    ///
+    /// When the file is missing, or is not a complete key file.
+    pub fn open(disk: &dyn Disk, name: &str) -> Result<Self, StoreError> {
+        let file = disk.open(name, false)?;
+        let path = format!("{}/{name}", disk.path());
+        let size_bytes = file.size_bytes()?;
+        let footer_at = size_bytes.saturating_sub(FOOTER_BYTES as u64);
+        let corrupt = |offset, reason| StoreError::Corrupt { path: path.clone(), offset, reason };
+        let mut magic = [0; MAGIC.len()];
+        let mut bytes = [0; FOOTER_BYTES];
+        if file.read_at(&mut magic, 0)? != magic.len() || magic != MAGIC {
+            return Err(corrupt(0, "not a key file".into()));
+        }
+        if file.read_at(&mut bytes, footer_at)? != bytes.len() {
+            return Err(corrupt(footer_at, "the footer is cut off".into()));
+        }
+        let footer = KeyFileFooter::decode(&bytes, size_bytes)
+            .map_err(|reason| corrupt(footer_at, reason))?;
+        Ok(Self { file, path, footer })
+    }
+
+    /// What the file says of itself.
+    #[must_use]
+    pub fn footer(&self) -> &KeyFileFooter {
+        &self.footer
+    }
+
+    /// What was last written to a record in this segment. Reads one block of each level: mostly
+    /// three.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn find(
+        self: &Arc<Self>,
+        key: KeyRef<'_>,
+        partition: Partition,
+    ) -> Result<Option<WriteFacts>, StoreError> {
+        let mut cursor = FileCursor::seek(self, key)?;
+        while let Some(entry) = cursor.current().filter(|entry| entry.key == key) {
+            if entry.facts.partition == partition {
+                return Ok(Some(entry.facts));
+            }
+            cursor.advance()?;
+        }
+        Ok(None)
+    }
+
+    /// Where to start looking for the first entry whose key isn't below `key`: the block of entries
+    /// at this offset, or the ones after it.
+    fn descend(&self, key: KeyRef<'_>) -> Result<u64, StoreError> {
+        let mut at = self.footer.root;
+        for _ in 0..self.footer.level_count {
+            let mut bytes = vec![0; at.size];
+            let size = self.file.read_at(&mut bytes, at.offset)?;
+            bytes.truncate(size);
+            let content = block::open(&bytes, at.offset).map_err(self.corrupt_at(at.offset))?;
+            at = last_child_below(content, key)
+                .ok_or("a block leads nowhere")
+                .map_err(self.corrupt_at(at.offset))?;
+        }
+        Ok(if self.footer.level_count == 0 { MAGIC.len() as u64 } else { at.offset })
+    }
+
+    fn corrupt_at(&self, offset: u64) -> impl Fn(&'static str) -> StoreError + '_ {
+        move |reason| StoreError::Corrupt {
+            path: self.path.clone(),
+            offset,
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// The last child of an inner block whose first key is below `key`, or else the first child. `None`
+/// when the block is not an inner block.
+fn last_child_below(content: &[u8], key: KeyRef<'_>) -> Option<BlockAt> {
+    let mut rest = content;
+    let mut first_key = Vec::new();
+    let mut found = None;
+    while !rest.is_empty() {
+        let child = read_child(&mut rest, &mut first_key)?;
+        let below = KeyRef::decode(&first_key).ok()? < key;
+        if below || found.is_none() {
+            found = Some(child);
+        }
+        if !below {
+            break;
+        }
+    }
+    found
+}
+
+/// Walks over the entries of a key file, with one window of it in memory.
+pub struct FileCursor {
+    source: Arc<KeyFile>,
+    window: Vec<u8>,
+    /// Offset in the file of the window's first byte.
+    window_at: u64,
+    /// What is left of the current block: bytes of the window.
+    rest: std::ops::Range<usize>,
+    /// Offset of the block after the current one.
+    next_block: u64,
+    key: Vec<u8>,
+    facts: Option<WriteFacts>,
+}
+
+impl FileCursor {
+    /// A cursor at the first entry of a file.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn first(source: &Arc<KeyFile>) -> Result<Self, StoreError> {
+        Self::at_block(source, MAGIC.len() as u64)
+    }
+
+    /// A cursor at the first entry whose key isn't below `key`, whose parts may be empty.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn seek(source: &Arc<KeyFile>, key: KeyRef<'_>) -> Result<Self, StoreError> {
+        let mut cursor = Self::at_block(source, source.descend(key)?)?;
+        while cursor.current().is_some_and(|entry| entry.key < key) {
+            cursor.advance()?;
+        }
+        Ok(cursor)
+    }
+
+    fn at_block(source: &Arc<KeyFile>, offset: u64) -> Result<Self, StoreError> {
+        let mut cursor = Self {
+            source: Arc::clone(source),
+            window: Vec::new(),
+            window_at: 0,
+            rest: 0..0,
+            next_block: offset,
+            key: Vec::new(),
+            facts: None,
+        };
+        cursor.advance()?;
+        Ok(cursor)
+    }
+
+    /// The file that the cursor walks over.
+    #[must_use]
+    pub fn source(&self) -> &Arc<KeyFile> {
+        &self.source
+    }
+
+    /// The current entry; `None` at the end.
+    #[must_use]
+    pub fn current(&self) -> Option<KeyEntry<'_>> {
+        let facts = self.facts?;
+        let key = KeyRef::decode(&self.key).expect("the key was checked when it was read");
+        Some(KeyEntry { key, encoded: &self.key, facts })
+    }
+
+    /// Goes to the next entry.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or a block is damaged.
+    pub fn advance(&mut self) -> Result<(), StoreError> {
+        self.facts = None;
+        while self.rest.is_empty() {
+            if self.next_block >= self.source.footer.entries_end {
+                return Ok(());
+            }
+            self.open_next_block()?;
+        }
+        let before = &self.window[self.rest.clone()];
+        let mut after = before;
+        let base = self.source.footer.sequence_base;
+        let facts = decode(&mut after, &mut self.key, base)
+            .filter(|_| KeyRef::decode(&self.key).is_ok())
+            .ok_or("an entry does not make sense")
+            .map_err(self.source.corrupt_at(self.window_at + self.rest.start as u64))?;
+        self.rest.start += before.len() - after.len();
+        self.facts = Some(facts);
+        Ok(())
+    }
+
+    fn open_next_block(&mut self) -> Result<(), StoreError> {
+        let offset = self.next_block;
+        let start = match self.in_window(offset) {
+            Some(start) => start,
+            None => {
+                self.read_window(offset)?;
+                0
+            }
+        };
+        let content =
+            block::open(&self.window[start..], offset).map_err(self.source.corrupt_at(offset))?;
+        let size = block::HEADER_BYTES + content.len();
+        self.rest = start + block::HEADER_BYTES..start + size;
+        self.next_block = offset + size as u64;
+        self.key.clear();
+        Ok(())
+    }
+
+    /// Where in the window the block at `offset` starts, if the window has all of it.
+    fn in_window(&self, offset: u64) -> Option<usize> {
+        let start = usize::try_from(offset.checked_sub(self.window_at)?).ok()?;
+        let bytes = self.window.get(start..)?;
+        let size = block::size_of_block(bytes).ok()?;
+        (size <= bytes.len()).then_some(start)
+    }
+
+    /// Fills the window from `offset` on, with at least a whole block if there is one.
+    fn read_window(&mut self, offset: u64) -> Result<(), StoreError> {
+        let left = self.source.footer.entries_end - offset;
+        self.fill_window(offset, left.min(WINDOW_BYTES as u64) as usize)?;
+        let size = block::size_of_block(&self.window).map_err(self.source.corrupt_at(offset))?;
+        if size > self.window.len() && size as u64 <= left {
+            self.fill_window(offset, size)?;
+        }
+        Ok(())
+    }
+
+    fn fill_window(&mut self, offset: u64, size: usize) -> Result<(), StoreError> {
+        self.window.resize(size, 0);
+        let read = self.source.file.read_at(&mut self.window, offset)?;
+        self.window.truncate(read);
+        self.window_at = offset;
+        Ok(())
+    }
+}

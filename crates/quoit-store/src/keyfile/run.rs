@@ -1,0 +1,131 @@
+//! Keys in memory, in the order of a key file.
+
+use super::entry::{KeyEntry, WriteFacts, decode_whole, decode_whole_key, encode};
+use super::footer::KeyFileFooter;
+use super::writer::KeyFileWriter;
+use crate::error::StoreError;
+use crate::seam::Disk;
+use quoit_model::key::KeyRef;
+use std::cmp::Ordering;
+
+/// Collects entries in any order; [`KeyRunBuilder::sort`] makes a [`KeyRun`] of them.
+///
+/// Takes about 35 bytes for an entry beside its key.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRunBuilder {
+    entries: Vec<u8>,
+    starts: Vec<u64>,
+    sequence_min: Option<u64>,
+}
+
+impl KeyRunBuilder {
+    /// Adds an entry.
+    ///
+    /// # Panics
+    ///
+    /// When `encoded` is not an encoded key.
+    pub fn push(&mut self, encoded: &[u8], facts: &WriteFacts) {
+        assert!(KeyRef::decode(encoded).is_ok(), "entries have encoded keys");
+        self.starts.push(self.entries.len() as u64);
+        encode(encoded, facts, &[], 0, &mut self.entries);
+        let sequence_min = self.sequence_min.unwrap_or(u64::MAX).min(facts.sequence);
+        self.sequence_min = Some(sequence_min);
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// Bytes allocated.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.capacity() + self.starts.capacity() * size_of::<u64>()
+    }
+
+    /// Brings the entries in order and keeps the newest of each record.
+    #[must_use]
+    pub fn sort(self, segment: u32) -> KeyRun {
+        let Self { entries, mut starts, sequence_min } = self;
+        starts.sort_unstable_by(|one, other| {
+            let by_key = key_at(&entries, *one).cmp(&key_at(&entries, *other));
+            by_key.then_with(|| entry_at(&entries, *one).compare(&entry_at(&entries, *other)))
+        });
+        starts.dedup_by(|later, kept| {
+            let same_key = key_at(&entries, *later).cmp(&key_at(&entries, *kept));
+            same_key == Ordering::Equal
+                && entry_at(&entries, *later).is_of_same_record(&entry_at(&entries, *kept))
+        });
+        KeyRun { segment, entries, starts, sequence_base: sequence_min.unwrap_or(0) }
+    }
+}
+
+fn key_at(entries: &[u8], start: u64) -> KeyRef<'_> {
+    let encoded = decode_whole_key(&entries[start as usize..]).map(|(encoded, _)| encoded);
+    encoded.and_then(|encoded| KeyRef::decode(encoded).ok()).expect("the builder pushed a key")
+}
+
+fn entry_at(entries: &[u8], start: u64) -> KeyEntry<'_> {
+    decode_whole(&entries[start as usize..]).expect("the builder pushed an entry")
+}
+
+/// Entries of a segment in the order of a key file, one for each record.
+#[derive(Clone, Debug)]
+pub struct KeyRun {
+    segment: u32,
+    entries: Vec<u8>,
+    starts: Vec<u64>,
+    sequence_base: u64,
+}
+
+impl KeyRun {
+    /// The segment whose keys these are.
+    #[must_use]
+    pub fn segment(&self) -> u32 {
+        self.segment
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// The `number`th entry.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<KeyEntry<'_>> {
+        self.starts.get(number).map(|start| entry_at(&self.entries, *start))
+    }
+
+    /// Number of the first entry whose key isn't below `key`.
+    #[must_use]
+    pub fn lower_bound(&self, key: KeyRef<'_>) -> usize {
+        self.starts.partition_point(|start| key_at(&self.entries, *start) < key)
+    }
+
+    /// Writes the run as key file `name`.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn write(&self, disk: &dyn Disk, name: &str) -> Result<KeyFileFooter, StoreError> {
+        let mut writer = KeyFileWriter::create(disk, name, self.segment, self.sequence_base)?;
+        for start in &self.starts {
+            writer.push(&entry_at(&self.entries, *start))?;
+        }
+        writer.finish()
+    }
+}
