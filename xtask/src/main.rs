@@ -1,3 +1,51 @@
-//! Chores of the repository.
+//! Chores of the repository, run as `cargo xtask NAME`.
+//!
+//! It knows nothing of the store: it reads sources and starts other programs, so that it builds
+//! in seconds and can judge the other crates even while they do not compile.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
-fn main() {}
+mod bench;
+mod fuzz_smoke;
+mod tidy;
+mod workspace;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask CHORE
+
+chores:
+  tidy                  check the rules of the code that no other tool checks
+  bench [NAME [ARG..]]  run a benchmark by its name; without a name, list them
+  fuzz-smoke [ARG..]    run every fuzz target on its kept corpus and on random mutations";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((chore, rest)) = arguments.split_first() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let root = repository_root();
+    match chore.as_str() {
+        "tidy" => tidy::run(&root),
+        "bench" => bench::run(&root, rest),
+        "fuzz-smoke" => fuzz_smoke::run(&root, rest),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        other => {
+            eprintln!("xtask: there is no chore {other:?}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The folder above this crate's own.
+fn repository_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the crate lies in a folder of the repository")
+        .to_path_buf()
+}

@@ -1,0 +1,37 @@
+//! Fuzz targets: one function for every parser of bytes that come from outside.
+//!
+//! A target takes any bytes and returns; it panics when the parser broke a promise: it panicked
+//! itself, or what it read does not encode to what it says. The runner beside this library
+//! ([`smoke`]) feeds targets with kept inputs and random mutations on stable Rust, as a part of
+//! the test command. A coverage-guided fuzzer needs no more than a function, either:
+//! `quoit_fuzz::target("pb-frames")` gives it.
+//!
+//! ```
+//! let target = quoit_fuzz::target("pb-frames").expect("it is in the list");
+//! (target.run)(b"\x00\x00\x00\x01\x01");
+//! ```
+
+pub mod mutate;
+pub mod smoke;
+mod targets;
+
+/// A parser under test.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name on the command line, and of its folder of kept inputs in `fuzz/corpus`.
+    pub name: &'static str,
+    /// Feeds the parser with the bytes. Panics if it breaks a promise.
+    pub run: fn(&[u8]),
+    /// Well-formed inputs that mutations start from, beside the kept ones.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// Every target, in the order of the smoke run.
+pub const TARGETS: &[Target] =
+    &[targets::pb_frames::TARGET, targets::record_keys::TARGET, targets::stored_objects::TARGET];
+
+/// The target of that name.
+#[must_use]
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().copied().find(|target| target.name == name)
+}

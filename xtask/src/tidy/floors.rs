@@ -1,0 +1,60 @@
+//! The order of the crates: each depends only on crates of lower floors.
+
+use super::Problem;
+use crate::workspace::Package;
+
+/// The floors of the house, as `ARCHITECTURE.md` shows them.
+const FLOORS: [(&str, u8); 9] = [
+    ("quoit", 5),
+    ("quoit-server", 4),
+    ("quoit-bench", 4),
+    ("quoit-core", 3),
+    ("quoit-cluster", 2),
+    ("quoit-client", 2),
+    ("quoit-store", 1),
+    ("quoit-wire", 1),
+    ("quoit-model", 0),
+];
+
+/// Crates beside the house: they may use every other, and none may use them.
+const BESIDE: [&str; 3] = ["quoit-fuzz", "quoit-sim", "xtask"];
+
+/// What the floors alone would allow and the purpose of the crate forbids: a client and a load
+/// generator that contain server code would measure and publish more than themselves.
+const NEVER: [(&str, &str); 3] = [
+    ("quoit-client", "quoit-store"),
+    ("quoit-bench", "quoit-cluster"),
+    ("quoit-bench", "quoit-core"),
+];
+
+fn floor(name: &str) -> Option<u8> {
+    FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor)
+}
+
+/// Checks the dependencies of every package. Those of tests are free.
+pub(super) fn check(packages: &[Package]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for package in packages {
+        let mut say = |text: String| problems.push(Problem::new(&package.manifest, 0, text));
+        let name = package.name.as_str();
+        let beside = BESIDE.contains(&name);
+        let own_floor = floor(name);
+        if own_floor.is_none() && !beside {
+            say(format!(
+                "the crate {name} has no floor; give it one in tidy and in ARCHITECTURE.md"
+            ));
+        }
+        for used in package.dependencies.iter().map(String::as_str) {
+            if BESIDE.contains(&used) {
+                say(format!("{name} uses {used}, which stands beside the house"));
+            } else if NEVER.contains(&(name, used)) {
+                say(format!("{name} must never contain {used}"));
+            } else if let (Some(own), Some(below)) = (own_floor, floor(used))
+                && below >= own
+            {
+                say(format!("{name} (floor {own}) uses {used} (floor {below}), not a lower floor"));
+            }
+        }
+    }
+    problems
+}

@@ -1,0 +1,187 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::source_tree::{Source, walk};
+use super::*;
+use crate::workspace::Target;
+
+fn package(name: &str, uses: &[&str]) -> Package {
+    Package {
+        name: name.into(),
+        manifest: PathBuf::from(format!("{name}/Cargo.toml")),
+        dependencies: uses.iter().map(|used| used.to_string()).collect(),
+        targets: Vec::new(),
+    }
+}
+
+/// What the rules of Rust files say about a text.
+fn rust(text: &str) -> Vec<String> {
+    let source =
+        Source { text: text.into(), syntax: syn::parse_file(text).unwrap(), test_only: false };
+    let mut problems = Vec::new();
+    rust_rules::check(Path::new("x.rs"), &source, &mut problems);
+    problems.into_iter().map(|problem| problem.to_string()).collect()
+}
+
+/// What the rules of text say about a file of that name.
+fn text(name: &str, text: &str) -> Vec<String> {
+    let path = Path::new(name);
+    let known = BTreeSet::from([path, Path::new("docs/there.md")]);
+    let mut problems = Vec::new();
+    text_rules::check(path, text_rules::Kind::of(path).unwrap(), text, &known, &mut problems);
+    problems.into_iter().map(|problem| problem.to_string()).collect()
+}
+
+#[test]
+fn a_crate_uses_only_lower_floors() {
+    let good = [package("quoit-core", &["quoit-store", "quoit-model", "bytes"])];
+    assert!(floors::check(&good).is_empty());
+    for (name, used) in [
+        ("quoit-store", "quoit-core"),
+        ("quoit-store", "quoit-wire"),
+        ("quoit-model", "xtask"),
+        ("quoit-bench", "quoit-core"),
+        ("quoit-client", "quoit-store"),
+    ] {
+        assert_eq!(floors::check(&[package(name, &[used])]).len(), 1, "{name} uses {used}");
+    }
+}
+
+#[test]
+fn a_crate_without_a_floor_is_reported() {
+    assert_eq!(floors::check(&[package("quoit-extra", &[])]).len(), 1);
+    assert!(floors::check(&[package("quoit-fuzz", &["quoit"])]).is_empty());
+}
+
+#[test]
+fn a_long_function_is_reported_and_one_of_seventy_lines_is_not() {
+    let function = |lines: usize| format!("fn f() {{\n{}}}\n", "g();\n".repeat(lines - 2));
+    assert!(rust(&function(70)).is_empty());
+    assert_eq!(rust(&function(71)), ["error: x.rs:1: fn f has 71 lines; at most 70"]);
+    let method = format!("impl X {{\n{}}}\n", function(71));
+    assert_eq!(rust(&method), ["error: x.rs:2: fn f has 71 lines; at most 70"]);
+}
+
+#[test]
+fn a_long_file_is_a_warning_first_and_an_error_later() {
+    let file = |lines: usize| "const A: u8 = 0;\n".repeat(lines);
+    assert!(rust(&file(500)).is_empty());
+    assert!(rust(&file(501))[0].starts_with("warning"));
+    assert!(rust(&file(901))[0].starts_with("error"));
+}
+
+#[test]
+fn lines_of_tests_do_not_count_for_the_length_of_a_file() {
+    let file = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "const A: u8 = 0;\n".repeat(2000));
+    assert!(rust(&file).is_empty());
+}
+
+#[test]
+fn unwrap_is_reported_outside_tests_only() {
+    assert_eq!(rust("fn f() { g().unwrap(); }").len(), 1);
+    assert_eq!(rust("fn f() { assert!(g().unwrap()); }").len(), 1);
+    assert!(rust("fn f() { g().unwrap_or(1); }").is_empty());
+    assert!(rust("#[cfg(test)]\nmod tests { fn f() { g().unwrap(); } }").is_empty());
+    assert!(rust("#[tokio::test]\nasync fn f() { assert!(g().unwrap()); }").is_empty());
+}
+
+#[test]
+fn unfinished_work_and_ignored_tests_are_reported() {
+    assert_eq!(rust("fn f() { todo!() }").len(), 1);
+    assert_eq!(rust("fn f() { let x = dbg!(1); }").len(), 1);
+    assert_eq!(rust("fn f() { unimplemented!(\"later\") }").len(), 1);
+    assert_eq!(rust("#[test]\n#[ignore]\nfn f() {}").len(), 1);
+    assert_eq!(rust("#[test]\n#[ignore = \"slow\"]\nfn f() {}").len(), 1);
+}
+
+#[test]
+fn banned_words_are_reported_as_words() {
+    let word = concat!("TO", "DO");
+    assert_eq!(text("a.rs", &format!("// {word}: later\n")).len(), 1);
+    assert!(text("a.rs", &format!("let {word}S = 1;\n")).is_empty());
+    assert_eq!(text("a.toml", &format!("path = \"{}x\"\n", concat!("/ho", "me/"))).len(), 1);
+}
+
+#[test]
+fn long_lines_are_reported_except_in_tables_examples_and_addresses() {
+    let long = "word ".repeat(23);
+    assert_eq!(text("a.md", &long).len(), 1);
+    assert_eq!(text("a.py", &long).len(), 1);
+    assert!(text("a.md", &format!("| {long} |\n")).is_empty());
+    assert!(text("a.md", &format!("```\n{long}\n```\n")).is_empty());
+    assert!(text("a.md", &format!("    {long}\n")).is_empty());
+    assert!(text("a.md", &format!("see https://example.com {long}\n")).is_empty());
+    assert!(text("a.toml", &long).is_empty());
+}
+
+#[test]
+fn links_must_lead_somewhere() {
+    assert!(text("docs/a.md", "[x](there.md) [y](https://example.com) [z](../docs)\n").is_empty());
+    assert!(text("docs/a.md", "`[x](nowhere.md)`\n").is_empty());
+    assert_eq!(text("docs/a.md", "[x](nowhere.md)\n").len(), 1);
+    assert_eq!(text("docs/a.md", "[x](there.md#no-such-heading)\n").len(), 1);
+}
+
+#[test]
+fn a_link_to_a_heading_is_checked_in_the_file_it_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.md");
+    let body = "# A tour, in brief\n\n[x](#a-tour-in-brief) [y](#elsewhere)\n";
+    fs::write(&path, body).unwrap();
+    let known = BTreeSet::from([path.as_path()]);
+    let mut problems = Vec::new();
+    text_rules::check(&path, text_rules::Kind::Markdown, body, &known, &mut problems);
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].text.contains("#elsewhere"));
+}
+
+#[test]
+fn files_are_followed_through_modules_and_their_tests_are_known_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let src = folder.path().join("src");
+    fs::create_dir_all(src.join("deep")).unwrap();
+    let files = [
+        ("lib.rs", "mod flat;\nmod deep;\nmod inline { mod far; }\n#[cfg(test)]\nmod tests;\n"),
+        ("flat.rs", ""),
+        ("deep/mod.rs", "mod well;"),
+        ("deep/well.rs", ""),
+        ("inline/far.rs", ""),
+        ("tests.rs", "mod more;"),
+        ("tests/more.rs", ""),
+        ("dead.rs", ""),
+    ];
+    for (name, text) in files {
+        let path = src.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let mut one = package("p", &[]);
+    one.targets.push(Target {
+        name: "p".into(),
+        kind: "lib".into(),
+        root_file: src.join("lib.rs"),
+    });
+    let mut problems = Vec::new();
+    let tree = walk(&[one], &mut problems);
+    assert!(problems.is_empty(), "{problems:?}");
+    let found: BTreeSet<_> =
+        tree.keys().map(|path| path.strip_prefix(&src).unwrap().to_str().unwrap()).collect();
+    let expected: BTreeSet<_> =
+        files.iter().map(|(name, _)| *name).filter(|name| *name != "dead.rs").collect();
+    assert_eq!(found, expected);
+    assert!(tree[&src.join("tests/more.rs")].test_only);
+    assert!(!tree[&src.join("deep/well.rs")].test_only);
+}
+
+#[test]
+fn a_module_without_a_file_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let root_file = folder.path().join("lib.rs");
+    fs::write(&root_file, "mod absent;").unwrap();
+    let mut one = package("p", &[]);
+    one.targets.push(Target { name: "p".into(), kind: "lib".into(), root_file });
+    let mut problems = Vec::new();
+    walk(&[one], &mut problems);
+    assert_eq!(problems.len(), 1);
+}
