@@ -1,0 +1,281 @@
+"""Tests of the real process: start, stop, crash, and what it says when it can't start."""
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE)]
+
+from support import unittest_runner  # noqa: E402
+from support.node import Node, TemporaryNode, binary_from_environment  # noqa: E402
+from support.pb import Connection, replay  # noqa: E402
+
+KILL_ROUNDS = 4
+WRITERS = 6
+
+
+class ProcessCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.data_dir = os.path.join(folder.name, "data")
+
+    def start(self, settings=(), flags=()):
+        """A node on this test's data, which ends with the test at the latest."""
+        node = Node(binary_from_environment(), self.data_dir, settings, flags)
+        self.addCleanup(node.__exit__)
+        return node.start()
+
+    def refused(self, *flags):
+        """What `quoit serve` says when it does not start; it must end by itself, and not well."""
+        command = [binary_from_environment(), "serve", "--data-dir", self.data_dir,
+                   "--pb", "127.0.0.1:0", "--http", "127.0.0.1:0", "--node", "127.0.0.1:0"]
+        done = subprocess.run(command + list(flags), stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertNotIn("panicked", done.stdout)
+        return done.stdout
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as handle:
+            handle.write(text)
+        return path
+
+
+class Start(ProcessCase):
+    def test_the_ready_file_tells_the_process_and_addresses_that_answer(self):
+        node = self.start()
+        self.assertEqual(node.record["pid"], node.process.pid)
+        self.assertIn("@", node.record["name"])
+        with Connection(node.pb) as pb:
+            pb.ping()
+        connection = http.client.HTTPConnection(*node.http, timeout=10)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/ping")
+        self.assertEqual(connection.getresponse().read(), b"OK")
+        self.assertIn(":", node.record["node"])
+
+    def test_the_name_given_is_the_name_told(self):
+        node = self.start(flags=["--name", "quoit@test"])
+        self.assertEqual(node.record["name"], "quoit@test")
+        with Connection(node.pb) as pb:
+            self.assertEqual(pb.call("RpbGetServerInfoReq")["node"], b"quoit@test")
+
+    def test_the_data_directory_is_made_if_it_is_not_there(self):
+        self.data_dir = os.path.join(self.folder, "some", "where", "data")
+        os.makedirs(os.path.dirname(self.data_dir))
+        self.start()
+        self.assertTrue(os.path.isdir(self.data_dir))
+
+    def test_a_second_process_on_the_same_data_is_refused_and_the_first_goes_on(self):
+        node = self.start()
+        said = self.refused()
+        self.assertIn(self.data_dir, said)
+        with Connection(node.pb) as pb:
+            pb.put("b", "k", "v")
+            self.assertEqual(pb.get("b", "k"), [b"v"])
+
+    def test_a_port_in_use_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            self.assertIn(address, self.refused("--pb", address))
+            self.assertIn(address, self.refused("--http", address))
+
+    def test_a_data_directory_that_is_a_file_is_named(self):
+        self.data_dir = self.write("a-file", "not a directory")
+        self.assertIn(self.data_dir, self.refused())
+
+
+class Configuration(ProcessCase):
+    def test_an_unknown_setting_is_named_with_the_nearest_right_one(self):
+        said = self.refused("--set", "rign_size=8")
+        self.assertIn("rign_size", said)
+        self.assertIn("ring_size", said)
+
+    def test_an_unknown_key_in_the_file_is_named_with_file_and_line(self):
+        path = self.write("quoit.conf", "# a comment\n\nrign_size = 8\n")
+        said = self.refused("--config", path)
+        self.assertIn(path, said)
+        self.assertRegex(said, r"\b3\b")
+        self.assertIn("ring_size", said)
+
+    def test_a_bad_value_is_named(self):
+        self.assertIn("seven", self.refused("--set", "ring_size=seven"))
+        self.assertIn("63", self.refused("--set", "ring_size=63"))
+
+    def test_keys_of_riak_without_meaning_here_start_a_node_all_the_same(self):
+        path = self.write("riak.conf", "erlang.schedulers.force_wakeup_interval = 500\n"
+                                       "ring_size = 16\n")
+        node = self.start(flags=["--config", path])
+        with Connection(node.pb) as pb:
+            pb.ping()
+
+    def test_the_environment_overrides_the_file(self):
+        path = self.write("quoit.conf", "nodename = file@host\n")
+        os.environ["QUOIT_NODENAME"] = "environment@host"
+        self.addCleanup(os.environ.pop, "QUOIT_NODENAME")
+        node = self.start(flags=["--config", path])
+        self.assertEqual(node.record["name"], "environment@host")
+
+
+class Stop(ProcessCase):
+    def test_sigterm_ends_the_process_well_and_keeps_the_data(self):
+        node = self.start()
+        with Connection(node.pb) as pb:
+            for index in range(200):
+                pb.put("b", "k%d" % index, "v%d" % index)
+        self.assertEqual(node.stop(), 0, node.log_tail())
+        node.start()
+        with Connection(node.pb) as pb:
+            for index in range(200):
+                self.assertEqual(pb.get("b", "k%d" % index), [b"v%d" % index])
+
+    def test_requests_sent_before_sigterm_are_answered(self):
+        node = self.start()
+        with Connection(node.pb) as pb:
+            for index in range(100):
+                pb.send("RpbPutReq", bucket="b", key="k%d" % index, content={"value": "v"})
+            pb.receive()
+            node.process.send_signal(signal.SIGTERM)
+            answered = 1
+            try:
+                for _ in range(99):
+                    pb.receive()
+                    answered += 1
+            except replay.Trouble:
+                pass
+        self.assertEqual(node.stop(), 0, node.log_tail())
+        node.start()
+        with Connection(node.pb) as pb:
+            for index in range(answered):
+                self.assertEqual(pb.get("b", "k%d" % index), [b"v"])
+
+    def test_bucket_types_and_properties_survive_a_restart_and_a_crash(self):
+        node = self.start()
+        node.create_bucket_type("sibs", {"allow_mult": True})
+        with Connection(node.pb) as pb:
+            pb.call("RpbSetBucketReq", bucket="b", props={"n_val": 2})
+        for end in (node.stop, node.kill):
+            end()
+            node.start()
+            with Connection(node.pb) as pb:
+                props = pb.call("RpbGetBucketTypeReq", type="sibs")["props"]
+                self.assertIs(props["allow_mult"], True)
+                self.assertEqual(pb.call("RpbGetBucketReq", bucket="b")["props"]["n_val"], 2)
+
+
+class Crash(ProcessCase):
+    def writer(self, node, number, round_number, acknowledged, enough):
+        """Writes until the process is gone, and notes what was acknowledged."""
+        try:
+            with Connection(node.pb) as pb:
+                for index in range(1_000_000):
+                    key = "%d-%d-%d" % (round_number, number, index)
+                    pb.put("b", key, "value of " + key)
+                    acknowledged.append(key)
+                    enough.release()
+        except replay.Trouble:
+            pass
+
+    def test_what_was_acknowledged_is_there_after_sigkill(self):
+        node, acknowledged = self.start(), []
+        for round_number in range(KILL_ROUNDS):
+            enough = threading.Semaphore(0)
+            threads = [threading.Thread(target=self.writer, args=(
+                node, number, round_number, acknowledged, enough)) for number in range(WRITERS)]
+            for thread in threads:
+                thread.start()
+            for _ in range(100 + 37 * round_number):
+                self.assertTrue(enough.acquire(timeout=30), node.log_tail())
+            node.kill()
+            for thread in threads:
+                thread.join()
+            node.start()
+            with Connection(node.pb) as pb:
+                for key in acknowledged:
+                    self.assertEqual(pb.get("b", key), [("value of " + key).encode()])
+
+    def test_a_deleted_key_stays_deleted_after_sigkill(self):
+        node = self.start()
+        with Connection(node.pb) as pb:
+            pb.put("b", "k", "v")
+            pb.call("RpbDelReq", bucket="b", key="k")
+        node.kill()
+        node.start()
+        with Connection(node.pb) as pb:
+            self.assertEqual(pb.get("b", "k"), [])
+
+
+class BadInput(ProcessCase):
+    def test_garbage_on_a_connection_harms_no_other(self):
+        with TemporaryNode(binary_from_environment()) as node, Connection(node.pb) as good:
+            good.put("b", "k", "v")
+            for garbage in (b"\0\0\0\0", b"\xff\xff\xff\xff" + b"x" * 100, b"\0\0\0\2\x09\xff",
+                            b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\5\x09\x0a\xff\xff\xff"):
+                for address in (node.pb, node.http):
+                    with socket.create_connection(address, 10) as bad:
+                        bad.sendall(garbage)
+                        bad.shutdown(socket.SHUT_WR)
+                        while bad.recv(65536):
+                            pass
+                self.assertEqual(good.get("b", "k"), [b"v"])
+            self.assertIsNone(node.process.poll())
+            self.assertNotIn("panicked", node.log_tail(1000))
+
+
+class Admin(ProcessCase):
+    def json(self, node, *arguments):
+        done = node.admin("--format", "json", *arguments)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return json.loads(done.stdout)
+
+    def test_commands_answer_in_json(self):
+        node = self.start()
+        node.create_bucket_type("sibs", {"allow_mult": True})
+        for arguments in (["ping"], ["status"], ["stat"], ["bucket-type", "list"]):
+            with self.subTest(arguments=arguments):
+                self.json(node, *arguments)
+        status = self.json(node, "bucket-type", "status", "sibs")
+        self.assertIs(status["props"]["allow_mult"], True)
+        self.assertEqual(status["state"], "active")
+
+    def test_a_type_is_created_activated_and_updated(self):
+        node = self.start()
+        props = json.dumps({"props": {"allow_mult": False}})
+        self.assertEqual(node.admin("bucket-type", "create", "t", props).returncode, 0)
+        self.assertEqual(node.admin("bucket-type", "activate", "t").returncode, 0)
+        props = json.dumps({"props": {"n_val": 2}})
+        self.assertEqual(node.admin("bucket-type", "update", "t", props).returncode, 0)
+        self.assertEqual(self.json(node, "bucket-type", "status", "t")["props"]["n_val"], 2)
+
+    def test_a_command_on_what_is_not_there_fails_in_words(self):
+        node = self.start()
+        done = node.admin("bucket-type", "activate", "missing")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("missing", done.stdout)
+
+    def test_without_a_node_the_address_is_named(self):
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            url = "http://127.0.0.1:%d" % closed.getsockname()[1]
+            done = subprocess.run([binary_from_environment(), "admin", "--url", url, "ping"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=30)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(url.split("//")[1], done.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))

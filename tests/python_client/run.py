@@ -1,0 +1,501 @@
+"""Drives a node with Riak's own client for Python, over both protocols.
+
+Every test case exists twice, once for each protocol: what the client shows its user must not
+depend on the protocol. One node serves all of them; buckets have names of their own.
+"""
+import os
+import sys
+import threading
+import unittest
+import uuid
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE)]
+
+import riak  # noqa: E402
+from riak.riak_object import RiakObject  # noqa: E402
+
+from support import unittest_runner  # noqa: E402
+from support.node import TemporaryNode, binary_from_environment  # noqa: E402
+
+NODE = None
+
+BUCKET_TYPES = {
+    "sibs": {"allow_mult": True},
+    "plain": {"allow_mult": False},
+    "single": {"n_val": 1, "allow_mult": False},
+    "keys": {},
+}
+
+
+def setUpModule():
+    global NODE
+    NODE = TemporaryNode(binary_from_environment())
+    NODE.__enter__()
+    for name, props in BUCKET_TYPES.items():
+        NODE.create_bucket_type(name, props)
+
+
+def tearDownModule():
+    NODE.__exit__(None, None, None)
+
+
+def new_client(protocol):
+    return riak.RiakClient(protocol=protocol, host=NODE.pb[0], pb_port=NODE.pb[1],
+                           http_port=NODE.http[1])
+
+
+class Case(unittest.TestCase):
+    """What the cases share: a client of the protocol under test and a fresh bucket."""
+
+    protocol = None
+
+    def setUp(self):
+        self.client = new_client(self.protocol)
+        self.addCleanup(self.client.close)
+        self.name = "b-" + uuid.uuid4().hex[:12]
+        self.bucket = self.client.bucket_type("plain").bucket(self.name)
+
+    def sibling_bucket(self):
+        return self.client.bucket_type("sibs").bucket(self.name)
+
+    def store(self, key, data, bucket=None, content_type="text/plain"):
+        robj = (bucket or self.bucket).new(key, encoded_data=data, content_type=content_type)
+        return robj.store()
+
+    def two_siblings(self, key="k"):
+        bucket = self.sibling_bucket()
+        self.store(key, b"one", bucket)
+        self.store(key, b"two", bucket)
+        return bucket
+
+
+class Connection:
+    def test_ping_is_answered(self):
+        self.assertTrue(self.client.ping())
+
+    def test_many_threads_share_one_client(self):
+        errors = []
+
+        def work(number):
+            try:
+                for index in range(20):
+                    key = "%d-%d" % (number, index)
+                    self.store(key, key.encode())
+                    if self.bucket.get(key).encoded_data != key.encode():
+                        errors.append(key)
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+
+    def test_multiget_gives_every_object(self):
+        for index in range(30):
+            self.store("k%d" % index, b"v%d" % index)
+        pairs = [("plain", self.name, "k%d" % index) for index in range(30)]
+        found = {robj.key: robj.encoded_data for robj in self.client.multiget(pairs)}
+        self.assertEqual(found, {"k%d" % index: b"v%d" % index for index in range(30)})
+
+
+class Objects:
+    def test_a_stored_object_is_read_back(self):
+        self.store("k", b"value")
+        got = self.bucket.get("k")
+        self.assertTrue(got.exists)
+        self.assertEqual(got.encoded_data, b"value")
+        self.assertEqual(got.content_type, "text/plain")
+        self.assertIsNotNone(got.vclock)
+        self.assertIsNotNone(got.last_modified)
+        self.assertTrue(got.etag)
+
+    def test_json_is_encoded_and_decoded_by_the_client(self):
+        data = {"name": "Ærøskøbing", "list": [1, 2.5, None, True], "deep": {"a": {"b": []}}}
+        self.bucket.new("k", data=data).store()
+        got = self.bucket.get("k")
+        self.assertEqual(got.data, data)
+        self.assertEqual(got.content_type, "application/json")
+
+    def test_binary_values_come_back_byte_for_byte(self):
+        data = bytes(range(256)) * 40
+        self.store("k", data, content_type="application/octet-stream")
+        self.assertEqual(self.bucket.get("k").encoded_data, data)
+
+    def test_a_value_of_a_megabyte_comes_back(self):
+        data = os.urandom(1 << 20)
+        self.store("k", data, content_type="application/octet-stream")
+        self.assertEqual(self.bucket.get("k").encoded_data, data)
+
+    def test_an_empty_value_is_a_value(self):
+        self.store("k", b"")
+        got = self.bucket.get("k")
+        self.assertTrue(got.exists)
+        self.assertEqual(got.encoded_data, b"")
+
+    def test_a_missing_key_does_not_exist(self):
+        got = self.bucket.get("missing")
+        self.assertFalse(got.exists)
+        self.assertIsNone(got.encoded_data)
+
+    def test_an_overwrite_with_the_clock_replaces_the_value(self):
+        robj = self.store("k", b"one")
+        robj.encoded_data = b"two"
+        robj.store()
+        self.assertEqual(self.bucket.get("k").encoded_data, b"two")
+
+    def test_a_deleted_key_is_gone(self):
+        robj = self.store("k", b"v")
+        robj.delete()
+        self.assertFalse(self.bucket.get("k").exists)
+
+    def test_deleting_a_missing_key_is_no_error(self):
+        self.bucket.delete("missing")
+
+    def test_a_deleted_key_can_be_written_again(self):
+        self.store("k", b"one").delete()
+        self.store("k", b"two")
+        self.assertEqual(self.bucket.get("k").encoded_data, b"two")
+
+    def test_the_server_chooses_a_key_where_none_is_given(self):
+        first = self.store(None, b"one")
+        second = self.store(None, b"two")
+        self.assertTrue(first.key)
+        self.assertNotEqual(first.key, second.key)
+        self.assertEqual(self.bucket.get(first.key).encoded_data, b"one")
+
+    def test_return_body_gives_what_was_stored(self):
+        robj = self.bucket.new("k", encoded_data=b"v", content_type="text/plain")
+        robj.usermeta = {"colour": "blue"}
+        robj.store(return_body=True)
+        self.assertEqual(robj.encoded_data, b"v")
+        self.assertEqual(robj.usermeta, {"colour": "blue"})
+        self.assertIsNotNone(robj.vclock)
+
+    def test_without_return_body_the_value_is_stored_all_the_same(self):
+        robj = self.bucket.new("k", encoded_data=b"v", content_type="text/plain")
+        robj.store(return_body=False)
+        self.assertIsNone(robj.vclock)
+        self.assertEqual(self.bucket.get("k").encoded_data, b"v")
+
+    def test_user_metadata_is_kept(self):
+        robj = self.bucket.new("k", encoded_data=b"v", content_type="text/plain")
+        robj.usermeta = {"one": "1", "two": "zwei"}
+        robj.store()
+        self.assertEqual(self.bucket.get("k").usermeta, {"one": "1", "two": "zwei"})
+
+    def test_links_are_kept(self):
+        robj = self.bucket.new("k", encoded_data=b"v", content_type="text/plain")
+        robj.add_link(self.bucket.new("other"), "friend")
+        robj.add_link(self.bucket.new("third"), "foe")
+        robj.store()
+        links = sorted((key, tag) for _, key, tag in self.bucket.get("k").links)
+        self.assertEqual(links, [("other", "friend"), ("third", "foe")])
+
+    def test_index_entries_are_kept(self):
+        robj = self.bucket.new("k", encoded_data=b"v", content_type="text/plain")
+        robj.add_index("name_bin", "alice")
+        robj.add_index("age_int", 42)
+        robj.add_index("age_int", -7)
+        robj.store()
+        self.assertEqual(self.bucket.get("k").indexes,
+                         {("name_bin", "alice"), ("age_int", 42), ("age_int", -7)})
+
+    def test_charset_is_kept(self):
+        robj = self.bucket.new("k", encoded_data="ä".encode("latin-1"),
+                               content_type="text/plain")
+        robj.charset = "iso-8859-1"
+        robj.store()
+        got = self.bucket.get("k")
+        self.assertEqual((got.content_type, got.charset), ("text/plain", "iso-8859-1"))
+
+    def test_keys_and_buckets_may_hold_spaces_slashes_and_letters_of_any_language(self):
+        bucket = self.client.bucket_type("plain").bucket(self.name + " ü/+%")
+        for key in ("a b", "a/b", "a+b", "a%2Fb", "schön", "日本語", "?x=1&y=2", "#", "."):
+            with self.subTest(key=key):
+                self.store(key, key.encode(), bucket)
+                self.assertEqual(bucket.get(key).encoded_data, key.encode())
+
+    def test_a_long_key_and_a_long_bucket_name_work(self):
+        bucket = self.client.bucket_type("plain").bucket(self.name + "x" * 800)
+        self.store("k" * 1000, b"v", bucket)
+        self.assertEqual(bucket.get("k" * 1000).encoded_data, b"v")
+
+
+class Options:
+    def test_quorums_as_numbers_and_as_words_are_taken(self):
+        robj = self.bucket.new("k", encoded_data=b"v", content_type="text/plain")
+        robj.store(w="all", dw="quorum", pw="one")
+        robj.encoded_data = b"v2"
+        robj.store(w=2, dw=1, pw=1)
+        for options in ({"r": "all"}, {"r": 1}, {"pr": "quorum"}, {"r": 2, "pr": 2}):
+            with self.subTest(options=options):
+                self.assertEqual(self.bucket.get("k", **options).encoded_data, b"v2")
+
+    def test_a_quorum_above_n_is_an_error(self):
+        bucket = self.client.bucket_type("single").bucket(self.name)
+        self.store("k", b"v", bucket)
+        with self.assertRaises(riak.RiakError):
+            bucket.get("k", r=2)
+
+    def test_options_for_keys_that_are_not_there_are_taken(self):
+        self.assertFalse(self.bucket.get("missing", basic_quorum=True, notfound_ok=False).exists)
+
+    def test_a_timeout_is_taken(self):
+        self.store("k", b"v")
+        self.assertEqual(self.bucket.get("k", timeout=5000).encoded_data, b"v")
+
+    def test_if_none_match_writes_only_a_new_key(self):
+        first = self.bucket.new("k", encoded_data=b"one", content_type="text/plain")
+        first.store(if_none_match=True)
+        second = self.bucket.new("k", encoded_data=b"two", content_type="text/plain")
+        with self.assertRaises(Exception):
+            second.store(if_none_match=True)
+        self.assertEqual(self.bucket.get("k").encoded_data, b"one")
+
+
+class Siblings:
+    def test_blind_writes_make_siblings(self):
+        bucket = self.two_siblings()
+        robj = bucket.get("k")
+        self.assertEqual(sorted(s.encoded_data for s in robj.siblings), [b"one", b"two"])
+
+    def test_an_object_in_conflict_refuses_to_be_read_as_one_value(self):
+        robj = self.two_siblings().get("k")
+        with self.assertRaises(riak.ConflictError):
+            robj.encoded_data
+
+    def test_writing_the_merged_value_resolves_the_conflict(self):
+        bucket = self.two_siblings()
+        robj = bucket.get("k")
+        merged = b"+".join(sorted(sibling.encoded_data for sibling in robj.siblings))
+        robj.siblings = [robj.siblings[0]]
+        robj.encoded_data = merged
+        robj.store()
+        got = bucket.get("k")
+        self.assertEqual([s.encoded_data for s in got.siblings], [b"one+two"])
+
+    def test_a_resolver_of_the_client_sees_all_siblings(self):
+        bucket = self.two_siblings()
+
+        def longest_name(robj):
+            robj.siblings = [max(robj.siblings, key=lambda sibling: sibling.encoded_data)]
+
+        bucket.resolver = longest_name
+        self.assertEqual(bucket.get("k").encoded_data, b"two")
+
+    def test_a_write_with_an_old_clock_makes_a_sibling(self):
+        bucket = self.sibling_bucket()
+        self.store("k", b"one", bucket)
+        stale = bucket.get("k")
+        fresh = bucket.get("k")
+        fresh.encoded_data = b"two"
+        fresh.store()
+        stale.encoded_data = b"three"
+        stale.store(return_body=False)
+        values = sorted(sibling.encoded_data for sibling in bucket.get("k").siblings)
+        self.assertEqual(values, [b"three", b"two"])
+
+    def test_a_delete_with_the_clock_of_all_siblings_removes_them(self):
+        bucket = self.two_siblings()
+        bucket.get("k").delete()
+        self.assertFalse(bucket.get("k").exists)
+
+    def test_without_siblings_the_last_write_is_the_value(self):
+        self.store("k", b"one")
+        self.store("k", b"two")
+        self.assertEqual(self.bucket.get("k").encoded_data, b"two")
+
+    def test_each_sibling_keeps_its_own_metadata(self):
+        bucket = self.sibling_bucket()
+        for name in ("one", "two"):
+            robj = bucket.new("k", encoded_data=name.encode(), content_type="text/" + name)
+            robj.usermeta = {"name": name}
+            robj.store(return_body=False)
+        found = {s.encoded_data: (s.content_type, s.usermeta) for s in bucket.get("k").siblings}
+        self.assertEqual(found, {b"one": ("text/one", {"name": "one"}),
+                                 b"two": ("text/two", {"name": "two"})})
+
+
+class Properties:
+    def test_properties_of_a_new_bucket_are_those_of_its_type(self):
+        props = self.bucket.get_properties()
+        self.assertEqual(props["n_val"], 3)
+        self.assertEqual(props["allow_mult"], False)
+        self.assertEqual(self.sibling_bucket().allow_mult, True)
+        self.assertEqual(self.client.bucket_type("single").bucket(self.name).n_val, 1)
+
+    def test_a_property_set_is_read_back_and_has_effect(self):
+        bucket = self.bucket
+        bucket.allow_mult = True
+        self.assertEqual(bucket.allow_mult, True)
+        self.store("k", b"one", bucket)
+        self.store("k", b"two", bucket)
+        self.assertEqual(len(bucket.get("k").siblings), 2)
+
+    def test_several_properties_are_set_at_once(self):
+        self.bucket.set_properties({"n_val": 2, "r": 1, "w": "one", "last_write_wins": True})
+        props = self.bucket.get_properties()
+        self.assertEqual((props["n_val"], props["r"], props["w"], props["last_write_wins"]),
+                         (2, 1, "one", True))
+
+    def test_properties_cleared_are_those_of_the_type_again(self):
+        # The client forgets the type when it clears over HTTP, so this is the default type.
+        bucket = self.client.bucket(self.name)
+        bucket.set_properties({"n_val": 1})
+        self.assertEqual(bucket.get_properties()["n_val"], 1)
+        bucket.clear_properties()
+        self.assertEqual(bucket.get_properties()["n_val"], 3)
+
+    def test_properties_of_a_bucket_type_are_read_and_set(self):
+        bucket_type = self.client.bucket_type("keys")
+        before = bucket_type.get_property("rw")
+        self.addCleanup(bucket_type.set_property, "rw", before)
+        bucket_type.set_property("rw", "all")
+        self.assertEqual(bucket_type.get_property("rw"), "all")
+
+    def test_an_unknown_bucket_type_is_an_error(self):
+        with self.assertRaises(Exception):
+            self.client.bucket_type("no-such-type").get_properties()
+        with self.assertRaises(Exception):
+            self.client.bucket_type("no-such-type").bucket(self.name).new(
+                "k", encoded_data=b"v", content_type="text/plain").store()
+
+    def test_the_same_bucket_name_in_two_types_is_two_buckets(self):
+        other = self.client.bucket_type("single").bucket(self.name)
+        self.store("k", b"plain")
+        self.store("k", b"single", other)
+        self.assertEqual(self.bucket.get("k").encoded_data, b"plain")
+        self.assertEqual(other.get("k").encoded_data, b"single")
+        self.assertFalse(self.client.bucket(self.name).get("k").exists)
+
+
+class Listing:
+    def test_all_keys_of_a_bucket_are_listed_once(self):
+        names = ["key-%03d" % index for index in range(250)]
+        for name in names:
+            self.store(name, b"v")
+        self.store("deleted", b"v").delete()
+        self.assertEqual(sorted(self.client.get_keys(self.bucket)), names)
+
+    def test_keys_are_streamed(self):
+        names = ["key-%03d" % index for index in range(250)]
+        for name in names:
+            self.store(name, b"v")
+        found = []
+        for batch in self.bucket.stream_keys():
+            found.extend(key.decode() if isinstance(key, bytes) else key for key in batch)
+        self.assertEqual(sorted(found), names)
+
+    def test_an_empty_bucket_has_no_keys(self):
+        self.assertEqual(self.client.get_keys(self.bucket), [])
+
+    def test_buckets_are_listed_with_their_type(self):
+        bucket_type = self.client.bucket_type("keys")
+        self.store("k", b"v", bucket_type.bucket(self.name))
+        listed = {bucket.name for bucket in self.client.get_buckets(bucket_type=bucket_type)}
+        self.assertIn(self.name, listed)
+        self.assertNotIn(self.name, {bucket.name for bucket in self.client.get_buckets()})
+
+    def test_buckets_are_streamed(self):
+        bucket_type = self.client.bucket_type("keys")
+        self.store("k", b"v", bucket_type.bucket(self.name))
+        listed = {bucket.name for batch in
+                  self.client.stream_buckets(bucket_type=bucket_type) for bucket in batch}
+        self.assertIn(self.name, listed)
+
+
+class PbOnly(Case):
+    """What the client offers over Protocol Buffers alone."""
+
+    protocol = "pbc"
+
+    def transport(self):
+        pool = self.client._tcp_pool
+        return pool.transaction()
+
+    def test_server_info_tells_name_and_version(self):
+        with self.transport() as transport:
+            info = transport.get_server_info()
+        self.assertRegex(info["server_version"], r"^\d+\.\d+\.\d+")
+        self.assertIn("@", info["node"])
+
+    def test_a_client_id_set_is_read_back(self):
+        with self.transport() as transport:
+            transport.client_id = b"abcd"
+            self.assertEqual(transport.client_id, b"abcd")
+
+    def test_binary_keys_are_kept(self):
+        for key in (b"\x00\x01\xff", b"\xc3\x28", b" "):
+            with self.subTest(key=key):
+                robj = RiakObject(self.client, self.bucket, key)
+                robj.encoded_data, robj.content_type = b"v", "text/plain"
+                robj.store()
+                self.assertEqual(self.bucket.get(key).encoded_data, b"v")
+
+    def test_head_only_gives_metadata_without_value(self):
+        robj = self.bucket.new("k", encoded_data=b"value", content_type="text/plain")
+        robj.usermeta = {"a": "1"}
+        robj.store()
+        head = self.bucket.get("k", head_only=True)
+        self.assertEqual(head.encoded_data, b"")
+        self.assertEqual(head.usermeta, {"a": "1"})
+
+    def test_the_preference_list_names_n_partitions(self):
+        preflist = self.client.get_preflist(self.client.bucket(self.name), "k")
+        self.assertEqual(len(preflist), 3)
+        self.assertTrue(all("partition" in item and "node" in item for item in preflist))
+
+
+class HttpOnly(Case):
+    """What the client offers over HTTP alone, and what both protocols see of each other."""
+
+    protocol = "http"
+
+    def test_stats_have_riaks_names(self):
+        with self.client._http_pool.transaction() as transport:
+            stats = transport.stats()
+        for name in ("riak_kv_version", "node_gets", "node_puts", "vnode_gets"):
+            self.assertIn(name, stats)
+
+    def test_the_root_lists_the_resources(self):
+        with self.client._http_pool.transaction() as transport:
+            resources = transport.get_resources()
+        self.assertEqual(resources["riak_kv_wm_buckets"], b"/buckets")
+
+    def test_what_one_protocol_stores_the_other_reads(self):
+        pb = new_client("pbc")
+        self.addCleanup(pb.close)
+        robj = self.bucket.new("k", encoded_data=b"v", content_type="text/plain")
+        robj.usermeta = {"colour": "blue"}
+        robj.add_index("age_int", 7)
+        robj.add_link(self.bucket.new("other"), "friend")
+        robj.store()
+        got = pb.bucket_type("plain").bucket(self.name).get("k")
+        self.assertEqual(got.encoded_data, b"v")
+        self.assertEqual(dict((k.lower(), v) for k, v in got.usermeta.items()),
+                         {"colour": "blue"})
+        self.assertEqual(got.indexes, {("age_int", 7)})
+        self.assertEqual([(key, tag) for _, key, tag in got.links], [("other", "friend")])
+        got.encoded_data = b"v2"
+        got.store()
+        self.assertEqual(self.bucket.get("k").encoded_data, b"v2")
+
+
+def for_both_protocols(namespace):
+    """Makes of each group of tests one case for each protocol."""
+    groups = (Connection, Objects, Options, Siblings, Properties, Listing)
+    for group in groups:
+        for protocol, suffix in (("pbc", "OverPb"), ("http", "OverHttp")):
+            name = group.__name__ + suffix
+            namespace[name] = type(name, (group, Case), {"protocol": protocol})
+
+
+for_both_protocols(globals())
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Every check of the repository, in order, with one closing line: `N passed, N failed`.
+
+    tests/run.py              everything (this is `make test`)
+    tests/run.py PART...      only these parts
+    tests/run.py --list       the names of the parts
+
+Needs Rust, Python 3.8 or later and nothing else; Node.js only for the tests of its client. What
+the client tests need is installed into `.test-env` the first time.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+sys.dont_write_bytecode = True
+sys.path.insert(0, HERE)
+
+from support import client_libraries  # noqa: E402
+
+
+class Count:
+    """What one part found out."""
+
+    def __init__(self, passed=0, failed=0, note=""):
+        self.passed = passed
+        self.failed = failed
+        self.note = note
+
+
+CARGO = os.environ.get("CARGO", "cargo")
+PYTHON = sys.executable
+
+
+def stream(command, env=None, on_line=None):
+    """Runs a command with its output shown; the exit status."""
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env=dict(os.environ, **(env or {})))
+    for raw in process.stdout:
+        line = raw.decode("utf-8", "replace").rstrip("\n")
+        print(line, flush=True)
+        if on_line:
+            on_line(line)
+    return process.wait()
+
+
+def one_check(command):
+    """A command that is one check: it passes or fails."""
+    status = stream(command)
+    return Count(passed=1) if status == 0 else Count(failed=1)
+
+
+def counting(command, pattern, env=None, at_least_one=True):
+    """A command whose output tells counts: the groups `passed` and `failed` of each match."""
+    count = Count()
+
+    def read(line):
+        found = re.search(pattern, line)
+        if found:
+            count.passed += int(found.group("passed"))
+            count.failed += int(found.group("failed"))
+
+    status = stream(command, env, read)
+    if status != 0 and count.failed == 0:
+        count.failed = 1
+        count.note = "ended with status %d" % status
+    elif at_least_one and count.passed + count.failed == 0:
+        count.failed = 1
+        count.note = "ran nothing"
+    return count
+
+
+def binary():
+    """The path of the program under test; built once, with what the Rust tests use."""
+    found = subprocess.run([CARGO, "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT,
+                           stdout=subprocess.PIPE, check=True)
+    path = os.path.join(json.loads(found.stdout)["target_directory"], "debug", "quoit")
+    if not binary.built:
+        status = stream([CARGO, "build", "--workspace", "--all-targets"])
+        if status != 0:
+            raise Impossible("the workspace does not build")
+        binary.built = True
+    return path
+
+
+binary.built = False
+
+
+class Impossible(Exception):
+    """A part that can't run; the text says why and what to do."""
+
+
+# ---------------------------------------------------------------------------------- the parts
+
+def part_format():
+    return one_check([CARGO, "fmt", "--all", "--check"])
+
+
+def part_clippy():
+    return one_check([CARGO, "clippy", "--workspace", "--all-targets", "--quiet", "--",
+                      "-D", "warnings"])
+
+
+def part_tidy():
+    return one_check([CARGO, "xtask", "tidy"])
+
+
+CARGO_TEST_LINE = r"^test result: \S+ (?P<passed>\d+) passed; (?P<failed>\d+) failed"
+CLOSING_LINE = r"^(?P<passed>\d+) passed, (?P<failed>\d+) failed$"
+
+
+def part_rust():
+    binary()
+    return counting([CARGO, "test", "--workspace", "--no-fail-fast", "--quiet"], CARGO_TEST_LINE)
+
+
+def part_process():
+    return counting([PYTHON, os.path.join(HERE, "process", "run.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": binary()})
+
+
+def part_golden():
+    return counting([PYTHON, os.path.join(HERE, "golden", "run.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": binary()})
+
+
+def part_python_client():
+    python = client_libraries.python_environment(ROOT)
+    return counting([python, os.path.join(HERE, "python_client", "run.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": binary(), "PYTHONWARNINGS": "ignore::SyntaxWarning"})
+
+
+def part_node_client():
+    modules = client_libraries.node_modules(ROOT)
+    if modules is None:
+        print("skipped: there is no node or npm on this machine, so the Node.js client was not "
+              "tested; install Node.js to test it")
+        return Count(note="skipped: no node or npm on this machine")
+    return counting([PYTHON, os.path.join(HERE, "node_client", "run.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": binary(), "NODE_PATH": modules})
+
+
+def part_fuzz():
+    binary()
+    return counting([CARGO, "xtask", "fuzz-smoke"], CLOSING_LINE)
+
+
+PARTS = [
+    ("format", "rustfmt", part_format),
+    ("clippy", "lints, every warning an error", part_clippy),
+    ("tidy", "rules of the code", part_tidy),
+    ("rust", "unit, property and crash tests of the crates", part_rust),
+    ("process", "tests of the real process", part_process),
+    ("golden", "recorded conversations with Riak", part_golden),
+    ("python-client", "Riak's client for Python", part_python_client),
+    ("node-client", "Riak's client for Node.js", part_node_client),
+    ("fuzz", "fuzz targets: kept inputs and random mutations", part_fuzz),
+]
+
+
+def run(name, about, part):
+    print("\n=== %s: %s" % (name, about), flush=True)
+    began = time.monotonic()
+    try:
+        count = part()
+    except (Impossible, client_libraries.Unavailable) as error:
+        print("cannot run: %s" % error)
+        count = Count(failed=1, note=str(error).splitlines()[0])
+    seconds = time.monotonic() - began
+    print("--- %s: %d passed, %d failed, %.0f s" % (name, count.passed, count.failed, seconds),
+          flush=True)
+    return name, count, seconds
+
+
+def summarize(results):
+    """Prints the table and the closing line; the exit status."""
+    print("\n=== summary")
+    for name, count, seconds in results:
+        note = "  (%s)" % count.note if count.note else ""
+        print("%-14s %5d passed  %3d failed  %4.0f s%s"
+              % (name, count.passed, count.failed, seconds, note))
+    passed = sum(count.passed for _, count, _ in results)
+    failed = sum(count.failed for _, count, _ in results)
+    print("%d passed, %d failed" % (passed, failed), flush=True)
+    return 0 if failed == 0 and passed > 0 else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help="only these parts")
+    parser.add_argument("--list", action="store_true", help="print the names of the parts")
+    args = parser.parse_args()
+    if args.list:
+        for name, about, _ in PARTS:
+            print("%-14s %s" % (name, about))
+        return 0
+    unknown = set(args.parts) - {name for name, _, _ in PARTS}
+    if unknown:
+        parser.error("no such part: %s (see --list)" % ", ".join(sorted(unknown)))
+    if not shutil.which(CARGO):
+        sys.exit("cargo is not there; install Rust (https://rustup.rs)")
+    return summarize([run(*part) for part in PARTS if not args.parts or part[0] in args.parts])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""A real node for a test: starts one on loopback with ports of its own, and ends it by its pid."""
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+START_SECONDS = 30
+STOP_SECONDS = 30
+
+
+class NodeError(Exception):
+    """The node did not start or did not stop as it should."""
+
+
+def _die_with_parent():
+    """Lets the kernel end the node when the test program is gone, however that happened."""
+    if sys.platform == "linux":
+        parent_death_signal = 1
+        ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)
+
+
+class Node:
+    """One `quoit serve` process. As a context manager it is stopped at the end."""
+
+    def __init__(self, binary, data_dir, settings=(), flags=()):
+        self.binary = binary
+        self.data_dir = data_dir
+        self.settings = list(settings)
+        self.flags = list(flags)
+        self.process = None
+        self.record = None
+        self.folder_above = os.path.dirname(data_dir)
+        self.log_path = os.path.join(self.folder_above, "node.log")
+
+    def start(self):
+        """Starts the process and waits until its ready file tells the addresses."""
+        ready_path = os.path.join(self.folder_above, "ready.json")
+        if os.path.exists(ready_path):
+            os.unlink(ready_path)
+        command = [self.binary, "serve", "--data-dir", self.data_dir, "--pb", "127.0.0.1:0",
+                   "--http", "127.0.0.1:0", "--node", "127.0.0.1:0",
+                   "--ready-file", ready_path]
+        for setting in self.settings:
+            command += ["--set", setting]
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                command + self.flags, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                preexec_fn=_die_with_parent)
+        self.record = self._wait_until_ready(ready_path)
+        return self
+
+    def _wait_until_ready(self, ready_path):
+        limit = time.monotonic() + START_SECONDS
+        while time.monotonic() < limit:
+            try:
+                with open(ready_path, encoding="utf-8") as handle:
+                    return json.load(handle)
+            except (FileNotFoundError, ValueError):
+                pass
+            if self.process.poll() is not None:
+                raise NodeError("the node ended with status %d before it was ready:\n%s"
+                                % (self.process.returncode, self.log_tail()))
+            time.sleep(0.01)
+        self.kill()
+        raise NodeError("the node was not ready within %d s:\n%s"
+                        % (START_SECONDS, self.log_tail()))
+
+    @property
+    def pb(self):
+        """(host, port) of the Protocol Buffers listener."""
+        return _address(self.record["pb"])
+
+    @property
+    def http(self):
+        """(host, port) of the HTTP listener."""
+        return _address(self.record["http"])
+
+    @property
+    def url(self):
+        return "http://" + self.record["http"]
+
+    def admin(self, *arguments):
+        """Runs `quoit admin` against this node; the finished process with its output as text."""
+        return subprocess.run([self.binary, "admin", "--url", self.url] + list(arguments),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60, text=True)
+
+    def create_bucket_type(self, name, props, active=True):
+        """Creates a bucket type and activates it; an error if the node refuses."""
+        self._bucket_type("create", name, json.dumps({"props": props}))
+        if active:
+            self._bucket_type("activate", name)
+
+    def _bucket_type(self, *arguments):
+        done = self.admin("bucket-type", *arguments)
+        if done.returncode:
+            raise NodeError("bucket-type %s: %s" % (" ".join(arguments), done.stdout))
+
+    def stop(self):
+        """Asks the process to stop (SIGTERM) and waits for it; its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise NodeError("the node did not stop within %d s of SIGTERM:\n%s"
+                            % (STOP_SECONDS, self.log_tail()))
+
+    def kill(self):
+        """Ends the process at once, as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def log_tail(self, lines=30):
+        """The end of what the node has printed."""
+        try:
+            with open(self.log_path, encoding="utf-8", errors="replace") as handle:
+                return "".join(handle.readlines()[-lines:])
+        except OSError:
+            return "(no log)"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_details):
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+
+class TemporaryNode(Node):
+    """A node whose data lives in a temporary folder that goes away with it."""
+
+    def __init__(self, binary, settings=(), flags=()):
+        self.folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        data_dir = os.path.join(self.folder.name, "data")
+        os.mkdir(data_dir)
+        super().__init__(binary, data_dir, settings, flags)
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *details):
+        super().__exit__(*details)
+        self.folder.cleanup()
+
+
+def _address(text):
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def binary_from_environment():
+    """The program under test, as the runner names it in QUOIT_BINARY."""
+    binary = os.environ.get("QUOIT_BINARY")
+    if not binary:
+        sys.exit("QUOIT_BINARY names no program; run this through: python3 tests/run.py")
+    return binary

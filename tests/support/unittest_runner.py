@@ -1,0 +1,39 @@
+"""Runs the test cases of a module and closes with `N passed, N failed`, as the other parts do."""
+import sys
+import unittest
+
+
+class _Result(unittest.TextTestResult):
+    """Prints one line for each test."""
+
+    def startTest(self, test):
+        super(unittest.TextTestResult, self).startTest(test)
+
+    def _line(self, word, test):
+        self.stream.writeln("%s %s.%s" % (word, type(test).__name__, test._testMethodName))
+        self.stream.flush()
+
+    def addSuccess(self, test):
+        super(unittest.TextTestResult, self).addSuccess(test)
+        self._line("pass", test)
+
+    def addFailure(self, test, err):
+        super(unittest.TextTestResult, self).addFailure(test, err)
+        self._line("FAIL", test)
+
+    def addError(self, test, err):
+        super(unittest.TextTestResult, self).addError(test, err)
+        self.stream.writeln("FAIL %s" % test)
+
+
+def run(module):
+    """Runs the tests of a module; the exit status. Arguments name single tests."""
+    loader = unittest.TestLoader()
+    names = sys.argv[1:]
+    suite = loader.loadTestsFromNames(names, module) if names \
+        else loader.loadTestsFromModule(module)
+    count = suite.countTestCases()
+    result = unittest.TextTestRunner(sys.stdout, resultclass=_Result, verbosity=0).run(suite)
+    failed = len(result.failures) + len(result.errors)
+    print("%d passed, %d failed" % (max(0, count - failed), failed))
+    return 0 if failed == 0 and count > 0 else 1
