@@ -34,6 +34,23 @@ const RARE: u16 = CHARSET | CONTENT_ENCODING | LINKS | USER_META | INDEXES | EXP
 const USER_META_TEXT: u8 = 1;
 const USER_META_HAS_VALUE: u8 = 2;
 
+/// Content types that are stored as their place here: saves their bytes and, on each read, a reference
+/// to the input. The table is part of the format and must not change.
+const COMMON_CONTENT_TYPES: [&[u8]; 12] = [
+    b"application/json",
+    b"application/octet-stream",
+    b"text/plain",
+    b"application/x-erlang-binary",
+    b"text/html",
+    b"application/xml",
+    b"text/plain; charset=utf-8",
+    b"application/json; charset=utf-8",
+    b"application/x-www-form-urlencoded",
+    b"application/riak_counter",
+    b"image/jpeg",
+    b"image/png",
+];
+
 const TERM_SMALL_INTEGER: u8 = 0;
 const TERM_BINARY: u8 = 1;
 const TERM_LARGE_INTEGER: u8 = 2;
@@ -95,17 +112,22 @@ impl Object {
     /// When the bytes are cut off, of another format, or not what a writer makes.
     pub fn decode(input: &Bytes) -> Result<Self, ObjectError> {
         let mut cursor = Cursor::new(input);
-        let clock = decode_clock(&mut cursor)?;
+        // Filled in place: an object has some 400 bytes, and moving it costs as much as reading it.
+        let mut object = Self { clock: decode_clock(&mut cursor)?, siblings: SmallVec::new() };
         let sibling_count = cursor.count()?;
-        let mut siblings = SmallVec::new();
-        for _ in 0..sibling_count {
-            siblings.push(decode_sibling(&mut cursor, &clock)?);
+        if sibling_count > 0 {
+            object.siblings = SmallVec::from_buf([Sibling::default()]);
+            decode_sibling(&mut cursor, &object.clock, &mut object.siblings[0])?;
+        }
+        for index in 1..sibling_count {
+            object.siblings.push(Sibling::default());
+            decode_sibling(&mut cursor, &object.clock, &mut object.siblings[index])?;
         }
         if cursor.remaining() > 0 {
             let value = cursor.remaining() as u64;
             return Err(ObjectError::BadField { what: "surplus bytes:", value, at: cursor.at() });
         }
-        Ok(Self { clock, siblings })
+        Ok(object)
     }
 
     /// Reads only the clock of the stored form. What follows it is not looked at, so a prefix of the
@@ -198,12 +220,36 @@ pub(crate) fn encode_sibling(sibling: &Sibling, clock: &VersionVector, out: &mut
         put_counted(out, &sibling.vtag);
     }
     if let Some(content_type) = &sibling.meta.content_type {
-        put_counted(out, content_type);
+        encode_content_type(content_type, out);
     }
     if flags & RARE != 0 {
         encode_rare(&sibling.meta, out);
     }
     put_counted(out, &sibling.value);
+}
+
+/// A varint that is odd for a place in the table (twice the place and one) and even for a type that is
+/// written out (twice its length).
+fn encode_content_type(content_type: &[u8], out: &mut Vec<u8>) {
+    match COMMON_CONTENT_TYPES.iter().position(|common| *common == content_type) {
+        Some(place) => put_varint(out, place as u64 * 2 + 1),
+        None => {
+            put_varint(out, content_type.len() as u64 * 2);
+            out.extend_from_slice(content_type);
+        }
+    }
+}
+
+#[inline]
+fn decode_content_type(cursor: &mut Cursor<'_>) -> Result<Bytes, ObjectError> {
+    let number = cursor.varint()?;
+    let half = usize::try_from(number / 2).unwrap_or(usize::MAX);
+    if number % 2 == 0 {
+        return Ok(cursor.bytes(half)?);
+    }
+    let common = COMMON_CONTENT_TYPES.get(half).copied();
+    let bad = ObjectError::BadField { what: "content type", value: number, at: cursor.at() };
+    common.map(Bytes::from_static).ok_or(bad)
 }
 
 fn encode_rare(meta: &Metadata, out: &mut Vec<u8>) {
@@ -266,34 +312,41 @@ fn encode_term(term: &IndexTerm, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_sibling(cursor: &mut Cursor<'_>, clock: &VersionVector) -> Result<Sibling, ObjectError> {
+#[inline]
+fn decode_sibling(
+    cursor: &mut Cursor<'_>,
+    clock: &VersionVector,
+    sibling: &mut Sibling,
+) -> Result<(), ObjectError> {
     let flags = u16::from_le_bytes(cursor.array()?);
     let two_dots = DOT_IN_CLOCK | DOT_EXPLICIT;
     if flags & !KNOWN_FLAGS != 0 || flags & two_dots == two_dots {
         let value = u64::from(flags);
         return Err(ObjectError::BadField { what: "sibling flags", value, at: cursor.at() });
     }
-    let dot = if flags & DOT_IN_CLOCK != 0 {
+    sibling.deleted = flags & DELETED != 0;
+    if flags & DOT_IN_CLOCK != 0 {
         let index = cursor.varint()?;
         let entry = usize::try_from(index).ok().and_then(|index| clock.entries().get(index));
         let bad = ObjectError::BadField { what: "dot index", value: index, at: cursor.at() };
-        Some(entry.ok_or(bad)?.clone())
+        sibling.dot = Some(entry.ok_or(bad)?.clone());
     } else if flags & DOT_EXPLICIT != 0 {
-        Some(decode_dot(cursor)?)
-    } else {
-        None
-    };
-    let last_modified_us =
-        if flags & LAST_MODIFIED != 0 { u64::from_le_bytes(cursor.array()?) } else { 0 };
-    let vtag = if flags & VTAG != 0 { cursor.counted_bytes()? } else { Bytes::new() };
-    let content_type = optional(cursor, flags, CONTENT_TYPE)?;
-    let mut meta = Metadata { content_type, ..Metadata::default() };
-    if flags & RARE != 0 {
-        decode_rare(cursor, flags, &mut meta)?;
+        sibling.dot = Some(decode_dot(cursor)?);
     }
-    let value = cursor.counted_bytes()?;
-    let deleted = flags & DELETED != 0;
-    Ok(Sibling { dot, deleted, last_modified_us, vtag, meta, value })
+    if flags & LAST_MODIFIED != 0 {
+        sibling.last_modified_us = u64::from_le_bytes(cursor.array()?);
+    }
+    if flags & VTAG != 0 {
+        sibling.vtag = cursor.counted_bytes()?;
+    }
+    if flags & CONTENT_TYPE != 0 {
+        sibling.meta.content_type = Some(decode_content_type(cursor)?);
+    }
+    if flags & RARE != 0 {
+        decode_rare(cursor, flags, &mut sibling.meta)?;
+    }
+    sibling.value = cursor.counted_bytes()?;
+    Ok(())
 }
 
 fn decode_rare(

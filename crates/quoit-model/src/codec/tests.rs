@@ -86,9 +86,26 @@ fn the_documented_example_is_what_is_written() {
         &[0x80, 0xfc, 0x9a, 0xd6, 0xed, 0x01],
         &[1, 0x3a, 0x00, 0],
         &1_600_000_000_000_007u64.to_le_bytes(),
-        b"\x03tag\x0atext/plain\x01v",
+        b"\x03tag\x05\x01v",
     ];
     assert_eq!(encoded(&object), expected.concat());
+}
+
+#[test]
+fn content_types_are_written_out_unless_the_format_numbers_them() {
+    let written = |content_type: &'static str| {
+        let content_type = Some(Bytes::from_static(content_type.as_bytes()));
+        let meta = Metadata { content_type, ..Metadata::default() };
+        let sibling = Sibling { meta, ..Sibling::default() };
+        encoded(&Object { siblings: [sibling].into_iter().collect(), ..Object::default() })
+    };
+    assert_eq!(written("a/b"), b"\x51\0\x01\x20\0\x06a/b\0".as_slice());
+    assert_eq!(written(""), b"\x51\0\x01\x20\0\0\0".as_slice());
+    for (content_type, number) in [("application/json", 1), ("text/plain", 5), ("image/png", 23)] {
+        assert_eq!(written(content_type), [0x51, 0, 1, 0x20, 0, number, 0].as_slice());
+    }
+    let unknown = Object::decode(&Bytes::from_static(&[0x51, 0, 1, 0x20, 0, 25, 0]));
+    assert!(matches!(unknown, Err(ObjectError::BadField { value: 25, .. })), "{unknown:?}");
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! Nanoseconds of what every request does with an object. Run with `cargo bench -p quoit-model`.
+#![allow(clippy::print_stdout)]
+
+use bytes::Bytes;
+use quoit_model::clock::{Actor, Dot, VersionVector};
+use quoit_model::context::{decode_context, encode_context};
+use quoit_model::merge::{NewValue, WritePolicy};
+use quoit_model::object::{Metadata, Object};
+use quoit_model::vtag::make_vtag;
+use smallvec::SmallVec;
+use std::hint::black_box;
+use std::time::Instant;
+
+const ROUNDS: u32 = 400_000;
+const SAMPLES: usize = 7;
+
+/// Prints the median of some samples.
+fn measure<T>(name: &str, mut run: impl FnMut() -> T) {
+    let mut nanos: Vec<f64> = (0..SAMPLES)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 0..ROUNDS {
+                black_box(run());
+            }
+            start.elapsed().as_nanos() as f64 / f64::from(ROUNDS)
+        })
+        .collect();
+    nanos.sort_by(f64::total_cmp);
+    println!("{name:32} {:7.1} ns", nanos[SAMPLES / 2]);
+}
+
+fn event(counter: u64) -> Dot {
+    let actor = Actor(SmallVec::from_slice(b"8bytesid"));
+    Dot { actor, counter, time_secs: 63_900_000_000 }
+}
+
+fn new_value(value: &Bytes) -> NewValue {
+    NewValue {
+        meta: Metadata {
+            content_type: Some(Bytes::from_static(b"application/octet-stream")),
+            ..Metadata::default()
+        },
+        value: value.clone(),
+        last_modified_us: 1_750_000_000_000_000,
+        vtag: make_vtag(&event(1), 42),
+        ..NewValue::default()
+    }
+}
+
+fn main() {
+    let value = Bytes::from(vec![b'x'; 1024]);
+    let nothing = VersionVector::default();
+    let policy = WritePolicy::Siblings;
+    let write = |stored, context, counter| {
+        Object::write(stored, context, new_value(&value), event(counter), policy)
+    };
+    let object = write(None, &nothing, 1_000_000);
+    let conflict = write(Some(&object), &nothing, 2_000_000);
+    let mut encoded = Vec::new();
+    object.encode_into(&mut encoded);
+    println!("stored size beside the value     {:7} bytes", encoded.len() - value.len());
+    let stored = Bytes::from(encoded);
+    let mut out = Vec::with_capacity(4096);
+
+    measure("decode", || Object::decode(&stored).expect("own encoding"));
+    measure("decode clock", || Object::decode_clock(&stored).expect("own encoding"));
+    measure("encode, 1 KiB value", || {
+        out.clear();
+        object.encode_into(&mut out);
+    });
+    measure("digest", || object.digest());
+    measure("new value with vtag", || new_value(&value));
+    measure("write, nothing stored", || write(None, &nothing, 3_000_000));
+    measure("write, replacing", || write(Some(&object), &object.clock, 3_000_000));
+    measure("write, sibling", || write(Some(&object), &nothing, 3_000_000));
+    measure("merge, one newer", || object.merge(&conflict));
+    measure("make vtag", || make_vtag(&event(1), 42));
+    measure("encode context", || encode_context(&object.clock));
+    let context = encode_context(&object.clock);
+    measure("decode context", || decode_context(&context).expect("own encoding"));
+}
