@@ -1,1 +1,84 @@
-//! The Rust client of Quoit: Protocol Buffers, pooled, pipelined, typed.
+//! An asynchronous client of Quoit, and of every server that speaks Riak KV's Protocol Buffers
+//! interface.
+//!
+//! ```no_run
+//! use quoit_client::{Client, Content, LatestModified, Location, UpdateOptions};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), quoit_client::Error> {
+//!     let client = Client::builder().node("127.0.0.1:8087").build()?;
+//!
+//!     let nara = Location::new("cities", "Nara");
+//!     client.put(&nara, Content::text("population 367353")).await?;
+//!
+//!     if let Some(object) = client.get(&nara).await? {
+//!         for sibling in &object.siblings {
+//!             println!("{}", sibling.value.escape_ascii());
+//!         }
+//!     }
+//!
+//!     // Read, change, write back; again if somebody else was faster.
+//!     let options = UpdateOptions::default();
+//!     client
+//!         .update(&nara, &LatestModified, &options, |old| {
+//!             let old = old.unwrap_or_default();
+//!             let text = format!("{}, capital until 784", old.value.escape_ascii());
+//!             Some(Content::text(text))
+//!         })
+//!         .await?;
+//!
+//!     client.delete(&nara).await
+//! }
+//! ```
+//!
+//! # Connections
+//!
+//! A [`Client`] has a bounded pool of connections to each of its nodes. Requests take turns
+//! among the nodes that can be reached; each goes to an idle connection, or a new one while
+//! there may be more, or shares the least busy one: several requests are then in flight on it,
+//! and their answers come in order. A node that can't be reached is left alone for a while that
+//! doubles with each failure. Every bound is a method of [`ClientBuilder`].
+//!
+//! # Failures
+//!
+//! Every request ends within its timeout, with an answer or an [`Error`] that says whether the
+//! server may have carried it out. What was surely not carried out is tried again on another
+//! node, and so are reads; a write is never sent twice on the client's own account.
+//!
+//! # Concurrent writes
+//!
+//! A bucket that keeps siblings (`allow_mult`) loses no concurrent write. A read gives the
+//! siblings and a [`Context`]; the write that sends the context back replaces what was read, and
+//! nothing else. [`Client::get_resolved`] and [`Client::update`] do this with a [`Resolver`].
+//!
+//! # What is not here
+//!
+//! No HTTP, no TLS, no data types and no index queries yet. For full control over one
+//! connection, or for requests that have no method here, there is [`Connection`] with the
+//! messages of [`wire`].
+
+mod builder;
+mod client;
+mod connection;
+mod error;
+mod location;
+mod node;
+mod object;
+mod options;
+mod pipeline;
+mod pool;
+mod resolve;
+mod settings;
+
+pub use builder::ClientBuilder;
+pub use client::{
+    BucketProps, Client, Fetched, Listing, PreflistItem, ServerInfo, Stored, UpdateOptions,
+};
+pub use connection::Connection;
+pub use error::{Error, ServerError};
+pub use location::{Bucket, Location};
+pub use object::{Content, Context, Link, Object};
+pub use options::{DeleteOptions, GetOptions, PutOptions};
+pub use quoit_wire as wire;
+pub use quoit_wire::Quorum;
+pub use resolve::{LatestModified, Resolver};

@@ -1,0 +1,144 @@
+//! Lists of buckets and keys, as streams.
+
+use super::Client;
+use crate::connection::{Connection, answer};
+use crate::error::Error;
+use crate::location::Bucket;
+use crate::options::timeout_ms;
+use bytes::Bytes;
+use quoit_wire::messages::{
+    RpbListBucketsReq, RpbListBucketsResp, RpbListKeysReq, RpbListKeysResp,
+};
+use quoit_wire::{Body, Frame};
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+/// A list that is coming in. Dropping it ends it on the server too.
+///
+/// Listing goes through all keys of the node or cluster. It is made for chores, not for serving
+/// requests.
+#[derive(Debug)]
+pub struct Listing {
+    /// `None` when the list has ended.
+    connection: Option<(Connection, OwnedSemaphorePermit)>,
+    decode: fn(Frame, &str) -> Result<Part, Error>,
+    operation: &'static str,
+    patience: Duration,
+}
+
+/// One frame of a list.
+struct Part {
+    names: Vec<Bytes>,
+    done: bool,
+}
+
+impl Listing {
+    /// The next names, some at a time; `None` at the end, and ever after.
+    ///
+    /// May be dropped and called again without loss.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]; the list has then ended.
+    pub async fn next(&mut self) -> Option<Result<Vec<Bytes>, Error>> {
+        loop {
+            let (connection, _) = self.connection.as_mut()?;
+            let late = Error::Timeout { operation: self.operation, waited: self.patience };
+            let received = timeout(self.patience, connection.receive_part()).await;
+            let part = match received.unwrap_or(Err(late)) {
+                Ok(frame) => (self.decode)(frame, connection.address()),
+                Err(error) => Err(error),
+            };
+            match part {
+                Err(error) => {
+                    self.connection = None;
+                    return Some(Err(error));
+                }
+                Ok(part) => {
+                    if part.done {
+                        self.connection = None;
+                    }
+                    if !part.names.is_empty() {
+                        return Some(Ok(part.names));
+                    }
+                }
+            }
+        }
+    }
+
+    /// All names that are still to come.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]; what came before it is lost.
+    pub async fn collect(mut self) -> Result<Vec<Bytes>, Error> {
+        let mut all = Vec::new();
+        while let Some(names) = self.next().await {
+            all.append(&mut names?);
+        }
+        Ok(all)
+    }
+}
+
+impl Client {
+    /// Lists the keys of a bucket, each once and in no order. Keys deleted lately may be among
+    /// them. `server_timeout` bounds the whole list; the server's default is a minute.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub async fn list_keys(
+        &self,
+        bucket: &Bucket,
+        server_timeout: Option<Duration>,
+    ) -> Result<Listing, Error> {
+        let request = RpbListKeysReq {
+            bucket: bucket.name.clone(),
+            timeout: timeout_ms(server_timeout),
+            bucket_type: bucket.bucket_type.clone(),
+        };
+        self.list(&request, server_timeout, |frame, address| {
+            let part: RpbListKeysResp = answer(frame, address)?;
+            Ok(Part { names: part.keys, done: part.done == Some(true) })
+        })
+        .await
+    }
+
+    /// Lists the buckets of a bucket type (`None`: of `default`) that have keys, each once and
+    /// in no order. `server_timeout` bounds the whole list.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub async fn list_buckets(
+        &self,
+        bucket_type: Option<&[u8]>,
+        server_timeout: Option<Duration>,
+    ) -> Result<Listing, Error> {
+        let request = RpbListBucketsReq {
+            timeout: timeout_ms(server_timeout),
+            stream: Some(true),
+            bucket_type: bucket_type.map(Bytes::copy_from_slice),
+        };
+        self.list(&request, server_timeout, |frame, address| {
+            let part: RpbListBucketsResp = answer(frame, address)?;
+            Ok(Part { names: part.buckets, done: part.done == Some(true) })
+        })
+        .await
+    }
+
+    async fn list<Q: Body>(
+        &self,
+        request: &Q,
+        server_timeout: Option<Duration>,
+        decode: fn(Frame, &str) -> Result<Part, Error>,
+    ) -> Result<Listing, Error> {
+        let operation = Q::CODE.name();
+        let (mut connection, permit) = self.pool.exclusive(operation).await?;
+        connection.queue(request)?;
+        connection.flush().await?;
+        let patience = self.pool.patience(server_timeout);
+        Ok(Listing { connection: Some((connection, permit)), decode, operation, patience })
+    }
+}

@@ -1,0 +1,63 @@
+//! Where objects are: bucket types, buckets, keys. All of them are bytes, not necessarily text.
+
+use bytes::Bytes;
+use std::fmt;
+
+/// A bucket within its bucket type.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Bucket {
+    /// The bucket type; `None` is the type `default`.
+    pub bucket_type: Option<Bytes>,
+    /// The bucket's name.
+    pub name: Bytes,
+}
+
+impl Bucket {
+    /// A bucket of the type `default`.
+    pub fn new(name: impl AsRef<[u8]>) -> Bucket {
+        Bucket { bucket_type: None, name: copy(name) }
+    }
+
+    /// A bucket of a bucket type.
+    pub fn typed(bucket_type: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> Bucket {
+        Bucket { bucket_type: Some(copy(bucket_type)), name: copy(name) }
+    }
+
+    /// The place of a key in this bucket.
+    pub fn key(&self, key: impl AsRef<[u8]>) -> Location {
+        Location { bucket: self.clone(), key: copy(key) }
+    }
+}
+
+/// The place of one object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Location {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// The key.
+    pub key: Bytes,
+}
+
+impl Location {
+    /// A key in a bucket of the type `default`.
+    pub fn new(bucket: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Location {
+        Bucket::new(bucket).key(key)
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bucket_type = self.bucket_type.as_deref().unwrap_or(b"default");
+        write!(f, "{}/{}", bucket_type.escape_ascii(), self.name.escape_ascii())
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.bucket, self.key.escape_ascii())
+    }
+}
+
+fn copy(bytes: impl AsRef<[u8]>) -> Bytes {
+    Bytes::copy_from_slice(bytes.as_ref())
+}

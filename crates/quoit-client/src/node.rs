@@ -1,0 +1,138 @@
+//! The connections to one node.
+
+use crate::error::Error;
+use crate::pipeline::{Pipeline, Slot};
+use crate::settings::Settings;
+use quoit_wire::FrameDecoder;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+/// A node, what is connected to it, and since when it can't be reached.
+#[derive(Debug)]
+pub(crate) struct Node {
+    address: Arc<str>,
+    /// One permit for each request that may be in flight to this node.
+    permits: Arc<Semaphore>,
+    /// Held while a connection is made, so that a burst of callers makes one and not many.
+    connecting: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pipelines: Vec<Arc<Pipeline>>,
+    failures: u32,
+    retry_at: Option<Instant>,
+}
+
+impl Node {
+    pub(crate) fn new(address: &str, settings: &Settings) -> Node {
+        let in_flight_max =
+            settings.connections_per_node_max * settings.in_flight_per_connection_max;
+        Node {
+            address: address.into(),
+            permits: Arc::new(Semaphore::new(in_flight_max)),
+            connecting: tokio::sync::Mutex::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// When the node may be tried again, if connecting failed lately.
+    pub(crate) fn retry_at(&self) -> Option<Instant> {
+        self.state().retry_at
+    }
+
+    /// A connection with room for one more request: an idle one, else a new one, else the least
+    /// busy. Waits while the node has as many requests in flight as it may.
+    pub(crate) async fn acquire(
+        &self,
+        settings: &Settings,
+    ) -> Result<(Arc<Pipeline>, Slot), Error> {
+        let permits = self.permits.clone();
+        let permit = permits.acquire_owned().await.expect("the semaphore is never closed");
+        if let Some(pipeline) = self.choose(settings, false) {
+            let slot = pipeline.slot(permit);
+            return Ok((pipeline, slot));
+        }
+        // Somebody else is connecting: a connection with room will do meanwhile.
+        let connecting = match self.connecting.try_lock() {
+            Ok(connecting) => connecting,
+            Err(_) => match self.choose(settings, true) {
+                Some(pipeline) => {
+                    let slot = pipeline.slot(permit);
+                    return Ok((pipeline, slot));
+                }
+                None => self.connecting.lock().await,
+            },
+        };
+        let pipeline = match self.choose(settings, false) {
+            Some(pipeline) => pipeline,
+            None => self.open(settings).await?,
+        };
+        let slot = pipeline.slot(permit);
+        drop(connecting);
+        Ok((pipeline, slot))
+    }
+
+    /// The least busy connection, if it is idle or there may be no more; with `shared`, if it
+    /// has room.
+    fn choose(&self, settings: &Settings, shared: bool) -> Option<Arc<Pipeline>> {
+        let mut state = self.state();
+        state.pipelines.retain(|pipeline| !pipeline.is_closed());
+        let least = state.pipelines.iter().min_by_key(|pipeline| pipeline.in_flight())?;
+        let has_room = least.in_flight() < settings.in_flight_per_connection_max;
+        let is_full = state.pipelines.len() >= settings.connections_per_node_max;
+        let suits = least.in_flight() == 0 || is_full || (shared && has_room);
+        suits.then(|| least.clone())
+    }
+
+    async fn open(&self, settings: &Settings) -> Result<Arc<Pipeline>, Error> {
+        let stream = self.connect(settings).await?;
+        let decoder = FrameDecoder::new(settings.frame_length_bytes_max);
+        let depth = settings.in_flight_per_connection_max;
+        let pipeline = Arc::new(Pipeline::start(stream, self.address.clone(), depth, decoder));
+        self.state().pipelines.push(pipeline.clone());
+        Ok(pipeline)
+    }
+
+    /// Connects, and remembers whether that worked.
+    pub(crate) async fn connect(&self, settings: &Settings) -> Result<TcpStream, Error> {
+        let connected = timeout(settings.connect_timeout, async {
+            let stream = TcpStream::connect(&*self.address).await?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        });
+        let connected = connected.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let mut state = self.state();
+        match connected {
+            Ok(stream) => {
+                state.failures = 0;
+                state.retry_at = None;
+                Ok(stream)
+            }
+            Err(source) => {
+                state.failures = state.failures.saturating_add(1);
+                state.retry_at = Some(Instant::now() + settings.backoff(state.failures));
+                let address = self.address.to_string();
+                Err(Error::Connect { address, source: Arc::new(source) })
+            }
+        }
+    }
+
+    /// Takes a connection out of use. Requests in flight on it may still be answered.
+    pub(crate) fn retire(&self, retired: &Arc<Pipeline>) {
+        self.state().pipelines.retain(|pipeline| !Arc::ptr_eq(pipeline, retired));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that holds the lock can leave the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

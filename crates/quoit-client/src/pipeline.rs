@@ -1,0 +1,199 @@
+//! A connection shared by many callers, with several requests in flight on it.
+//!
+//! A task of its own owns the socket. Reading and writing go on side by side: a client that
+//! stopped reading while it writes could wait for ever for a server that does the same.
+
+use crate::connection::reserve;
+use crate::error::Error;
+use bytes::BytesMut;
+use quoit_wire::{Frame, FrameDecoder, FrameError};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+/// What became of a request that has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server has seen nothing of it.
+    NotSent(Error),
+    /// The server may have carried it out.
+    Lost(Error),
+}
+
+/// A place among the requests in flight on one connection; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    in_flight: Arc<AtomicUsize>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Who waits for an answer. The slot is kept until it comes, whether or not anybody still waits.
+#[derive(Debug)]
+struct Waiter {
+    reply: oneshot::Sender<Result<Frame, Failure>>,
+    _slot: Slot,
+}
+
+#[derive(Debug)]
+struct Job {
+    frame: Vec<u8>,
+    waiter: Waiter,
+}
+
+/// A caller's hold on a shared connection. The connection closes when the last one is dropped:
+/// every caller that waits for an answer has one.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    address: Arc<str>,
+    jobs: mpsc::Sender<Job>,
+    in_flight: Arc<AtomicUsize>,
+}
+
+impl Pipeline {
+    /// Starts the task that owns the stream; at most `depth` requests will be in flight.
+    pub(crate) fn start(
+        stream: TcpStream,
+        address: Arc<str>,
+        depth: usize,
+        decoder: FrameDecoder,
+    ) -> Pipeline {
+        let (jobs, queued) = mpsc::channel(depth);
+        let driver = Driver { address: address.clone(), depth, decoder };
+        tokio::spawn(driver.run(stream, queued));
+        Pipeline { address, jobs, in_flight: Arc::default() }
+    }
+
+    /// Whether the connection is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.jobs.is_closed()
+    }
+
+    /// Requests in flight, answered to nobody included.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place among the requests in flight.
+    pub(crate) fn slot(&self, permit: OwnedSemaphorePermit) -> Slot {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        Slot { in_flight: self.in_flight.clone(), _permit: permit }
+    }
+
+    /// Sends a frame and waits for its answer. If the future is dropped the request is still
+    /// carried out and its answer thrown away.
+    pub(crate) async fn call(&self, frame: Vec<u8>, slot: Slot) -> Result<Frame, Failure> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { frame, waiter: Waiter { reply, _slot: slot } };
+        if self.jobs.send(job).await.is_err() {
+            return Err(Failure::NotSent(lost(&self.address, io::ErrorKind::NotConnected.into())));
+        }
+        // The driver answers every job that it has; one dropped unanswered was never taken.
+        answer.await.unwrap_or_else(|_| {
+            let source = io::ErrorKind::NotConnected.into();
+            Err(Failure::NotSent(lost(&self.address, source)))
+        })
+    }
+}
+
+fn lost(address: &str, source: io::Error) -> Error {
+    Error::Lost { address: address.to_owned(), source: Arc::new(source) }
+}
+
+/// The task that owns the socket.
+struct Driver {
+    address: Arc<str>,
+    depth: usize,
+    decoder: FrameDecoder,
+}
+
+impl Driver {
+    async fn run(self, mut stream: TcpStream, mut queued: mpsc::Receiver<Job>) {
+        let (reader, writer) = stream.split();
+        let (sent, mut waiters) = mpsc::channel(self.depth);
+        let end = tokio::select! {
+            biased;
+            error = self.read(reader, &mut waiters) => Some(error),
+            ended = self.write(writer, &mut queued, sent) => ended.err(),
+        };
+        let Some(error) = end else {
+            return;
+        };
+        waiters.close();
+        while let Ok(waiter) = waiters.try_recv() {
+            // Nobody to tell is fine: the caller gave up.
+            let _ = waiter.reply.send(Err(Failure::Lost(error.clone())));
+        }
+        queued.close();
+        while let Ok(job) = queued.try_recv() {
+            let _ = job.waiter.reply.send(Err(Failure::NotSent(error.clone())));
+        }
+    }
+
+    /// Writes what is queued, all that there is in one write. Ends well when no caller is left.
+    async fn write(
+        &self,
+        mut writer: WriteHalf<'_>,
+        queued: &mut mpsc::Receiver<Job>,
+        sent: mpsc::Sender<Waiter>,
+    ) -> Result<(), Error> {
+        let mut jobs = Vec::with_capacity(self.depth);
+        let mut to_write = Vec::new();
+        while queued.recv_many(&mut jobs, self.depth).await > 0 {
+            to_write.clear();
+            for job in jobs.drain(..) {
+                to_write.extend_from_slice(&job.frame);
+                // Requests in flight are the depth at most, so there is room; where two callers
+                // took the same last place, answers to what is written before make it.
+                if sent.send(job.waiter).await.is_err() {
+                    return Ok(());
+                }
+            }
+            let written = writer.write_all(&to_write).await;
+            written.map_err(|source| lost(&self.address, source))?;
+        }
+        Ok(())
+    }
+
+    /// Hands answers out in the order of the requests, until the connection ends.
+    async fn read(&self, mut reader: ReadHalf<'_>, waiters: &mut mpsc::Receiver<Waiter>) -> Error {
+        let mut buffer = BytesMut::new();
+        loop {
+            if let Err(source) = reserve(&mut buffer, self.decoder) {
+                return self.frame_error(source);
+            }
+            match reader.read_buf(&mut buffer).await {
+                Ok(0) => return lost(&self.address, io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(source) => return lost(&self.address, source),
+            }
+            loop {
+                match self.decoder.next_frame(&mut buffer) {
+                    Ok(None) => break,
+                    Err(source) => return self.frame_error(source),
+                    Ok(Some(frame)) => match waiters.try_recv() {
+                        // Nobody to take it is fine: the caller gave up.
+                        Ok(waiter) => drop(waiter.reply.send(Ok(frame))),
+                        Err(_) => {
+                            let unasked = "an answer came that no request asked for";
+                            return lost(&self.address, io::Error::other(unasked));
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    fn frame_error(&self, source: FrameError) -> Error {
+        Error::Frame { address: self.address.to_string(), source }
+    }
+}

@@ -1,0 +1,10 @@
+//! The client against a server played by the test.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
+
+mod connection;
+mod fake;
+mod listing;
+mod operations;
+mod pool;
+mod resolving;
