@@ -7,6 +7,7 @@ pub mod keyfile;
 mod output;
 mod range;
 pub mod seam;
+pub mod snapshot;
 #[cfg(test)]
 mod testing;
 

@@ -1,6 +1,6 @@
 //! An index as one run of encoded entries, written out and read back.
 
-use super::entry::{ENTRY_BYTES, Entry, tag_of};
+use super::entry::{ENTRY_BYTES, Entry, Tag, tag_of};
 use super::partition::PartitionIndex;
 use super::sums::Sums;
 use thiserror::Error;
@@ -29,21 +29,34 @@ pub enum RunError {
 }
 
 impl PartitionIndex {
-    /// Appends all entries, encoded, in ascending order of tags: `entry_count` times
-    /// [`ENTRY_BYTES`].
-    pub fn write_to(&self, out: &mut Vec<u8>) {
-        out.reserve(self.entry_count() as usize * ENTRY_BYTES);
-        let mut pages = self.iter();
-        while let Some(entries) = pages.next_run() {
+    /// Appends `limit` or some more entries from `from` on, encoded, in ascending order of tags;
+    /// all entries of a tag stay together. Returns the tag to go on from, `None` when there are no
+    /// more.
+    pub fn write_from(&self, from: Tag, limit: usize, out: &mut Vec<u8>) -> Option<Tag> {
+        let end = out.len() + limit.max(1) * ENTRY_BYTES;
+        let mut pages = self.iter_from(from);
+        let mut last = from;
+        while out.len() < end {
+            let entries = pages.next_run()?;
             out.extend_from_slice(entries.as_flattened());
+            last = entries.last().map_or(last, tag_of);
         }
+        while let Some(entries) = pages.next_run() {
+            let equal = entries.partition_point(|entry| tag_of(entry) == last);
+            out.extend_from_slice(entries[..equal].as_flattened());
+            if equal < entries.len() {
+                break;
+            }
+        }
+        last.next()
     }
 
-    /// The index that [`PartitionIndex::write_to`] wrote, as dense as can be.
+    /// The index that [`PartitionIndex::write_from`] wrote in one or several pieces, as dense as
+    /// can be.
     ///
     /// # Errors
     ///
-    /// When the bytes are not what `write_to` writes.
+    /// When the bytes are not what `write_from` writes.
     pub fn from_run(run: &[u8]) -> Result<Self, RunError> {
         let (entries, torn) = run.as_chunks::<ENTRY_BYTES>();
         if !torn.is_empty() {

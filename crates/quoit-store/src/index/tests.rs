@@ -221,10 +221,13 @@ proptest! {
     }
 
     #[test]
-    fn a_written_index_reads_back(spread in spread(), count in 0..3000u64) {
+    fn a_written_index_reads_back(spread in spread(), count in 0..3000u64, limit in 1..2000usize) {
         let pair = Pair::with(spread, count);
         let mut run = Vec::new();
-        pair.index.write_to(&mut run);
+        let mut next = Some(Tag::MIN);
+        while let Some(from) = next {
+            next = pair.index.write_from(from, limit, &mut run);
+        }
         prop_assert_eq!(run.len() as u64, count * ENTRY_BYTES as u64);
         let mut pair = Pair { index: PartitionIndex::from_run(&run).unwrap(), ..pair };
         pair.check();
@@ -331,7 +334,7 @@ fn what_expires_is_in_no_digest() {
 fn damaged_runs_are_refused() {
     let index = PartitionIndex::from_entries((0..100).map(numbered).collect());
     let mut run = Vec::new();
-    index.write_to(&mut run);
+    assert_eq!(index.write_from(Tag::MIN, usize::MAX / ENTRY_BYTES, &mut run), None);
     let torn = PartitionIndex::from_run(&run[..run.len() - 1]).unwrap_err();
     assert_eq!(torn, RunError::Torn { size_bytes: 2099 });
     let mut marked = run.clone();
