@@ -10,15 +10,20 @@ use std::time::Duration;
 
 use quoit_fuzz::smoke::{Plan, run, run_one};
 use quoit_fuzz::{TARGETS, Target, target};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Address space of the run: a parser that believes a length of gigabytes ends here.
+const ADDRESS_SPACE_BYTES_MAX: u64 = 2 << 30;
 
 const USAGE: &str = "\
 usage: cargo xtask fuzz-smoke [--count N] [--seconds S] [--seed N] [TARGET..]
        cargo xtask fuzz-smoke --input FILE TARGET
 
 Runs each target (all, if none is named) on its kept inputs in fuzz/corpus/TARGET, then on N
-random mutations of them (20000), at most S seconds (4). An input that fails is written to
-a file, whose name is printed; after a crash of the whole program the last input is in
-TARGET.running of that folder. --input runs one file again.";
+random mutations of them (20000), at most S seconds (4), in at most 2 GiB of address space.
+An input that fails is written to a file, whose name is printed. If the whole program ends
+(out of memory, say), the last input is in the newest file fuzz/*.running beside the program.
+--input runs one file again.";
 
 struct Arguments {
     plan: Plan,
@@ -36,6 +41,10 @@ fn main() -> ExitCode {
     };
     if let Some(path) = &arguments.input {
         return run_file(path, &arguments.targets);
+    }
+    let limit = Rlimit { current: Some(ADDRESS_SPACE_BYTES_MAX), ..getrlimit(Resource::As) };
+    if let Err(error) = setrlimit(Resource::As, limit) {
+        println!("memory is not limited: {error}");
     }
     std::panic::set_hook(Box::new(|_| {}));
     let mut failed_count = 0;
