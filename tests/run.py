@@ -38,14 +38,15 @@ CARGO = os.environ.get("CARGO", "cargo")
 PYTHON = sys.executable
 
 
-def stream(command, env=None, on_line=None):
-    """Runs a command with its output shown; the exit status."""
+def stream(command, env=None, on_line=None, hide=None):
+    """Runs a command with its output shown, but for lines that match `hide`; the exit status."""
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env=dict(os.environ, **(env or {})))
     for raw in process.stdout:
         line = raw.decode("utf-8", "replace").rstrip("\n")
-        print(line, flush=True)
+        if not hide or not re.search(hide, line):
+            print(line, flush=True)
         if on_line:
             on_line(line)
     return process.wait()
@@ -57,7 +58,7 @@ def one_check(command):
     return Count(passed=1) if status == 0 else Count(failed=1)
 
 
-def counting(command, pattern, env=None, at_least_one=True):
+def counting(command, pattern, env=None, hide=None):
     """A command whose output tells counts: the groups `passed` and `failed` of each match."""
     count = Count()
 
@@ -67,11 +68,11 @@ def counting(command, pattern, env=None, at_least_one=True):
             count.passed += int(found.group("passed"))
             count.failed += int(found.group("failed"))
 
-    status = stream(command, env, read)
+    status = stream(command, env, read, hide)
     if status != 0 and count.failed == 0:
         count.failed = 1
         count.note = "ended with status %d" % status
-    elif at_least_one and count.passed + count.failed == 0:
+    elif count.passed + count.failed == 0:
         count.failed = 1
         count.note = "ran nothing"
     return count
@@ -113,12 +114,15 @@ def part_tidy():
 
 
 CARGO_TEST_LINE = r"^test result: \S+ (?P<passed>\d+) passed; (?P<failed>\d+) failed"
+# Progress of the Rust tests that tells nothing: one such block for each crate and test file.
+CARGO_TEST_PROGRESS = r"^$|^running \d+ test|^\.+( \d+/\d+)?$|^test result: ok|^all doctests ran"
 CLOSING_LINE = r"^(?P<passed>\d+) passed, (?P<failed>\d+) failed$"
 
 
 def part_rust():
     binary()
-    return counting([CARGO, "test", "--workspace", "--no-fail-fast", "--quiet"], CARGO_TEST_LINE)
+    return counting([CARGO, "test", "--workspace", "--no-fail-fast", "--quiet"], CARGO_TEST_LINE,
+                    hide=CARGO_TEST_PROGRESS)
 
 
 def part_process():
