@@ -45,6 +45,11 @@ fn measure_decode<M: Body>(name: &str, message: &M) {
         let taken = decoder.next_frame(&mut buffer).unwrap().unwrap();
         black_box(taken.decode::<M>().unwrap());
     });
+    measure(&format!("{name}, of it taking the frame"), || {
+        buffer.reserve(frame.len());
+        buffer.extend_from_slice(&frame);
+        black_box(decoder.next_frame(&mut buffer).unwrap().unwrap());
+    });
     let body = Bytes::from(frame).slice(5..);
     measure(&format!("{name}, of it the shape check"), || {
         M::shape().check(black_box(&body)).unwrap();
