@@ -246,7 +246,7 @@ impl TypeError {
             Self::NotActive { .. } => "not_active",
             Self::Undefined { .. } => "undefined",
             Self::NotReady { .. } => "not_ready",
-            Self::Invalid(_) => "invalid_properties",
+            Self::Invalid(_) => "invalid_props",
         }
     }
 

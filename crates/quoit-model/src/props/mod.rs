@@ -45,6 +45,7 @@ pub use request::{
 pub use values::{CommitHook, Datatype, LinkFun, ModFun, ReplMode, SyncOnWrite, placement_name};
 
 use crate::hash::PlacementRule;
+use crate::merge::WritePolicy;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -193,6 +194,20 @@ impl BucketProps {
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         self.consistent == Some(true)
+    }
+
+    /// What the bucket does with values that a writer did not know of.
+    #[must_use]
+    pub fn write_policy(&self) -> WritePolicy {
+        if self.is_write_once() {
+            WritePolicy::WriteOnce
+        } else if self.last_write_wins {
+            WritePolicy::LastWriteWins
+        } else if self.allow_mult {
+            WritePolicy::Siblings
+        } else {
+            WritePolicy::LatestModified
+        }
     }
 
     /// Life of an object after its last write, in seconds; `None` = for ever.

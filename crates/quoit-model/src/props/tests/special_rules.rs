@@ -1,6 +1,7 @@
 //! Data types, write-once and consistent types, untyped buckets.
 
 use super::*;
+use crate::merge::WritePolicy;
 use crate::props::Datatype;
 use serde_json::json;
 
@@ -127,4 +128,15 @@ fn reset_keeps_what_cannot_change() {
     let consistent = json!({"consistent": true, "n_val": 5});
     let props = new_type(consistent.clone()).unwrap();
     assert_eq!(props.reset_type(), new_type(consistent).unwrap());
+}
+
+#[test]
+fn policy_of_writes_follows_from_the_properties() {
+    let policy = |object| new_type(object).unwrap().write_policy();
+    assert_eq!(policy(json!({})), WritePolicy::Siblings);
+    assert_eq!(policy(json!({"allow_mult": false})), WritePolicy::LatestModified);
+    let lww = json!({"last_write_wins": true, "dvv_enabled": false});
+    assert_eq!(policy(lww), WritePolicy::LastWriteWins);
+    assert_eq!(policy(json!({"write_once": true})), WritePolicy::WriteOnce);
+    assert_eq!(BucketProps::untyped().write_policy(), WritePolicy::LatestModified);
 }

@@ -1,0 +1,158 @@
+//! Changes of the control plane: what is asked for, and what it comes to.
+
+use crate::error::ChangeError;
+use crate::state::State;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::props::{BucketProps, BucketType, PropUpdates, Scope, TypeState};
+use std::sync::Arc;
+
+/// Most bucket types.
+pub const BUCKET_TYPES_MAX: usize = 4096;
+/// Most buckets with properties of their own.
+pub const BUCKETS_WITH_PROPS_MAX: usize = 100_000;
+
+/// What an operator or a client asks for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Command<'a> {
+    /// Create a bucket type, or create it anew while it is not active.
+    CreateType {
+        /// The type.
+        name: &'a [u8],
+        /// Its properties, as far as they are not the defaults of types.
+        updates: &'a PropUpdates,
+    },
+    /// Make a bucket type usable.
+    ActivateType {
+        /// The type.
+        name: &'a [u8],
+    },
+    /// Change properties of an active bucket type.
+    UpdateType {
+        /// The type.
+        name: &'a [u8],
+        /// The properties to change.
+        updates: &'a PropUpdates,
+    },
+    /// Give an active bucket type the defaults again, as far as they may change.
+    ResetType {
+        /// The type.
+        name: &'a [u8],
+    },
+    /// Change properties of a bucket; all others become its own as they are.
+    SetBucketProps {
+        /// The bucket.
+        bucket: BucketRef<'a>,
+        /// The properties to change.
+        updates: &'a PropUpdates,
+    },
+    /// Let a bucket follow its type again.
+    ResetBucketProps {
+        /// The bucket.
+        bucket: BucketRef<'a>,
+    },
+}
+
+/// What a command comes to: the outcome, which needs no more checks and is the same on every node.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// The bucket type is this from now on.
+    PutType {
+        /// The type's name.
+        name: Arc<[u8]>,
+        /// State and properties.
+        bucket_type: BucketType,
+    },
+    /// The bucket has these properties of its own from now on.
+    PutBucket {
+        /// The bucket's type.
+        bucket_type: Arc<[u8]>,
+        /// The bucket.
+        bucket: Arc<[u8]>,
+        /// The full set.
+        props: Arc<BucketProps>,
+    },
+    /// The bucket has no properties of its own any more.
+    RemoveBucket {
+        /// The bucket's type.
+        bucket_type: Arc<[u8]>,
+        /// The bucket.
+        bucket: Arc<[u8]>,
+    },
+}
+
+impl State {
+    /// What a command comes to in this state; `None` when everything is so already.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, worded for each protocol.
+    pub fn decide(&self, command: Command<'_>) -> Result<Option<Change>, ChangeError> {
+        match command {
+            Command::CreateType { name, updates } => {
+                let created = BucketType::create(self.bucket_type(name), name, updates)?;
+                if self.bucket_type(name).is_none() && self.type_count() >= BUCKET_TYPES_MAX {
+                    return Err(ChangeError::TooManyTypes { max: BUCKET_TYPES_MAX });
+                }
+                // The only node knows the type as soon as it is written down.
+                Ok(Some(put_type(name, created.known_everywhere())))
+            }
+            Command::ActivateType { name } => {
+                if name == DEFAULT_BUCKET_TYPE {
+                    return Ok(None);
+                }
+                let existing = self.bucket_type(name);
+                let active = BucketType::activate(existing, name)?;
+                let is_news = existing.is_none_or(|before| before.state != TypeState::Active);
+                Ok(is_news.then(|| put_type(name, active)))
+            }
+            Command::UpdateType { name, updates } => {
+                let updated = BucketType::update(self.bucket_type(name), name, updates)?;
+                Ok(Some(put_type(name, updated)))
+            }
+            Command::ResetType { name } => {
+                Ok(Some(put_type(name, BucketType::reset(self.bucket_type(name), name)?)))
+            }
+            Command::SetBucketProps { bucket, updates } => self.decide_set(bucket, updates),
+            Command::ResetBucketProps { bucket } => {
+                self.check_bucket(bucket)?;
+                Ok(self.has_own_props(bucket).then(|| Change::RemoveBucket {
+                    bucket_type: bucket.bucket_type.into(),
+                    bucket: bucket.bucket.into(),
+                }))
+            }
+        }
+    }
+
+    fn decide_set(
+        &self,
+        bucket: BucketRef<'_>,
+        updates: &PropUpdates,
+    ) -> Result<Option<Change>, ChangeError> {
+        let before = self.check_bucket(bucket)?;
+        let scope = if bucket.is_untyped() { Scope::UntypedBucket } else { Scope::TypedBucket };
+        let props = before.updated(scope, updates)?;
+        if updates.is_empty() {
+            return Ok(None);
+        }
+        if !self.has_own_props(bucket) && self.buckets_with_props() >= BUCKETS_WITH_PROPS_MAX {
+            return Err(ChangeError::TooManyBuckets { max: BUCKETS_WITH_PROPS_MAX });
+        }
+        Ok(Some(Change::PutBucket {
+            bucket_type: bucket.bucket_type.into(),
+            bucket: bucket.bucket.into(),
+            props: Arc::new(props),
+        }))
+    }
+
+    /// Refuses buckets that cannot be, and gives the effective properties of all others.
+    fn check_bucket(&self, bucket: BucketRef<'_>) -> Result<&Arc<BucketProps>, ChangeError> {
+        bucket.key(b"k").check()?;
+        self.bucket_props(bucket).map_err(|_| ChangeError::NoSuchType {
+            name: String::from_utf8_lossy(bucket.bucket_type).into_owned(),
+        })
+    }
+}
+
+fn put_type(name: &[u8], bucket_type: BucketType) -> Change {
+    Change::PutType { name: name.into(), bucket_type }
+}

@@ -1,0 +1,166 @@
+//! What can go wrong, and how each protocol says it.
+
+use quoit_model::key::KeyError;
+use quoit_model::props::{InvalidProps, TypeError};
+use serde_json::Value;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A bucket type that does not exist or is not active.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("no_type")]
+pub struct NoSuchType;
+
+/// Why a change was not made. Displayed for operators.
+#[derive(Debug, Error)]
+pub enum ChangeError {
+    /// The bucket's type does not exist or is not active.
+    #[error("bucket type {name} does not exist or is not active; create and activate it first")]
+    NoSuchType {
+        /// The type.
+        name: String,
+    },
+    /// The bucket's name cannot be one.
+    #[error(transparent)]
+    Name(#[from] KeyError),
+    /// A command on a bucket type was refused.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+    /// Properties of a bucket were refused.
+    #[error(transparent)]
+    InvalidProps(#[from] InvalidProps),
+    /// There are as many bucket types as there may be.
+    #[error("there are {max} bucket types, and no more are possible; use one of them")]
+    TooManyTypes {
+        /// Bucket types that there may be.
+        max: usize,
+    },
+    /// There are as many buckets with properties of their own as there may be.
+    #[error(
+        "{max} buckets have properties of their own, and no more are possible; \
+         give the properties to a bucket type, or reset buckets that need none"
+    )]
+    TooManyBuckets {
+        /// Buckets that may have properties of their own.
+        max: usize,
+    },
+    /// The change could not be written down. It may or may not be found after a restart.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ChangeError {
+    /// Text of the Protocol Buffers error.
+    #[must_use]
+    pub fn pb_text(&self) -> String {
+        match self {
+            Self::NoSuchType { name } => format!("No bucket-type named '{name}'"),
+            Self::Type(error) => error.pb_text(),
+            Self::InvalidProps(invalid) => invalid.pb_text(),
+            _ => self.to_string(),
+        }
+    }
+
+    /// Body of the HTTP answer: a word or text, or an object of property to reason.
+    #[must_use]
+    pub fn http_json(&self) -> Value {
+        match self {
+            Self::NoSuchType { .. } => Value::from("no_type"),
+            Self::Type(error) => error.http_json(),
+            Self::InvalidProps(invalid) => invalid.http_json(),
+            _ => Value::from(self.to_string()),
+        }
+    }
+
+    /// Whether the fault is the server's and not the request's (HTTP 500 and not 400).
+    #[must_use]
+    pub const fn is_server_fault(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
+}
+
+/// The control file could not be written or read again.
+#[derive(Debug, Error)]
+#[error(
+    "control file {path}: {reason}; make sure that the disk has room and works. \
+     The change may or may not have been made"
+)]
+pub struct StoreError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the storage said.
+    pub reason: String,
+}
+
+/// Why the control file cannot be opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The file, or its directory, cannot be read or written.
+    #[error("cannot open control file {path}: {source}; check that it may be read and written")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// Another process has it open.
+    #[error("control file {path} is in use by another process; stop that node first")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error(
+        "{path} is not a control file ({reason}); \
+         put the right file there, or start the node with another data directory"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+    /// The file is damaged.
+    #[error("control file {path} is damaged: {reason}; restore it from a backup")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, where.
+        reason: String,
+    },
+    /// The file was written by another version.
+    #[error(
+        "control file {path} has format {found}, and this version knows {known}; \
+         start the version that wrote it"
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Format of the file.
+        found: u32,
+        /// Format of this version.
+        known: u32,
+    },
+    /// Settings that were never possible.
+    #[error("node name {name:?} is empty or has more than {max} bytes; set another nodename")]
+    NodeName {
+        /// The name.
+        name: String,
+        /// Bytes of a name.
+        max: usize,
+    },
+    /// The ring size cannot change.
+    #[error(
+        "ring_size is {configured} in the configuration and {stored} in control file {path}; \
+         the number of partitions cannot change: set ring_size = {stored}, \
+         or start with an empty data directory"
+    )]
+    RingSize {
+        /// The file.
+        path: PathBuf,
+        /// Partitions as configured.
+        configured: u16,
+        /// Partitions as stored.
+        stored: u16,
+    },
+}

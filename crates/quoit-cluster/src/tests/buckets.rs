@@ -1,0 +1,151 @@
+//! Properties of buckets: inheritance, own sets, refusals.
+
+use super::*;
+use crate::{BUCKETS_WITH_PROPS_MAX, Change, ChangeError, Command};
+use quoit_model::key::KeyError;
+use quoit_model::props::Quorum;
+use serde_json::json;
+use std::sync::Arc;
+
+#[test]
+fn untyped_buckets_follow_the_configured_defaults() {
+    let fixture = Fixture::new();
+    let configured = BucketProps { n_val: 1, ..BucketProps::untyped() };
+    let settings = Settings { untyped_defaults: configured.clone(), ..settings() };
+    let control = ControlPlane::open(&fixture.path(), settings).unwrap();
+    assert_eq!(*control.bucket_props(untyped("b")).unwrap(), configured);
+    assert_eq!(**control.read().type_props(b"default").unwrap(), configured);
+    let own = updates(json!({"allow_mult": true}));
+    control.set_bucket_props(untyped("b"), &own).unwrap();
+    assert_eq!(control.bucket_props(untyped("b")).unwrap().n_val, 1);
+    assert_eq!(*control.bucket_props(untyped("other")).unwrap(), configured);
+    let of_default_type = BucketRef { bucket_type: b"default", bucket: b"b" };
+    assert!(control.bucket_props(of_default_type).unwrap().allow_mult);
+}
+
+#[test]
+fn own_properties_survive_reopening_and_are_reset() {
+    let fixture = Fixture::new();
+    with_active_type(&fixture.open(), json!({}));
+    for bucket in [untyped("b"), typed("t", "b")] {
+        let change = updates(json!({"n_val": 2, "r": "one", "x_mine": [1]}));
+        fixture.open().set_bucket_props(bucket, &change).unwrap();
+        let props = fixture.open().bucket_props(bucket).unwrap();
+        assert_eq!((props.n_val, props.r), (2, Quorum::One));
+        assert_eq!(props.other["x_mine"], json!([1]));
+        fixture.open().reset_bucket_props(bucket).unwrap();
+        assert_eq!(fixture.open().bucket_props(bucket).unwrap().n_val, 3);
+        fixture.open().reset_bucket_props(bucket).unwrap();
+    }
+}
+
+#[test]
+fn datatype_of_an_untyped_bucket_is_kept_without_effect() {
+    let fixture = Fixture::new();
+    let change = updates(json!({"datatype": "set"}));
+    fixture.open().set_bucket_props(untyped("b"), &change).unwrap();
+    let props = fixture.open().bucket_props(untyped("b")).unwrap();
+    assert_eq!((props.datatype, props.datatype_name()), (None, Some("set")));
+}
+
+#[test]
+fn bucket_once_changed_no_longer_follows_its_type_until_reset() {
+    let fixture = Fixture::new();
+    let control = fixture.open();
+    with_active_type(&control, json!({}));
+    control.set_bucket_props(typed("t", "b"), &updates(json!({"n_val": 2}))).unwrap();
+    let change = updates(json!({"old_vclock": 9999, "backend": "fast"}));
+    control.update_type(b"t", &change).unwrap();
+    drop(control);
+    {
+        let control = fixture.open();
+        let props = control.bucket_props(typed("t", "b")).unwrap();
+        assert_eq!((props.n_val, props.old_vclock), (2, 86_400));
+        assert_eq!(props.backend.as_deref(), Some("fast"), "did not exist when b was changed");
+        drop(control);
+    }
+    let control = fixture.open();
+    control.reset_bucket_props(typed("t", "b")).unwrap();
+    let props = control.bucket_props(typed("t", "b")).unwrap();
+    assert_eq!((props.n_val, props.old_vclock), (3, 9999));
+}
+
+#[test]
+fn typed_and_untyped_buckets_of_one_name_are_apart() {
+    let fixture = Fixture::new();
+    let control = fixture.open();
+    with_active_type(&control, json!({}));
+    control.set_bucket_props(untyped("b"), &updates(json!({"n_val": 2}))).unwrap();
+    control.set_bucket_props(typed("t", "b"), &updates(json!({"n_val": 1}))).unwrap();
+    assert_eq!(control.bucket_props(untyped("b")).unwrap().n_val, 2);
+    assert_eq!(control.bucket_props(typed("t", "b")).unwrap().n_val, 1);
+}
+
+#[test]
+fn buckets_show_their_name_and_typed_ones_their_type() {
+    let fixture = Fixture::new();
+    let control = fixture.open();
+    with_active_type(&control, json!({}));
+    let mut expected = BucketProps::untyped().to_json();
+    expected.insert("name".to_owned(), json!("b"));
+    assert_eq!(control.read().bucket_props_json(untyped("b")).unwrap(), expected);
+    let mut expected = BucketProps::new_type().to_json();
+    expected.insert("name".to_owned(), json!("b"));
+    expected.insert("active".to_owned(), json!(true));
+    expected.insert("claimant".to_owned(), json!("quoit@127.0.0.1"));
+    assert_eq!(control.read().bucket_props_json(typed("t", "b")).unwrap(), expected);
+}
+
+#[test]
+fn refusals_are_worded_for_each_protocol_and_change_nothing() {
+    let fixture = Fixture::new();
+    let control = fixture.open();
+    let change = updates(json!({"n_val": 2}));
+    control.create_type(b"idle", &PropUpdates::default()).unwrap();
+    for name in ["idle", "none"] {
+        let refused = control.set_bucket_props(typed(name, "b"), &change).unwrap_err();
+        assert_eq!(refused.pb_text(), format!("No bucket-type named '{name}'"));
+        assert_eq!(refused.http_json(), json!("no_type"));
+        let refused = control.reset_bucket_props(typed(name, "b")).unwrap_err();
+        assert!(matches!(refused, ChangeError::NoSuchType { .. }));
+    }
+    let refused = control.set_bucket_props(untyped(""), &change).unwrap_err();
+    assert!(matches!(refused, ChangeError::Name(KeyError::EmptyBucket)));
+    let long = "b".repeat(65_536);
+    let refused = control.set_bucket_props(untyped(&long), &change).unwrap_err();
+    assert!(matches!(refused, ChangeError::Name(KeyError::TooLarge { .. })));
+    let faults = updates(json!({"n_val": 0, "allow_mult": true}));
+    let refused = control.set_bucket_props(untyped("b"), &faults).unwrap_err();
+    assert_eq!(refused.pb_text(), "Invalid bucket properties: [{n_val,not_integer}]");
+    assert_eq!(*control.bucket_props(untyped("b")).unwrap(), BucketProps::untyped());
+}
+
+#[test]
+fn change_of_nothing_gives_a_bucket_no_own_set() {
+    let fixture = Fixture::new();
+    let control = fixture.open();
+    control.set_bucket_props(untyped("b"), &PropUpdates::default()).unwrap();
+    assert_eq!(control.read().buckets_with_props(), 0);
+}
+
+#[test]
+fn buckets_with_own_properties_are_bounded_in_number() {
+    let fixture = Fixture::new();
+    let mut state = (**fixture.open().read()).clone();
+    let props = Arc::new(BucketProps::untyped());
+    for number in 0..BUCKETS_WITH_PROPS_MAX {
+        state.apply(&Change::PutBucket {
+            bucket_type: Arc::from(&b"default"[..]),
+            bucket: number.to_be_bytes().as_slice().into(),
+            props: Arc::clone(&props),
+        });
+    }
+    let change = updates(json!({"n_val": 2}));
+    let set = |bucket| state.decide(Command::SetBucketProps { bucket, updates: &change });
+    assert!(matches!(set(untyped("one more")), Err(ChangeError::TooManyBuckets { .. })));
+    assert!(set(BucketRef::untyped(&0usize.to_be_bytes())).is_ok());
+    let bucket = BucketRef::untyped(&[0; 8]);
+    let freed = state.decide(Command::ResetBucketProps { bucket }).unwrap().unwrap();
+    let change = Command::SetBucketProps { bucket: untyped("one more"), updates: &change };
+    assert!(state.with(&freed).decide(change).is_ok());
+}

@@ -1,0 +1,120 @@
+//! Control files that are none, or damaged: a clear error, never a panic.
+
+use super::*;
+use redb::{Database, TableDefinition};
+use serde_json::json;
+use std::fs;
+
+#[test]
+fn foreign_files_are_told() {
+    for content in [Vec::new(), b"ring_size = 64\n".to_vec(), vec![0; 1 << 20], vec![0xff; 9999]] {
+        let fixture = Fixture::new();
+        fs::write(fixture.path(), &content).unwrap();
+        let error = fixture.open_error();
+        let text = error.to_string();
+        assert!(text.contains("control.redb"), "{text}");
+        assert!(matches!(error, OpenError::Foreign { .. }), "{} bytes: {text}", content.len());
+        assert_eq!(fs::read(fixture.path()).unwrap(), content, "the file was changed");
+    }
+}
+
+#[test]
+fn databases_of_others_are_told() {
+    let fixture = Fixture::new();
+    let database = Database::create(fixture.path()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(TableDefinition::<u64, u64>::new("theirs")).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let error = fixture.open_error();
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+}
+
+/// Replaces an entry of a control file behind the node's back.
+fn overwrite(fixture: &Fixture, key: &[u8], value: &[u8]) {
+    const TYPES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bucket_types");
+    const NODE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("quoit_node");
+    let database = Database::create(fixture.path()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    match key {
+        b"t" => {
+            transaction.open_table(TYPES).unwrap().insert(key, value).unwrap();
+        }
+        _ => {
+            let key = std::str::from_utf8(key).unwrap();
+            transaction.open_table(NODE).unwrap().insert(key, value).unwrap();
+        }
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn wrong_entries_are_named() {
+    for (key, value, expected) in [
+        (&b"format"[..], &[0, 0, 0, 2][..], "has format 2, and this version knows 1"),
+        (b"format", b"1", "format is no possible value"),
+        (b"ring_size", &[0, 65], "ring_size is no possible value"),
+        (b"node_id", b"short", "node_id is no possible value"),
+        (b"t", b"{", "bucket type t: EOF while parsing"),
+        (b"t", br#"{"state":"asleep","props":{}}"#, "bucket type t has no state"),
+        (b"t", br#"{"state":"active"}"#, "bucket type t has no properties"),
+        (b"t", br#"{"state":"active","props":{"n_val":0}}"#, "stored property n_val"),
+    ] {
+        let fixture = Fixture::new();
+        with_active_type(&fixture.open(), json!({}));
+        overwrite(&fixture, key, value);
+        let text = fixture.open_error().to_string();
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains("control.redb"), "{text}");
+    }
+}
+
+/// Every state that the file was ever in, by the properties of its bucket types and buckets.
+fn written_file() -> Vec<u8> {
+    let fixture = Fixture::new();
+    with_active_type(&fixture.open(), json!({"n_val": 2}));
+    let change = updates(json!({"n_val": 4}));
+    fixture.open().set_bucket_props(untyped("b"), &change).unwrap();
+    fs::read(fixture.path()).unwrap()
+}
+
+#[test]
+fn truncated_files_are_told() {
+    let whole = written_file();
+    for length in [1, 63, 64, 300, 4095, 4096, 5000, whole.len() / 2, whole.len() - 1] {
+        let fixture = Fixture::new();
+        fs::write(fixture.path(), &whole[..length]).unwrap();
+        let error = fixture.open_error();
+        let clear = matches!(error, OpenError::Foreign { .. } | OpenError::Corrupt { .. });
+        println!("{length} {error}");
+        assert!(clear, "{length} bytes: {error}");
+    }
+}
+
+/// Opens a damaged file; whether it could be opened. What it holds then must be right.
+fn opens_right(fixture: &Fixture, place: usize) -> bool {
+    let Ok(control) = ControlPlane::open(&fixture.path(), settings()) else { return false };
+    assert_eq!(control.read().node_id(), NODE_ID, "byte {place}");
+    let n_val = |bucket| control.bucket_props(bucket).unwrap().n_val;
+    assert_eq!(n_val(typed("t", "x")), 2, "byte {place}");
+    assert_eq!(n_val(untyped("b")), 4, "byte {place}");
+    true
+}
+
+#[test]
+fn flipped_bits_are_told_or_harmless() {
+    let whole = written_file();
+    let mut told_count = 0;
+    for place in (0..1024).step_by(5).chain((1024..whole.len()).step_by(1021)) {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1 << (place % 8);
+        let fixture = Fixture::new();
+        fs::write(fixture.path(), &damaged).unwrap();
+        if !opens_right(&fixture, place) {
+            told_count += 1;
+            // The first attempt must not have turned damage into something that looks sound.
+            opens_right(&fixture, place);
+        }
+    }
+    assert!(told_count > 10, "only {told_count} told");
+}

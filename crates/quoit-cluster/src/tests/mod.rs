@@ -1,0 +1,78 @@
+//! Behaviour of the control plane.
+
+mod buckets;
+mod damaged_files;
+mod failing_disk;
+mod layout;
+mod model;
+mod opening;
+mod readers;
+mod types;
+
+use crate::{ControlPlane, NodeId, OpenError, Settings};
+use quoit_model::hash::RingSize;
+use quoit_model::key::BucketRef;
+use quoit_model::props::{BucketProps, PropUpdates};
+use serde_json::Value;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+const NODE_ID: NodeId = NodeId([7; 16]);
+
+fn settings() -> Settings {
+    Settings {
+        node_name: "quoit@127.0.0.1".to_owned(),
+        new_node_id: NODE_ID,
+        ring_size: None,
+        untyped_defaults: BucketProps::untyped(),
+    }
+}
+
+/// A directory with a control file in it.
+struct Fixture {
+    directory: TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("control.redb")
+    }
+
+    fn open(&self) -> ControlPlane {
+        ControlPlane::open(&self.path(), settings()).unwrap()
+    }
+
+    fn open_error(&self) -> OpenError {
+        ControlPlane::open(&self.path(), settings()).map(|_| ()).unwrap_err()
+    }
+
+    fn open_with_ring(&self, ring_size: u16) -> Result<ControlPlane, OpenError> {
+        let ring_size = Some(RingSize::new(ring_size).unwrap());
+        ControlPlane::open(&self.path(), Settings { ring_size, ..settings() })
+    }
+}
+
+fn updates(object: Value) -> PropUpdates {
+    match object {
+        Value::Object(map) => PropUpdates::from(map),
+        other => panic!("not an object: {other}"),
+    }
+}
+
+const fn typed(bucket_type: &'static str, bucket: &'static str) -> BucketRef<'static> {
+    BucketRef { bucket_type: bucket_type.as_bytes(), bucket: bucket.as_bytes() }
+}
+
+fn untyped(bucket: &str) -> BucketRef<'_> {
+    BucketRef::untyped(bucket.as_bytes())
+}
+
+/// A control plane with the active type `t`.
+fn with_active_type(control: &ControlPlane, props: Value) {
+    control.create_type(b"t", &updates(props)).unwrap();
+    control.activate_type(b"t").unwrap();
+}
