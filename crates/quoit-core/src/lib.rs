@@ -1,1 +1,24 @@
 //! The replicated store: coordination of get, put, delete and coverage over local engines.
+//!
+//! [`ReplicatedStore`] is what the client protocols call: one call for one request. It knows quorums,
+//! causality and policies; it knows no protocol, no socket and no wall clock of its own. Storage comes in as a
+//! [`quoit_store::engine::Engine`], bucket types and layout as a [`quoit_cluster::ControlPlane`].
+
+mod dots;
+mod error;
+mod get;
+mod listing;
+mod options;
+mod put;
+mod reaper;
+mod stats;
+mod store;
+
+pub use dots::{CounterReserve, DotSequence};
+pub use error::{QuorumKind, RequestError, Unmet};
+pub use listing::{BucketListing, Deadline, KeyListing};
+pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
+pub use put::{DeleteRequest, Deleted, PutRequest};
+pub use reaper::DeleteMode;
+pub use stats::{Counter, Distribution, LatencySummary, Stats, StatsSnapshot};
+pub use store::{Limits, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT};

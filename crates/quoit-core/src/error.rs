@@ -1,0 +1,119 @@
+//! Why a request could not be answered.
+
+use quoit_model::context::ContextError;
+use quoit_model::key::KeyError;
+use quoit_store::error::StoreError;
+use thiserror::Error;
+
+/// Which quorum of a request was meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QuorumKind {
+    /// Copies read.
+    R,
+    /// Copies read from primaries.
+    Pr,
+    /// Copies accepted.
+    W,
+    /// Copies synced.
+    Dw,
+    /// Copies accepted by primaries.
+    Pw,
+    /// Distinct nodes.
+    NodeConfirms,
+}
+
+impl QuorumKind {
+    /// The name that clients use for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::R => "r",
+            Self::Pr => "pr",
+            Self::W => "w",
+            Self::Dw => "dw",
+            Self::Pw => "pw",
+            Self::NodeConfirms => "node_confirms",
+        }
+    }
+}
+
+/// Why a conditional request was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum Unmet {
+    /// The record exists and should not.
+    #[error("match_found")]
+    Exists,
+    /// The record's clock is another one.
+    #[error("modified")]
+    Modified,
+    /// The record does not exist and should.
+    #[error("notfound")]
+    Missing,
+    /// An entity tag or a date of an HTTP condition does not hold.
+    #[error("precondition failed")]
+    Http,
+}
+
+/// Faults of a request. The display form is for logs; the protocols have their own words for each.
+#[derive(Clone, Debug, Error)]
+pub enum RequestError {
+    /// The name is not the name of a record.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The bucket type does not exist or is not active.
+    #[error("bucket type {} does not exist or is not active", String::from_utf8_lossy(.0))]
+    NoSuchType(Vec<u8>),
+    /// A quorum is above the number of replicas.
+    #[error("a quorum of the request is above n_val {0}")]
+    QuorumAboveN(u32),
+    /// The request's n_val is not between 1 and the bucket's.
+    #[error("n_val {0} is not between 1 and the bucket's")]
+    BadN(u32),
+    /// Fewer answers than asked for.
+    #[error("{} not satisfied: {got} of {wanted}", .kind.name())]
+    Unsatisfied {
+        /// Which quorum.
+        kind: QuorumKind,
+        /// Answers asked for.
+        wanted: u32,
+        /// Answers had.
+        got: u32,
+    },
+    /// A read asked for more distinct nodes than there are.
+    #[error("{wanted} distinct nodes asked for, {have} available")]
+    InsufficientNodes {
+        /// Nodes available.
+        have: u32,
+        /// Nodes asked for.
+        wanted: u32,
+    },
+    /// A condition of the request does not hold.
+    #[error(transparent)]
+    Unmet(#[from] Unmet),
+    /// The context that the client sent can't be used.
+    #[error(transparent)]
+    Context(#[from] ContextError),
+    /// The object is over the limit.
+    #[error("object of {size_bytes} bytes is over object.size.maximum")]
+    ObjectTooLarge {
+        /// Size of the object as stored.
+        size_bytes: u64,
+    },
+    /// The object would get more siblings than allowed.
+    #[error(
+        "object would have {0} siblings, more than object.siblings.maximum; read and resolve it"
+    )]
+    TooManySiblings(u32),
+    /// Not done within the time that the request allowed.
+    #[error("timeout")]
+    Timeout,
+    /// The node has as much work as it takes.
+    #[error("overload")]
+    Overload,
+    /// The storage engine failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Stored bytes are not an object.
+    #[error("stored object is damaged: {0}")]
+    Damaged(String),
+}

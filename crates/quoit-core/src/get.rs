@@ -1,0 +1,53 @@
+//! Coordination of reads.
+
+use crate::error::RequestError;
+use crate::options::ReadOptions;
+use crate::store::{ReplicatedStore, decode, wait_if_blocked};
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use quoit_store::engine::Fetch;
+
+/// Distinct nodes that can hold copies: this one.
+pub(crate) const NODE_COUNT: u32 = 1;
+
+impl ReplicatedStore {
+    /// Reads an object. `None` when nothing is stored; tombstones are returned, the protocols decide what
+    /// to show of them.
+    ///
+    /// Costs two look-ups (properties, index) and one positioned read; waits only for a disk read that the
+    /// page cache can't serve.
+    ///
+    /// # Errors
+    ///
+    /// Bad names, unknown bucket types, quorums that can't be met, engine faults.
+    pub async fn get(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<Object>, RequestError> {
+        let started_us = self.clock.monotonic_us();
+        let result = self.get_local(key, options);
+        self.stats().record_get(self.clock.monotonic_us() - started_us, &result);
+        result
+    }
+
+    fn get_local(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<Object>, RequestError> {
+        key.check()?;
+        let props = self.props(key)?;
+        let quorums = options.resolve(&props)?;
+        quorums.check_nodes(NODE_COUNT)?;
+        self.at(key, &props, |at| {
+            wait_if_blocked(|access| {
+                Ok(match self.engine.get(at, access)? {
+                    Fetch::Missing => Some(None),
+                    Fetch::Found(record) => Some(Some(decode(&record)?)),
+                    Fetch::WouldBlock => None,
+                })
+            })
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! What a request may ask for besides the operation itself.
+
+use crate::error::{QuorumKind, RequestError, Unmet};
+use bytes::Bytes;
+use quoit_model::clock::VersionVector;
+use quoit_model::object::Object;
+use quoit_model::props::{BucketProps, Quorum};
+
+/// Options of a read. `None` = the bucket's property.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions {
+    /// Copies that must answer.
+    pub r: Option<Quorum>,
+    /// Primaries that must answer.
+    pub pr: Option<Quorum>,
+    /// Distinct nodes that must answer.
+    pub node_confirms: Option<Quorum>,
+    /// Replicas to look at, 1 to the bucket's n_val.
+    pub n_val: Option<u32>,
+    /// Give up on a majority of failures or misses.
+    pub basic_quorum: Option<bool>,
+    /// Whether a miss counts as an answer.
+    pub notfound_ok: Option<bool>,
+    /// Whether fallbacks may stand in; absent = true.
+    pub sloppy_quorum: Option<bool>,
+    /// Milliseconds until `timeout`; absent = 60 000.
+    pub timeout_ms: Option<u32>,
+}
+
+/// Options of a write. `None` = the bucket's property.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
+    /// Copies that must be accepted: they survive the death of the process.
+    pub w: Option<Quorum>,
+    /// Copies that must be synced: they survive the death of the machine.
+    pub dw: Option<Quorum>,
+    /// Primaries among the accepted copies.
+    pub pw: Option<Quorum>,
+    /// Distinct nodes among the accepted copies.
+    pub node_confirms: Option<Quorum>,
+    /// Replicas to write, 1 to the bucket's n_val.
+    pub n_val: Option<u32>,
+    /// Whether fallbacks may stand in; absent = true.
+    pub sloppy_quorum: Option<bool>,
+    /// Overrides the bucket's `sync_on_write`; it can only strengthen `dw`.
+    pub sync_on_write: Option<quoit_model::props::SyncOnWrite>,
+    /// Milliseconds until `timeout`; absent = 60 000.
+    pub timeout_ms: Option<u32>,
+}
+
+/// Quorums of a read, as numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ReadQuorums {
+    pub(crate) node_confirms: u32,
+}
+
+/// Quorums of a write, as numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WriteQuorums {
+    pub(crate) dw: u32,
+    pub(crate) node_confirms: u32,
+}
+
+/// The number of replicas that a request means.
+pub(crate) fn replicas(asked: Option<u32>, props: &BucketProps) -> Result<u32, RequestError> {
+    match asked {
+        None => Ok(props.n_val),
+        Some(n) if n >= 1 && n <= props.n_val => Ok(n),
+        Some(n) => Err(RequestError::BadN(n)),
+    }
+}
+
+fn within(asked: Option<Quorum>, property: Quorum, n: u32) -> Result<u32, RequestError> {
+    let count = asked.unwrap_or(property).resolve(n);
+    if count > n { Err(RequestError::QuorumAboveN(n)) } else { Ok(count) }
+}
+
+impl ReadOptions {
+    /// Fills in the bucket's properties and checks every quorum against the number of replicas.
+    pub(crate) fn resolve(&self, props: &BucketProps) -> Result<ReadQuorums, RequestError> {
+        let n = replicas(self.n_val, props)?;
+        within(self.r, props.r, n)?;
+        within(self.pr, props.pr, n)?;
+        let node_confirms = self.node_confirms.unwrap_or(props.node_confirms).resolve(n);
+        Ok(ReadQuorums { node_confirms })
+    }
+}
+
+impl ReadQuorums {
+    /// Checks what `node_count` distinct nodes can give.
+    pub(crate) fn check_nodes(self, node_count: u32) -> Result<(), RequestError> {
+        if self.node_confirms > node_count {
+            return Err(RequestError::InsufficientNodes {
+                have: node_count,
+                wanted: self.node_confirms,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl WriteOptions {
+    /// Fills in the bucket's properties and checks every quorum against the number of replicas.
+    pub(crate) fn resolve(&self, props: &BucketProps) -> Result<WriteQuorums, RequestError> {
+        let n = replicas(self.n_val, props)?;
+        within(self.w, props.w, n)?;
+        within(self.pw, props.pw, n)?;
+        let node_confirms = within(self.node_confirms, props.node_confirms, n)?;
+        let mut dw = within(self.dw, props.dw, n)?;
+        if self.sync_on_write.unwrap_or(props.sync_on_write).demands_sync() {
+            dw = dw.max(1);
+        }
+        Ok(WriteQuorums { dw, node_confirms })
+    }
+}
+
+impl WriteQuorums {
+    /// Checks what `node_count` distinct nodes have given. The write itself stands either way.
+    pub(crate) fn check_nodes(self, node_count: u32) -> Result<(), RequestError> {
+        if self.node_confirms > node_count {
+            return Err(RequestError::Unsatisfied {
+                kind: QuorumKind::NodeConfirms,
+                wanted: self.node_confirms,
+                got: node_count,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Entity tags of an HTTP condition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EntityTags {
+    /// `*`: any existing object.
+    Any,
+    /// These tags, without quotes.
+    Tags(Vec<Bytes>),
+}
+
+impl EntityTags {
+    /// Whether one of the tags is the object's.
+    #[must_use]
+    pub fn matches(&self, object: &Object) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Tags(tags) => {
+                let etag = object.etag();
+                tags.iter().any(|tag| *tag == etag)
+            }
+        }
+    }
+}
+
+/// Conditions of a write, checked in one step with it. All that are given must hold; a tombstone counts
+/// as missing.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Precondition {
+    /// The record must not exist.
+    pub not_exists: bool,
+    /// The record must have exactly this clock.
+    pub clock: Option<VersionVector>,
+    /// None of the tags may be the record's.
+    pub none_match: Option<EntityTags>,
+    /// One of the tags must be the record's.
+    pub any_match: Option<EntityTags>,
+    /// The record must not have been written after this second (since 1970).
+    pub unmodified_since_secs: Option<u64>,
+}
+
+impl Precondition {
+    /// Whether there is nothing to check.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Checks the conditions against what is stored.
+    ///
+    /// # Errors
+    ///
+    /// The first condition that does not hold, in the order of the fields of HTTP and then of this struct.
+    pub fn check(&self, stored: Option<&Object>) -> Result<(), Unmet> {
+        let live = stored.filter(|object| !object.is_tombstone());
+        if self.not_exists && live.is_some() {
+            return Err(Unmet::Exists);
+        }
+        if let Some(tags) = &self.any_match
+            && !live.is_some_and(|object| tags.matches(object))
+        {
+            return Err(Unmet::Http);
+        }
+        if let (Some(since), Some(object)) = (self.unmodified_since_secs, live)
+            && object.last_modified_us() / 1_000_000 > since
+        {
+            return Err(Unmet::Http);
+        }
+        if let (Some(tags), Some(object)) = (&self.none_match, live)
+            && tags.matches(object)
+        {
+            return Err(Unmet::Http);
+        }
+        match (&self.clock, live) {
+            (None, _) => Ok(()),
+            (Some(_), None) => Err(Unmet::Missing),
+            (Some(clock), Some(object)) if object.clock == *clock => Ok(()),
+            (Some(_), Some(_)) => Err(Unmet::Modified),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Coordination of writes and deletes.
+
+use crate::error::RequestError;
+use crate::get::NODE_COUNT;
+use crate::options::{Precondition, WriteOptions, WriteQuorums};
+use crate::store::{ReplicatedStore, decode, wait_if_blocked};
+use bytes::Bytes;
+use quoit_model::clock::VersionVector;
+use quoit_model::key::KeyRef;
+use quoit_model::merge::{NewValue, WritePolicy};
+use quoit_model::object::{Metadata, Object};
+use quoit_model::props::BucketProps;
+use quoit_model::riak_time::gregorian_secs;
+use quoit_model::vtag::make_vtag;
+use quoit_store::engine::{Applied, Before, Decision, Record, RecordAt, RecordMeta, Ticket};
+
+/// A write.
+#[derive(Clone, Debug)]
+pub struct PutRequest<'a> {
+    /// Where to.
+    pub key: KeyRef<'a>,
+    /// What the client had read; empty = nothing.
+    pub context: VersionVector,
+    /// The value's description.
+    pub meta: Metadata,
+    /// The value.
+    pub value: Bytes,
+    /// Whether the value is a tombstone.
+    pub deleted: bool,
+    /// Store the value under the context itself, without a new event (`asis`).
+    pub as_is: bool,
+    /// Conditions of the write.
+    pub precondition: Precondition,
+    /// Whether the stored object is wanted back.
+    pub return_object: bool,
+    /// Quorums and limits.
+    pub options: WriteOptions,
+}
+
+/// A delete.
+#[derive(Clone, Debug)]
+pub struct DeleteRequest<'a> {
+    /// Which record.
+    pub key: KeyRef<'a>,
+    /// What the client had read; `None` = whatever is stored now.
+    pub context: Option<VersionVector>,
+    /// Conditions of the delete.
+    pub precondition: Precondition,
+    /// Quorums of the read that comes first when there is no context.
+    pub read: crate::options::ReadOptions,
+    /// Quorums of the write.
+    pub write: WriteOptions,
+}
+
+/// What a delete found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deleted {
+    /// A tombstone was written.
+    Done,
+    /// There was nothing to delete; nothing was written.
+    Missing,
+}
+
+/// One change of one object, decided under the record's stripe lock.
+struct ObjectChange<'a> {
+    precondition: &'a Precondition,
+    context: Context<'a>,
+    meta: Metadata,
+    value: Bytes,
+    deleted: bool,
+    as_is: bool,
+}
+
+/// What a write has seen.
+enum Context<'a> {
+    /// What the client says.
+    Given(&'a VersionVector),
+    /// Everything that is stored at the moment; nothing is written when there is nothing.
+    Stored,
+}
+
+/// What became of a change.
+enum Outcome {
+    Written(Object),
+    NothingStored,
+}
+
+impl ReplicatedStore {
+    /// Writes a value. Returns the stored object if the request asks for it.
+    ///
+    /// The answer comes when the write is accepted (w, pw) and, unless `dw` is 0, synced.
+    ///
+    /// # Errors
+    ///
+    /// Bad names, unknown bucket types, quorums, conditions, limits, engine faults. A write whose quorum was
+    /// not met may be stored nevertheless.
+    pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
+        let started_us = self.clock.monotonic_us();
+        let result = self.put_local(request).await;
+        self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
+        result
+    }
+
+    async fn put_local(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
+        request.key.check()?;
+        let props = self.props(request.key)?;
+        let quorums = request.options.resolve(&props)?;
+        self.check_context(&request.context)?;
+        if let Some(clock) = &request.precondition.clock {
+            self.check_context(clock)?;
+        }
+        let change = ObjectChange {
+            precondition: &request.precondition,
+            context: Context::Given(&request.context),
+            meta: request.meta,
+            value: request.value,
+            deleted: request.deleted,
+            as_is: request.as_is,
+        };
+        let (outcome, ticket) = self.change(request.key, &props, change)?;
+        self.confirm(quorums, ticket, request.options.timeout_ms).await?;
+        match outcome {
+            Outcome::Written(object) if request.return_object => Ok(Some(object)),
+            Outcome::Written(_) | Outcome::NothingStored => Ok(None),
+        }
+    }
+
+    /// Deletes a record by writing a tombstone, which is reaped later.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::put`].
+    pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
+        request.key.check()?;
+        let props = self.props(request.key)?;
+        let quorums = request.write.resolve(&props);
+        let context = match &request.context {
+            Some(context) => {
+                self.check_context(context)?;
+                Context::Given(context)
+            }
+            None => {
+                request.read.resolve(&props)?.check_nodes(NODE_COUNT)?;
+                Context::Stored
+            }
+        };
+        let quorums = match (quorums, &context) {
+            (Ok(quorums), _) => quorums,
+            (Err(fault), Context::Given(_)) => return Err(fault),
+            // The read comes first: what is not there is not written, so its quorum does not matter.
+            (Err(fault), Context::Stored) => {
+                let stored = self.get(request.key, &request.read).await?;
+                let live = stored.is_some_and(|object| !object.is_tombstone());
+                return if live { Err(fault) } else { Ok(Deleted::Missing) };
+            }
+        };
+        let change = ObjectChange {
+            precondition: &request.precondition,
+            context,
+            meta: Metadata::default(),
+            value: Bytes::new(),
+            deleted: true,
+            as_is: false,
+        };
+        let (outcome, ticket) = self.change(request.key, &props, change)?;
+        self.confirm(quorums, ticket, request.write.timeout_ms).await?;
+        Ok(match outcome {
+            Outcome::Written(_) => Deleted::Done,
+            Outcome::NothingStored => Deleted::Missing,
+        })
+    }
+
+    /// Checks a context that came from outside.
+    fn check_context(&self, context: &VersionVector) -> Result<(), RequestError> {
+        quoit_model::context::check_context(context, self.dots.actor(), self.dots.last_issued())?;
+        Ok(())
+    }
+
+    async fn confirm(
+        &self,
+        quorums: WriteQuorums,
+        ticket: Option<Ticket>,
+        timeout_ms: Option<u32>,
+    ) -> Result<(), RequestError> {
+        if let (Some(ticket), true) = (ticket, quorums.dw > 0) {
+            self.durable(ticket, timeout_ms).await?;
+        }
+        if ticket.is_some() { quorums.check_nodes(NODE_COUNT) } else { Ok(()) }
+    }
+
+    fn change(
+        &self,
+        key: KeyRef<'_>,
+        props: &BucketProps,
+        change: ObjectChange<'_>,
+    ) -> Result<(Outcome, Option<Ticket>), RequestError> {
+        let policy = policy(props);
+        // last_write_wins replaces without looking, unless somebody has to know what was there.
+        let blind = matches!(policy, WritePolicy::LastWriteWins)
+            && change.precondition.is_none()
+            && matches!(change.context, Context::Given(_));
+        let before = if blind { Before::Skip } else { Before::Read };
+        self.at(key, props, |at| {
+            let mut outcome: Option<Result<Outcome, RequestError>> = None;
+            let ticket = wait_if_blocked(|access| {
+                let mut apply = |stored: Option<&Record>, out: &mut Vec<u8>| {
+                    let made = self.make_object(at, props, policy, &change, stored);
+                    let (decision, result) = match made {
+                        Ok(Some(object)) => self.store_object(at, props, object, out),
+                        Ok(None) => (Decision::Keep, Ok(Outcome::NothingStored)),
+                        Err(fault) => (Decision::Keep, Err(fault)),
+                    };
+                    outcome = Some(result);
+                    decision
+                };
+                Ok(match self.engine.update(at, before, access, &mut apply)? {
+                    Applied::Kept => Some(None),
+                    Applied::Written(ticket) => Some(Some(ticket)),
+                    Applied::WouldBlock => None,
+                })
+            })?;
+            let outcome =
+                outcome.expect("an update that did not fail called its change function")?;
+            Ok((outcome, ticket))
+        })
+    }
+
+    /// The object after the change; `None` when there is nothing to change.
+    fn make_object(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        policy: WritePolicy,
+        change: &ObjectChange<'_>,
+        stored: Option<&Record>,
+    ) -> Result<Option<Object>, RequestError> {
+        let stored = stored.map(decode).transpose()?;
+        change.precondition.check(stored.as_ref())?;
+        let context = match (&change.context, &stored) {
+            (Context::Given(context), _) => (*context).clone(),
+            (Context::Stored, Some(object)) if !object.is_tombstone() => object.clock.clone(),
+            (Context::Stored, _) => return Ok(None),
+        };
+        let now_us = self.clock.unix_us();
+        let mut meta = change.meta.clone();
+        if !change.deleted && meta.expires_at_secs.is_none() {
+            let ttl_secs = props.ttl_secs.or(self.settings.ttl_secs_default);
+            meta.expires_at_secs = ttl_secs.map(|ttl| expiry(now_us, ttl));
+        }
+        let dot = self.dots.issue(gregorian_secs(now_us / 1_000_000))?;
+        let new = NewValue {
+            meta,
+            value: change.value.clone(),
+            deleted: change.deleted,
+            last_modified_us: now_us,
+            vtag: make_vtag(&dot, at.identity.0),
+        };
+        let object = if change.as_is {
+            Object::put_as_is(stored.as_ref(), &context, new, policy)
+        } else {
+            Object::write(stored.as_ref(), &context, new, dot, policy)
+        };
+        let sibling_count = object.siblings.len() as u32;
+        if sibling_count > self.settings.limits.sibling_count_max {
+            return Err(RequestError::TooManySiblings(sibling_count));
+        }
+        Ok(Some(object))
+    }
+
+    /// Encodes the object into the engine's buffer and says what the engine has to know of it.
+    fn store_object(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        object: Object,
+        out: &mut Vec<u8>,
+    ) -> (Decision, Result<Outcome, RequestError>) {
+        let start = out.len();
+        object.encode_into(out);
+        let size_bytes = (out.len() - start) as u64;
+        let limits = &self.settings.limits;
+        if size_bytes > limits.object_size_bytes_max {
+            return (Decision::Keep, Err(RequestError::ObjectTooLarge { size_bytes }));
+        }
+        self.warn_if_large(at.key, &object, size_bytes);
+        let tombstone = object.is_tombstone();
+        if tombstone {
+            if self.reaper.reap_at_once(self.settings.delete_mode) {
+                return (Decision::Remove, Ok(Outcome::Written(object)));
+            }
+            let due_us = self.clock.unix_us();
+            self.reaper.note(self.settings.delete_mode, at, object.digest(), due_us);
+        }
+        let meta = RecordMeta {
+            digest: object.digest(),
+            tombstone,
+            n_val_class: props.n_val.min(15) as u8,
+            expires_at_secs: object.expires_at_secs().unwrap_or(0),
+        };
+        (Decision::Put(meta), Ok(Outcome::Written(object)))
+    }
+
+    fn warn_if_large(&self, key: KeyRef<'_>, object: &Object, size_bytes: u64) {
+        let limits = &self.settings.limits;
+        if size_bytes > limits.object_size_bytes_warning {
+            tracing::warn!(
+                bucket = %String::from_utf8_lossy(key.bucket.bucket),
+                key = %String::from_utf8_lossy(key.key),
+                size_bytes,
+                "large object written"
+            );
+        }
+        if object.siblings.len() as u32 > limits.sibling_count_warning {
+            tracing::warn!(
+                bucket = %String::from_utf8_lossy(key.bucket.bucket),
+                key = %String::from_utf8_lossy(key.key),
+                sibling_count = object.siblings.len(),
+                "object with many siblings written"
+            );
+        }
+    }
+}
+
+fn policy(props: &BucketProps) -> WritePolicy {
+    if props.write_once {
+        WritePolicy::WriteOnce
+    } else if props.last_write_wins {
+        WritePolicy::LastWriteWins
+    } else if props.allow_mult {
+        WritePolicy::Siblings
+    } else {
+        WritePolicy::LatestModified
+    }
+}
+
+fn expiry(now_us: u64, ttl_secs: u32) -> u32 {
+    u32::try_from(now_us / 1_000_000 + u64::from(ttl_secs)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,186 @@
+//! Reaping: tombstones that everybody has seen are removed.
+//!
+//! A tombstone is due some time after it was written (`delete_mode`). Those written while the node runs
+//! wait in a queue; what does not fit the queue, and what was there when the node started, is found by a
+//! scan of the index for tombstones. A record is removed only if it is still the very tombstone that was
+//! noted, decided in one step with the removal.
+
+use crate::store::{ReplicatedStore, decode};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::KeyRef;
+use quoit_store::engine::{Access, Applied, Before, Decision, Record, RecordAt};
+use quoit_store::error::StoreError;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Tombstones that wait in memory; further ones are found by the next scan.
+const QUEUE_COUNT_MAX: usize = 100_000;
+/// How often the reaper looks for what is due.
+const TICK: Duration = Duration::from_millis(200);
+/// Records that a scan takes from the engine at once.
+const SCAN_PAGE: usize = 1_000;
+
+/// How soon after its writing a tombstone is reaped (`delete_mode`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeleteMode {
+    /// Never.
+    Keep,
+    /// With the write that makes it.
+    Immediate,
+    /// After so many milliseconds.
+    AfterMs(u64),
+}
+
+impl Default for DeleteMode {
+    fn default() -> Self {
+        Self::AfterMs(3_000)
+    }
+}
+
+/// A tombstone that will be reaped if it is still there when it is due.
+struct Noted {
+    due_us: u64,
+    encoded: Bytes,
+    identity: Identity,
+    partition: Partition,
+    digest: u64,
+}
+
+/// The queue of noted tombstones, by the time when they are due.
+pub(crate) struct Reaper {
+    queue: Mutex<VecDeque<Noted>>,
+    scan_needed: AtomicBool,
+}
+
+impl Default for Reaper {
+    fn default() -> Self {
+        // Tombstones of the former run are known to the index alone.
+        Self { queue: Mutex::default(), scan_needed: AtomicBool::new(true) }
+    }
+}
+
+impl Reaper {
+    pub(crate) fn reap_at_once(&self, mode: DeleteMode) -> bool {
+        mode == DeleteMode::Immediate
+    }
+
+    /// Remembers a tombstone that is being written now.
+    pub(crate) fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
+        let DeleteMode::AfterMs(delay_ms) = mode else { return };
+        let mut queue = self.queue.lock();
+        if queue.len() >= QUEUE_COUNT_MAX {
+            self.scan_needed.store(true, Ordering::Relaxed);
+            return;
+        }
+        queue.push_back(Noted {
+            due_us: now_us + delay_ms * 1_000,
+            encoded: Bytes::copy_from_slice(at.encoded),
+            identity: at.identity,
+            partition: at.partition,
+            digest,
+        });
+    }
+
+    fn take_due(&self, now_us: u64) -> Vec<Noted> {
+        let mut queue = self.queue.lock();
+        let due = queue.iter().take_while(|noted| noted.due_us <= now_us).count();
+        queue.drain(..due).collect()
+    }
+}
+
+impl ReplicatedStore {
+    pub(crate) async fn run_reaper(self: Arc<Self>) {
+        let DeleteMode::AfterMs(delay_ms) = self.settings.delete_mode else { return };
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let store = Arc::clone(&self);
+            let reaped = tokio::task::spawn_blocking(move || store.reap_step(delay_ms)).await;
+            match reaped {
+                Ok(Ok(_)) | Err(_) => {}
+                Ok(Err(fault)) => tracing::warn!(%fault, "reaping put off"),
+            }
+        }
+    }
+
+    /// Reaps what is due now and returns how many records went.
+    ///
+    /// # Errors
+    ///
+    /// Engine faults; what was not reaped is found by the next scan.
+    pub fn reap_step(&self, delay_ms: u64) -> Result<usize, StoreError> {
+        let now_us = self.clock.unix_us();
+        if self.reaper.scan_needed.swap(false, Ordering::Relaxed)
+            && let Err(fault) = self.scan_tombstones(delay_ms)
+        {
+            self.reaper.scan_needed.store(true, Ordering::Relaxed);
+            return Err(fault);
+        }
+        let mut reaped_count = 0;
+        for noted in self.reaper.take_due(now_us) {
+            match self.reap(&noted) {
+                Ok(true) => reaped_count += 1,
+                Ok(false) => {}
+                Err(fault) => {
+                    self.reaper.scan_needed.store(true, Ordering::Relaxed);
+                    return Err(fault);
+                }
+            }
+        }
+        Ok(reaped_count)
+    }
+
+    fn reap(&self, noted: &Noted) -> Result<bool, StoreError> {
+        let Ok(key) = KeyRef::decode(&noted.encoded) else { return Ok(false) };
+        let at = RecordAt {
+            key,
+            encoded: &noted.encoded,
+            identity: noted.identity,
+            partition: noted.partition,
+        };
+        let mut same = |stored: Option<&Record>, _: &mut Vec<u8>| match stored {
+            Some(record) if record.meta.tombstone && record.meta.digest == noted.digest => {
+                Decision::Remove
+            }
+            _ => Decision::Keep,
+        };
+        let applied = self.engine.update(&at, Before::Read, Access::Wait, &mut same)?;
+        Ok(matches!(applied, Applied::Written(_)))
+    }
+
+    fn scan_tombstones(&self, delay_ms: u64) -> Result<(), StoreError> {
+        for partition in 0..self.control.ring_size().get() {
+            let partition = Partition(partition);
+            let mut from = Some(Identity(0));
+            while let Some(identity) = from {
+                let page = self.engine.fold(partition, identity, SCAN_PAGE, true)?;
+                self.note_scanned(partition, delay_ms, page.entries);
+                from = page.next;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_scanned(&self, partition: Partition, delay_ms: u64, entries: Vec<(Bytes, Record)>) {
+        let mut queue = self.reaper.queue.lock();
+        for (encoded, record) in entries {
+            let (Ok(key), Ok(object)) = (KeyRef::decode(&encoded), decode(&record)) else {
+                continue;
+            };
+            if queue.len() >= QUEUE_COUNT_MAX {
+                self.reaper.scan_needed.store(true, Ordering::Relaxed);
+                return;
+            }
+            let identity = self.identity(key);
+            let digest = record.meta.digest;
+            let due_us = object.last_modified_us() + delay_ms * 1_000;
+            let place = queue.partition_point(|noted| noted.due_us <= due_us);
+            queue.insert(place, Noted { due_us, encoded, identity, partition, digest });
+        }
+    }
+}

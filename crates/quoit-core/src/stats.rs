@@ -1,0 +1,315 @@
+//! Counters and latency histograms, written without contention and summed when read.
+//!
+//! Each thread writes its own shard; a reader sums the shards. Once a second [`Stats::sample`] keeps the sums,
+//! so that figures "of the last minute" are the difference of two samples.
+
+use crate::error::RequestError;
+use parking_lot::Mutex;
+use quoit_model::object::Object;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Seconds that "the last minute" has.
+const WINDOW_SECS: usize = 60;
+/// Shards; threads beyond that share.
+const SHARD_COUNT: usize = 16;
+/// Linear part of a histogram: values below have buckets of their own.
+const LINEAR: u64 = 16;
+/// Buckets for each power of two above: a value is known to within 1/8.
+const SUB_BUCKETS: usize = 8;
+const BUCKET_COUNT: usize = LINEAR as usize + (64 - 4) * SUB_BUCKETS;
+
+/// Events that are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Counter {
+    /// Reads coordinated here.
+    Gets,
+    /// Writes coordinated here.
+    Puts,
+    /// Reads that failed.
+    GetErrors,
+    /// Writes that failed.
+    PutErrors,
+}
+const COUNTER_COUNT: usize = 4;
+
+/// Quantities whose distribution is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Distribution {
+    /// Microseconds from request to answer of a read.
+    GetTimeUs,
+    /// Microseconds from request to answer of a write.
+    PutTimeUs,
+    /// Siblings of objects read.
+    GetSiblings,
+    /// Bytes of the values of objects read.
+    GetObjectBytes,
+}
+const DISTRIBUTION_COUNT: usize = 4;
+
+struct Shard {
+    counters: [AtomicU64; COUNTER_COUNT],
+    buckets: Box<[AtomicU64]>,
+    sums: [AtomicU64; DISTRIBUTION_COUNT],
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self {
+            counters: Default::default(),
+            buckets: (0..DISTRIBUTION_COUNT * BUCKET_COUNT).map(|_| AtomicU64::new(0)).collect(),
+            sums: Default::default(),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Sums {
+    counters: [u64; COUNTER_COUNT],
+    buckets: Vec<u64>,
+    sums: [u64; DISTRIBUTION_COUNT],
+}
+
+/// Counters and histograms of a store.
+pub struct Stats {
+    shards: Box<[Shard]>,
+    samples: Mutex<VecDeque<Sums>>,
+}
+
+/// A distribution over the last minute. All zero when there were no samples.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LatencySummary {
+    /// Number of samples.
+    pub count: u64,
+    /// Mean.
+    pub mean: u64,
+    /// 50th percentile.
+    pub median: u64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// Figures at one moment.
+pub struct StatsSnapshot {
+    now: Sums,
+    before: Option<Sums>,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self {
+            shards: (0..SHARD_COUNT).map(|_| Shard::default()).collect(),
+            samples: Mutex::default(),
+        }
+    }
+}
+
+impl Stats {
+    /// Counts a read and what it found. Costs a few uncontended additions.
+    pub(crate) fn record_get(&self, time_us: u64, result: &Result<Option<Object>, RequestError>) {
+        let shard = self.shard();
+        shard.count(Counter::Gets);
+        match result {
+            Ok(found) => {
+                shard.record(Distribution::GetTimeUs, time_us);
+                if let Some(object) = found {
+                    let size: usize = object.siblings.iter().map(|each| each.value.len()).sum();
+                    shard.record(Distribution::GetSiblings, object.siblings.len() as u64);
+                    shard.record(Distribution::GetObjectBytes, size as u64);
+                }
+            }
+            Err(_) => shard.count(Counter::GetErrors),
+        }
+    }
+
+    /// Counts a write. Costs a few uncontended additions.
+    pub(crate) fn record_put<T>(&self, time_us: u64, result: &Result<T, RequestError>) {
+        let shard = self.shard();
+        shard.count(Counter::Puts);
+        match result {
+            Ok(_) => shard.record(Distribution::PutTimeUs, time_us),
+            Err(_) => shard.count(Counter::PutErrors),
+        }
+    }
+
+    /// Keeps the present sums; call it once a second.
+    pub fn sample(&self) {
+        let sums = self.sums();
+        let mut samples = self.samples.lock();
+        if samples.len() > WINDOW_SECS {
+            samples.pop_front();
+        }
+        samples.push_back(sums);
+    }
+
+    /// Figures since the start and of the last minute.
+    #[must_use]
+    pub fn snapshot(&self) -> StatsSnapshot {
+        StatsSnapshot { now: self.sums(), before: self.samples.lock().front().cloned() }
+    }
+
+    fn shard(&self) -> &Shard {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+        }
+        let mine = MINE.with(|mine| {
+            if mine.get() == usize::MAX {
+                mine.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARD_COUNT);
+            }
+            mine.get()
+        });
+        &self.shards[mine]
+    }
+
+    fn sums(&self) -> Sums {
+        let mut sums = Sums {
+            counters: [0; COUNTER_COUNT],
+            buckets: vec![0; DISTRIBUTION_COUNT * BUCKET_COUNT],
+            sums: [0; DISTRIBUTION_COUNT],
+        };
+        for shard in &self.shards {
+            add(&mut sums.counters, &shard.counters);
+            add(&mut sums.buckets, &shard.buckets);
+            add(&mut sums.sums, &shard.sums);
+        }
+        sums
+    }
+}
+
+fn add(into: &mut [u64], from: &[AtomicU64]) {
+    for (sum, part) in into.iter_mut().zip(from) {
+        *sum += part.load(Ordering::Relaxed);
+    }
+}
+
+impl Shard {
+    fn count(&self, counter: Counter) {
+        self.counters[counter as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn record(&self, distribution: Distribution, value: u64) {
+        let bucket = distribution as usize * BUCKET_COUNT + bucket_of(value);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sums[distribution as usize].fetch_add(value, Ordering::Relaxed);
+    }
+}
+
+fn bucket_of(value: u64) -> usize {
+    if value < LINEAR {
+        return value as usize;
+    }
+    let exponent = 63 - value.leading_zeros() as usize;
+    let mantissa = (value >> (exponent - 3)) as usize & (SUB_BUCKETS - 1);
+    LINEAR as usize + (exponent - 4) * SUB_BUCKETS + mantissa
+}
+
+/// The middle of a bucket's values.
+fn value_of(bucket: usize) -> u64 {
+    if bucket < LINEAR as usize {
+        return bucket as u64;
+    }
+    let exponent = (bucket - LINEAR as usize) / SUB_BUCKETS + 4;
+    let mantissa = ((bucket - LINEAR as usize) % SUB_BUCKETS) as u64;
+    let width = 1u64 << (exponent - 3);
+    (1u64 << exponent) + mantissa * width + width / 2
+}
+
+impl StatsSnapshot {
+    /// Events since the start.
+    #[must_use]
+    pub fn total(&self, counter: Counter) -> u64 {
+        self.now.counters[counter as usize]
+    }
+
+    /// Events of the last minute.
+    #[must_use]
+    pub fn last_minute(&self, counter: Counter) -> u64 {
+        let before = self.before.as_ref().map_or(0, |sums| sums.counters[counter as usize]);
+        self.now.counters[counter as usize] - before
+    }
+
+    /// A distribution over the last minute. Percentiles are exact to within 1/16 of the value.
+    #[must_use]
+    pub fn summary(&self, distribution: Distribution) -> LatencySummary {
+        let index = distribution as usize;
+        let range = index * BUCKET_COUNT..(index + 1) * BUCKET_COUNT;
+        let mut counts = self.now.buckets[range.clone()].to_vec();
+        let mut sum = self.now.sums[index];
+        if let Some(before) = &self.before {
+            for (count, earlier) in counts.iter_mut().zip(&before.buckets[range]) {
+                *count -= earlier;
+            }
+            sum -= before.sums[index];
+        }
+        let count: u64 = counts.iter().sum();
+        if count == 0 {
+            return LatencySummary::default();
+        }
+        let rank = |percent: u64| {
+            let wanted = (count * percent).div_ceil(100).max(1);
+            let mut seen = 0;
+            counts
+                .iter()
+                .position(|each| {
+                    seen += each;
+                    seen >= wanted
+                })
+                .map_or(0, value_of)
+        };
+        LatencySummary {
+            count,
+            mean: sum / count,
+            median: rank(50),
+            p95: rank(95),
+            p99: rank(99),
+            max: rank(100),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_falls_into_a_bucket_whose_middle_is_within_a_sixteenth() {
+        for value in (0..10_000).chain((0..50).map(|shift| 12_345u64 << (shift % 50))) {
+            let middle = value_of(bucket_of(value));
+            let off = middle.abs_diff(value);
+            assert!(off * 16 <= value.max(1) || value < LINEAR, "{value} reads as {middle}");
+        }
+        assert!(bucket_of(u64::MAX) < BUCKET_COUNT);
+    }
+
+    #[test]
+    fn figures_of_the_last_minute_forget_what_is_older() {
+        let stats = Stats::default();
+        stats.record_put::<()>(1_000, &Ok(()));
+        for _ in 0..=WINDOW_SECS {
+            stats.sample();
+        }
+        stats.record_put::<()>(8, &Ok(()));
+        let figures = stats.snapshot();
+        assert_eq!(figures.total(Counter::Puts), 2);
+        assert_eq!(figures.last_minute(Counter::Puts), 1);
+        let summary = figures.summary(Distribution::PutTimeUs);
+        assert_eq!((summary.count, summary.median, summary.mean), (1, 8, 8));
+    }
+
+    #[test]
+    fn a_failed_request_counts_as_an_error_and_has_no_time() {
+        let stats = Stats::default();
+        stats.record_put::<()>(5, &Err(RequestError::Timeout));
+        let figures = stats.snapshot();
+        assert_eq!(figures.total(Counter::PutErrors), 1);
+        assert_eq!(figures.summary(Distribution::PutTimeUs), LatencySummary::default());
+    }
+}

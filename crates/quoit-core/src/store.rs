@@ -1,0 +1,168 @@
+//! The replicated store: what the protocols call.
+
+use crate::dots::DotSequence;
+use crate::error::RequestError;
+use crate::reaper::{DeleteMode, Reaper};
+use crate::stats::Stats;
+use quoit_cluster::ControlPlane;
+use quoit_model::hash::KeyHash;
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use quoit_model::props::BucketProps;
+use quoit_store::engine::{Access, Engine, Record, RecordAt, Ticket};
+use quoit_store::seam::Clock;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time that a request may take when it does not say, in milliseconds.
+pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
+
+/// Limits on what is stored. Repair and replication are exempt from them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Largest object, as stored, in bytes (`object.size.maximum`).
+    pub object_size_bytes_max: u64,
+    /// Objects above this many bytes are logged (`object.size.warning_threshold`).
+    pub object_size_bytes_warning: u64,
+    /// Most siblings (`object.siblings.maximum`).
+    pub sibling_count_max: u32,
+    /// Objects with more siblings than this are logged (`object.siblings.warning_threshold`).
+    pub sibling_count_warning: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            object_size_bytes_max: 50 << 20,
+            object_size_bytes_warning: 5 << 20,
+            sibling_count_max: 100,
+            sibling_count_warning: 25,
+        }
+    }
+}
+
+/// Settings of the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StoreSettings {
+    /// Limits on objects.
+    pub limits: Limits,
+    /// How soon tombstones are reaped.
+    pub delete_mode: DeleteMode,
+    /// Seconds after which objects of buckets without a `ttl` of their own expire; `None` = never.
+    pub ttl_secs_default: Option<u32>,
+}
+
+/// The store of one node. Shared by all connections; every method takes `&self`.
+pub struct ReplicatedStore {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) control: Arc<ControlPlane>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) dots: DotSequence,
+    pub(crate) settings: StoreSettings,
+    pub(crate) reaper: Reaper,
+    stats: Stats,
+}
+
+impl ReplicatedStore {
+    /// Puts the parts together. Background work starts with [`ReplicatedStore::run_background`].
+    #[must_use]
+    pub fn new(
+        engine: Arc<dyn Engine>,
+        control: Arc<ControlPlane>,
+        clock: Arc<dyn Clock>,
+        dots: DotSequence,
+        settings: StoreSettings,
+    ) -> Self {
+        Self {
+            engine,
+            control,
+            clock,
+            dots,
+            settings,
+            reaper: Reaper::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// The control plane: bucket types, bucket properties, layout.
+    #[must_use]
+    pub fn control(&self) -> &ControlPlane {
+        &self.control
+    }
+
+    /// Counters and latency histograms of this store.
+    #[must_use]
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The storage engine, for figures and operators.
+    #[must_use]
+    pub fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    /// The clock of the node.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// The effective properties of a bucket.
+    pub(crate) fn props(&self, key: KeyRef<'_>) -> Result<Arc<BucketProps>, RequestError> {
+        self.control
+            .bucket_props(key.bucket)
+            .map_err(|_| RequestError::NoSuchType(key.bucket.bucket_type.to_vec()))
+    }
+
+    /// Reaps tombstones until the task is dropped.
+    pub async fn run_background(self: Arc<Self>) {
+        self.run_reaper().await;
+    }
+
+    /// Finds a record's place and calls `with` on it. The encoded name lives in one small buffer.
+    pub(crate) fn at<T>(
+        &self,
+        key: KeyRef<'_>,
+        props: &BucketProps,
+        with: impl FnOnce(&RecordAt<'_>) -> T,
+    ) -> T {
+        let encoded = key.encoded();
+        let hash = KeyHash::of(&encoded, key.bucket, props.placement_rule());
+        let partition = self.control.ring_size().partition(hash.placement);
+        with(&RecordAt { key, encoded: &encoded, identity: hash.identity, partition })
+    }
+
+    /// Waits until everything up to `ticket` survives the death of the machine.
+    pub(crate) async fn durable(
+        &self,
+        ticket: Ticket,
+        timeout_ms: Option<u32>,
+    ) -> Result<(), RequestError> {
+        let synced = poll_fn(|context| self.engine.poll_durable(ticket, context.waker()));
+        let limit = Duration::from_millis(u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)));
+        match tokio::time::timeout(limit, synced).await {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(RequestError::Timeout),
+        }
+    }
+}
+
+/// Repeats `step` where waiting for the disk is allowed when it would have to wait.
+///
+/// Only then does the request leave its thread's rhythm: the runtime moves the thread's other tasks away.
+pub(crate) fn wait_if_blocked<T>(
+    mut step: impl FnMut(Access) -> Result<Option<T>, RequestError>,
+) -> Result<T, RequestError> {
+    if let Some(done) = step(Access::NoWait)? {
+        return Ok(done);
+    }
+    let waited = tokio::task::block_in_place(|| step(Access::Wait))?;
+    Ok(waited.expect("an engine that may wait does not answer WouldBlock"))
+}
+
+/// Reads what an engine stored.
+pub(crate) fn decode(record: &Record) -> Result<Object, RequestError> {
+    Object::decode(&record.value).map_err(|reason| RequestError::Damaged(reason.to_string()))
+}
