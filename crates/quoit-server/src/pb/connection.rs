@@ -1,0 +1,227 @@
+//! One client connection.
+
+use super::text;
+use crate::context::ServerContext;
+use crate::socket::{Incoming, Socket, StopSignal};
+use bytes::{Bytes, BytesMut};
+use quoit_core::RequestError;
+use quoit_wire::frame::{Frame, FrameDecoder, append_empty, append_message};
+use quoit_wire::messages::{Body, RpbErrorResp};
+use quoit_wire::{DecodeError, MessageCode};
+use std::io;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+
+/// Room made for a read when nothing more is known.
+const READ_BYTES: usize = 8 * 1024;
+/// Room made at most for a frame that is still arriving: a claim of the client is not believed at once.
+const READ_BYTES_MAX: usize = 1024 * 1024;
+/// Answers are written when so many bytes have gathered, even if further requests are at hand.
+const FLUSH_BYTES: usize = 64 * 1024;
+
+/// Why a request was not answered with its own message.
+pub(super) enum Fault {
+    /// The client gets this text; the connection goes on.
+    Text(String),
+    /// The client gets this text and the connection is closed.
+    Closing(String),
+    /// The client is gone.
+    Socket(io::Error),
+}
+
+impl From<RequestError> for Fault {
+    fn from(fault: RequestError) -> Self {
+        if matches!(fault, RequestError::Store(_) | RequestError::Damaged(_)) {
+            tracing::error!(%fault, "request failed");
+        }
+        Self::Text(text::request_error(&fault))
+    }
+}
+
+impl From<DecodeError> for Fault {
+    fn from(fault: DecodeError) -> Self {
+        Self::Closing(format!("Error processing incoming message: error:{fault}:[]"))
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(fault: io::Error) -> Self {
+        Self::Socket(fault)
+    }
+}
+
+/// State of a connection.
+pub(super) struct Connection {
+    pub(super) context: Arc<ServerContext>,
+    socket: Socket,
+    out: BytesMut,
+    pub(super) client_id: Bytes,
+}
+
+/// Serves a client until it closes, errs, or the server stops.
+pub async fn serve(context: Arc<ServerContext>, stream: TcpStream, signal: Arc<StopSignal>) {
+    let counts = Arc::clone(&context);
+    let _open = counts.pb_connections.open();
+    let mut connection = Connection {
+        context,
+        socket: Socket::new(stream, signal),
+        out: BytesMut::new(),
+        client_id: Bytes::from_static(&[0; 4]),
+    };
+    // A client that is gone needs no answer, and a log line for each would only help an attacker.
+    let _ = connection.run().await;
+}
+
+impl Connection {
+    async fn run(&mut self) -> io::Result<()> {
+        let limit = u32::try_from(self.context.settings.request_bytes_max).unwrap_or(u32::MAX);
+        let decoder = FrameDecoder::new(limit);
+        let mut input = BytesMut::new();
+        loop {
+            let room = match decoder.missing_bytes(&input) {
+                Ok(missing) => missing.clamp(READ_BYTES, READ_BYTES_MAX),
+                Err(_) => READ_BYTES,
+            };
+            if self.socket.read(&mut input, room).await? == Incoming::End {
+                return self.socket.shutdown().await;
+            }
+            loop {
+                match decoder.next_frame(&mut input) {
+                    Ok(Some(frame)) => {
+                        if !self.answer(frame).await? {
+                            return self.close().await;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(fault) => {
+                        self.error(&format!("Invalid message packet, reason: {fault}"));
+                        return self.close().await;
+                    }
+                }
+            }
+            self.flush().await?;
+        }
+    }
+
+    /// Answers one request; false when the connection has to be closed.
+    async fn answer(&mut self, frame: Frame) -> io::Result<bool> {
+        let start = self.out.len();
+        let result = self.dispatch(frame).await;
+        let go_on = match result {
+            Ok(()) => true,
+            Err(Fault::Text(text)) => {
+                self.error(&text);
+                true
+            }
+            Err(Fault::Closing(text)) => {
+                self.error(&text);
+                false
+            }
+            Err(Fault::Socket(fault)) => return Err(fault),
+        };
+        debug_assert!(self.out.len() != start || start == 0, "every request is answered");
+        if self.out.len() >= FLUSH_BYTES {
+            self.flush().await?;
+        }
+        Ok(go_on)
+    }
+
+    async fn dispatch(&mut self, frame: Frame) -> Result<(), Fault> {
+        let Some(code) = MessageCode::from_byte(frame.code) else {
+            return Err(unknown_code(frame.code));
+        };
+        match code {
+            MessageCode::GetReq => self.get(frame.decode()?).await,
+            MessageCode::PutReq => self.put(frame.decode()?).await,
+            MessageCode::DelReq => self.delete(frame.decode()?).await,
+            MessageCode::PingReq => self.ping(),
+            MessageCode::GetClientIdReq => self.get_client_id(),
+            MessageCode::SetClientIdReq => self.set_client_id(frame.decode()?),
+            MessageCode::GetServerInfoReq => self.server_info(),
+            MessageCode::ListBucketsReq => self.list_buckets(frame.decode()?).await,
+            MessageCode::ListKeysReq => self.list_keys(frame.decode()?).await,
+            MessageCode::GetBucketReq => self.get_bucket(frame.decode()?),
+            MessageCode::SetBucketReq => self.set_bucket(frame.decode()?).await,
+            MessageCode::ResetBucketReq => self.reset_bucket(frame.decode()?).await,
+            MessageCode::GetBucketTypeReq => self.get_bucket_type(frame.decode()?),
+            MessageCode::SetBucketTypeReq => self.set_bucket_type(frame.decode()?).await,
+            MessageCode::GetBucketKeyPreflistReq => self.preflist(frame.decode()?),
+            MessageCode::StartTls => {
+                Err(Fault::Text("Security not enabled; STARTTLS not allowed.".into()))
+            }
+            code if is_response(code) => Err(Fault::Closing(format!(
+                "Error processing incoming message: error:{code} is an answer, not a request:[]"
+            ))),
+            code => Err(unknown_code(code as u8)),
+        }
+    }
+
+    /// Appends an answer.
+    pub(super) fn send(&mut self, message: &impl Body) -> Result<(), Fault> {
+        append_message(&mut self.out, message).map_err(|fault| Fault::Text(fault.to_string()))
+    }
+
+    /// Appends an answer without fields.
+    pub(super) fn send_empty(&mut self, code: MessageCode) {
+        append_empty(&mut self.out, code);
+    }
+
+    fn error(&mut self, text: &str) {
+        let message = RpbErrorResp { errmsg: Bytes::copy_from_slice(text.as_bytes()), errcode: 0 };
+        if append_message(&mut self.out, &message).is_err() {
+            tracing::error!(size_bytes = text.len(), "error text does not fit a frame");
+        }
+    }
+
+    /// Writes what has gathered. Streams call it after each of their frames, so that a slow reader slows
+    /// the listing down instead of filling memory.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        self.socket.write_all(&self.out).await?;
+        if self.out.capacity() > READ_BYTES_MAX {
+            self.out = BytesMut::new();
+        } else {
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.flush().await?;
+        self.socket.shutdown().await
+    }
+}
+
+fn unknown_code(code: u8) -> Fault {
+    Fault::Text(format!("Unknown message code: {code}"))
+}
+
+fn is_response(code: MessageCode) -> bool {
+    use MessageCode as M;
+    matches!(
+        code,
+        M::ErrorResp
+            | M::PingResp
+            | M::GetClientIdResp
+            | M::SetClientIdResp
+            | M::GetServerInfoResp
+            | M::GetResp
+            | M::PutResp
+            | M::DelResp
+            | M::ListBucketsResp
+            | M::ListKeysResp
+            | M::GetBucketResp
+            | M::SetBucketResp
+            | M::MapRedResp
+            | M::IndexResp
+            | M::ResetBucketResp
+            | M::GetBucketKeyPreflistResp
+            | M::CSBucketResp
+            | M::IndexBodyResp
+            | M::CounterUpdateResp
+            | M::CounterGetResp
+            | M::CoverageResp
+            | M::DtFetchResp
+            | M::DtUpdateResp
+            | M::AuthResp
+    )
+}

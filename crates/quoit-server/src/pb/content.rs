@@ -1,0 +1,93 @@
+//! Objects as messages and messages as objects.
+
+use super::text;
+use crate::index_entries::{self, IndexFault};
+use bytes::Bytes;
+use quoit_model::object::{Link, Metadata, Object, Sibling, UserMeta, UserMetaForm};
+use quoit_wire::messages::{RpbContent, RpbLink, RpbPair};
+
+const US_PER_SEC: u64 = 1_000_000;
+
+/// The siblings of an object as a message has them, values blanked if only the head is wanted.
+pub(super) fn contents(object: Object, head: bool) -> Vec<RpbContent> {
+    object.siblings.into_iter().map(|sibling| content(sibling, head)).collect()
+}
+
+fn content(sibling: Sibling, head: bool) -> RpbContent {
+    let meta = sibling.meta;
+    let written = sibling.last_modified_us;
+    let pair = |key, value| RpbPair { key, value };
+    RpbContent {
+        value: if head { Bytes::new() } else { sibling.value },
+        content_type: meta.content_type,
+        charset: meta.charset,
+        content_encoding: meta.content_encoding,
+        vtag: (!sibling.vtag.is_empty()).then_some(sibling.vtag),
+        links: meta.links.into_iter().map(link_out).collect(),
+        last_mod: (written > 0).then_some((written / US_PER_SEC) as u32),
+        last_mod_usecs: (written > 0).then_some((written % US_PER_SEC) as u32),
+        usermeta: meta.user_meta.into_iter().map(|each| pair(each.name, each.value)).collect(),
+        indexes: meta
+            .indexes
+            .into_iter()
+            .map(|each| pair(each.field, Some(index_entries::term_text(&each.term))))
+            .collect(),
+        deleted: sibling.deleted.then_some(true),
+    }
+}
+
+fn link_out(link: Link) -> RpbLink {
+    RpbLink { bucket: Some(link.bucket), key: Some(link.key), tag: Some(link.tag) }
+}
+
+/// What a put message says of its value.
+///
+/// # Errors
+///
+/// The text for the client when index entries are bad.
+pub(super) fn metadata(content: &mut RpbContent) -> Result<Metadata, String> {
+    let mut indexes = Vec::new();
+    let mut faults = Vec::new();
+    for pair in std::mem::take(&mut content.indexes) {
+        match index_entries::parse(&pair.key, pair.value.unwrap_or_default()) {
+            Ok(entry) => indexes.push(entry),
+            Err(fault) => faults.push(fault_text(&fault)),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(format!("{{precommit_fail,[{}]}}", faults.join(",")));
+    }
+    index_entries::normalize(&mut indexes);
+    Ok(Metadata {
+        content_type: content.content_type.take(),
+        charset: content.charset.take(),
+        content_encoding: content.content_encoding.take(),
+        links: std::mem::take(&mut content.links).into_iter().map(link_in).collect(),
+        user_meta: std::mem::take(&mut content.usermeta)
+            .into_iter()
+            .map(|pair| UserMeta { name: pair.key, value: pair.value, form: UserMetaForm::Binary })
+            .collect(),
+        indexes,
+        ..Metadata::default()
+    })
+}
+
+fn link_in(link: RpbLink) -> Link {
+    Link {
+        bucket: link.bucket.unwrap_or_default(),
+        key: link.key.unwrap_or_default(),
+        tag: link.tag.unwrap_or_default(),
+    }
+}
+
+fn fault_text(fault: &IndexFault) -> String {
+    match fault {
+        IndexFault::UnknownFieldType(field) => {
+            format!("{{unknown_field_type,{}}}", text::binary(field))
+        }
+        IndexFault::NotAnInteger { field, term } => {
+            let (field, term) = (text::binary(field), text::binary(term));
+            format!("{{field_parsing_failed,{{{field},{term}}}}}")
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Get, put, delete.
+
+use super::connection::{Connection, Fault};
+use super::content;
+use bytes::Bytes;
+use quoit_core::{DeleteRequest, Precondition, PutRequest, ReadOptions, WriteOptions};
+use quoit_model::clock::VersionVector;
+use quoit_model::context::{decode_context, encode_context};
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
+use quoit_model::object::Object;
+use quoit_model::props::Quorum;
+use quoit_wire::MessageCode;
+use quoit_wire::messages::{
+    RpbDelReq, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
+};
+
+/// The bucket that a message names; no type is the default type.
+pub(super) fn bucket_of<'a>(bucket_type: &'a Option<Bytes>, bucket: &'a Bytes) -> BucketRef<'a> {
+    let bucket_type = bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE);
+    BucketRef { bucket_type, bucket }
+}
+
+/// The record that a message names.
+pub(super) fn key_of<'a>(
+    bucket_type: &'a Option<Bytes>,
+    bucket: &'a Bytes,
+    key: &'a Bytes,
+) -> KeyRef<'a> {
+    bucket_of(bucket_type, bucket).key(key)
+}
+
+/// A quorum field as a request option; absent and `default` are the bucket's property.
+fn quorum(field: Option<u32>) -> Option<Quorum> {
+    match quoit_wire::Quorum::from_field(field) {
+        quoit_wire::Quorum::Default => None,
+        quoit_wire::Quorum::One => Some(Quorum::One),
+        quoit_wire::Quorum::Majority => Some(Quorum::Quorum),
+        quoit_wire::Quorum::All => Some(Quorum::All),
+        quoit_wire::Quorum::Count(count) => Some(Quorum::Count(count)),
+    }
+}
+
+fn context(field: Option<&Bytes>) -> Result<VersionVector, Fault> {
+    let Some(bytes) = field else { return Ok(VersionVector::default()) };
+    decode_context(bytes).map_err(|fault| Fault::Text(fault.to_string()))
+}
+
+impl Connection {
+    pub(super) async fn get(&mut self, request: RpbGetReq) -> Result<(), Fault> {
+        let key = key_of(&request.bucket_type, &request.bucket, &request.key);
+        let options = ReadOptions {
+            r: quorum(request.r),
+            pr: quorum(request.pr),
+            node_confirms: quorum(request.node_confirms),
+            n_val: request.n_val,
+            basic_quorum: request.basic_quorum,
+            notfound_ok: request.notfound_ok,
+            sloppy_quorum: request.sloppy_quorum,
+            timeout_ms: request.timeout,
+        };
+        let known = match &request.if_modified {
+            Some(bytes) if !bytes.is_empty() => Some(context(Some(bytes))?),
+            _ => None,
+        };
+        let Some(object) = self.context.store.get(key, &options).await? else {
+            self.send_empty(MessageCode::GetResp);
+            return Ok(());
+        };
+        if known.is_some_and(|clock| clock == object.clock) {
+            return self.send(&RpbGetResp { unchanged: Some(true), ..RpbGetResp::default() });
+        }
+        let response = if object.is_tombstone() {
+            // Only who asks for it learns that there was something.
+            let wanted = request.deletedvclock == Some(true);
+            let vclock = wanted.then(|| encode_context(&object.clock));
+            RpbGetResp { vclock, ..RpbGetResp::default() }
+        } else {
+            let vclock = Some(encode_context(&object.clock));
+            let content = content::contents(object, request.head == Some(true));
+            RpbGetResp { content, vclock, unchanged: None }
+        };
+        self.send(&response)
+    }
+
+    pub(super) async fn put(&mut self, mut request: RpbPutReq) -> Result<(), Fault> {
+        let generated = match &request.key {
+            Some(_) => None,
+            None => Some(self.context.store.generate_key()?),
+        };
+        let name = request.key.clone().or_else(|| generated.clone()).unwrap_or_default();
+        let key = key_of(&request.bucket_type, &request.bucket, &name);
+        let head = request.return_head == Some(true);
+        let return_object = head || request.return_body == Some(true);
+        let clock = context(request.vclock.as_ref())?;
+        let precondition = Precondition {
+            not_exists: request.if_none_match == Some(true),
+            clock: (request.if_not_modified == Some(true)).then(|| clock.clone()),
+            ..Precondition::default()
+        };
+        let options = WriteOptions {
+            w: quorum(request.w),
+            dw: quorum(request.dw),
+            pw: quorum(request.pw),
+            node_confirms: quorum(request.node_confirms),
+            n_val: request.n_val,
+            sloppy_quorum: request.sloppy_quorum,
+            sync_on_write: None,
+            timeout_ms: request.timeout,
+        };
+        key.check().map_err(quoit_core::RequestError::from)?;
+        let meta = content::metadata(&mut request.content).map_err(Fault::Text)?;
+        let stored = self
+            .context
+            .store
+            .put(PutRequest {
+                key,
+                context: clock,
+                meta,
+                value: std::mem::take(&mut request.content.value),
+                deleted: request.content.deleted == Some(true),
+                as_is: request.asis == Some(true),
+                precondition,
+                return_object,
+                options,
+            })
+            .await?;
+        match stored {
+            None if generated.is_none() => {
+                self.send_empty(MessageCode::PutResp);
+                Ok(())
+            }
+            stored => self.send(&put_response(stored, head, generated)),
+        }
+    }
+
+    pub(super) async fn delete(&mut self, request: RpbDelReq) -> Result<(), Fault> {
+        let key = key_of(&request.bucket_type, &request.bucket, &request.key);
+        let context = match &request.vclock {
+            Some(bytes) if !bytes.is_empty() => Some(context(Some(bytes))?),
+            _ => None,
+        };
+        let rw = quorum(request.rw);
+        // The legacy combined quorum stands in for r and w where those are not given.
+        let r = if request.r.is_some() || request.w.is_some() { quorum(request.r) } else { rw };
+        let read = ReadOptions {
+            r,
+            pr: quorum(request.pr),
+            n_val: request.n_val,
+            sloppy_quorum: request.sloppy_quorum,
+            timeout_ms: request.timeout,
+            ..ReadOptions::default()
+        };
+        let write = WriteOptions {
+            w: quorum(request.w).or(rw),
+            dw: quorum(request.dw),
+            pw: quorum(request.pw),
+            n_val: request.n_val,
+            sloppy_quorum: request.sloppy_quorum,
+            timeout_ms: request.timeout,
+            ..WriteOptions::default()
+        };
+        let precondition = Precondition::default();
+        let request = DeleteRequest { key, context, precondition, read, write };
+        self.context.store.delete(request).await?;
+        self.send_empty(MessageCode::DelResp);
+        Ok(())
+    }
+}
+
+fn put_response(stored: Option<Object>, head: bool, key: Option<Bytes>) -> RpbPutResp {
+    match stored {
+        None => RpbPutResp { key, ..RpbPutResp::default() },
+        Some(object) => {
+            let vclock = Some(encode_context(&object.clock));
+            RpbPutResp { content: content::contents(object, head), vclock, key }
+        }
+    }
+}

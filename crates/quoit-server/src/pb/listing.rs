@@ -1,0 +1,73 @@
+//! Listing buckets and keys.
+
+use super::connection::{Connection, Fault};
+use super::kv::bucket_of;
+use super::text;
+use bytes::Bytes;
+use quoit_core::{Deadline, RequestError};
+use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_wire::messages::{
+    RpbListBucketsReq, RpbListBucketsResp, RpbListKeysReq, RpbListKeysResp,
+};
+
+const LIST_KEYS_TIMEOUT_MS: u64 = 60_000;
+const LIST_BUCKETS_TIMEOUT_MS: u64 = 480_000;
+
+impl Connection {
+    pub(super) async fn list_keys(&mut self, request: RpbListKeysReq) -> Result<(), Fault> {
+        self.allowed(self.context.settings.jobs.stream_list_keys, "stream_list_keys")?;
+        let bucket = bucket_of(&request.bucket_type, &request.bucket);
+        let mut listing = self.context.store.list_keys(bucket).map_err(listing_fault)?;
+        let deadline = deadline(request.timeout, LIST_KEYS_TIMEOUT_MS);
+        while let Some(keys) = deadline.limit(listing.next()).await? {
+            self.send(&RpbListKeysResp { keys, done: None })?;
+            self.flush().await?;
+        }
+        self.send(&RpbListKeysResp { keys: Vec::new(), done: Some(true) })
+    }
+
+    pub(super) async fn list_buckets(&mut self, request: RpbListBucketsReq) -> Result<(), Fault> {
+        let stream = request.stream == Some(true);
+        let jobs = &self.context.settings.jobs;
+        if stream {
+            self.allowed(jobs.stream_list_buckets, "stream_list_buckets")?;
+        } else {
+            self.allowed(jobs.list_buckets, "list_buckets")?;
+        }
+        let bucket_type = request.bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE);
+        let mut listing = self.context.store.list_buckets(bucket_type).map_err(listing_fault)?;
+        let deadline = deadline(request.timeout, LIST_BUCKETS_TIMEOUT_MS);
+        let mut gathered: Vec<Bytes> = Vec::new();
+        while let Some(buckets) = deadline.limit(listing.next()).await? {
+            if stream {
+                self.send(&RpbListBucketsResp { buckets, done: None })?;
+                self.flush().await?;
+            } else {
+                gathered.extend(buckets);
+            }
+        }
+        let done = stream.then_some(true);
+        self.send(&RpbListBucketsResp { buckets: gathered, done })
+    }
+
+    fn allowed(&self, enabled: bool, job: &str) -> Result<(), Fault> {
+        if enabled {
+            return Ok(());
+        }
+        Err(Fault::Text(format!("Operation '{{riak_kv,{job}}}' is not enabled")))
+    }
+}
+
+fn deadline(timeout_ms: Option<u32>, default_ms: u64) -> Deadline {
+    Deadline::after_ms(timeout_ms.map_or(default_ms, u64::from))
+}
+
+/// Listings and properties name the unknown type; other faults have the usual words.
+pub(super) fn listing_fault(fault: RequestError) -> Fault {
+    match &fault {
+        RequestError::NoSuchType(name) => {
+            Fault::Text(format!("No bucket-type named '{}'", String::from_utf8_lossy(name)))
+        }
+        _ => Fault::Text(text::request_error(&fault)),
+    }
+}

@@ -1,0 +1,14 @@
+//! The Protocol Buffers interface: wire in, one call of the store, wire out.
+//!
+//! A connection is a task. It decodes every complete frame that it has, answers in order, and writes once.
+
+mod connection;
+mod content;
+mod kv;
+mod listing;
+mod props;
+mod server_info;
+mod text;
+
+pub use connection::serve;
+pub(crate) use text::binary as erlang_binary;

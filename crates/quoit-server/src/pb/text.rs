@@ -1,0 +1,84 @@
+//! Error texts of the Protocol Buffers interface: the printed form of Erlang terms, which clients match on.
+
+use quoit_core::{QuorumKind, RequestError, Unmet};
+use std::fmt::Write;
+
+/// Prints a byte string as an Erlang binary: `<<"text">>` when printable, else `<<1,2,3>>`.
+pub(crate) fn binary(bytes: &[u8]) -> String {
+    let printable = |byte: &u8| matches!(byte, 0x20..=0x7e | 0xa0..=0xff | 8..=13 | 27);
+    let mut text = String::from("<<");
+    if !bytes.is_empty() && bytes.iter().all(printable) {
+        text.push('"');
+        for byte in bytes {
+            match byte {
+                b'"' => text.push_str("\\\""),
+                b'\\' => text.push_str("\\\\"),
+                b'\n' => text.push_str("\\n"),
+                b'\r' => text.push_str("\\r"),
+                b'\t' => text.push_str("\\t"),
+                8 => text.push_str("\\b"),
+                11 => text.push_str("\\v"),
+                12 => text.push_str("\\f"),
+                27 => text.push_str("\\e"),
+                byte => text.push(char::from(*byte)),
+            }
+        }
+        text.push('"');
+    } else {
+        for (index, byte) in bytes.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let _ = write!(text, "{comma}{byte}");
+        }
+    }
+    text.push_str(">>");
+    text
+}
+
+/// The text of a failed get, put or delete.
+pub(crate) fn request_error(fault: &RequestError) -> String {
+    match fault {
+        RequestError::Key(fault) => fault.to_string(),
+        RequestError::NoSuchType(_) => "no_type".into(),
+        RequestError::QuorumAboveN(n) | RequestError::BadN(n) => format!("{{n_val_violation,{n}}}"),
+        RequestError::Unsatisfied { kind, wanted, got } => {
+            // A missed W shows as a missed DW to clients, as ever.
+            let name = match kind {
+                QuorumKind::W => QuorumKind::Dw.name(),
+                kind => kind.name(),
+            };
+            format!("{{{name}_val_unsatisfied,{wanted},{got}}}")
+        }
+        RequestError::InsufficientNodes { have, wanted } => {
+            format!("{{insufficient_nodes,{have},need,{wanted}}}")
+        }
+        RequestError::Unmet(Unmet::Exists) => "match_found".into(),
+        RequestError::Unmet(Unmet::Modified | Unmet::Http) => "modified".into(),
+        RequestError::Unmet(Unmet::Missing) => "notfound".into(),
+        RequestError::ObjectTooLarge { size_bytes } => format!("{{too_large,{size_bytes}}}"),
+        RequestError::TooManySiblings(count) => format!("{{too_many_siblings,{count}}}"),
+        RequestError::Timeout => "timeout".into(),
+        RequestError::Overload => "overload".into(),
+        RequestError::Context(fault) => fault.to_string(),
+        RequestError::Store(fault) => fault.to_string(),
+        RequestError::Damaged(_) => fault.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binaries_print_as_erlang_prints_them() {
+        assert_eq!(binary(b"sets"), "<<\"sets\">>");
+        assert_eq!(binary(b"a\"b"), "<<\"a\\\"b\">>");
+        assert_eq!(binary(&[0, 1, 255]), "<<0,1,255>>");
+        assert_eq!(binary(b""), "<<>>");
+    }
+
+    #[test]
+    fn a_missed_w_is_reported_as_a_missed_dw() {
+        let missed = RequestError::Unsatisfied { kind: QuorumKind::W, wanted: 2, got: 1 };
+        assert_eq!(request_error(&missed), "{dw_val_unsatisfied,2,1}");
+    }
+}
