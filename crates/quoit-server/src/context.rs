@@ -17,6 +17,8 @@ pub struct ServerSettings {
     pub http_url_decoding: bool,
     /// Whether requests with a foreign `Referer` are refused (`secure_referer_check`).
     pub secure_referer_check: bool,
+    /// Whether the administration API answers other machines.
+    pub admin_remote: bool,
     /// Connections served at once, of both protocols together. Further ones wait to be accepted.
     pub connection_count_max: usize,
     /// Operations that an operator switched off (`cluster.job.riak_kv.*`).
@@ -29,6 +31,7 @@ impl Default for ServerSettings {
             request_bytes_max: 1 << 30,
             http_url_decoding: true,
             secure_referer_check: true,
+            admin_remote: false,
             connection_count_max: 65_536,
             jobs: JobClasses::default(),
         }

@@ -1,1 +1,16 @@
 //! Client protocols of Quoit: Protocol Buffers and HTTP in front of the replicated store.
+//!
+//! Wire in, one call of `quoit-core`, wire out. There is no quorum logic here and no storage.
+
+mod context;
+pub mod http;
+mod index_entries;
+mod listen;
+pub mod pb;
+mod socket;
+
+pub use context::{
+    ConnectionCounts, JobClasses, OpenConnection, RIAK_KV_VERSION, ServerContext, ServerSettings,
+};
+pub use listen::{Protocol, Server, bind};
+pub use socket::StopSignal;

@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
 
 /// Ends the reads of all sockets of a server.
 #[derive(Default)]
 pub struct StopSignal {
     stopping: AtomicBool,
+    stopped: Notify,
     waiting: Mutex<Slab<Arc<AtomicWaker>>>,
 }
 
@@ -25,8 +27,17 @@ impl StopSignal {
     /// Lets every connection finish the requests that it has read, and read no more.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+        self.stopped.notify_waiters();
         for (_, waker) in self.waiting.lock().iter() {
             waker.wake();
+        }
+    }
+
+    /// Waits for [`StopSignal::stop`].
+    pub async fn stopped(&self) {
+        let stopped = self.stopped.notified();
+        if !self.is_stopping() {
+            stopped.await;
         }
     }
 

@@ -1,0 +1,345 @@
+//! The configuration keys: names, forms, defaults, meaning.
+//!
+//! Names are Riak's where the meaning is Riak's. `$name` stands for one part that the user chooses. A key
+//! that is not here and not in [`IGNORED`] stops the start.
+
+use super::value::Kind;
+
+/// A key that has an effect.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// Dotted name; a part `$name` is free.
+    pub(crate) name: &'static str,
+    /// Form of its values.
+    pub(crate) kind: Kind,
+    /// Default, as one would write it; empty = not set.
+    pub(crate) default: &'static str,
+    /// What it does, in a sentence or two.
+    pub(crate) about: &'static str,
+}
+
+const fn key(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+) -> Key {
+    Key { name, kind, default, about }
+}
+
+/// Every key that has an effect, by subject.
+pub(crate) const KEYS: &[Key] = &[
+    key("nodename", Kind::Text, "quoit@127.0.0.1", "Name of the node that clients and operators see."),
+    key(
+        "listener.protobuf.$name",
+        Kind::Address,
+        "127.0.0.1:8087",
+        "Address of a Protocol Buffers listener. Several may be given under different names.",
+    ),
+    key(
+        "listener.http.$name",
+        Kind::Address,
+        "127.0.0.1:8098",
+        "Address of an HTTP listener. Several may be given under different names.",
+    ),
+    key(
+        "platform_data_dir",
+        Kind::Text,
+        "./data",
+        "Directory of everything that the node keeps; made if it is not there.",
+    ),
+    key(
+        "ring_size",
+        Kind::Integer(8, 4096),
+        "64",
+        "Number of partitions, a power of two. Fixed when the node starts for the first time; \
+         a different value later stops the start.",
+    ),
+    key(
+        "storage_backend",
+        Kind::Word(&["bitcask", "memory"]),
+        "bitcask",
+        "Storage engine: bitcask (append-only log, index in memory) or memory (nothing is kept \
+         across a restart).",
+    ),
+    key(
+        "durability",
+        Kind::Word(&["strict", "relaxed"]),
+        "strict",
+        "strict: a write with dw above 0 is answered when it is synced to the device, grouped \
+         with others. relaxed: it is answered at once and synced within bitcask.sync.interval.",
+    ),
+    key(
+        "bitcask.sync.strategy",
+        Kind::Word(&["none", "o_sync", "interval"]),
+        "interval",
+        "Riak's setting. It is reported and has no effect unless durability = relaxed; there, \
+         none leaves syncing to the operating system.",
+    ),
+    key(
+        "bitcask.sync.interval",
+        Kind::Duration,
+        "1s",
+        "Longest time for which writes that nobody waits for stay unsynced.",
+    ),
+    key(
+        "bitcask.max_file_size",
+        Kind::Size,
+        "256MB",
+        "Size at which a segment of the log is sealed and the next one begun; at most 4GB.",
+    ),
+    key(
+        "bitcask.snapshot_interval",
+        Kind::Size,
+        "1GB",
+        "Bytes of log after which the index is written out, so that a start after a crash reads \
+         little.",
+    ),
+    key(
+        "bitcask.merge.policy",
+        Kind::Word(&["always", "never", "window"]),
+        "always",
+        "When merges may run; window means between bitcask.merge.window.start and .end.",
+    ),
+    key("bitcask.merge.window.start", Kind::Integer(0, 23), "0", "First hour (UTC) of the window."),
+    key("bitcask.merge.window.end", Kind::Integer(0, 23), "23", "Last hour (UTC) of the window."),
+    key(
+        "bitcask.merge.triggers.fragmentation",
+        Kind::Percent,
+        "60",
+        "A segment with at least this percentage of dead bytes starts a merge.",
+    ),
+    key(
+        "bitcask.merge.triggers.dead_bytes",
+        Kind::Size,
+        "512MB",
+        "A segment with at least this many dead bytes starts a merge.",
+    ),
+    key(
+        "bitcask.merge.thresholds.fragmentation",
+        Kind::Percent,
+        "40",
+        "Segments with at least this percentage of dead bytes take part in a merge.",
+    ),
+    key(
+        "bitcask.merge.thresholds.dead_bytes",
+        Kind::Size,
+        "128MB",
+        "Segments with at least this many dead bytes take part in a merge.",
+    ),
+    key(
+        "bitcask.merge.thresholds.small_file",
+        Kind::Size,
+        "10MB",
+        "Segments smaller than this take part in a merge.",
+    ),
+    key(
+        "bitcask.merge_rate",
+        Kind::Size,
+        "32MB",
+        "Bytes a second that merges may read and write together.",
+    ),
+    key(
+        "bitcask.merge_check_interval",
+        Kind::Duration,
+        "3m",
+        "How often the node looks for segments to merge.",
+    ),
+    key(
+        "bitcask.merge_check_jitter",
+        Kind::Percent,
+        "30",
+        "Random share by which that interval varies.",
+    ),
+    key(
+        "bitcask.expiry",
+        Kind::DurationOr("off"),
+        "off",
+        "Age at which objects expire in buckets that have no property ttl of their own.",
+    ),
+    key(
+        "memory_backend.max_memory",
+        Kind::Size,
+        "",
+        "Memory for the values of the memory engine; beyond it the least recently used go. Not \
+         set: no bound.",
+    ),
+    key(
+        "memory_backend.ttl",
+        Kind::Duration,
+        "",
+        "Age at which the memory engine drops values. Not set: never.",
+    ),
+    key(
+        "delete_mode",
+        Kind::DeleteMode,
+        "3000",
+        "When a tombstone is removed: keep (never), immediate, or after so many milliseconds.",
+    ),
+    key("object.size.maximum", Kind::Size, "50MB", "Larger objects are refused."),
+    key("object.size.warning_threshold", Kind::Size, "5MB", "Larger objects are logged."),
+    key("object.siblings.maximum", Kind::Integer(1, 1_000_000), "100", "Writes that would leave \
+         more siblings are refused."),
+    key("object.siblings.warning_threshold", Kind::Integer(1, 1_000_000), "25", "Objects with \
+         more siblings are logged."),
+    key("buckets.default.n_val", Kind::Integer(1, 255), "3", "Replicas of untyped buckets."),
+    key("buckets.default.r", Kind::Quorum, "quorum", "Default of r for untyped buckets."),
+    key("buckets.default.w", Kind::Quorum, "quorum", "Default of w for untyped buckets."),
+    key("buckets.default.pr", Kind::Quorum, "0", "Default of pr for untyped buckets."),
+    key("buckets.default.pw", Kind::Quorum, "0", "Default of pw for untyped buckets."),
+    key("buckets.default.dw", Kind::Quorum, "quorum", "Default of dw for untyped buckets."),
+    key("buckets.default.rw", Kind::Quorum, "quorum", "Default of rw for untyped buckets."),
+    key("buckets.default.notfound_ok", Kind::Flag, "true", "Whether a miss counts as an answer."),
+    key("buckets.default.basic_quorum", Kind::Flag, "false", "Whether a majority of misses ends \
+         a read early."),
+    key("buckets.default.allow_mult", Kind::Flag, "false", "Whether untyped buckets keep siblings."),
+    key("buckets.default.last_write_wins", Kind::Flag, "false", "Whether untyped buckets ignore \
+         causality."),
+    key(
+        "buckets.default.merge_strategy",
+        Kind::Integer(1, 2),
+        "1",
+        "1: the property dvv_enabled of untyped buckets reads false; 2: it reads true.",
+    ),
+    key(
+        "request.maximum_size",
+        Kind::Size,
+        "1GB",
+        "Largest Protocol Buffers frame and HTTP body; larger ones end the connection.",
+    ),
+    key("max_connections", Kind::Integer(1, 1_000_000), "65536", "Client connections served at \
+         once; further ones wait to be accepted."),
+    key("protobuf.backlog", Kind::Integer(1, 65_535), "128", "Connections that may wait to be \
+         accepted by a listener."),
+    key("http_url_encoding", Kind::Flag, "on", "Whether names in URLs are percent-decoded."),
+    key("secure_referer_check", Kind::Flag, "on", "Whether HTTP requests with a foreign Referer \
+         are refused."),
+    key("admin_remote", Kind::Flag, "off", "Whether the administration API answers others than \
+         this machine."),
+    key("cluster.job.riak_kv.list_buckets", Kind::Flag, "enabled", "Listing buckets in one answer."),
+    key("cluster.job.riak_kv.stream_list_buckets", Kind::Flag, "enabled", "Listing buckets as a \
+         stream."),
+    key("cluster.job.riak_kv.list_keys", Kind::Flag, "enabled", "Listing keys in one answer."),
+    key("cluster.job.riak_kv.stream_list_keys", Kind::Flag, "enabled", "Listing keys as a stream."),
+    key("worker_threads", Kind::Integer(1, 1024), "", "Threads that serve requests. Not set: one \
+         a core."),
+    key(
+        "log.level",
+        Kind::Word(&["error", "warn", "info", "debug", "trace"]),
+        "info",
+        "Least important messages that are logged.",
+    ),
+    key("log.format", Kind::Word(&["text", "json"]), "text", "Form of log lines on standard error."),
+];
+
+/// Keys of Riak that have no meaning here: accepted, listed once when the node starts. `*` at the end
+/// stands for any further text.
+pub(crate) const IGNORED: &[&str] = &[
+    "aae_*", "anti_entropy", "anti_entropy.*", "background_manager", "backend_pause_ms",
+    "bitcask.data_root", "bitcask.expiry.grace_time", "bitcask.fold.*",
+    "bitcask.hintfile_checksums", "bitcask.io_mode", "bitcask.max_merge_size",
+    "bitcask.open_timeout", "buckets.default.postcommit", "buckets.default.precommit", "check_crl",
+    "choose_claim_fun", "cluster.job.*", "conditional_put_mode", "cs_version",
+    "datatypes.compression_level", "distributed_cookie", "dollarkey_readtombs", "dtrace",
+    "eraser_*", "erlang.*", "full_rebalance_onleave", "handoff.*", "handoff_*",
+    "honor_cipher_order", "javascript.*", "jmx", "legacyformat_tictacaae_tree", "leveldb.*",
+    "leveled.*", "leveled_reload_recalc", "listener.https.*", "log.*", "log_index_fsm", "logger.*",
+    "max_concurrent_requests", "mbox_check_enabled", "mdc.*", "memory_backend.max_memory_per_vnode",
+    "metadata_cache_size", "multi_backend.*", "node_worker_pool_size", "object.format",
+    "participate_in_coverage", "platform_bin_dir", "platform_etc_dir", "platform_lib_dir",
+    "platform_log_dir", "protobuf.keepalive", "protobuf.nagle", "read_repair_*", "reader_*",
+    "reaper_*", "repl_*", "replrtq_*", "retry_put_coordinator_failure", "riak_control",
+    "riak_control.*", "ring.state_dir", "runtime_health.*", "sasl", "search", "search.*",
+    "secondary_index_json", "secondary_index_timeout", "ssl.*", "strong_consistency",
+    "target_location_n_val", "target_n_val", "tictacaae_*", "tls_protocols.*", "token_request_mode",
+    "tombstone_pause", "transfer_limit", "ttaaefs_*", "vnode_*", "worker_pool_strategy",
+    "worker_pool_size", "af1_worker_pool_size", "af2_worker_pool_size", "af3_worker_pool_size",
+    "af4_worker_pool_size", "be_worker_pool_size",
+];
+
+/// Other names of keys: (name of Riak, name here).
+const ALIASES: &[(&str, &str)] = &[("log.console.level", "log.level"), ("logger.level", "log.level")];
+
+/// What a name in a configuration file means.
+pub(crate) enum Meaning {
+    /// A key that has an effect.
+    Key(&'static Key),
+    /// A key of Riak that has none.
+    Ignored,
+    /// No key; perhaps this one was meant.
+    Unknown(Option<&'static str>),
+}
+
+/// Looks a name up.
+pub(crate) fn meaning(name: &str) -> Meaning {
+    if let Some((_, here)) = ALIASES.iter().find(|(riak, _)| *riak == name) {
+        return meaning(here);
+    }
+    if let Some(key) = KEYS.iter().find(|key| matches(key.name, name)) {
+        return Meaning::Key(key);
+    }
+    let ignored = IGNORED.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => *pattern == name,
+    });
+    if ignored { Meaning::Ignored } else { Meaning::Unknown(nearest(name)) }
+}
+
+/// Whether `name` has the parts of `pattern`, where `$name` is any one part.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (mut wanted, mut given) = (pattern.split('.'), name.split('.'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return true,
+            (Some("$name"), Some(part)) if !part.is_empty() => {}
+            (Some(wanted), Some(given)) if wanted == given => {}
+            _ => return false,
+        }
+    }
+}
+
+fn nearest(name: &str) -> Option<&'static str> {
+    KEYS.iter()
+        .map(|key| (strsim::damerau_levenshtein(key.name, name), key.name))
+        .min()
+        .filter(|(distance, _)| *distance <= name.len() / 3 + 1)
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_has_its_keys_form() {
+        for key in KEYS {
+            assert!(
+                key.default.is_empty() || key.kind.accepts(key.default),
+                "{} = {}",
+                key.name,
+                key.default
+            );
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_name_may_be_chosen() {
+        assert!(matches!(meaning("listener.http.internal"), Meaning::Key(_)));
+        assert!(matches!(meaning("listener.http"), Meaning::Unknown(_)));
+    }
+
+    #[test]
+    fn a_misspelt_key_is_told_the_right_one() {
+        let Meaning::Unknown(Some(near)) = meaning("strage_backend") else {
+            panic!("a name that is no key");
+        };
+        assert_eq!(near, "storage_backend");
+    }
+
+    #[test]
+    fn keys_of_riak_without_a_meaning_are_known() {
+        for name in ["anti_entropy.tree.expiry", "erlang.max_ports", "ttaaefs_scope", "sasl"] {
+            assert!(matches!(meaning(name), Meaning::Ignored), "{name}");
+        }
+    }
+}

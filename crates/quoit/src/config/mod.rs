@@ -1,0 +1,10 @@
+//! Configuration: `quoit.conf`, `QUOIT_*` variables, `--set`, in rising order of precedence.
+
+mod keys;
+mod parse;
+mod settings;
+mod value;
+
+pub(crate) use keys::{IGNORED, KEYS, Key, Meaning, meaning};
+pub(crate) use parse::{Entry, Origin};
+pub(crate) use settings::{ConfigError, Sources, Settings, Storage, load};

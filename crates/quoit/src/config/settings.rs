@@ -1,0 +1,328 @@
+//! From entries to settings.
+
+use super::keys::{KEYS, Key, Meaning, meaning};
+use super::parse::{self, Entry, Line, Origin, ParseError};
+use super::value;
+use quoit_core::{DeleteMode, Limits, StoreSettings};
+use quoit_server::{JobClasses, ServerSettings};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Variables of the environment with this start are settings: `QUOIT_RING_SIZE=128`; two underscores
+/// stand for a dot.
+const VARIABLE_PREFIX: &str = "QUOIT_";
+
+/// Why a configuration was refused.
+#[derive(Debug, Error)]
+pub(crate) enum ConfigError {
+    /// A file can't be read or a line is no setting.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// No key has this name.
+    #[error("{origin}: unknown key `{key}`{hint}")]
+    UnknownKey {
+        /// Where it was set.
+        origin: Origin,
+        /// The name.
+        key: String,
+        /// The nearest right name, in words, or nothing.
+        hint: String,
+    },
+    /// A value has not its key's form.
+    #[error("{origin}: `{key} = {value}`: wanted {wanted}")]
+    BadValue {
+        /// Where it was set.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What it has to look like.
+        wanted: String,
+    },
+}
+
+/// Where settings come from.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// A configuration file.
+    pub(crate) file: Option<PathBuf>,
+    /// Variables of the environment, all of them.
+    pub(crate) environment: Vec<(String, String)>,
+    /// `key=value` of the command line.
+    pub(crate) command_line: Vec<String>,
+}
+
+/// Which storage engine, and what it needs to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Storage {
+    /// Log and index.
+    Bitcask,
+    /// Nothing is kept across a restart.
+    Memory,
+}
+
+/// The effective configuration.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    values: BTreeMap<String, Entry>,
+    /// Keys that were set and have no meaning here.
+    pub(crate) ignored: Vec<Entry>,
+}
+
+/// Reads all sources. Later ones win; the last of duplicates wins.
+pub(crate) fn load(sources: &Sources) -> Result<Settings, ConfigError> {
+    let mut entries = match &sources.file {
+        Some(path) => parse::file(path)?,
+        None => Vec::new(),
+    };
+    for (name, value) in &sources.environment {
+        if let Some(key) = variable_key(name) {
+            let origin = Origin::Environment(name.clone());
+            entries.push(Entry { key, value: value.trim().to_owned(), origin });
+        }
+    }
+    for text in &sources.command_line {
+        match parse::setting(text, Origin::CommandLine)? {
+            Some(Line::Setting(entry)) => entries.push(entry),
+            Some(Line::Include(_)) | None => {
+                let line = text.clone();
+                return Err(ParseError::NotASetting { origin: Origin::CommandLine, line }.into());
+            }
+        }
+    }
+    let mut settings = Settings { values: BTreeMap::new(), ignored: Vec::new() };
+    for entry in entries {
+        settings.take(entry)?;
+    }
+    Ok(settings)
+}
+
+/// The key that a variable sets; names that only the tools of the project know are none.
+fn variable_key(name: &str) -> Option<String> {
+    let rest = name.strip_prefix(VARIABLE_PREFIX)?;
+    let key = rest.to_ascii_lowercase().replace("__", ".");
+    let known = matches!(meaning(&key), Meaning::Key(_) | Meaning::Ignored);
+    known.then_some(key)
+}
+
+impl Settings {
+    fn take(&mut self, entry: Entry) -> Result<(), ConfigError> {
+        match meaning(&entry.key) {
+            Meaning::Ignored => self.ignored.push(entry),
+            Meaning::Unknown(nearest) => {
+                let hint = nearest.map_or_else(
+                    || "; `quoit config describe` lists all keys".to_owned(),
+                    |near| format!("; did you mean `{near}`?"),
+                );
+                return Err(ConfigError::UnknownKey { origin: entry.origin, key: entry.key, hint });
+            }
+            Meaning::Key(key) => {
+                check(key, &entry)?;
+                let name = if key.name.contains('$') { entry.key.as_str() } else { key.name };
+                self.values.insert(name.to_owned(), entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a key, its default when it was not set; `None` when it has none.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        if let Some(entry) = self.values.get(name) {
+            return Some(&entry.value);
+        }
+        let default = KEYS.iter().find(|key| key.name == name)?.default;
+        (!default.is_empty()).then_some(default)
+    }
+
+    /// Where a key was set; `None` = it has its default.
+    pub(crate) fn origin(&self, name: &str) -> Option<&Origin> {
+        self.values.get(name).map(|entry| &entry.origin)
+    }
+
+    /// Values of the keys `prefix.NAME`, or the default of the family.
+    pub(crate) fn family(&self, prefix: &str) -> Vec<String> {
+        let start = format!("{prefix}.");
+        let given: Vec<String> = self
+            .values
+            .range(start.clone()..)
+            .take_while(|(name, _)| name.starts_with(&start))
+            .map(|(_, entry)| entry.value.clone())
+            .collect();
+        if given.is_empty() {
+            return self.get(&format!("{prefix}.$name")).map(str::to_owned).into_iter().collect();
+        }
+        given
+    }
+
+    /// Forgets all members of a family but one.
+    pub(crate) fn keep_only(&mut self, prefix: &str, member: &str) {
+        let start = format!("{prefix}.");
+        let kept = format!("{start}{member}");
+        self.values.retain(|name, _| !name.starts_with(&start) || *name == kept);
+    }
+
+    /// All settings that were made, by name.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.values.iter().map(|(name, entry)| (name.as_str(), entry))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.get(name).and_then(value::flag).unwrap_or_default()
+    }
+
+    pub(crate) fn integer(&self, name: &str) -> Option<i64> {
+        self.get(name)?.parse().ok()
+    }
+
+    pub(crate) fn size_bytes(&self, name: &str) -> Option<u64> {
+        self.get(name).and_then(value::size_bytes)
+    }
+
+    pub(crate) fn duration(&self, name: &str) -> Option<Duration> {
+        self.get(name).and_then(value::duration)
+    }
+
+    pub(crate) fn percent(&self, name: &str) -> u8 {
+        self.get(name).and_then(value::percent).unwrap_or_default()
+    }
+
+    /// The storage engine asked for.
+    pub(crate) fn storage(&self) -> Storage {
+        match self.get("storage_backend") {
+            Some("memory") => Storage::Memory,
+            _ => Storage::Bitcask,
+        }
+    }
+
+    /// Settings of the replicated store.
+    pub(crate) fn store(&self) -> StoreSettings {
+        let limits = Limits::default();
+        let count = |name: &str, default: u32| {
+            self.integer(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
+        };
+        StoreSettings {
+            limits: Limits {
+                object_size_bytes_max: self
+                    .size_bytes("object.size.maximum")
+                    .unwrap_or(limits.object_size_bytes_max),
+                object_size_bytes_warning: self
+                    .size_bytes("object.size.warning_threshold")
+                    .unwrap_or(limits.object_size_bytes_warning),
+                sibling_count_max: count("object.siblings.maximum", limits.sibling_count_max),
+                sibling_count_warning: count(
+                    "object.siblings.warning_threshold",
+                    limits.sibling_count_warning,
+                ),
+            },
+            delete_mode: match self.get("delete_mode") {
+                Some("keep") => DeleteMode::Keep,
+                Some("immediate") => DeleteMode::Immediate,
+                Some(text) => text.parse().map_or_else(|_| DeleteMode::default(), DeleteMode::AfterMs),
+                None => DeleteMode::default(),
+            },
+            ttl_secs_default: self
+                .duration("bitcask.expiry")
+                .map(|age| u32::try_from(age.as_secs()).unwrap_or(u32::MAX)),
+        }
+    }
+
+    /// Settings of the client interfaces.
+    pub(crate) fn server(&self) -> ServerSettings {
+        let bytes = self.size_bytes("request.maximum_size").unwrap_or(u64::MAX);
+        ServerSettings {
+            request_bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
+            http_url_decoding: self.flag("http_url_encoding"),
+            secure_referer_check: self.flag("secure_referer_check"),
+            admin_remote: self.flag("admin_remote"),
+            connection_count_max: self
+                .integer("max_connections")
+                .and_then(|number| usize::try_from(number).ok())
+                .unwrap_or(usize::MAX),
+            jobs: JobClasses {
+                list_buckets: self.flag("cluster.job.riak_kv.list_buckets"),
+                stream_list_buckets: self.flag("cluster.job.riak_kv.stream_list_buckets"),
+                list_keys: self.flag("cluster.job.riak_kv.list_keys"),
+                stream_list_keys: self.flag("cluster.job.riak_kv.stream_list_keys"),
+            },
+        }
+    }
+}
+
+fn check(key: &Key, entry: &Entry) -> Result<(), ConfigError> {
+    let bad = |wanted: String| ConfigError::BadValue {
+        origin: entry.origin.clone(),
+        key: entry.key.clone(),
+        value: entry.value.clone(),
+        wanted,
+    };
+    if !key.kind.accepts(&entry.value) {
+        return Err(bad(key.kind.wanted()));
+    }
+    let power_of_two = entry.value.parse::<u64>().is_ok_and(u64::is_power_of_two);
+    if key.name == "ring_size" && !power_of_two {
+        return Err(bad("a power of two from 8 to 4096".to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from_line(line: &str) -> Result<Settings, ConfigError> {
+        load(&Sources { command_line: vec![line.to_owned()], ..Sources::default() })
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_environment() {
+        let sources = Sources {
+            environment: vec![("QUOIT_RING_SIZE".into(), "128".into())],
+            command_line: vec!["ring_size = 32".into()],
+            ..Sources::default()
+        };
+        assert_eq!(load(&sources).expect("a good configuration").get("ring_size"), Some("32"));
+    }
+
+    #[test]
+    fn two_underscores_of_a_variable_are_a_dot() {
+        let sources = Sources {
+            environment: vec![("QUOIT_LISTENER__HTTP__MAIN".into(), "127.0.0.1:0".into())],
+            ..Sources::default()
+        };
+        let settings = load(&sources).expect("a good configuration");
+        assert_eq!(settings.family("listener.http"), ["127.0.0.1:0"]);
+    }
+
+    #[test]
+    fn errors_name_place_value_and_remedy() {
+        let text = |line| from_line(line).expect_err("bad").to_string();
+        assert_eq!(
+            text("ring_size = 65"),
+            "command line: `ring_size = 65`: wanted a power of two from 8 to 4096"
+        );
+        assert!(text("strage_backend = x").contains("did you mean `storage_backend`?"));
+        assert!(text("nonsense").contains("is not of the form `key = value`"));
+    }
+
+    #[test]
+    fn a_file_names_its_line_and_the_last_duplicate_wins() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("quoit.conf");
+        let write = |text: &str| std::fs::write(&path, text).expect("a file");
+        let sources = Sources { file: Some(path.clone()), ..Sources::default() };
+        write("# comment\nring_size = 16\nring_size = 32\nsasl = off\n");
+        let settings = load(&sources).expect("a good configuration");
+        assert_eq!(settings.get("ring_size"), Some("32"));
+        assert_eq!(settings.ignored.len(), 1);
+        write("ring_size = 16\n\nobject.size.maximum = big\n");
+        let fault = load(&sources).expect_err("bad").to_string();
+        assert!(fault.contains("quoit.conf:3: `object.size.maximum = big`"), "{fault}");
+    }
+}

@@ -1,0 +1,170 @@
+//! Values of configuration keys: durations, sizes, flags, addresses.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What a key's value has to look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Any text.
+    Text,
+    /// A whole number within bounds, both included.
+    Integer(i64, i64),
+    /// A quorum: `one`, `quorum`, `all` or a number.
+    Quorum,
+    /// A duration such as `10s` or `1h30m`.
+    Duration,
+    /// A duration, or the word that stands for "none".
+    DurationOr(&'static str),
+    /// A number of bytes such as `5MB`; units are of 1024.
+    Size,
+    /// `on` or `off` (also `enabled`, `disabled`, `true`, `false`).
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// `host:port`.
+    Address,
+    /// `keep`, `immediate` or milliseconds.
+    DeleteMode,
+    /// A number of percent, 0 to 100, with or without the sign.
+    Percent,
+}
+
+impl Kind {
+    /// What a value has to look like, in words for an error message.
+    pub(crate) fn wanted(self) -> String {
+        match self {
+            Self::Text => "any text".into(),
+            Self::Integer(low, high) => format!("a whole number from {low} to {high}"),
+            Self::Quorum => "one, quorum, all or a number of replicas".into(),
+            Self::Duration => "a duration such as 500ms, 10s, 5m or 1h30m".into(),
+            Self::DurationOr(word) => format!("a duration such as 10s or 1d, or {word}"),
+            Self::Size => "a size such as 512KB, 100MB or 2GB".into(),
+            Self::Flag => "on or off".into(),
+            Self::Word(words) => format!("one of {}", words.join(", ")),
+            Self::Address => "HOST:PORT such as 127.0.0.1:8087 (port 0 picks a free one)".into(),
+            Self::DeleteMode => "keep, immediate or a number of milliseconds".into(),
+            Self::Percent => "a percentage from 0 to 100".into(),
+        }
+    }
+
+    /// Whether the value has this form.
+    pub(crate) fn accepts(self, value: &str) -> bool {
+        match self {
+            Self::Text => true,
+            Self::Integer(low, high) => {
+                value.parse::<i64>().is_ok_and(|number| (low..=high).contains(&number))
+            }
+            Self::Quorum => {
+                matches!(value, "one" | "quorum" | "all") || value.parse::<u32>().is_ok()
+            }
+            Self::Duration => duration(value).is_some(),
+            Self::DurationOr(word) => value == word || duration(value).is_some(),
+            Self::Size => size_bytes(value).is_some(),
+            Self::Flag => flag(value).is_some(),
+            Self::Word(words) => words.contains(&value),
+            Self::Address => value.parse::<SocketAddr>().is_ok() || host_and_port(value),
+            Self::DeleteMode => {
+                matches!(value, "keep" | "immediate") || value.parse::<u64>().is_ok()
+            }
+            Self::Percent => percent(value).is_some(),
+        }
+    }
+}
+
+fn host_and_port(value: &str) -> bool {
+    value
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
+/// A flag in any of its spellings.
+pub(crate) fn flag(value: &str) -> Option<bool> {
+    match value {
+        "on" | "enabled" | "true" | "yes" => Some(true),
+        "off" | "disabled" | "false" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// A percentage with or without its sign.
+pub(crate) fn percent(value: &str) -> Option<u8> {
+    let number = value.strip_suffix('%').unwrap_or(value).trim();
+    number.parse::<u8>().ok().filter(|number| *number <= 100)
+}
+
+/// A duration: numbers with units `ms s m h d w f` (f = a fortnight), one after the other.
+pub(crate) fn duration(value: &str) -> Option<Duration> {
+    let mut total_ms: u64 = 0;
+    let mut rest = value;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let number: u64 = rest.get(..digits)?.parse().ok()?;
+        rest = rest.get(digits..)?;
+        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit_ms = match rest.get(..end)? {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            "w" => 7 * 86_400_000,
+            "f" => 14 * 86_400_000,
+            _ => return None,
+        };
+        total_ms = total_ms.checked_add(number.checked_mul(unit_ms)?)?;
+        rest = rest.get(end..)?;
+    }
+    Some(Duration::from_millis(total_ms))
+}
+
+/// A number of bytes with an optional unit `B KB MB GB TB` of 1024.
+pub(crate) fn size_bytes(value: &str) -> Option<u64> {
+    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let number: u64 = value.get(..digits)?.parse().ok()?;
+    let unit: u64 = match value.get(digits..)?.trim().to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "KB" | "K" => 1 << 10,
+        "MB" | "M" => 1 << 20,
+        "GB" | "G" => 1 << 30,
+        "TB" | "T" => 1 << 40,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_add_up_their_parts() {
+        assert_eq!(duration("1h30m"), Some(Duration::from_secs(5_400)));
+        assert_eq!(duration("250ms"), Some(Duration::from_millis(250)));
+        for bad in ["", "10", "s", "1x", "1h30"] {
+            assert_eq!(duration(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_of_1024() {
+        assert_eq!(size_bytes("5MB"), Some(5 << 20));
+        assert_eq!(size_bytes("2 GB"), Some(2 << 30));
+        assert_eq!(size_bytes("123"), Some(123));
+        for bad in ["", "MB", "5XB", "-1", "99999999999999999999"] {
+            assert_eq!(size_bytes(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses_need_a_port() {
+        assert!(Kind::Address.accepts("127.0.0.1:8087"));
+        assert!(Kind::Address.accepts("[::1]:0"));
+        assert!(Kind::Address.accepts("localhost:8098"));
+        assert!(!Kind::Address.accepts("127.0.0.1"));
+        assert!(!Kind::Address.accepts("localhost:99999"));
+    }
+}

@@ -1,0 +1,169 @@
+//! `quoit config`: describe, check, show.
+
+#![expect(clippy::print_stdout, reason = "the command's output")]
+
+use crate::config::{self, IGNORED, KEYS, Key, Meaning, Origin, Sources, meaning};
+use anyhow::{Result, bail};
+use clap::{Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Form of the output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Human,
+    /// For programs.
+    Json,
+}
+
+/// Looks at configuration without starting a node.
+#[derive(Subcommand, Debug)]
+pub(crate) enum ConfigCommand {
+    /// Tell what keys mean: all of them, or the ones named.
+    Describe {
+        /// Names of keys, or parts of names.
+        keys: Vec<String>,
+        /// Form of the output.
+        #[arg(long, value_enum, default_value = "human")]
+        format: Format,
+    },
+    /// Check a configuration file; exit code 1 if a node would not start with it.
+    Check {
+        /// The file.
+        file: PathBuf,
+        /// Form of the output.
+        #[arg(long, value_enum, default_value = "human")]
+        format: Format,
+    },
+    /// Show the effective settings of a file, the environment and --set, and where each comes from.
+    Show {
+        /// The file; without one, environment and defaults.
+        file: Option<PathBuf>,
+        /// Sets one key, as for `quoit serve`.
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+        /// Form of the output.
+        #[arg(long, value_enum, default_value = "human")]
+        format: Format,
+    },
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
+    match command {
+        ConfigCommand::Describe { keys, format } => describe(keys, *format),
+        ConfigCommand::Check { file, format } => {
+            let sources = Sources { file: Some(file.clone()), ..Sources::default() };
+            check(&sources, *format)
+        }
+        ConfigCommand::Show { file, set, format } => {
+            let sources = Sources {
+                file: file.clone(),
+                environment: std::env::vars().collect(),
+                command_line: set.clone(),
+            };
+            show(&sources, *format)
+        }
+    }
+}
+
+fn describe(names: &[String], format: Format) -> Result<()> {
+    let mut wanted: Vec<&Key> = Vec::new();
+    for name in names {
+        let before = wanted.len();
+        wanted.extend(KEYS.iter().filter(|key| key.name.contains(name.as_str())));
+        if wanted.len() == before {
+            match meaning(name) {
+                Meaning::Key(key) => wanted.push(key),
+                Meaning::Ignored => println!("{name}: a key of Riak; accepted, without effect"),
+                Meaning::Unknown(near) => {
+                    let hint = near.map(|near| format!("; did you mean {near}?"));
+                    bail!("no key is named {name}{}", hint.unwrap_or_default());
+                }
+            }
+        }
+    }
+    if names.is_empty() {
+        wanted = KEYS.iter().collect();
+    }
+    if format == Format::Json {
+        let list: Vec<Value> = wanted
+            .iter()
+            .map(|key| {
+                json!({
+                    "key": key.name,
+                    "values": key.kind.wanted(),
+                    "default": key.default,
+                    "about": key.about,
+                })
+            })
+            .collect();
+        println!("{}", Value::from(list));
+        return Ok(());
+    }
+    for key in wanted {
+        let default = if key.default.is_empty() { "not set" } else { key.default };
+        println!("{}\n  {}\n  values: {}; default: {default}\n", key.name, key.about, key.kind.wanted());
+    }
+    if names.is_empty() {
+        println!("Accepted from a riak.conf, without effect: {}", IGNORED.join(" "));
+    }
+    Ok(())
+}
+
+fn check(sources: &Sources, format: Format) -> Result<()> {
+    let settings = config::load(sources)?;
+    let ignored: Vec<String> = settings
+        .ignored
+        .iter()
+        .map(|entry| format!("{}: {}", entry.origin, entry.key))
+        .collect();
+    if format == Format::Json {
+        println!("{}", json!({"ok": true, "ignored": ignored}));
+        return Ok(());
+    }
+    println!("config is OK");
+    if !ignored.is_empty() {
+        println!("without effect here:");
+        for line in ignored {
+            println!("  {line}");
+        }
+    }
+    Ok(())
+}
+
+fn show(sources: &Sources, format: Format) -> Result<()> {
+    let settings = config::load(sources)?;
+    let mut rows: Vec<(String, String, String)> = Vec::new();
+    for key in KEYS {
+        if settings.entries().any(|(name, _)| name == key.name) || key.name.contains('$') {
+            continue;
+        }
+        let value = settings.get(key.name).unwrap_or_default().to_owned();
+        rows.push((key.name.to_owned(), value, "default".to_owned()));
+    }
+    for family in ["listener.protobuf", "listener.http"] {
+        if !settings.entries().any(|(name, _)| name.starts_with(family)) {
+            let value = settings.family(family).join(", ");
+            rows.push((format!("{family}.default"), value, "default".to_owned()));
+        }
+    }
+    for (name, entry) in settings.entries() {
+        let origin = settings.origin(name).map_or_else(String::new, Origin::to_string);
+        rows.push((name.to_owned(), entry.value.clone(), origin));
+    }
+    rows.sort();
+    if format == Format::Json {
+        let list: Vec<Value> = rows
+            .iter()
+            .map(|(key, value, origin)| json!({"key": key, "value": value, "origin": origin}))
+            .collect();
+        println!("{}", Value::from(list));
+    } else {
+        for (key, value, origin) in rows {
+            println!("{key} = {value}  # {origin}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! Structured logs on standard error.
+
+use crate::config::Settings;
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging as configured: level and form.
+pub(crate) fn start(settings: &Settings) {
+    let level = settings.text("log.level");
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(level))
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    // A second start in one process (tests) keeps the first one's logger.
+    let _ = if settings.get("log.format") == Some("json") {
+        builder.json().try_init()
+    } else {
+        builder.with_ansi(false).try_init()
+    };
+}

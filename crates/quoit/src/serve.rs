@@ -1,0 +1,227 @@
+//! `quoit serve`: a node.
+
+use crate::config::{self, Settings, Sources, Storage};
+use crate::open;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use quoit_core::ReplicatedStore;
+use quoit_server::{Protocol, Server, ServerContext, bind};
+use serde_json::json;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Time for requests in hand when the node is told to stop.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// Starts a node and serves until SIGTERM or SIGINT.
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Configuration file (key = value lines, Riak's key names).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Directory of everything that the node keeps [default: ./data].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address for Protocol Buffers clients; port 0 picks a free one [default: 127.0.0.1:8087].
+    #[arg(long, value_name = "ADDR")]
+    pb: Option<String>,
+    /// Address for HTTP clients; port 0 picks a free one [default: 127.0.0.1:8098].
+    #[arg(long, value_name = "ADDR")]
+    http: Option<String>,
+    /// Address for other nodes. Nothing listens there yet; it is part of the node's record.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8099")]
+    node: String,
+    /// Name of the node [default: quoit@127.0.0.1].
+    #[arg(long)]
+    name: Option<String>,
+    /// Sets one configuration key; may be repeated. Wins over file and environment.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// File that gets a JSON record of process id, name and addresses when the node serves.
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+}
+
+impl ServeArgs {
+    fn sources(&self) -> Sources {
+        let mut command_line = self.set.clone();
+        let mut flag = |key: &str, value: Option<String>| {
+            if let Some(value) = value {
+                command_line.push(format!("{key} = {value}"));
+            }
+        };
+        flag("platform_data_dir", self.data_dir.as_ref().map(|dir| dir.display().to_string()));
+        flag("listener.protobuf.command_line", self.pb.clone());
+        flag("listener.http.command_line", self.http.clone());
+        flag("nodename", self.name.clone());
+        Sources {
+            file: self.config.clone(),
+            environment: std::env::vars().collect(),
+            command_line,
+        }
+    }
+}
+
+/// Runs a node until it is told to stop.
+pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+    let mut settings = config::load(&args.sources())?;
+    // A listener of the command line stands for all of its protocol.
+    if args.pb.is_some() {
+        settings.keep_only("listener.protobuf", "command_line");
+    }
+    if args.http.is_some() {
+        settings.keep_only("listener.http", "command_line");
+    }
+    crate::logs::start(&settings);
+    report_ignored(&settings);
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(count) = settings.integer("worker_threads") {
+        runtime.worker_threads(usize::try_from(count).unwrap_or(1));
+    }
+    let runtime = runtime.enable_all().build().context("starting the runtime")?;
+    runtime.block_on(serve(args, &settings))
+}
+
+async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
+    // Addresses first: a port in use should stop the start before the data directory is touched.
+    let pb = listeners(settings, "listener.protobuf", "--pb")?;
+    let http = listeners(settings, "listener.http", "--http")?;
+    let data_dir = PathBuf::from(settings.text("platform_data_dir"));
+    let node_name = settings.text("nodename");
+    let opened = open::open(&data_dir, &node_name, settings)?;
+    let store = Arc::new(opened.store);
+    let context = Arc::new(ServerContext {
+        store: Arc::clone(&store),
+        node_name: node_name.clone(),
+        settings: settings.server(),
+        pb_connections: quoit_server::ConnectionCounts::default(),
+        http_connections: quoit_server::ConnectionCounts::default(),
+    });
+    let server = Server::new(context);
+    let background = tokio::spawn(background(Arc::clone(&store)));
+    let (pb_at, http_at) = (addresses(&pb)?, addresses(&http)?);
+    for listener in pb {
+        server.serve(listener, Protocol::Pb);
+    }
+    for listener in http {
+        server.serve(listener, Protocol::Http);
+    }
+    announce(&node_name, &pb_at, &http_at, &data_dir, &opened.note);
+    if let Some(path) = &args.ready_file {
+        write_ready_file(path, &node_name, &pb_at, &http_at, &args.node)?;
+    }
+    let reason = stop_request().await?;
+    tracing::info!(reason, "stopping: finishing the requests in hand");
+    if !server.stop(STOP_LIMIT).await {
+        tracing::warn!("some connections did not end in time and are cut off");
+    }
+    background.abort();
+    let closing = Arc::clone(&store);
+    tokio::task::spawn_blocking(move || closing.engine().close())
+        .await
+        .context("closing the storage engine")?
+        .context("closing the storage engine")?;
+    if let Some(path) = &args.ready_file {
+        // A file that somebody else has taken away already is as good.
+        let _ = std::fs::remove_file(path);
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn background(store: Arc<ReplicatedStore>) {
+    let sampling = Arc::clone(&store);
+    let sample = async move {
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            seconds.tick().await;
+            sampling.stats().sample();
+        }
+    };
+    tokio::join!(sample, store.run_background());
+}
+
+fn listeners(settings: &Settings, family: &str, flag: &str) -> Result<Vec<TcpListener>> {
+    let backlog = settings.integer("protobuf.backlog").unwrap_or(128);
+    let mut bound = Vec::new();
+    for text in settings.family(family) {
+        let address = resolve(&text)?;
+        let listener = bind(address, u32::try_from(backlog).unwrap_or(128)).with_context(|| {
+            format!(
+                "can't listen on {text} ({family}); another process may have the port: stop it or \
+                 choose another address with {flag} HOST:PORT (port 0 picks a free one)"
+            )
+        })?;
+        bound.push(listener);
+    }
+    Ok(bound)
+}
+
+fn resolve(text: &str) -> Result<SocketAddr> {
+    let found = text.to_socket_addrs().with_context(|| format!("can't resolve address {text}"))?;
+    match found.into_iter().next() {
+        Some(address) => Ok(address),
+        None => bail!("address {text} resolves to nothing"),
+    }
+}
+
+fn addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>> {
+    listeners
+        .iter()
+        .map(|listener| listener.local_addr().context("asking a listener for its address"))
+        .collect()
+}
+
+fn report_ignored(settings: &Settings) {
+    if settings.ignored.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = settings.ignored.iter().map(|entry| entry.key.as_str()).collect();
+    tracing::info!(keys = names.join(" "), "keys of Riak that have no meaning here are ignored");
+}
+
+#[expect(clippy::print_stdout, reason = "what a person sees when a node starts")]
+fn announce(name: &str, pb: &[SocketAddr], http: &[SocketAddr], data_dir: &Path, note: &str) {
+    let list = |addresses: &[SocketAddr]| {
+        addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    println!("{name} serves");
+    println!("  Protocol Buffers  {}", list(pb));
+    println!("  HTTP              {}", list(http));
+    println!("  data              {} ({note})", data_dir.display());
+}
+
+fn write_ready_file(
+    path: &Path,
+    name: &str,
+    pb: &[SocketAddr],
+    http: &[SocketAddr],
+    node: &str,
+) -> Result<()> {
+    let first = |addresses: &[SocketAddr]| addresses.first().map(ToString::to_string);
+    let record = json!({
+        "pid": std::process::id(),
+        "name": name,
+        "pb": first(pb),
+        "http": first(http),
+        "node": node,
+    });
+    // Renamed into place: who waits for the file never sees half of it.
+    let partial = path.with_extension("partial");
+    std::fs::write(&partial, format!("{record}\n"))
+        .and_then(|()| std::fs::rename(&partial, path))
+        .with_context(|| format!("can't write the ready file {}", path.display()))
+}
+
+async fn stop_request() -> Result<&'static str> {
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    Ok(tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    })
+}
