@@ -1,0 +1,153 @@
+//! The cheapest possible server: one thread, one epoll, requests and answers of fixed sizes.
+//!
+//! With a log file it becomes the bare group-committed log writer: each request is appended to a file,
+//! and answers go out when a second thread has synced what was appended.
+
+use anyhow::{Context, Result};
+use rustix::event::epoll;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+
+const LISTENER: u64 = u64::MAX;
+const SYNCED: u64 = u64::MAX - 1;
+
+/// Sizes of the exchange, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) request: usize,
+    pub(crate) response: usize,
+}
+
+struct Client {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// Syncs in a thread of its own and reports through a pipe that epoll watches.
+struct Committer {
+    file: Arc<File>,
+    end: u64,
+    shared: Arc<(Mutex<Wanted>, Condvar)>,
+    synced: std::os::unix::net::UnixStream,
+}
+
+#[derive(Default)]
+struct Wanted {
+    /// Connections whose append is in the file and not yet synced.
+    waiting: Vec<u64>,
+    /// Connections whose append is synced and not yet answered.
+    done: Vec<u64>,
+}
+
+/// Serves until the process is killed. Prints the port that it listens on.
+#[expect(clippy::print_stdout, reason = "the parent process reads the port")]
+pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("binding a loopback port")?;
+    println!("{}", listener.local_addr()?.port());
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&poll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+    let mut committer = log.map(start_committer).transpose()?;
+    if let Some(committer) = &committer {
+        let data = epoll::EventData::new_u64(SYNCED);
+        epoll::add(&poll, &committer.synced, data, epoll::EventFlags::IN)?;
+    }
+    let response = vec![b'r'; sizes.response];
+    let mut clients: HashMap<u64, Client> = HashMap::new();
+    let mut next_id = 0;
+    let mut events = Vec::with_capacity(128);
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        events.clear();
+        epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), None)?;
+        for event in &events {
+            match event.data.u64() {
+                LISTENER => {
+                    let (stream, _) = listener.accept()?;
+                    stream.set_nodelay(true)?;
+                    let data = epoll::EventData::new_u64(next_id);
+                    epoll::add(&poll, &stream, data, epoll::EventFlags::IN)?;
+                    clients.insert(next_id, Client { stream, received: Vec::new() });
+                    next_id += 1;
+                }
+                SYNCED => {
+                    if let Some(committer) = &mut committer {
+                        committer.answer(&mut clients, &response)?;
+                    }
+                }
+                id => {
+                    let Some(client) = clients.get_mut(&id) else { continue };
+                    let count = client.stream.read(&mut buffer).unwrap_or(0);
+                    if count == 0 {
+                        clients.remove(&id);
+                        continue;
+                    }
+                    let whole = if client.received.is_empty() && count == sizes.request {
+                        true
+                    } else {
+                        client.received.extend_from_slice(&buffer[..count]);
+                        client.received.len() >= sizes.request
+                    };
+                    if whole {
+                        client.received.clear();
+                        match &mut committer {
+                            None => client.stream.write_all(&response)?,
+                            Some(committer) => committer.append(id, &buffer[..count])?,
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn start_committer(path: &Path) -> Result<Committer> {
+    let file = Arc::new(File::create(path).context("creating the log file")?);
+    let (reader, mut writer) = std::os::unix::net::UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    let shared: Arc<(Mutex<Wanted>, Condvar)> = Arc::default();
+    let (log, wanted) = (Arc::clone(&file), Arc::clone(&shared));
+    std::thread::spawn(move || -> Result<()> {
+        loop {
+            let (state, changed) = &*wanted;
+            let mut state_now = state.lock().expect("no holder panics");
+            while state_now.waiting.is_empty() {
+                state_now = changed.wait(state_now).expect("no holder panics");
+            }
+            let batch = std::mem::take(&mut state_now.waiting);
+            drop(state_now);
+            log.sync_data()?;
+            state.lock().expect("no holder panics").done.extend(batch);
+            writer.write_all(&[1])?;
+        }
+    });
+    Ok(Committer { file, end: 0, shared, synced: reader })
+}
+
+impl Committer {
+    fn append(&mut self, id: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, self.end)?;
+        self.end += bytes.len() as u64;
+        let (state, changed) = &*self.shared;
+        state.lock().expect("no holder panics").waiting.push(id);
+        changed.notify_one();
+        Ok(())
+    }
+
+    fn answer(&mut self, clients: &mut HashMap<u64, Client>, response: &[u8]) -> Result<()> {
+        let mut drained = [0; 64];
+        // Only the wake-up matters; what there is to do stands in the list.
+        let _ = self.synced.read(&mut drained);
+        let done = std::mem::take(&mut self.shared.0.lock().expect("no holder panics").done);
+        for id in done {
+            if let Some(client) = clients.get_mut(&id) {
+                client.stream.write_all(response)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! The servers that are compared, as child processes that end with their handles.
+
+use crate::echo::Sizes;
+use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// A running server.
+pub(crate) struct Running {
+    child: Child,
+    /// Where the exchange that is measured is served.
+    pub(crate) address: SocketAddr,
+    /// Quoit's second listener, for HTTP.
+    pub(crate) http: Option<SocketAddr>,
+}
+
+impl Running {
+    /// Process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks the process to stop and waits for it.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Kills the process and waits for it.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a node; returns it with the time until it served.
+pub(crate) fn quoit(binary: &Path, data: &Path, set: &[String]) -> Result<(Running, Duration)> {
+    let ready = data.with_extension("ready");
+    let _ = std::fs::remove_file(&ready);
+    let started = Instant::now();
+    let mut command = Command::new(binary);
+    command.arg("serve").args(["--pb", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    command.arg("--data-dir").arg(data).arg("--ready-file").arg(&ready);
+    for setting in set {
+        command.args(["--set", setting]);
+    }
+    let mut child = command.stdout(Stdio::null()).spawn().context("starting quoit")?;
+    let record = loop {
+        if let Ok(text) = std::fs::read_to_string(&ready) {
+            break text;
+        }
+        if let Some(status) = child.try_wait()? {
+            bail!("quoit ended with {status} before it served");
+        }
+        if started.elapsed() > START_LIMIT {
+            let _ = child.kill();
+            bail!("quoit did not serve within {START_LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let took = started.elapsed();
+    let record: serde_json::Value = serde_json::from_str(&record).context("reading ready file")?;
+    let address = |name: &str| -> Result<SocketAddr> {
+        Ok(record[name].as_str().context("an address in the ready file")?.parse()?)
+    };
+    let http = Some(address("http")?);
+    Ok((Running { address: address("pb")?, http, child }, took))
+}
+
+/// Starts the echo; with a log file, the log writer.
+pub(crate) fn echo(sizes: Sizes, log: Option<PathBuf>) -> Result<Running> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("echo");
+    command.args(["--request-bytes", &sizes.request.to_string()]);
+    command.args(["--response-bytes", &sizes.response.to_string()]);
+    if let Some(log) = log {
+        command.arg("--log").arg(log);
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn().context("starting the echo")?;
+    let output = child.stdout.take().context("the echo's output")?;
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line)?;
+    let port: u16 = line.trim().parse().context("the echo's port")?;
+    Ok(Running { child, address: SocketAddr::from(([127, 0, 0, 1], port)), http: None })
+}
+
+/// Starts Redis with an append-only file synced every second; `None` when it is not installed.
+pub(crate) fn redis(dir: &Path) -> Result<Option<Running>> {
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let spawned = Command::new("redis-server")
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+        .args(["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""])
+        .arg("--dir")
+        .arg(dir)
+        .stdout(Stdio::null())
+        .spawn();
+    let Ok(child) = spawned else { return Ok(None) };
+    let running = Running { child, address, http: None };
+    let started = Instant::now();
+    while std::net::TcpStream::connect(address).is_err() {
+        if started.elapsed() > START_LIMIT {
+            bail!("redis-server did not listen on {address}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(Some(running))
+}

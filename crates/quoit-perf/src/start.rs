@@ -1,0 +1,51 @@
+//! Time from start to serving with many keys, and the memory that they take.
+
+#![expect(clippy::print_stdout, reason = "the benchmark's output")]
+
+use crate::Common;
+use crate::servers;
+use anyhow::{Context, Result};
+
+/// Resident memory of a process, in bytes.
+fn resident_bytes(pid: u32) -> Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).context("reading /proc")?;
+    let kib = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .context("VmRSS in /proc/PID/status")?;
+    Ok(kib * 1024)
+}
+
+/// Fills a node, stops it cleanly, starts it, kills it, starts it.
+pub(crate) fn start(common: &Common) -> Result<()> {
+    let dir = tempfile::tempdir_in(&common.dir)?;
+    let data = dir.path().join("data");
+    let (node, empty) = servers::quoit(&common.quoit, &data, &common.set)?;
+    println!("start with no keys: {empty:?}, resident {} MiB", resident_bytes(node.pid())? >> 20);
+    common.fill(&node, node.address, common.put(Some(0)))?;
+    println!("{} keys written, resident {} MiB", common.keys, resident_bytes(node.pid())? >> 20);
+    node.stop()?;
+    for _ in 0..common.rounds {
+        let (node, took) = servers::quoit(&common.quoit, &data, &common.set)?;
+        let resident = resident_bytes(node.pid())?;
+        println!(
+            "start after a clean stop: {took:?}, resident {} MiB, {:.1} bytes a key in all",
+            resident >> 20,
+            resident as f64 / common.keys as f64
+        );
+        node.stop()?;
+    }
+    for _ in 0..common.rounds {
+        let (node, _) = servers::quoit(&common.quoit, &data, &common.set)?;
+        // The tail that the next start has to read again.
+        let mut extra = common.clone();
+        extra.keys = (common.keys / 20).max(1);
+        extra.fill(&node, node.address, extra.put(Some(0)))?;
+        node.kill()?;
+        let (node, took) = servers::quoit(&common.quoit, &data, &common.set)?;
+        println!("start after SIGKILL: {took:?}");
+        node.stop()?;
+    }
+    Ok(())
+}
