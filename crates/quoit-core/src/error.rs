@@ -2,6 +2,7 @@
 
 use quoit_model::context::ContextError;
 use quoit_model::key::KeyError;
+use quoit_model::props::NValViolation;
 use quoit_store::error::StoreError;
 use thiserror::Error;
 
@@ -63,12 +64,9 @@ pub enum RequestError {
     /// The bucket type does not exist or is not active.
     #[error("bucket type {} does not exist or is not active", String::from_utf8_lossy(.0))]
     NoSuchType(Vec<u8>),
-    /// A quorum is above the number of replicas.
-    #[error("a quorum of the request is above n_val {0}")]
-    QuorumAboveN(u32),
-    /// The request's n_val is not between 1 and the bucket's.
-    #[error("n_val {0} is not between 1 and the bucket's")]
-    BadN(u32),
+    /// A quorum is above the number of replicas, or the request's n_val is out of range.
+    #[error(transparent)]
+    NVal(#[from] NValViolation),
     /// Fewer answers than asked for.
     #[error("{} not satisfied: {got} of {wanted}", .kind.name())]
     Unsatisfied {

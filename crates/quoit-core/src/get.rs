@@ -1,8 +1,8 @@
 //! Coordination of reads.
 
 use crate::error::RequestError;
-use crate::options::ReadOptions;
-use crate::store::{ReplicatedStore, decode, wait_if_blocked};
+use crate::options::{ReadOptions, check_read_nodes};
+use crate::store::{ReplicatedStore, bucket_props, decode, record_at, wait_if_blocked};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_store::engine::Fetch;
@@ -37,17 +37,23 @@ impl ReplicatedStore {
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
         key.check()?;
-        let props = self.props(key)?;
-        let quorums = options.resolve(&props)?;
-        quorums.check_nodes(NODE_COUNT)?;
-        self.at(key, &props, |at| {
-            wait_if_blocked(|access| {
-                Ok(match self.engine.get(at, access)? {
-                    Fetch::Missing => Some(None),
-                    Fetch::Found(record) => Some(Some(decode(&record)?)),
-                    Fetch::WouldBlock => None,
-                })
+        let state = self.control.read();
+        let props = bucket_props(&state, key.bucket)?;
+        check_read_nodes(&options.resolve(props)?, NODE_COUNT)?;
+        let encoded = key.encoded();
+        let at = record_at(&state, props, key, &encoded);
+        let found = wait_if_blocked(|access| {
+            Ok(match self.engine.get(&at, access)? {
+                Fetch::Missing => Some(None),
+                Fetch::Found(record) => Some(Some(decode(&record)?)),
+                Fetch::WouldBlock => None,
             })
-        })
+        })?;
+        Ok(found.map(|mut object| {
+            if !props.keeps_siblings() {
+                object.resolve_latest();
+            }
+            object
+        }))
     }
 }

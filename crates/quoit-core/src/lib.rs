@@ -21,4 +21,4 @@ pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reaper::DeleteMode;
 pub use stats::{Counter, Distribution, LatencySummary, Stats, StatsSnapshot};
-pub use store::{Limits, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT};
+pub use store::{Limits, PreflistPlace, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT};

@@ -1,7 +1,7 @@
 //! Listing keys and buckets, in chunks.
 
 use crate::error::RequestError;
-use crate::store::ReplicatedStore;
+use crate::store::{ReplicatedStore, bucket_props};
 use bytes::Bytes;
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_store::engine::KeyRange;
@@ -36,7 +36,7 @@ impl ReplicatedStore {
     /// Unknown bucket types and empty names.
     pub fn list_keys(self: &Arc<Self>, bucket: BucketRef<'_>) -> Result<KeyListing, RequestError> {
         bucket.key(b"*").check()?;
-        self.props(bucket.key(b"*"))?;
+        bucket_props(&self.control.read(), bucket)?;
         Ok(KeyListing {
             store: Arc::clone(self),
             bucket_type: bucket.bucket_type.to_vec(),
@@ -57,7 +57,7 @@ impl ReplicatedStore {
     ) -> Result<BucketListing, RequestError> {
         let any = BucketRef { bucket_type, bucket: b"*" }.key(b"*");
         any.check()?;
-        self.props(any)?;
+        bucket_props(&self.control.read(), any.bucket)?;
         Ok(BucketListing {
             store: Arc::clone(self),
             bucket_type: bucket_type.to_vec(),

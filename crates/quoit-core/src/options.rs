@@ -4,7 +4,9 @@ use crate::error::{QuorumKind, RequestError, Unmet};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::object::Object;
-use quoit_model::props::{BucketProps, Quorum};
+use quoit_model::props::{
+    BucketProps, Quorum, ReadParams, ReadQuorums, SyncOnWrite, WriteParams, WriteQuorums,
+};
 
 /// Options of a read. `None` = the bucket's property.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,89 +45,71 @@ pub struct WriteOptions {
     /// Whether fallbacks may stand in; absent = true.
     pub sloppy_quorum: Option<bool>,
     /// Overrides the bucket's `sync_on_write`; it can only strengthen `dw`.
-    pub sync_on_write: Option<quoit_model::props::SyncOnWrite>,
+    pub sync_on_write: Option<SyncOnWrite>,
     /// Milliseconds until `timeout`; absent = 60 000.
     pub timeout_ms: Option<u32>,
-}
-
-/// Quorums of a read, as numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ReadQuorums {
-    pub(crate) node_confirms: u32,
-}
-
-/// Quorums of a write, as numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct WriteQuorums {
-    pub(crate) dw: u32,
-    pub(crate) node_confirms: u32,
-}
-
-/// The number of replicas that a request means.
-pub(crate) fn replicas(asked: Option<u32>, props: &BucketProps) -> Result<u32, RequestError> {
-    match asked {
-        None => Ok(props.n_val),
-        Some(n) if n >= 1 && n <= props.n_val => Ok(n),
-        Some(n) => Err(RequestError::BadN(n)),
-    }
-}
-
-fn within(asked: Option<Quorum>, property: Quorum, n: u32) -> Result<u32, RequestError> {
-    let count = asked.unwrap_or(property).resolve(n);
-    if count > n { Err(RequestError::QuorumAboveN(n)) } else { Ok(count) }
 }
 
 impl ReadOptions {
     /// Fills in the bucket's properties and checks every quorum against the number of replicas.
     pub(crate) fn resolve(&self, props: &BucketProps) -> Result<ReadQuorums, RequestError> {
-        let n = replicas(self.n_val, props)?;
-        within(self.r, props.r, n)?;
-        within(self.pr, props.pr, n)?;
-        let node_confirms = self.node_confirms.unwrap_or(props.node_confirms).resolve(n);
-        Ok(ReadQuorums { node_confirms })
+        let params = ReadParams {
+            n_val: self.n_val,
+            r: self.r,
+            pr: self.pr,
+            node_confirms: self.node_confirms,
+            basic_quorum: self.basic_quorum,
+            notfound_ok: self.notfound_ok,
+        };
+        Ok(props.read_quorums(&params)?)
     }
 }
 
-impl ReadQuorums {
-    /// Checks what `node_count` distinct nodes can give.
-    pub(crate) fn check_nodes(self, node_count: u32) -> Result<(), RequestError> {
-        if self.node_confirms > node_count {
-            return Err(RequestError::InsufficientNodes {
-                have: node_count,
-                wanted: self.node_confirms,
-            });
-        }
-        Ok(())
+/// Checks what distinct nodes can give to a read.
+pub(crate) fn check_read_nodes(
+    quorums: &ReadQuorums,
+    node_count: u32,
+) -> Result<(), RequestError> {
+    if quorums.node_confirms > node_count {
+        let (have, wanted) = (node_count, quorums.node_confirms);
+        return Err(RequestError::InsufficientNodes { have, wanted });
     }
+    Ok(())
 }
 
 impl WriteOptions {
     /// Fills in the bucket's properties and checks every quorum against the number of replicas.
     pub(crate) fn resolve(&self, props: &BucketProps) -> Result<WriteQuorums, RequestError> {
-        let n = replicas(self.n_val, props)?;
-        within(self.w, props.w, n)?;
-        within(self.pw, props.pw, n)?;
-        let node_confirms = within(self.node_confirms, props.node_confirms, n)?;
-        let mut dw = within(self.dw, props.dw, n)?;
-        if self.sync_on_write.unwrap_or(props.sync_on_write).demands_sync() {
-            dw = dw.max(1);
+        let params = WriteParams {
+            n_val: self.n_val,
+            w: self.w,
+            dw: self.dw,
+            pw: self.pw,
+            node_confirms: self.node_confirms,
+        };
+        let mut quorums = props.write_quorums(&params)?;
+        // The property can only strengthen what the request asks for.
+        match self.sync_on_write.unwrap_or(props.sync_on_write) {
+            SyncOnWrite::Backend => {}
+            SyncOnWrite::One | SyncOnWrite::All => quorums.dw = quorums.dw.max(1),
         }
-        Ok(WriteQuorums { dw, node_confirms })
+        Ok(quorums)
     }
 }
 
-impl WriteQuorums {
-    /// Checks what `node_count` distinct nodes have given. The write itself stands either way.
-    pub(crate) fn check_nodes(self, node_count: u32) -> Result<(), RequestError> {
-        if self.node_confirms > node_count {
-            return Err(RequestError::Unsatisfied {
-                kind: QuorumKind::NodeConfirms,
-                wanted: self.node_confirms,
-                got: node_count,
-            });
-        }
-        Ok(())
+/// Checks what distinct nodes have given to a write. The write itself stands either way.
+pub(crate) fn check_write_nodes(
+    quorums: &WriteQuorums,
+    node_count: u32,
+) -> Result<(), RequestError> {
+    if quorums.node_confirms > node_count {
+        return Err(RequestError::Unsatisfied {
+            kind: QuorumKind::NodeConfirms,
+            wanted: quorums.node_confirms,
+            got: node_count,
+        });
     }
+    Ok(())
 }
 
 /// Entity tags of an HTTP condition.

@@ -2,14 +2,16 @@
 
 use crate::error::RequestError;
 use crate::get::NODE_COUNT;
-use crate::options::{Precondition, WriteOptions, WriteQuorums};
-use crate::store::{ReplicatedStore, decode, wait_if_blocked};
+use crate::options::{
+    Precondition, ReadOptions, WriteOptions, check_read_nodes, check_write_nodes,
+};
+use crate::store::{ReplicatedStore, bucket_props, decode, record_at, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
-use quoit_model::props::BucketProps;
+use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
 use quoit_model::riak_time::gregorian_secs;
 use quoit_model::vtag::make_vtag;
 use quoit_store::engine::{Applied, Before, Decision, Record, RecordAt, RecordMeta, Ticket};
@@ -46,10 +48,26 @@ pub struct DeleteRequest<'a> {
     pub context: Option<VersionVector>,
     /// Conditions of the delete.
     pub precondition: Precondition,
+    /// The legacy combined quorum: stands in for `r` and `w` where those are not given.
+    pub rw: Option<Quorum>,
     /// Quorums of the read that comes first when there is no context.
-    pub read: crate::options::ReadOptions,
+    pub read: ReadOptions,
     /// Quorums of the write.
     pub write: WriteOptions,
+}
+
+impl DeleteRequest<'_> {
+    /// The options of both halves: the read asks for `r` when `r` or `w` is given, else for `rw`; the write
+    /// for `w` when it is given, else for `rw`.
+    fn halves(&self, props: &BucketProps) -> (ReadOptions, WriteOptions) {
+        let both = self.rw.unwrap_or(props.rw);
+        let (mut read, mut write) = (self.read, self.write);
+        if read.r.is_none() && write.w.is_none() {
+            read.r = Some(both);
+        }
+        write.w = write.w.or(Some(both));
+        (read, write)
+    }
 }
 
 /// What a delete found.
@@ -69,7 +87,16 @@ struct ObjectChange<'a> {
     value: Bytes,
     deleted: bool,
     as_is: bool,
+    /// Why nothing may be written, if it comes to that.
+    refused: Option<RequestError>,
 }
+
+/// A change that is in the log: what it waits for, what it did, where it stands in the log.
+type Accepted = (WriteQuorums, Outcome, Option<Ticket>);
+
+/// Quorums of a delete that wrote nothing.
+const NOTHING_ASKED: WriteQuorums =
+    WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
 
 /// What a write has seen.
 enum Context<'a> {
@@ -102,13 +129,26 @@ impl ReplicatedStore {
     }
 
     async fn put_local(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
+        let timeout_ms = request.options.timeout_ms;
+        let return_object = request.return_object;
+        let (quorums, outcome, ticket) = self.accept_put(request)?;
+        self.confirm(&quorums, ticket, timeout_ms).await?;
+        match outcome {
+            Outcome::Written(object) if return_object => Ok(Some(object)),
+            Outcome::Written(_) | Outcome::NothingStored => Ok(None),
+        }
+    }
+
+    /// Everything of a put but waiting for the device.
+    fn accept_put(&self, request: PutRequest<'_>) -> Result<Accepted, RequestError> {
         request.key.check()?;
-        let props = self.props(request.key)?;
-        let quorums = request.options.resolve(&props)?;
         self.check_context(&request.context)?;
         if let Some(clock) = &request.precondition.clock {
             self.check_context(clock)?;
         }
+        let state = self.control.read();
+        let props = bucket_props(&state, request.key.bucket)?;
+        let quorums = request.options.resolve(props)?;
         let change = ObjectChange {
             precondition: &request.precondition,
             context: Context::Given(&request.context),
@@ -116,13 +156,17 @@ impl ReplicatedStore {
             value: request.value,
             deleted: request.deleted,
             as_is: request.as_is,
+            refused: None,
         };
-        let (outcome, ticket) = self.change(request.key, &props, change)?;
-        self.confirm(quorums, ticket, request.options.timeout_ms).await?;
-        match outcome {
-            Outcome::Written(object) if request.return_object => Ok(Some(object)),
-            Outcome::Written(_) | Outcome::NothingStored => Ok(None),
+        let encoded = request.key.encoded();
+        let at = record_at(&state, props, request.key, &encoded);
+        let (mut outcome, ticket) = self.change(&at, props, &change)?;
+        if let Outcome::Written(object) = &mut outcome
+            && !props.keeps_siblings()
+        {
+            object.resolve_latest();
         }
+        Ok((quorums, outcome, ticket))
     }
 
     /// Deletes a record by writing a tombstone, which is reaped later.
@@ -131,28 +175,36 @@ impl ReplicatedStore {
     ///
     /// As for [`ReplicatedStore::put`].
     pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
+        let timeout_ms = request.write.timeout_ms;
+        let (quorums, outcome, ticket) = self.accept_delete(&request)?;
+        self.confirm(&quorums, ticket, timeout_ms).await?;
+        Ok(match outcome {
+            Outcome::Written(_) => Deleted::Done,
+            Outcome::NothingStored => Deleted::Missing,
+        })
+    }
+
+    fn accept_delete(&self, request: &DeleteRequest<'_>) -> Result<Accepted, RequestError> {
         request.key.check()?;
-        let props = self.props(request.key)?;
-        let quorums = request.write.resolve(&props);
+        let state = self.control.read();
+        let props = bucket_props(&state, request.key.bucket)?;
+        let (read, write) = request.halves(props);
+        let quorums = write.resolve(props);
         let context = match &request.context {
             Some(context) => {
                 self.check_context(context)?;
                 Context::Given(context)
             }
             None => {
-                request.read.resolve(&props)?.check_nodes(NODE_COUNT)?;
+                check_read_nodes(&read.resolve(props)?, NODE_COUNT)?;
                 Context::Stored
             }
         };
-        let quorums = match (quorums, &context) {
-            (Ok(quorums), _) => quorums,
-            (Err(fault), Context::Given(_)) => return Err(fault),
+        let refused = match (&quorums, &context) {
+            (Err(fault), Context::Given(_)) => return Err(fault.clone()),
             // The read comes first: what is not there is not written, so its quorum does not matter.
-            (Err(fault), Context::Stored) => {
-                let stored = self.get(request.key, &request.read).await?;
-                let live = stored.is_some_and(|object| !object.is_tombstone());
-                return if live { Err(fault) } else { Ok(Deleted::Missing) };
-            }
+            (Err(fault), Context::Stored) => Some(fault.clone()),
+            (Ok(_), _) => None,
         };
         let change = ObjectChange {
             precondition: &request.precondition,
@@ -161,13 +213,12 @@ impl ReplicatedStore {
             value: Bytes::new(),
             deleted: true,
             as_is: false,
+            refused,
         };
-        let (outcome, ticket) = self.change(request.key, &props, change)?;
-        self.confirm(quorums, ticket, request.write.timeout_ms).await?;
-        Ok(match outcome {
-            Outcome::Written(_) => Deleted::Done,
-            Outcome::NothingStored => Deleted::Missing,
-        })
+        let encoded = request.key.encoded();
+        let at = record_at(&state, props, request.key, &encoded);
+        let (outcome, ticket) = self.change(&at, props, &change)?;
+        Ok((quorums.unwrap_or(NOTHING_ASKED), outcome, ticket))
     }
 
     /// Checks a context that came from outside.
@@ -178,51 +229,48 @@ impl ReplicatedStore {
 
     async fn confirm(
         &self,
-        quorums: WriteQuorums,
+        quorums: &WriteQuorums,
         ticket: Option<Ticket>,
         timeout_ms: Option<u32>,
     ) -> Result<(), RequestError> {
         if let (Some(ticket), true) = (ticket, quorums.dw > 0) {
             self.durable(ticket, timeout_ms).await?;
         }
-        if ticket.is_some() { quorums.check_nodes(NODE_COUNT) } else { Ok(()) }
+        if ticket.is_some() { check_write_nodes(quorums, NODE_COUNT) } else { Ok(()) }
     }
 
     fn change(
         &self,
-        key: KeyRef<'_>,
+        at: &RecordAt<'_>,
         props: &BucketProps,
-        change: ObjectChange<'_>,
+        change: &ObjectChange<'_>,
     ) -> Result<(Outcome, Option<Ticket>), RequestError> {
-        let policy = policy(props);
+        let policy = policy(props, change.deleted);
         // last_write_wins replaces without looking, unless somebody has to know what was there.
         let blind = matches!(policy, WritePolicy::LastWriteWins)
             && change.precondition.is_none()
             && matches!(change.context, Context::Given(_));
         let before = if blind { Before::Skip } else { Before::Read };
-        self.at(key, props, |at| {
-            let mut outcome: Option<Result<Outcome, RequestError>> = None;
-            let ticket = wait_if_blocked(|access| {
-                let mut apply = |stored: Option<&Record>, out: &mut Vec<u8>| {
-                    let made = self.make_object(at, props, policy, &change, stored);
-                    let (decision, result) = match made {
-                        Ok(Some(object)) => self.store_object(at, props, object, out),
-                        Ok(None) => (Decision::Keep, Ok(Outcome::NothingStored)),
-                        Err(fault) => (Decision::Keep, Err(fault)),
-                    };
-                    outcome = Some(result);
-                    decision
+        let mut outcome: Option<Result<Outcome, RequestError>> = None;
+        let ticket = wait_if_blocked(|access| {
+            let mut apply = |stored: Option<&Record>, out: &mut Vec<u8>| {
+                let made = self.make_object(at, props, policy, change, stored);
+                let (decision, result) = match made {
+                    Ok(Some(object)) => self.store_object(at, props, object, out),
+                    Ok(None) => (Decision::Keep, Ok(Outcome::NothingStored)),
+                    Err(fault) => (Decision::Keep, Err(fault)),
                 };
-                Ok(match self.engine.update(at, before, access, &mut apply)? {
-                    Applied::Kept => Some(None),
-                    Applied::Written(ticket) => Some(Some(ticket)),
-                    Applied::WouldBlock => None,
-                })
-            })?;
-            let outcome =
-                outcome.expect("an update that did not fail called its change function")?;
-            Ok((outcome, ticket))
-        })
+                outcome = Some(result);
+                decision
+            };
+            Ok(match self.engine.update(at, before, access, &mut apply)? {
+                Applied::Kept => Some(None),
+                Applied::Written(ticket) => Some(Some(ticket)),
+                Applied::WouldBlock => None,
+            })
+        })?;
+        let outcome = outcome.expect("an update that did not fail called its change function")?;
+        Ok((outcome, ticket))
     }
 
     /// The object after the change; `None` when there is nothing to change.
@@ -241,11 +289,13 @@ impl ReplicatedStore {
             (Context::Stored, Some(object)) if !object.is_tombstone() => object.clock.clone(),
             (Context::Stored, _) => return Ok(None),
         };
+        if let Some(fault) = &change.refused {
+            return Err(fault.clone());
+        }
         let now_us = self.clock.unix_us();
         let mut meta = change.meta.clone();
         if !change.deleted && meta.expires_at_secs.is_none() {
-            let ttl_secs = props.ttl_secs.or(self.settings.ttl_secs_default);
-            meta.expires_at_secs = ttl_secs.map(|ttl| expiry(now_us, ttl));
+            meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));
         }
         let dot = self.dots.issue(gregorian_secs(now_us / 1_000_000))?;
         let new = NewValue {
@@ -265,6 +315,15 @@ impl ReplicatedStore {
             return Err(RequestError::TooManySiblings(sibling_count));
         }
         Ok(Some(object))
+    }
+
+    /// Life of the bucket's objects; 0 in the property means for ever, whatever the node's default.
+    fn ttl_secs(&self, props: &BucketProps) -> Option<u32> {
+        match props.ttl_secs {
+            Some(0) => None,
+            Some(ttl_secs) => Some(ttl_secs),
+            None => self.settings.ttl_secs_default,
+        }
     }
 
     /// Encodes the object into the engine's buffer and says what the engine has to know of it.
@@ -321,12 +380,13 @@ impl ReplicatedStore {
     }
 }
 
-fn policy(props: &BucketProps) -> WritePolicy {
-    if props.write_once {
+fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
+    // A delete of a write-once record has a context, as every delete.
+    if props.is_write_once() && !deleted {
         WritePolicy::WriteOnce
     } else if props.last_write_wins {
         WritePolicy::LastWriteWins
-    } else if props.allow_mult {
+    } else if props.keeps_siblings() {
         WritePolicy::Siblings
     } else {
         WritePolicy::LatestModified

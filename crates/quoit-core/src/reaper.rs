@@ -8,7 +8,7 @@
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use quoit_model::hash::{Identity, Partition};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::KeyRef;
 use quoit_store::engine::{Access, Applied, Before, Decision, Record, RecordAt};
 use quoit_store::error::StoreError;
@@ -154,7 +154,8 @@ impl ReplicatedStore {
     }
 
     fn scan_tombstones(&self, delay_ms: u64) -> Result<(), StoreError> {
-        for partition in 0..self.control.ring_size().get() {
+        let ring_size = self.control.layout().ring_size();
+        for partition in 0..ring_size.get() {
             let partition = Partition(partition);
             let mut from = Some(Identity(0));
             while let Some(identity) = from {
@@ -176,7 +177,9 @@ impl ReplicatedStore {
                 self.reaper.scan_needed.store(true, Ordering::Relaxed);
                 return;
             }
-            let identity = self.identity(key);
+            // Identity does not depend on the bucket's placement.
+            let rule = PlacementRule::BucketAndKey;
+            let identity = KeyHash::of(&encoded, key.bucket, rule).identity;
             let digest = record.meta.digest;
             let due_us = object.last_modified_us() + delay_ms * 1_000;
             let place = queue.partition_point(|noted| noted.due_us <= due_us);

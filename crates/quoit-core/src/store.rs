@@ -4,11 +4,13 @@ use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::reaper::{DeleteMode, Reaper};
 use crate::stats::Stats;
-use quoit_cluster::ControlPlane;
-use quoit_model::hash::KeyHash;
-use quoit_model::key::KeyRef;
+use bytes::Bytes;
+use quoit_cluster::{ControlPlane, NoSuchType, State};
+use quoit_model::hash::{KeyHash, Partition};
+use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
+use quoit_model::vtag::generated_key;
 use quoit_store::engine::{Access, Engine, Record, RecordAt, Ticket};
 use quoit_store::seam::Clock;
 use std::future::poll_fn;
@@ -51,6 +53,17 @@ pub struct StoreSettings {
     pub delete_mode: DeleteMode,
     /// Seconds after which objects of buckets without a `ttl` of their own expire; `None` = never.
     pub ttl_secs_default: Option<u32>,
+}
+
+/// One position of a preference list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PreflistPlace {
+    /// The partition.
+    pub partition: Partition,
+    /// Name of the node that holds it.
+    pub node: String,
+    /// Whether the node is a primary and no stand-in.
+    pub primary: bool,
 }
 
 /// The store of one node. Shared by all connections; every method takes `&self`.
@@ -109,29 +122,36 @@ impl ReplicatedStore {
         &*self.clock
     }
 
-    /// The effective properties of a bucket.
-    pub(crate) fn props(&self, key: KeyRef<'_>) -> Result<Arc<BucketProps>, RequestError> {
-        self.control
-            .bucket_props(key.bucket)
-            .map_err(|_| RequestError::NoSuchType(key.bucket.bucket_type.to_vec()))
+    /// The preference list of a key as clients are shown it.
+    ///
+    /// # Errors
+    ///
+    /// Bad names and unknown bucket types.
+    pub fn preflist(&self, key: KeyRef<'_>) -> Result<Vec<PreflistPlace>, RequestError> {
+        key.check()?;
+        let state = self.control.read();
+        let props = bucket_props(&state, key.bucket)?;
+        let hash = KeyHash::of(&key.encoded(), key.bucket, props.chash_keyfun);
+        let places = state.layout().preflist(hash.placement, props.n_val).map(|entry| {
+            let (partition, primary) = (entry.partition, entry.is_primary);
+            PreflistPlace { partition, node: entry.node_name.to_owned(), primary }
+        });
+        Ok(places.collect())
+    }
+
+    /// A key that no other record has: made from an event of this store.
+    ///
+    /// # Errors
+    ///
+    /// When events can't be made durable.
+    pub fn generate_key(&self) -> Result<Bytes, RequestError> {
+        let dot = self.dots.issue(0)?;
+        Ok(generated_key(&dot))
     }
 
     /// Reaps tombstones until the task is dropped.
     pub async fn run_background(self: Arc<Self>) {
         self.run_reaper().await;
-    }
-
-    /// Finds a record's place and calls `with` on it. The encoded name lives in one small buffer.
-    pub(crate) fn at<T>(
-        &self,
-        key: KeyRef<'_>,
-        props: &BucketProps,
-        with: impl FnOnce(&RecordAt<'_>) -> T,
-    ) -> T {
-        let encoded = key.encoded();
-        let hash = KeyHash::of(&encoded, key.bucket, props.placement_rule());
-        let partition = self.control.ring_size().partition(hash.placement);
-        with(&RecordAt { key, encoded: &encoded, identity: hash.identity, partition })
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.
@@ -147,6 +167,29 @@ impl ReplicatedStore {
             Err(_) => Err(RequestError::Timeout),
         }
     }
+}
+
+/// The effective properties of a bucket.
+pub(crate) fn bucket_props<'s>(
+    state: &'s State,
+    bucket: BucketRef<'_>,
+) -> Result<&'s BucketProps, RequestError> {
+    match state.bucket_props(bucket) {
+        Ok(props) => Ok(props),
+        Err(NoSuchType) => Err(RequestError::NoSuchType(bucket.bucket_type.to_vec())),
+    }
+}
+
+/// Finds a record's place; `encoded` is its name as [`KeyRef::encoded`] gives it.
+pub(crate) fn record_at<'a>(
+    state: &State,
+    props: &BucketProps,
+    key: KeyRef<'a>,
+    encoded: &'a [u8],
+) -> RecordAt<'a> {
+    let hash = KeyHash::of(encoded, key.bucket, props.chash_keyfun);
+    let partition = state.layout().ring_size().partition(hash.placement);
+    RecordAt { key, encoded, identity: hash.identity, partition }
 }
 
 /// Repeats `step` where waiting for the disk is allowed when it would have to wait.

@@ -31,13 +31,7 @@ pub(super) fn key_of<'a>(
 
 /// A quorum field as a request option; absent and `default` are the bucket's property.
 fn quorum(field: Option<u32>) -> Option<Quorum> {
-    match quoit_wire::Quorum::from_field(field) {
-        quoit_wire::Quorum::Default => None,
-        quoit_wire::Quorum::One => Some(Quorum::One),
-        quoit_wire::Quorum::Majority => Some(Quorum::Quorum),
-        quoit_wire::Quorum::All => Some(Quorum::All),
-        quoit_wire::Quorum::Count(count) => Some(Quorum::Count(count)),
-    }
+    field.and_then(Quorum::from_pb)
 }
 
 fn context(field: Option<&Bytes>) -> Result<VersionVector, Fault> {
@@ -139,11 +133,8 @@ impl Connection {
             Some(bytes) if !bytes.is_empty() => Some(context(Some(bytes))?),
             _ => None,
         };
-        let rw = quorum(request.rw);
-        // The legacy combined quorum stands in for r and w where those are not given.
-        let r = if request.r.is_some() || request.w.is_some() { quorum(request.r) } else { rw };
         let read = ReadOptions {
-            r,
+            r: quorum(request.r),
             pr: quorum(request.pr),
             n_val: request.n_val,
             sloppy_quorum: request.sloppy_quorum,
@@ -151,7 +142,7 @@ impl Connection {
             ..ReadOptions::default()
         };
         let write = WriteOptions {
-            w: quorum(request.w).or(rw),
+            w: quorum(request.w),
             dw: quorum(request.dw),
             pw: quorum(request.pw),
             n_val: request.n_val,
@@ -160,7 +151,8 @@ impl Connection {
             ..WriteOptions::default()
         };
         let precondition = Precondition::default();
-        let request = DeleteRequest { key, context, precondition, read, write };
+        let rw = quorum(request.rw);
+        let request = DeleteRequest { key, context, precondition, rw, read, write };
         self.context.store.delete(request).await?;
         self.send_empty(MessageCode::DelResp);
         Ok(())

@@ -39,7 +39,7 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
     match fault {
         RequestError::Key(fault) => fault.to_string(),
         RequestError::NoSuchType(_) => "no_type".into(),
-        RequestError::QuorumAboveN(n) | RequestError::BadN(n) => format!("{{n_val_violation,{n}}}"),
+        RequestError::NVal(violation) => violation.to_string(),
         RequestError::Unsatisfied { kind, wanted, got } => {
             // A missed W shows as a missed DW to clients, as ever.
             let name = match kind {
