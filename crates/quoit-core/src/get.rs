@@ -50,7 +50,7 @@ impl ReplicatedStore {
             })
         })?;
         Ok(found.map(|mut object| {
-            if !props.keeps_siblings() {
+            if !props.allow_mult {
                 object.resolve_latest();
             }
             object

@@ -66,10 +66,7 @@ impl ReadOptions {
 }
 
 /// Checks what distinct nodes can give to a read.
-pub(crate) fn check_read_nodes(
-    quorums: &ReadQuorums,
-    node_count: u32,
-) -> Result<(), RequestError> {
+pub(crate) fn check_read_nodes(quorums: &ReadQuorums, node_count: u32) -> Result<(), RequestError> {
     if quorums.node_confirms > node_count {
         let (have, wanted) = (node_count, quorums.node_confirms);
         return Err(RequestError::InsufficientNodes { have, wanted });

@@ -12,8 +12,7 @@ use quoit_model::key::KeyRef;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
 use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
-use quoit_model::riak_time::gregorian_secs;
-use quoit_model::vtag::make_vtag;
+use quoit_model::vtag::{make_vtag, riak_secs};
 use quoit_store::engine::{Applied, Before, Decision, Record, RecordAt, RecordMeta, Ticket};
 
 /// A write.
@@ -95,8 +94,7 @@ struct ObjectChange<'a> {
 type Accepted = (WriteQuorums, Outcome, Option<Ticket>);
 
 /// Quorums of a delete that wrote nothing.
-const NOTHING_ASKED: WriteQuorums =
-    WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
+const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
 
 /// What a write has seen.
 enum Context<'a> {
@@ -162,7 +160,7 @@ impl ReplicatedStore {
         let at = record_at(&state, props, request.key, &encoded);
         let (mut outcome, ticket) = self.change(&at, props, &change)?;
         if let Outcome::Written(object) = &mut outcome
-            && !props.keeps_siblings()
+            && !props.allow_mult
         {
             object.resolve_latest();
         }
@@ -297,7 +295,7 @@ impl ReplicatedStore {
         if !change.deleted && meta.expires_at_secs.is_none() {
             meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));
         }
-        let dot = self.dots.issue(gregorian_secs(now_us / 1_000_000))?;
+        let dot = self.dots.issue(riak_secs(now_us / 1_000_000))?;
         let new = NewValue {
             meta,
             value: change.value.clone(),
@@ -306,7 +304,7 @@ impl ReplicatedStore {
             vtag: make_vtag(&dot, at.identity.0),
         };
         let object = if change.as_is {
-            Object::put_as_is(stored.as_ref(), &context, new, policy)
+            Object::put_as_is(stored.as_ref(), context, new)
         } else {
             Object::write(stored.as_ref(), &context, new, dot, policy)
         };
@@ -386,7 +384,7 @@ fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
         WritePolicy::WriteOnce
     } else if props.last_write_wins {
         WritePolicy::LastWriteWins
-    } else if props.keeps_siblings() {
+    } else if props.allow_mult {
         WritePolicy::Siblings
     } else {
         WritePolicy::LatestModified

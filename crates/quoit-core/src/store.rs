@@ -10,7 +10,7 @@ use quoit_model::hash::{KeyHash, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
-use quoit_model::vtag::generated_key;
+use quoit_model::vtag::make_vtag;
 use quoit_store::engine::{Access, Engine, Record, RecordAt, Ticket};
 use quoit_store::seam::Clock;
 use std::future::poll_fn;
@@ -19,6 +19,9 @@ use std::time::Duration;
 
 /// Time that a request may take when it does not say, in milliseconds.
 pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
+
+/// Keeps generated keys apart from entity tags of the same events.
+const GENERATED_KEY_SALT: u64 = 0x6B65_7973;
 
 /// Limits on what is stored. Repair and replication are exempt from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,7 +149,7 @@ impl ReplicatedStore {
     /// When events can't be made durable.
     pub fn generate_key(&self) -> Result<Bytes, RequestError> {
         let dot = self.dots.issue(0)?;
-        Ok(generated_key(&dot))
+        Ok(make_vtag(&dot, GENERATED_KEY_SALT))
     }
 
     /// Reaps tombstones until the task is dropped.

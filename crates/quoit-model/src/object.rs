@@ -5,6 +5,7 @@
 //! Byte strings are [`Bytes`], so that an object decoded from a read buffer shares it.
 
 use crate::clock::{Dot, VersionVector};
+use crate::vtag::clock_tag;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
@@ -106,6 +107,32 @@ pub enum IndexTerm {
 }
 
 impl Object {
+    /// The entity tag of the whole object, without quotes: the tag of its only value, or with siblings a
+    /// tag made from the clock.
+    #[must_use]
+    pub fn etag(&self) -> Bytes {
+        match self.siblings.as_slice() {
+            [only] if !only.vtag.is_empty() => only.vtag.clone(),
+            _ => clock_tag(&self.clock),
+        }
+    }
+
+    /// When the latest value was written, microseconds since 1970; 0 when unknown.
+    #[must_use]
+    pub fn last_modified_us(&self) -> u64 {
+        self.siblings.iter().map(|sibling| sibling.last_modified_us).max().unwrap_or(0)
+    }
+
+    /// When the last value expires, seconds since 1970; `None` when one of them never does.
+    #[must_use]
+    pub fn expires_at_secs(&self) -> Option<u32> {
+        let mut latest = None;
+        for sibling in &self.siblings {
+            latest = latest.max(Some(sibling.meta.expires_at_secs?));
+        }
+        latest
+    }
+
     /// Whether every value is a tombstone (or there is none): to clients the record does not exist.
     #[must_use]
     pub fn is_tombstone(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Names that the store makes up: entity tags and keys; and Riak's way to count seconds.
 
-use crate::clock::Dot;
+use crate::clock::{Dot, VersionVector};
+use crate::context::encode_context;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -49,6 +50,13 @@ pub fn make_vtag(dot: &Dot, identity: u64) -> Bytes {
 #[must_use]
 pub fn generated_key(entropy: u128) -> Bytes {
     base_62(entropy)
+}
+
+/// The entity tag of an object with siblings: 22 base-62 characters of an XXH3-128 of the clock's
+/// context, so that equal clocks have equal tags.
+#[must_use]
+pub fn clock_tag(clock: &VersionVector) -> Bytes {
+    base_62(xxh3_128(&encode_context(clock)))
 }
 
 /// Both halves as 11 digits each: 64-bit divisions are an order of magnitude cheaper than 128-bit ones.
