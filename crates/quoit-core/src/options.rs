@@ -124,10 +124,7 @@ impl EntityTags {
     pub fn matches(&self, object: &Object) -> bool {
         match self {
             Self::Any => true,
-            Self::Tags(tags) => {
-                let etag = object.etag();
-                tags.iter().any(|tag| *tag == etag)
-            }
+            Self::Tags(tags) => tags.contains(&object.etag()),
         }
     }
 }

@@ -91,7 +91,9 @@ struct ObjectChange<'a> {
 }
 
 /// A change that is in the log: what it waits for, what it did, where it stands in the log.
-type Accepted = (WriteQuorums, Outcome, Option<Ticket>);
+///
+/// The object after the change is `None` when there was nothing to change.
+type Accepted = (WriteQuorums, Option<Object>, Option<Ticket>);
 
 /// Quorums of a delete that wrote nothing.
 const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
@@ -102,12 +104,6 @@ enum Context<'a> {
     Given(&'a VersionVector),
     /// Everything that is stored at the moment; nothing is written when there is nothing.
     Stored,
-}
-
-/// What became of a change.
-enum Outcome {
-    Written(Object),
-    NothingStored,
 }
 
 impl ReplicatedStore {
@@ -129,12 +125,9 @@ impl ReplicatedStore {
     async fn put_local(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
         let timeout_ms = request.options.timeout_ms;
         let return_object = request.return_object;
-        let (quorums, outcome, ticket) = self.accept_put(request)?;
+        let (quorums, written, ticket) = self.accept_put(request)?;
         self.confirm(&quorums, ticket, timeout_ms).await?;
-        match outcome {
-            Outcome::Written(object) if return_object => Ok(Some(object)),
-            Outcome::Written(_) | Outcome::NothingStored => Ok(None),
-        }
+        Ok(written.filter(|_| return_object))
     }
 
     /// Everything of a put but waiting for the device.
@@ -158,13 +151,13 @@ impl ReplicatedStore {
         };
         let encoded = request.key.encoded();
         let at = record_at(&state, props, request.key, &encoded);
-        let (mut outcome, ticket) = self.change(&at, props, &change)?;
-        if let Outcome::Written(object) = &mut outcome
+        let (mut written, ticket) = self.change(&at, props, &change)?;
+        if let Some(object) = &mut written
             && !props.allow_mult
         {
             object.resolve_latest();
         }
-        Ok((quorums, outcome, ticket))
+        Ok((quorums, written, ticket))
     }
 
     /// Deletes a record by writing a tombstone, which is reaped later.
@@ -174,12 +167,9 @@ impl ReplicatedStore {
     /// As for [`ReplicatedStore::put`].
     pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
         let timeout_ms = request.write.timeout_ms;
-        let (quorums, outcome, ticket) = self.accept_delete(&request)?;
+        let (quorums, written, ticket) = self.accept_delete(&request)?;
         self.confirm(&quorums, ticket, timeout_ms).await?;
-        Ok(match outcome {
-            Outcome::Written(_) => Deleted::Done,
-            Outcome::NothingStored => Deleted::Missing,
-        })
+        Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing })
     }
 
     fn accept_delete(&self, request: &DeleteRequest<'_>) -> Result<Accepted, RequestError> {
@@ -215,8 +205,8 @@ impl ReplicatedStore {
         };
         let encoded = request.key.encoded();
         let at = record_at(&state, props, request.key, &encoded);
-        let (outcome, ticket) = self.change(&at, props, &change)?;
-        Ok((quorums.unwrap_or(NOTHING_ASKED), outcome, ticket))
+        let (written, ticket) = self.change(&at, props, &change)?;
+        Ok((quorums.unwrap_or(NOTHING_ASKED), written, ticket))
     }
 
     /// Checks a context that came from outside.
@@ -242,20 +232,20 @@ impl ReplicatedStore {
         at: &RecordAt<'_>,
         props: &BucketProps,
         change: &ObjectChange<'_>,
-    ) -> Result<(Outcome, Option<Ticket>), RequestError> {
+    ) -> Result<(Option<Object>, Option<Ticket>), RequestError> {
         let policy = policy(props, change.deleted);
         // last_write_wins replaces without looking, unless somebody has to know what was there.
         let blind = matches!(policy, WritePolicy::LastWriteWins)
             && change.precondition.is_none()
             && matches!(change.context, Context::Given(_));
         let before = if blind { Before::Skip } else { Before::Read };
-        let mut outcome: Option<Result<Outcome, RequestError>> = None;
+        let mut outcome: Option<Result<Option<Object>, RequestError>> = None;
         let ticket = wait_if_blocked(|access| {
             let mut apply = |stored: Option<&Record>, out: &mut Vec<u8>| {
                 let made = self.make_object(at, props, policy, change, stored);
                 let (decision, result) = match made {
                     Ok(Some(object)) => self.store_object(at, props, object, out),
-                    Ok(None) => (Decision::Keep, Ok(Outcome::NothingStored)),
+                    Ok(None) => (Decision::Keep, Ok(None)),
                     Err(fault) => (Decision::Keep, Err(fault)),
                 };
                 outcome = Some(result);
@@ -331,7 +321,7 @@ impl ReplicatedStore {
         props: &BucketProps,
         object: Object,
         out: &mut Vec<u8>,
-    ) -> (Decision, Result<Outcome, RequestError>) {
+    ) -> (Decision, Result<Option<Object>, RequestError>) {
         let start = out.len();
         object.encode_into(out);
         let size_bytes = (out.len() - start) as u64;
@@ -343,7 +333,7 @@ impl ReplicatedStore {
         let tombstone = object.is_tombstone();
         if tombstone {
             if self.reaper.reap_at_once(self.settings.delete_mode) {
-                return (Decision::Remove, Ok(Outcome::Written(object)));
+                return (Decision::Remove, Ok(Some(object)));
             }
             let due_us = self.clock.unix_us();
             self.reaper.note(self.settings.delete_mode, at, object.digest(), due_us);
@@ -354,7 +344,7 @@ impl ReplicatedStore {
             n_val_class: props.n_val.min(15) as u8,
             expires_at_secs: object.expires_at_secs().unwrap_or(0),
         };
-        (Decision::Put(meta), Ok(Outcome::Written(object)))
+        (Decision::Put(meta), Ok(Some(object)))
     }
 
     fn warn_if_large(&self, key: KeyRef<'_>, object: &Object, size_bytes: u64) {

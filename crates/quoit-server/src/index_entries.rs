@@ -80,8 +80,9 @@ mod tests {
 
     #[test]
     fn entries_are_sorted_and_unique() {
-        let mut entries: Vec<_> =
-            [("f_bin", "b"), ("f_bin", "a"), ("f_bin", "b")].map(|(f, t)| entry(f, t).expect("ok")).into();
+        let mut entries: Vec<_> = [("f_bin", "b"), ("f_bin", "a"), ("f_bin", "b")]
+            .map(|(f, t)| entry(f, t).expect("ok"))
+            .into();
         normalize(&mut entries);
         let terms: Vec<_> = entries.iter().map(|each| term_text(&each.term)).collect();
         assert_eq!(terms, ["a", "b"]);

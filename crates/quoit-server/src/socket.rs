@@ -103,11 +103,6 @@ impl Socket {
     pub async fn shutdown(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
     }
-
-    /// Whether the server stops.
-    pub fn is_stopping(&self) -> bool {
-        self.signal.is_stopping()
-    }
 }
 
 impl Drop for Socket {

@@ -104,7 +104,12 @@ fn describe(names: &[String], format: Format) -> Result<()> {
     }
     for key in wanted {
         let default = if key.default.is_empty() { "not set" } else { key.default };
-        println!("{}\n  {}\n  values: {}; default: {default}\n", key.name, key.about, key.kind.wanted());
+        println!(
+            "{}\n  {}\n  values: {}; default: {default}\n",
+            key.name,
+            key.about,
+            key.kind.wanted()
+        );
     }
     if names.is_empty() {
         println!("Accepted from a riak.conf, without effect: {}", IGNORED.join(" "));
@@ -114,11 +119,8 @@ fn describe(names: &[String], format: Format) -> Result<()> {
 
 fn check(sources: &Sources, format: Format) -> Result<()> {
     let settings = config::load(sources)?;
-    let ignored: Vec<String> = settings
-        .ignored
-        .iter()
-        .map(|entry| format!("{}: {}", entry.origin, entry.key))
-        .collect();
+    let ignored: Vec<String> =
+        settings.ignored.iter().map(|entry| format!("{}: {}", entry.origin, entry.key)).collect();
     if format == Format::Json {
         println!("{}", json!({"ok": true, "ignored": ignored}));
         return Ok(());

@@ -1,5 +1,6 @@
 //! The `quoit` binary: a node, its administration, and the load generator.
 
+mod admin;
 mod config;
 mod config_command;
 mod logs;
@@ -23,6 +24,8 @@ enum Command {
     ///
     /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098) and keeps its data in ./data.
     Serve(Box<serve::ServeArgs>),
+    /// Administrate a running node.
+    Admin(admin::AdminArgs),
     /// Look at configuration without starting a node.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Admin(args) => admin::run(&args),
         Command::Config(command) => config_command::run(&command),
     };
     match result {

@@ -1,6 +1,6 @@
 //! `quoit serve`: a node.
 
-use crate::config::{self, Settings, Sources, Storage};
+use crate::config::{self, Settings, Sources};
 use crate::open;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -58,11 +58,7 @@ impl ServeArgs {
         flag("listener.protobuf.command_line", self.pb.clone());
         flag("listener.http.command_line", self.http.clone());
         flag("nodename", self.name.clone());
-        Sources {
-            file: self.config.clone(),
-            environment: std::env::vars().collect(),
-            command_line,
-        }
+        Sources { file: self.config.clone(), environment: std::env::vars().collect(), command_line }
     }
 }
 

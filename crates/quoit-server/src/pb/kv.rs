@@ -10,9 +10,7 @@ use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use quoit_wire::MessageCode;
-use quoit_wire::messages::{
-    RpbDelReq, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
-};
+use quoit_wire::messages::{RpbDelReq, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp};
 
 /// The bucket that a message names; no type is the default type.
 pub(super) fn bucket_of<'a>(bucket_type: &'a Option<Bytes>, bucket: &'a Bytes) -> BucketRef<'a> {

@@ -11,4 +11,3 @@ mod server_info;
 mod text;
 
 pub use connection::serve;
-pub(crate) use text::binary as erlang_binary;

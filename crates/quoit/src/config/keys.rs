@@ -18,18 +18,18 @@ pub(crate) struct Key {
     pub(crate) about: &'static str,
 }
 
-const fn key(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    about: &'static str,
-) -> Key {
+const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Key {
     Key { name, kind, default, about }
 }
 
 /// Every key that has an effect, by subject.
 pub(crate) const KEYS: &[Key] = &[
-    key("nodename", Kind::Text, "quoit@127.0.0.1", "Name of the node that clients and operators see."),
+    key(
+        "nodename",
+        Kind::Text,
+        "quoit@127.0.0.1",
+        "Name of the node that clients and operators see.",
+    ),
     key(
         "listener.protobuf.$name",
         Kind::Address,
@@ -178,10 +178,20 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("object.size.maximum", Kind::Size, "50MB", "Larger objects are refused."),
     key("object.size.warning_threshold", Kind::Size, "5MB", "Larger objects are logged."),
-    key("object.siblings.maximum", Kind::Integer(1, 1_000_000), "100", "Writes that would leave \
-         more siblings are refused."),
-    key("object.siblings.warning_threshold", Kind::Integer(1, 1_000_000), "25", "Objects with \
-         more siblings are logged."),
+    key(
+        "object.siblings.maximum",
+        Kind::Integer(1, 1_000_000),
+        "100",
+        "Writes that would leave \
+         more siblings are refused.",
+    ),
+    key(
+        "object.siblings.warning_threshold",
+        Kind::Integer(1, 1_000_000),
+        "25",
+        "Objects with \
+         more siblings are logged.",
+    ),
     key("buckets.default.n_val", Kind::Integer(1, 255), "3", "Replicas of untyped buckets."),
     key("buckets.default.r", Kind::Quorum, "quorum", "Default of r for untyped buckets."),
     key("buckets.default.w", Kind::Quorum, "quorum", "Default of w for untyped buckets."),
@@ -190,11 +200,26 @@ pub(crate) const KEYS: &[Key] = &[
     key("buckets.default.dw", Kind::Quorum, "quorum", "Default of dw for untyped buckets."),
     key("buckets.default.rw", Kind::Quorum, "quorum", "Default of rw for untyped buckets."),
     key("buckets.default.notfound_ok", Kind::Flag, "true", "Whether a miss counts as an answer."),
-    key("buckets.default.basic_quorum", Kind::Flag, "false", "Whether a majority of misses ends \
-         a read early."),
-    key("buckets.default.allow_mult", Kind::Flag, "false", "Whether untyped buckets keep siblings."),
-    key("buckets.default.last_write_wins", Kind::Flag, "false", "Whether untyped buckets ignore \
-         causality."),
+    key(
+        "buckets.default.basic_quorum",
+        Kind::Flag,
+        "false",
+        "Whether a majority of misses ends \
+         a read early.",
+    ),
+    key(
+        "buckets.default.allow_mult",
+        Kind::Flag,
+        "false",
+        "Whether untyped buckets keep siblings.",
+    ),
+    key(
+        "buckets.default.last_write_wins",
+        Kind::Flag,
+        "false",
+        "Whether untyped buckets ignore \
+         causality.",
+    ),
     key(
         "buckets.default.merge_strategy",
         Kind::Integer(1, 2),
@@ -207,58 +232,166 @@ pub(crate) const KEYS: &[Key] = &[
         "1GB",
         "Largest Protocol Buffers frame and HTTP body; larger ones end the connection.",
     ),
-    key("max_connections", Kind::Integer(1, 1_000_000), "65536", "Client connections served at \
-         once; further ones wait to be accepted."),
-    key("protobuf.backlog", Kind::Integer(1, 65_535), "128", "Connections that may wait to be \
-         accepted by a listener."),
+    key(
+        "max_connections",
+        Kind::Integer(1, 1_000_000),
+        "65536",
+        "Client connections served at \
+         once; further ones wait to be accepted.",
+    ),
+    key(
+        "protobuf.backlog",
+        Kind::Integer(1, 65_535),
+        "128",
+        "Connections that may wait to be \
+         accepted by a listener.",
+    ),
     key("http_url_encoding", Kind::Flag, "on", "Whether names in URLs are percent-decoded."),
-    key("secure_referer_check", Kind::Flag, "on", "Whether HTTP requests with a foreign Referer \
-         are refused."),
-    key("admin_remote", Kind::Flag, "off", "Whether the administration API answers others than \
-         this machine."),
-    key("cluster.job.riak_kv.list_buckets", Kind::Flag, "enabled", "Listing buckets in one answer."),
-    key("cluster.job.riak_kv.stream_list_buckets", Kind::Flag, "enabled", "Listing buckets as a \
-         stream."),
+    key(
+        "secure_referer_check",
+        Kind::Flag,
+        "on",
+        "Whether HTTP requests with a foreign Referer \
+         are refused.",
+    ),
+    key(
+        "admin_remote",
+        Kind::Flag,
+        "off",
+        "Whether the administration API answers others than \
+         this machine.",
+    ),
+    key(
+        "cluster.job.riak_kv.list_buckets",
+        Kind::Flag,
+        "enabled",
+        "Listing buckets in one answer.",
+    ),
+    key(
+        "cluster.job.riak_kv.stream_list_buckets",
+        Kind::Flag,
+        "enabled",
+        "Listing buckets as a \
+         stream.",
+    ),
     key("cluster.job.riak_kv.list_keys", Kind::Flag, "enabled", "Listing keys in one answer."),
     key("cluster.job.riak_kv.stream_list_keys", Kind::Flag, "enabled", "Listing keys as a stream."),
-    key("worker_threads", Kind::Integer(1, 1024), "", "Threads that serve requests. Not set: one \
-         a core."),
+    key(
+        "worker_threads",
+        Kind::Integer(1, 1024),
+        "",
+        "Threads that serve requests. Not set: one \
+         a core.",
+    ),
     key(
         "log.level",
         Kind::Word(&["error", "warn", "info", "debug", "trace"]),
         "info",
         "Least important messages that are logged.",
     ),
-    key("log.format", Kind::Word(&["text", "json"]), "text", "Form of log lines on standard error."),
+    key(
+        "log.format",
+        Kind::Word(&["text", "json"]),
+        "text",
+        "Form of log lines on standard error.",
+    ),
 ];
 
 /// Keys of Riak that have no meaning here: accepted, listed once when the node starts. `*` at the end
 /// stands for any further text.
 pub(crate) const IGNORED: &[&str] = &[
-    "aae_*", "anti_entropy", "anti_entropy.*", "background_manager", "backend_pause_ms",
-    "bitcask.data_root", "bitcask.expiry.grace_time", "bitcask.fold.*",
-    "bitcask.hintfile_checksums", "bitcask.io_mode", "bitcask.max_merge_size",
-    "bitcask.open_timeout", "buckets.default.postcommit", "buckets.default.precommit", "check_crl",
-    "choose_claim_fun", "cluster.job.*", "conditional_put_mode", "cs_version",
-    "datatypes.compression_level", "distributed_cookie", "dollarkey_readtombs", "dtrace",
-    "eraser_*", "erlang.*", "full_rebalance_onleave", "handoff.*", "handoff_*",
-    "honor_cipher_order", "javascript.*", "jmx", "legacyformat_tictacaae_tree", "leveldb.*",
-    "leveled.*", "leveled_reload_recalc", "listener.https.*", "log.*", "log_index_fsm", "logger.*",
-    "max_concurrent_requests", "mbox_check_enabled", "mdc.*", "memory_backend.max_memory_per_vnode",
-    "metadata_cache_size", "multi_backend.*", "node_worker_pool_size", "object.format",
-    "participate_in_coverage", "platform_bin_dir", "platform_etc_dir", "platform_lib_dir",
-    "platform_log_dir", "protobuf.keepalive", "protobuf.nagle", "read_repair_*", "reader_*",
-    "reaper_*", "repl_*", "replrtq_*", "retry_put_coordinator_failure", "riak_control",
-    "riak_control.*", "ring.state_dir", "runtime_health.*", "sasl", "search", "search.*",
-    "secondary_index_json", "secondary_index_timeout", "ssl.*", "strong_consistency",
-    "target_location_n_val", "target_n_val", "tictacaae_*", "tls_protocols.*", "token_request_mode",
-    "tombstone_pause", "transfer_limit", "ttaaefs_*", "vnode_*", "worker_pool_strategy",
-    "worker_pool_size", "af1_worker_pool_size", "af2_worker_pool_size", "af3_worker_pool_size",
-    "af4_worker_pool_size", "be_worker_pool_size",
+    "aae_*",
+    "anti_entropy",
+    "anti_entropy.*",
+    "background_manager",
+    "backend_pause_ms",
+    "bitcask.data_root",
+    "bitcask.expiry.grace_time",
+    "bitcask.fold.*",
+    "bitcask.hintfile_checksums",
+    "bitcask.io_mode",
+    "bitcask.max_merge_size",
+    "bitcask.open_timeout",
+    "buckets.default.postcommit",
+    "buckets.default.precommit",
+    "check_crl",
+    "choose_claim_fun",
+    "cluster.job.*",
+    "conditional_put_mode",
+    "cs_version",
+    "datatypes.compression_level",
+    "distributed_cookie",
+    "dollarkey_readtombs",
+    "dtrace",
+    "eraser_*",
+    "erlang.*",
+    "full_rebalance_onleave",
+    "handoff.*",
+    "handoff_*",
+    "honor_cipher_order",
+    "javascript.*",
+    "jmx",
+    "legacyformat_tictacaae_tree",
+    "leveldb.*",
+    "leveled.*",
+    "leveled_reload_recalc",
+    "listener.https.*",
+    "log.*",
+    "log_index_fsm",
+    "logger.*",
+    "max_concurrent_requests",
+    "mbox_check_enabled",
+    "mdc.*",
+    "memory_backend.max_memory_per_vnode",
+    "metadata_cache_size",
+    "multi_backend.*",
+    "node_worker_pool_size",
+    "object.format",
+    "participate_in_coverage",
+    "platform_bin_dir",
+    "platform_etc_dir",
+    "platform_lib_dir",
+    "platform_log_dir",
+    "protobuf.keepalive",
+    "protobuf.nagle",
+    "read_repair_*",
+    "reader_*",
+    "reaper_*",
+    "repl_*",
+    "replrtq_*",
+    "retry_put_coordinator_failure",
+    "riak_control",
+    "riak_control.*",
+    "ring.state_dir",
+    "runtime_health.*",
+    "sasl",
+    "search",
+    "search.*",
+    "secondary_index_json",
+    "secondary_index_timeout",
+    "ssl.*",
+    "strong_consistency",
+    "target_location_n_val",
+    "target_n_val",
+    "tictacaae_*",
+    "tls_protocols.*",
+    "token_request_mode",
+    "tombstone_pause",
+    "transfer_limit",
+    "ttaaefs_*",
+    "vnode_*",
+    "worker_pool_strategy",
+    "worker_pool_size",
+    "af1_worker_pool_size",
+    "af2_worker_pool_size",
+    "af3_worker_pool_size",
+    "af4_worker_pool_size",
+    "be_worker_pool_size",
 ];
 
 /// Other names of keys: (name of Riak, name here).
-const ALIASES: &[(&str, &str)] = &[("log.console.level", "log.level"), ("logger.level", "log.level")];
+const ALIASES: &[(&str, &str)] =
+    &[("log.console.level", "log.level"), ("logger.level", "log.level")];
 
 /// What a name in a configuration file means.
 pub(crate) enum Meaning {

@@ -6,5 +6,5 @@ mod settings;
 mod value;
 
 pub(crate) use keys::{IGNORED, KEYS, Key, Meaning, meaning};
-pub(crate) use parse::{Entry, Origin};
-pub(crate) use settings::{ConfigError, Sources, Settings, Storage, load};
+pub(crate) use parse::Origin;
+pub(crate) use settings::{Settings, Sources, Storage, load};

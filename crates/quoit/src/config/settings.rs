@@ -224,7 +224,9 @@ impl Settings {
             delete_mode: match self.get("delete_mode") {
                 Some("keep") => DeleteMode::Keep,
                 Some("immediate") => DeleteMode::Immediate,
-                Some(text) => text.parse().map_or_else(|_| DeleteMode::default(), DeleteMode::AfterMs),
+                Some(text) => {
+                    text.parse().map_or_else(|_| DeleteMode::default(), DeleteMode::AfterMs)
+                }
                 None => DeleteMode::default(),
             },
             ttl_secs_default: self

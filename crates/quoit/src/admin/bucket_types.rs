@@ -1,0 +1,185 @@
+//! `bucket-type` and `bucket`, in the words that operators' scripts look for.
+
+use super::{Answer, Api, done, plain, print, segment};
+use crate::config_command::Format;
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum TypeCommand {
+    /// List all bucket types.
+    List,
+    /// Print the state and the properties of a bucket type.
+    Status {
+        /// Name of the type.
+        name: String,
+    },
+    /// Create a bucket type; it can't be used before it is activated.
+    Create {
+        /// Name of the type.
+        name: String,
+        /// Properties, as {"props":{...}}.
+        #[arg(default_value = r#"{"props":{}}"#)]
+        json: String,
+    },
+    /// Make a created bucket type usable.
+    Activate {
+        /// Name of the type.
+        name: String,
+    },
+    /// Change properties of an active bucket type.
+    Update {
+        /// Name of the type.
+        name: String,
+        /// Properties, as {"props":{...}}.
+        json: String,
+    },
+    /// Give a bucket type the default properties again.
+    Reset {
+        /// Name of the type.
+        name: String,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum BucketCommand {
+    /// Print the effective properties of a bucket; with JSON, change them first.
+    Props {
+        /// Name of the bucket.
+        bucket: String,
+        /// Properties to change, as {"props":{...}}.
+        json: Option<String>,
+        /// Bucket type.
+        #[arg(long = "type", default_value = "default", value_name = "TYPE")]
+        bucket_type: String,
+        /// Let the bucket follow its type again.
+        #[arg(long, conflicts_with = "json")]
+        reset: bool,
+    },
+}
+
+/// Reads `{"props":{...}}`, in the words that scripts look for when it is not that.
+fn props(action: &str, name: &str, text: &str) -> Result<Value> {
+    let Ok(document) = serde_json::from_str::<Value>(text) else {
+        bail!("Cannot {action} bucket type {name}: invalid json");
+    };
+    if !document["props"].is_object() {
+        bail!("Cannot {action} bucket type {name}: no props field found in json");
+    }
+    Ok(document)
+}
+
+/// Bucket types.
+pub(crate) fn types(api: &Api, command: &TypeCommand, format: Format) -> Result<()> {
+    match command {
+        TypeCommand::List => {
+            let answer = done(api.get("bucket-types")?, format)?;
+            print(&answer, format, list_lines);
+        }
+        TypeCommand::Status { name } => return status(api, name, format),
+        TypeCommand::Create { name, json } => {
+            let body = props("create", name, json)?;
+            let answer = api.put(&format!("bucket-types/{}", segment(name)), &body)?;
+            changed(answer, format, "creating", name, "created")?;
+        }
+        TypeCommand::Activate { name } => {
+            let answer = api.post(&format!("bucket-types/{}/activate", segment(name)), None)?;
+            changed(answer, format, "activating", name, "has been activated")?;
+        }
+        TypeCommand::Update { name, json } => {
+            let body = props("update", name, json)?;
+            let path = format!("bucket-types/{}/update", segment(name));
+            changed(api.post(&path, Some(&body))?, format, "updating", name, "updated")?;
+        }
+        TypeCommand::Reset { name } => {
+            let answer = api.post(&format!("bucket-types/{}/reset", segment(name)), None)?;
+            changed(answer, format, "resetting", name, "reset")?;
+        }
+    }
+    Ok(())
+}
+
+fn list_lines(document: &Value) -> String {
+    let types = document["types"].as_array().into_iter().flatten();
+    let lines = types.map(|each| {
+        let state = if each["state"] == "active" { "active" } else { "not active" };
+        format!("{} ({state})", plain(&each["name"]))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn status(api: &Api, name: &str, format: Format) -> Result<()> {
+    match api.get(&format!("bucket-types/{}", segment(name)))? {
+        Answer::Refused { error, document, .. } if error == "undefined" => {
+            if format == Format::Json {
+                println!("{document}");
+            }
+            bail!("{name} is not an existing bucket type");
+        }
+        answer => {
+            let answer = done(answer, format)?;
+            print(&answer, format, |document| {
+                let state = match document["state"].as_str() {
+                    Some("active") => "is active",
+                    Some("ready") => "has been created and may be activated",
+                    _ => "has been created but cannot be activated yet",
+                };
+                format!("{name} {state}\n{}", prop_lines(&document["props"]))
+            });
+            Ok(())
+        }
+    }
+}
+
+fn prop_lines(props: &Value) -> String {
+    let props = props.as_object().into_iter().flatten();
+    let lines = props.map(|(name, value)| format!("{name}: {}", plain(value)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Reports a change that was made or the node's reasons against it.
+fn changed(answer: Answer, format: Format, doing: &str, name: &str, verb: &str) -> Result<()> {
+    match answer {
+        Answer::Refused { error, document, message } => {
+            if format == Format::Json {
+                println!("{document}");
+            }
+            match error.as_str() {
+                "undefined" => bail!("{name} is not an existing bucket type"),
+                "not_ready" => bail!("{name} has been created but cannot be activated yet"),
+                "invalid_props" => {
+                    let details = prop_lines(&document["details"]);
+                    bail!("Error {doing} bucket type {name}:\n{details}");
+                }
+                word => bail!("Error {doing} bucket type {name}: {word} ({message})"),
+            }
+        }
+        answer => {
+            let answer = done(answer, format)?;
+            print(&answer, format, |_| format!("{name} {verb}"));
+            Ok(())
+        }
+    }
+}
+
+/// Properties of a bucket.
+pub(crate) fn bucket(api: &Api, command: &BucketCommand, format: Format) -> Result<()> {
+    let BucketCommand::Props { bucket, json, bucket_type, reset } = command;
+    let path = format!("types/{}/buckets/{}/props", segment(bucket_type), segment(bucket));
+    let answer = match json {
+        Some(text) => {
+            let Ok(body) = serde_json::from_str::<Value>(text) else {
+                bail!("Cannot change bucket {bucket}: invalid json");
+            };
+            // {"props":{...}} as elsewhere; the bare inner object is understood, too.
+            let body = if body["props"].is_object() { body } else { json!({ "props": body }) };
+            api.put(&path, &body)?
+        }
+        None if *reset => api.delete(&path)?,
+        None => api.get(&path)?,
+    };
+    let document = done(answer, format)?;
+    print(&document, format, |document| prop_lines(&document["props"]));
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! `quoit admin`: a running node as operators know it.
+
+#![expect(clippy::print_stdout, reason = "the command's output")]
+
+mod api;
+mod bucket_types;
+mod status;
+
+use crate::config_command::Format;
+use anyhow::{Result, bail};
+use api::{Answer, Api, segment};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+/// Talks to a running node.
+#[derive(Args, Debug)]
+pub(crate) struct AdminArgs {
+    /// HTTP address of the node.
+    #[arg(long, global = true, default_value = "http://127.0.0.1:8098", value_name = "URL")]
+    url: String,
+    /// Form of the output.
+    #[arg(long, global = true, value_enum, default_value = "human")]
+    format: Format,
+    #[command(subcommand)]
+    command: AdminCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum AdminCommand {
+    /// Ask whether the node answers; prints pong.
+    Ping,
+    /// Print all statistics and the figures of the storage engine.
+    Status,
+    /// Print statistics by their hierarchical names.
+    #[command(subcommand)]
+    Stat(status::StatCommand),
+    /// Create, activate and change bucket types.
+    #[command(subcommand)]
+    BucketType(bucket_types::TypeCommand),
+    /// Look at and change properties of a bucket.
+    #[command(subcommand)]
+    Bucket(bucket_types::BucketCommand),
+}
+
+/// Runs an administration command.
+pub(crate) fn run(args: &AdminArgs) -> Result<()> {
+    let api = Api::new(&args.url);
+    match &args.command {
+        AdminCommand::Ping => ping(&api, args.format),
+        AdminCommand::Status => status::status(&api, args.format),
+        AdminCommand::Stat(command) => status::stat(&api, command, args.format),
+        AdminCommand::BucketType(command) => bucket_types::types(&api, command, args.format),
+        AdminCommand::Bucket(command) => bucket_types::bucket(&api, command, args.format),
+    }
+}
+
+fn ping(api: &Api, format: Format) -> Result<()> {
+    let answer = done(api.get("ping")?, format)?;
+    print(&answer, format, |_| "pong".to_owned());
+    Ok(())
+}
+
+/// The document of a success; a refusal is an error with the node's own words. With JSON, its document is
+/// printed as well.
+fn done(answer: Answer, format: Format) -> Result<Value> {
+    match answer {
+        Answer::Done(document) => Ok(document),
+        Answer::Refused { message, document, .. } => {
+            if format == Format::Json {
+                println!("{document}");
+            }
+            bail!("{message}");
+        }
+    }
+}
+
+/// Prints a document as it is, or what `human` makes of it.
+fn print(document: &Value, format: Format, human: impl FnOnce(&Value) -> String) {
+    match format {
+        Format::Json => println!("{document}"),
+        Format::Human => println!("{}", human(document)),
+    }
+}
+
+/// A value on one line, text without quotes.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

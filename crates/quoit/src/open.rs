@@ -1,0 +1,246 @@
+//! Opens what a node keeps in its data directory.
+
+use crate::config::{Settings, Storage};
+use anyhow::{Context, Result};
+use quoit_cluster::{ControlPlane, NodeId};
+use quoit_core::{CounterReserve, DotSequence, ReplicatedStore};
+use quoit_model::clock::Actor;
+use quoit_model::hash::RingSize;
+use quoit_model::props::{BucketProps, PropUpdates, Scope};
+use quoit_store::bitcask::{
+    BitcaskEngine, BitcaskSettings, Durability, MergePolicy, MergeSettings,
+};
+use quoit_store::engine::Engine;
+use quoit_store::error::StoreError;
+use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_store::seam::{Clock, RealDisk, SystemClock, Threads};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The control plane's file in the data directory.
+const CONTROL_FILE: &str = "control.redb";
+/// The Bitcask engine's directory in the data directory.
+const BITCASK_DIR: &str = "bitcask";
+
+/// An opened node.
+pub(crate) struct Opened {
+    pub(crate) store: ReplicatedStore,
+    /// What a person should know of how it was opened.
+    pub(crate) note: String,
+}
+
+/// Opens or makes everything in `data_dir`.
+pub(crate) fn open(data_dir: &Path, node_name: &str, settings: &Settings) -> Result<Opened> {
+    std::fs::create_dir_all(data_dir).with_context(|| {
+        format!(
+            "can't make the data directory {}; choose one that may be written with --data-dir",
+            data_dir.display()
+        )
+    })?;
+    let control = Arc::new(open_control(data_dir, node_name, settings)?);
+    let ring_size = control.layout().ring_size();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let (engine, dots, note) = match settings.storage() {
+        Storage::Bitcask => open_bitcask(data_dir, ring_size, &clock, settings)?,
+        Storage::Memory => open_memory(ring_size, &clock, settings)?,
+    };
+    let store = ReplicatedStore::new(engine, control, clock, dots, settings.store());
+    Ok(Opened { store, note })
+}
+
+fn open_control(data_dir: &Path, node_name: &str, settings: &Settings) -> Result<ControlPlane> {
+    let mut node_id = [0; 16];
+    getrandom::fill(&mut node_id).context("asking the system for random bytes")?;
+    // Only a setting that somebody made is held against what is stored.
+    let ring_size = settings
+        .origin("ring_size")
+        .and_then(|_| settings.integer("ring_size"))
+        .and_then(|count| u16::try_from(count).ok())
+        .and_then(RingSize::new);
+    let settings = quoit_cluster::Settings {
+        node_name: node_name.to_owned(),
+        new_node_id: NodeId(node_id),
+        ring_size,
+        untyped_defaults: untyped_defaults(settings)?,
+    };
+    ControlPlane::open(&data_dir.join(CONTROL_FILE), settings).context("opening the control plane")
+}
+
+/// Properties of untyped buckets as configured.
+fn untyped_defaults(settings: &Settings) -> Result<BucketProps> {
+    let mut updates = PropUpdates::default();
+    for name in ["n_val", "r", "w", "pr", "pw", "dw", "rw"] {
+        let value = settings.text(&format!("buckets.default.{name}"));
+        match value.parse::<u32>() {
+            Ok(count) => updates.set(name, count),
+            Err(_) => updates.set(name, value),
+        }
+    }
+    for name in ["notfound_ok", "basic_quorum", "allow_mult", "last_write_wins"] {
+        updates.set(name, settings.flag(&format!("buckets.default.{name}")));
+    }
+    updates.set("dvv_enabled", settings.get("buckets.default.merge_strategy") == Some("2"));
+    BucketProps::untyped()
+        .updated(Scope::UntypedBucket, &updates)
+        .context("the settings buckets.default.*")
+}
+
+type OpenedEngine = (Arc<dyn Engine>, DotSequence, String);
+
+fn open_bitcask(
+    data_dir: &Path,
+    ring_size: RingSize,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<OpenedEngine> {
+    let disk = RealDisk::open(data_dir.join(BITCASK_DIR)).context("opening the data directory")?;
+    let settings = bitcask_settings(ring_size, settings)?;
+    let opened =
+        BitcaskEngine::open(Arc::new(disk), Arc::clone(clock), Arc::new(Threads), settings);
+    let (engine, report) = opened.context("opening the storage engine")?;
+    let engine = Arc::new(engine);
+    let note = if report.created {
+        "new".to_owned()
+    } else {
+        let state = if report.clean { "closed in good order" } else { "recovered" };
+        format!("{} keys, {state}", engine.stats().key_count)
+    };
+    for damage in &report.damages {
+        tracing::warn!(%damage, "damage found while opening");
+    }
+    let dots = DotSequence::new(
+        actor(engine.store_id(), engine.incarnation()),
+        Box::new(EngineCounter(Arc::clone(&engine))),
+    );
+    Ok((engine, dots, note))
+}
+
+fn bitcask_settings(ring_size: RingSize, settings: &Settings) -> Result<BitcaskSettings> {
+    let defaults = BitcaskSettings::new(getrandom::u64().context("asking for random bytes")?);
+    let micros = |name: &str, default: u64| {
+        settings.duration(name).map_or(default, |duration| duration.as_micros() as u64)
+    };
+    let hour = |name: &str| {
+        settings.integer(name).and_then(|hour| u8::try_from(hour).ok()).unwrap_or_default()
+    };
+    let merge = &defaults.merge;
+    let policy = match settings.get("bitcask.merge.policy") {
+        Some("never") => MergePolicy::Never,
+        Some("window") => MergePolicy::Window {
+            start: hour("bitcask.merge.window.start"),
+            end: hour("bitcask.merge.window.end"),
+        },
+        _ => MergePolicy::Always,
+    };
+    let merge = MergeSettings {
+        policy,
+        frag_merge_trigger_percent: settings.percent("bitcask.merge.triggers.fragmentation"),
+        dead_bytes_merge_trigger_bytes: settings
+            .size_bytes("bitcask.merge.triggers.dead_bytes")
+            .unwrap_or(merge.dead_bytes_merge_trigger_bytes),
+        frag_threshold_percent: settings.percent("bitcask.merge.thresholds.fragmentation"),
+        dead_bytes_threshold_bytes: settings
+            .size_bytes("bitcask.merge.thresholds.dead_bytes")
+            .unwrap_or(merge.dead_bytes_threshold_bytes),
+        small_file_threshold_bytes: settings
+            .size_bytes("bitcask.merge.thresholds.small_file")
+            .unwrap_or(merge.small_file_threshold_bytes),
+        check_interval_us: micros("bitcask.merge_check_interval", merge.check_interval_us),
+        check_jitter_percent: settings.percent("bitcask.merge_check_jitter"),
+        budget_bytes_per_sec: settings
+            .size_bytes("bitcask.merge_rate")
+            .unwrap_or(merge.budget_bytes_per_sec),
+        ..merge.clone()
+    };
+    Ok(BitcaskSettings {
+        ring_size,
+        durability: durability(settings),
+        sync_interval_us: sync_interval_us(settings, defaults.sync_interval_us),
+        max_file_size_bytes: settings
+            .size_bytes("bitcask.max_file_size")
+            .unwrap_or(defaults.max_file_size_bytes),
+        snapshot_interval_bytes: settings
+            .size_bytes("bitcask.snapshot_interval")
+            .unwrap_or(defaults.snapshot_interval_bytes),
+        merge,
+        ..defaults
+    })
+}
+
+fn durability(settings: &Settings) -> Durability {
+    if settings.get("durability") == Some("relaxed") {
+        return Durability::Relaxed;
+    }
+    if let Some(origin) = settings.origin("bitcask.sync.strategy") {
+        tracing::warn!(
+            %origin,
+            "bitcask.sync.strategy has no effect: durability = strict syncs every write that asks for \
+             it; set durability = relaxed to give that up"
+        );
+    }
+    Durability::Strict
+}
+
+/// With `relaxed`, Riak's strategy `none` leaves syncing to the operating system.
+fn sync_interval_us(settings: &Settings, default: u64) -> u64 {
+    let relaxed = settings.get("durability") == Some("relaxed");
+    if relaxed && settings.get("bitcask.sync.strategy") == Some("none") {
+        return u64::MAX;
+    }
+    let interval = settings.duration("bitcask.sync.interval");
+    interval.map_or(default, |interval| (interval.as_micros() as u64).max(1))
+}
+
+fn open_memory(
+    ring_size: RingSize,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<OpenedEngine> {
+    let memory = MemorySettings {
+        ring_size,
+        bytes_max: settings.size_bytes("memory_backend.max_memory"),
+        ttl_secs: settings
+            .duration("memory_backend.ttl")
+            .map(|age| u32::try_from(age.as_secs()).unwrap_or(u32::MAX)),
+    };
+    let engine = Arc::new(MemoryEngine::new(memory, Arc::clone(clock)));
+    // Nothing survives, so every start is a new store with a new actor.
+    let id = getrandom::u64().context("asking for random bytes")?;
+    let dots = DotSequence::new(actor(id, 1), Box::new(NoReserve));
+    Ok((engine, dots, "memory only: nothing is kept across a restart".to_owned()))
+}
+
+/// The actor of a store in one of its incarnations: 8 bytes. Incarnations of a store never share one, and
+/// different stores only by a chance of 2^-64.
+fn actor(store_id: u64, incarnation: u64) -> Actor {
+    // An odd factor spreads the incarnations of a store over all values without a collision.
+    const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+    let id = store_id.wrapping_add(incarnation.wrapping_mul(SPREAD));
+    Actor(id.to_be_bytes()[..].into())
+}
+
+/// Counters made durable by the engine.
+struct EngineCounter(Arc<BitcaskEngine>);
+
+impl CounterReserve for EngineCounter {
+    fn reserved(&self) -> u64 {
+        self.0.reserved_counter()
+    }
+
+    fn reserve(&self, up_to: u64) -> Result<(), StoreError> {
+        self.0.reserve_counter(up_to)
+    }
+}
+
+/// For stores that forget everything: nothing they issued can come back.
+struct NoReserve;
+
+impl CounterReserve for NoReserve {
+    fn reserved(&self) -> u64 {
+        0
+    }
+
+    fn reserve(&self, _: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
