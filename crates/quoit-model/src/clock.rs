@@ -46,8 +46,8 @@ impl Dot {
 
 /// A set of events, downward closed for each actor: actor -> highest counter.
 ///
-/// Entries keep the order in which they arrived (Riak's encodings depend on it); equality does not look
-/// at order or times.
+/// Entries keep the order in which they arrived (Riak's encodings depend on it); equality does not
+/// look at order or times.
 #[derive(Clone, Debug, Default)]
 pub struct VersionVector {
     entries: SmallVec<[Dot; 2]>,
@@ -57,8 +57,8 @@ pub struct VersionVector {
 const SCAN_ENTRIES_MAX: usize = 32;
 
 impl VersionVector {
-    /// A vector of entries in arrival order; of entries with one actor the highest counter stays, in the
-    /// first one's place.
+    /// A vector of entries in arrival order; of entries with one actor the highest counter stays,
+    /// in the first one's place.
     #[must_use]
     pub fn from_entries(entries: impl IntoIterator<Item = Dot>) -> Self {
         let mut vector = Self::default();

@@ -34,8 +34,8 @@ const RARE: u16 = CHARSET | CONTENT_ENCODING | LINKS | USER_META | INDEXES | EXP
 const USER_META_TEXT: u8 = 1;
 const USER_META_HAS_VALUE: u8 = 2;
 
-/// Content types that are stored as their place here: saves their bytes and, on each read, a reference
-/// to the input. The table is part of the format and must not change.
+/// Content types that are stored as their place here: saves their bytes and, on each read, a
+/// reference to the input. The table is part of the format and must not change.
 const COMMON_CONTENT_TYPES: [&[u8]; 12] = [
     b"application/json",
     b"application/octet-stream",
@@ -104,8 +104,9 @@ impl Object {
         }
     }
 
-    /// Reads the stored form. Values and metadata share `input`; nothing is allocated for an object of
-    /// one sibling and at most two clock entries that has neither links, user metadata nor indexes.
+    /// Reads the stored form. Values and metadata share `input`; nothing is allocated for an object
+    /// of one sibling and at most two clock entries that has neither links, user metadata nor
+    /// indexes.
     ///
     /// # Errors
     ///
@@ -130,8 +131,8 @@ impl Object {
         Ok(object)
     }
 
-    /// Reads only the clock of the stored form. What follows it is not looked at, so a prefix of the
-    /// stored bytes will do.
+    /// Reads only the clock of the stored form. What follows it is not looked at, so a prefix of
+    /// the stored bytes will do.
     ///
     /// # Errors
     ///
@@ -228,8 +229,8 @@ pub(crate) fn encode_sibling(sibling: &Sibling, clock: &VersionVector, out: &mut
     put_counted(out, &sibling.value);
 }
 
-/// A varint that is odd for a place in the table (twice the place and one) and even for a type that is
-/// written out (twice its length).
+/// A varint that is odd for a place in the table (twice the place and one) and even for a type that
+/// is written out (twice its length).
 fn encode_content_type(content_type: &[u8], out: &mut Vec<u8>) {
     match COMMON_CONTENT_TYPES.iter().position(|common| *common == content_type) {
         Some(place) => put_varint(out, place as u64 * 2 + 1),

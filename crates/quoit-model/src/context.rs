@@ -1,15 +1,17 @@
-//! Causal contexts: what a client was told about the history of a record and hands back with its write.
+//! Causal contexts: what a client was told about the history of a record and hands back with its
+//! write.
 //!
-//! To clients a context is an opaque byte string. Ours is:
+//! To clients a context is an opaque byte string. Ours is, in this order:
 //!
 //! | piece | form |
 //! | --- | --- |
 //! | format | byte 0x57, which begins neither a DEFLATE stream nor an external term |
-//! | entries | varint number; for each, sorted by actor: varint length of the actor, actor, varint counter (not 0) |
+//! | entries | varint number, then an entry for each actor, sorted by actor |
+//! | entry | varint length of the actor, actor, varint counter (not 0) |
 //! | checksum | lowest 32 bits of the XXH3-64 of all before it, little-endian |
 //!
-//! Times are left out, so equal vectors have equal contexts. Contexts that a Riak node made are taken too:
-//! clients keep them across a migration.
+//! Times are left out, so equal vectors have equal contexts. Contexts that a Riak node made are
+//! taken too: clients keep them across a migration.
 
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
@@ -90,7 +92,8 @@ pub fn encode_context(clock: &VersionVector) -> Bytes {
     out.into()
 }
 
-/// Appends what [`encode_context`] returns, without an allocation of its own for up to four entries.
+/// Appends what [`encode_context`] returns, without an allocation of its own for up to four
+/// entries.
 pub fn encode_context_into(clock: &VersionVector, out: &mut Vec<u8>) {
     let start = out.len();
     let mut entries: SmallVec<[&Dot; 4]> =
@@ -124,8 +127,8 @@ pub fn decode_context(context: &[u8]) -> Result<VersionVector, ContextError> {
     Ok(clock)
 }
 
-/// Refuses a context that claims events which this store's own actor has not issued: writes that are
-/// still to come would count as known to it, and be dropped. Events of other actors are normal.
+/// Refuses a context that claims events which this store's own actor has not issued: writes that
+/// are still to come would count as known to it, and be dropped. Events of other actors are normal.
 ///
 /// # Errors
 ///
@@ -178,7 +181,8 @@ fn read_entry(cursor: &mut Cursor<'_>) -> Result<Dot, CutOff> {
     Ok(Dot { actor, counter: cursor.varint()?, time_secs: 0 })
 }
 
-/// Riak's two forms: `{encode_raw | encode_zlib, Data}` as a term, else a raw DEFLATE stream of a clock.
+/// Riak's two forms: `{encode_raw | encode_zlib, Data}` as a term, else a raw DEFLATE stream of a
+/// clock.
 fn decode_riak(context: &[u8]) -> Result<VersionVector, RiakContextError> {
     if context[0] == ETF_VERSION
         && let Ok(term) = Term::decode(&Bytes::copy_from_slice(context), &RIAK_CLOCK_LIMITS)

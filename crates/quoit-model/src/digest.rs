@@ -15,10 +15,10 @@ const LONG_ACTOR: u8 = 0x80;
 const ACTOR_BYTES_MAX: usize = 55;
 
 impl Object {
-    /// Equal on all replicas that hold the same causal state, different (but for chance, 2^-64) where
-    /// states differ. It covers the clock without times, and for each sibling its dot and whether it is
-    /// deleted, or, where there is no dot, everything. Neither the order of siblings nor that of clock
-    /// entries matters.
+    /// Equal on all replicas that hold the same causal state, different (but for chance, 2^-64)
+    /// where states differ. It covers the clock without times, and for each sibling its dot and
+    /// whether it is deleted, or, where there is no dot, everything. Neither the order of siblings
+    /// nor that of clock entries matters.
     ///
     /// Costs one short hash for each clock entry and sibling; values are hashed only without a dot.
     #[must_use]

@@ -1,8 +1,9 @@
 //! Erlang's external term format, as far as Riak's data and clocks need it.
 //!
-//! The reader takes what any Erlang release wrote (integers, atoms of all four forms, tuples, lists,
-//! strings, binaries, floats, maps, the compressed wrapper) within [`Limits`]; the writer makes the form that
-//! Erlang's own `term_to_binary` makes. Processes, ports and functions never occur in stored data.
+//! The reader takes what any Erlang release wrote (integers, atoms of all four forms, tuples,
+//! lists, strings, binaries, floats, maps, the compressed wrapper) within [`Limits`]; the writer
+//! makes the form that Erlang's own `term_to_binary` makes. Processes, ports and functions never
+//! occur in stored data.
 
 mod inflate;
 mod read;
@@ -70,8 +71,8 @@ pub enum Term {
 }
 
 impl Term {
-    /// Reads one encoded term, which is the whole input. Binaries and strings share it, unless the term
-    /// was compressed.
+    /// Reads one encoded term, which is the whole input. Binaries and strings share it, unless the
+    /// term was compressed.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! The two hashes of a record and the partition that it belongs to.
 //!
-//! **Placement** names the partition, **identity** names the record in indexes and digests. Both come
-//! from XXH3-128 with seed 0 over the encoded record key ([`crate::key::KeyRef::encoded`]) and are therefore
-//! the same in every cluster and for ever: stored indexes, digests exchanged between nodes and the
-//! ownership of data all depend on them.
+//! **Placement** names the partition, **identity** names the record in indexes and digests. Both
+//! come from XXH3-128 with seed 0 over the encoded record key ([`crate::key::KeyRef::encoded`]) and
+//! are therefore the same in every cluster and for ever: stored indexes, digests exchanged between
+//! nodes and the ownership of data all depend on them.
 
 use crate::key::BucketRef;
 use xxhash_rust::xxh3::xxh3_128;
@@ -92,8 +92,8 @@ impl Partition {
     /// The index that clients and operators are shown: number * 2^160 / ring size, in decimal.
     #[must_use]
     pub fn index_decimal(self, ring_size: RingSize) -> String {
-        // The product is number << (160 - log2 ring size); five 32-bit limbs hold it, divided by ten
-        // until nothing is left.
+        // The product is number << (160 - log2 ring size); five 32-bit limbs hold it, divided by
+        // ten until nothing is left.
         let shift = 160 - ring_size.0.trailing_zeros();
         let mut limbs = [0u32; 6];
         let placed = u64::from(self.0) << (shift % 32);

@@ -1,8 +1,8 @@
 //! Names of records: bucket type, bucket and key.
 //!
-//! A record is named by three byte strings. [`KeyRef`] borrows them (the request path never copies a
-//! name it only looks at); the encoded form made by [`KeyRef::encode_into`] is what is hashed and what
-//! is stored.
+//! A record is named by three byte strings. [`KeyRef`] borrows them (the request path never copies
+//! a name it only looks at); the encoded form made by [`KeyRef::encode_into`] is what is hashed and
+//! what is stored.
 
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -57,7 +57,8 @@ pub struct KeyRef<'a> {
 }
 
 impl<'a> KeyRef<'a> {
-    /// Checks that every part is non-empty and that the encoded form fits [`ENCODED_KEY_BYTES_MAX`].
+    /// Checks that every part is non-empty and that the encoded form fits
+    /// [`ENCODED_KEY_BYTES_MAX`].
     ///
     /// # Errors
     ///

@@ -1,7 +1,9 @@
 //! Pure values of the store: keys, hashes, partitions, causality, objects and bucket properties.
 //!
-//! Nothing here does I/O, waits, or reads a clock or a source of randomness that is not an argument.
+//! Nothing here does I/O, waits, or reads a clock or a source of randomness that is not an
+//! argument.
 
+pub mod bitcask_key;
 pub mod clock;
 pub mod codec;
 pub mod context;
@@ -14,6 +16,7 @@ pub mod merge;
 pub mod object;
 pub mod props;
 pub mod riak_clock;
+pub mod riak_object;
 pub mod vtag;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! How objects change: writes under each policy, and the merge of replicas.
 //!
-//! The rules are those of dotted version vector sets (Preguiça, Baquero, Almeida and others, "Dotted
-//! Version Vectors: Logical Clocks for Optimistic Replication", 2010; "Scalable and Accurate Causality
-//! Tracking for Eventually Consistent Stores", 2014): every value carries the event that wrote it, and it
-//! goes exactly when a clock that knows the event comes without the value. Values without a dot, which
-//! come from Riak, fall back to the comparison of whole clocks.
+//! The rules are those of dotted version vector sets (Preguiça, Baquero, Almeida and others,
+//! "Dotted Version Vectors: Logical Clocks for Optimistic Replication", 2010; "Scalable and
+//! Accurate Causality Tracking for Eventually Consistent Stores", 2014): every value carries the
+//! event that wrote it, and it goes exactly when a clock that knows the event comes without the
+//! value. Values without a dot, which come from Riak, fall back to the comparison of whole clocks.
 
 use crate::clock::{Dot, VersionVector};
 use crate::object::{Metadata, Object, Sibling};
@@ -48,12 +48,12 @@ impl NewValue {
 }
 
 impl Object {
-    /// What two replicas of a record hold together: each value that one of them has and the other has
-    /// not replaced. Siblings of `self` come first, each in its order.
+    /// What two replicas of a record hold together: each value that one of them has and the other
+    /// has not replaced. Siblings of `self` come first, each in its order.
     ///
-    /// Commutative and idempotent as far as [`Object::digest`] looks, and associative between objects whose
-    /// siblings all have dots; a value without one may come back as a false sibling, never get lost.
-    /// Costs the product of the numbers of siblings; shares the values.
+    /// Commutative and idempotent as far as [`Object::digest`] looks, and associative between
+    /// objects whose siblings all have dots; a value without one may come back as a false sibling,
+    /// never get lost. Costs the product of the numbers of siblings; shares the values.
     #[must_use]
     pub fn merge(&self, other: &Self) -> Self {
         let self_covers = self.clock.descends(&other.clock);
@@ -72,14 +72,17 @@ impl Object {
 
     /// The object after a write that this store coordinates.
     ///
-    /// `context` is what the writer had read; it may be stale, concurrent with what is stored, empty, or ahead
-    /// of it. `dot` is the new event: its counter is above every counter of its actor in `stored` and
-    /// `context`, which the caller has seen to (see [`check_context`](crate::context::check_context)).
+    /// `context` is what the writer had read; it may be stale, concurrent with what is stored,
+    /// empty, or ahead of it. `dot` is the new event: its counter is above every counter of its
+    /// actor in `stored` and
+    /// `context`, which the caller has seen to (see
+    /// [`check_context`](crate::context::check_context)).
     ///
-    /// Under [`WritePolicy::LatestModified`] values that the writer did not know go as well, unless they are
-    /// later than the new one: those stay beside it, and [`Object::resolve_latest`] answers with the
-    /// latest. Nothing is ever dropped but for a newer event whose value is kept: were the new value
-    /// dropped for a later one, replicas that decide so about different pairs could between them drop all.
+    /// Under [`WritePolicy::LatestModified`] values that the writer did not know go as well, unless
+    /// they are later than the new one: those stay beside it, and [`Object::resolve_latest`]
+    /// answers with the latest. Nothing is ever dropped but for a newer event whose value is kept:
+    /// were the new value dropped for a later one, replicas that decide so about different pairs
+    /// could between them drop all.
     ///
     /// Copies the clock and those siblings that stay; values are shared.
     #[must_use]
@@ -109,19 +112,20 @@ impl Object {
         Self { clock, siblings }
     }
 
-    /// The object after a value is stored with a clock that was made elsewhere, without a new event: what
-    /// replication and repair tools ask for (`asis`). A stored object whose clock is beyond `clock` stays
-    /// as it is.
+    /// The object after a value is stored with a clock that was made elsewhere, without a new
+    /// event: what replication and repair tools ask for (`asis`). A stored object whose clock is
+    /// beyond `clock` stays as it is.
     #[must_use]
     pub fn put_as_is(stored: Option<&Self>, clock: VersionVector, new: NewValue) -> Self {
         let given = Self { clock, siblings: one(new.into_sibling(None)) };
         stored.map_or_else(|| given.clone(), |stored| stored.merge(&given))
     }
 
-    /// Drops all siblings but the one modified last: what clients of a bucket without siblings are answered.
-    /// For answers only, never to be stored: the clock still covers the siblings that were dropped, so two
-    /// replicas that stored their choices could lose both values in the next merge. Of equal times a live value beats a tombstone; what is
-    /// left to choose is decided by dot, vtag and value, so that all replicas choose the same.
+    /// Drops all siblings but the one modified last: what clients of a bucket without siblings are
+    /// answered. For answers only, never to be stored: the clock still covers the siblings that
+    /// were dropped, so two replicas that stored their choices could lose both values in the next
+    /// merge. Of equal times a live value beats a tombstone; what is left to choose is decided by
+    /// dot, vtag and value, so that all replicas choose the same.
     pub fn resolve_latest(&mut self) {
         if self.siblings.len() > 1 {
             let latest = self.siblings.drain(..).max_by(by_age);
@@ -138,8 +142,8 @@ impl Object {
         })
     }
 
-    /// Whether this object, which does not have the sibling, knows that it was replaced. `is_newer` says
-    /// whether its clock is strictly beyond that of the sibling's object.
+    /// Whether this object, which does not have the sibling, knows that it was replaced. `is_newer`
+    /// says whether its clock is strictly beyond that of the sibling's object.
     fn replaced(&self, sibling: &Sibling, is_newer: bool) -> bool {
         sibling.dot.as_ref().map_or(is_newer, |dot| self.clock.contains(dot))
     }

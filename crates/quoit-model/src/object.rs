@@ -1,8 +1,8 @@
 //! Objects: what a record's value means.
 //!
-//! An object is a clock and its siblings: values that no later write has replaced. Every sibling that was
-//! written here carries its dot, the event that wrote it; siblings without a dot come from Riak.
-//! Byte strings are [`Bytes`], so that an object decoded from a read buffer shares it.
+//! An object is a clock and its siblings: values that no later write has replaced. Every sibling
+//! that was written here carries its dot, the event that wrote it; siblings without a dot come from
+//! Riak. Byte strings are [`Bytes`], so that an object decoded from a read buffer shares it.
 
 use crate::clock::{Dot, VersionVector};
 use crate::vtag::clock_tag;
@@ -52,7 +52,8 @@ pub struct Metadata {
     pub indexes: Vec<IndexEntry>,
     /// When the object expires, seconds since 1970; `None` = never.
     pub expires_at_secs: Option<u32>,
-    /// Entries of Riak objects that have no field here: encoded name and encoded value as stored.
+    /// Entries of Riak objects that have no field here: encoded name and encoded value as stored;
+    /// and notes on their stored form (see [`riak_object`](crate::riak_object)).
     pub other: Vec<(Bytes, Bytes)>,
 }
 

@@ -28,8 +28,8 @@ pub const fn unix_secs(riak_secs: u64) -> u64 {
 }
 
 /// The entity tag of the value written by `dot` to the record with this identity hash: 22 base-62
-/// characters of an XXH3-128, which every replica would make alike. Values of one record never share
-/// a tag but by chance (2^-128). Costs one short hash and one allocation.
+/// characters of an XXH3-128, which every replica would make alike. Values of one record never
+/// share a tag but by chance (2^-128). Costs one short hash and one allocation.
 #[must_use]
 pub fn make_vtag(dot: &Dot, identity: u64) -> Bytes {
     let actor = dot.actor.0.as_slice();
@@ -59,7 +59,8 @@ pub fn clock_tag(clock: &VersionVector) -> Bytes {
     base_62(xxh3_128(&encode_context(clock)))
 }
 
-/// Both halves as 11 digits each: 64-bit divisions are an order of magnitude cheaper than 128-bit ones.
+/// Both halves as 11 digits each: 64-bit divisions are an order of magnitude cheaper than 128-bit
+/// ones.
 fn base_62(number: u128) -> Bytes {
     let mut text = [0; NAME_CHARS];
     let (high, low) = text.split_at_mut(HALF_DIGITS);

@@ -25,7 +25,10 @@ proptest! {
     }
 
     #[test]
-    fn an_object_cut_off_anywhere_is_an_error(object in any_object(), cut in any::<prop::sample::Index>()) {
+    fn an_object_cut_off_anywhere_is_an_error(
+        object in any_object(),
+        cut: prop::sample::Index,
+    ) {
         let bytes = encoded(&object);
         let len = cut.index(bytes.len());
         prop_assert!(Object::decode(&bytes.slice(..len)).is_err());
@@ -39,7 +42,10 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..300), own: bool) {
+    fn random_bytes_never_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..300),
+        own: bool,
+    ) {
         if own && let Some(first) = bytes.first_mut() {
             *first = OBJECT_FORMAT_1;
         }

@@ -59,7 +59,10 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..100), kind in 0..4) {
+    fn random_bytes_never_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..100),
+        kind in 0..4,
+    ) {
         if let (Some(first), 0..2) = (bytes.first_mut(), kind) {
             *first = [CONTEXT_FORMAT_1, ETF_VERSION][kind as usize];
         }

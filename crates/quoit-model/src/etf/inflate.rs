@@ -6,8 +6,8 @@ use flate2::{Decompress, FlushDecompress, Status};
 /// Step by which output grows: damaged input costs no more memory than it produces.
 const STEP_BYTES: usize = 4096;
 
-/// Inflates a raw DEFLATE stream (RFC 1951) that is the whole input; `None` when it is damaged, cut off,
-/// followed by something, or becomes larger than `size_bytes_max`.
+/// Inflates a raw DEFLATE stream (RFC 1951) that is the whole input; `None` when it is damaged, cut
+/// off, followed by something, or becomes larger than `size_bytes_max`.
 pub(crate) fn inflate_raw(data: &[u8], size_bytes_max: usize) -> Option<Bytes> {
     inflate(Decompress::new(false), data, size_bytes_max)
 }

@@ -1,5 +1,5 @@
-//! The writer of terms: whole ones, and pieces for callers that have no [`Term`] at hand. Nothing here
-//! writes the version byte.
+//! The writer of terms: whole ones, and pieces for callers that have no [`Term`] at hand. Nothing
+//! here writes the version byte.
 
 use super::{Term, tag};
 
@@ -53,8 +53,8 @@ pub fn put_tuple_header(out: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Appends the beginning of a list that is not empty; its elements follow, then a tail, [`put_nil`] for
-/// a proper list.
+/// Appends the beginning of a list that is not empty; its elements follow, then a tail, [`put_nil`]
+/// for a proper list.
 pub fn put_list_header(out: &mut Vec<u8>, len: usize) {
     put_tagged_len(out, tag::LIST, len);
 }

@@ -252,8 +252,8 @@ proptest! {
     }
 }
 
-/// a beats c by its time, c beats b by its time, and b's writer knew a: replicas that stored what they
-/// chose would each have dropped what the other one kept.
+/// a beats c by its time, c beats b by its time, and b's writer knew a: replicas that stored what
+/// they chose would each have dropped what the other one kept.
 #[test]
 fn choices_by_time_against_causality_lose_nothing() {
     let write = |context: &[Dot], value, time_us, name: &[u8]| {

@@ -1,0 +1,328 @@
+//! The metadata of a sibling in version 1: a fixed head, then entries in the order of an Erlang
+//! `dict`.
+
+use super::{RAW, TERM, put_sized, sized};
+use crate::cursor::{Cursor, CutOff};
+use crate::etf::{
+    ETF_VERSION, Limits, Term, put_binary, put_integer, put_list_header, put_nil, put_term,
+    put_text, put_tuple_header,
+};
+use crate::object::{IndexEntry, IndexTerm, Link, Metadata, Sibling, UserMeta, UserMetaForm};
+use crate::riak_clock::{dot_of_term, encode_riak_dot};
+use bytes::Bytes;
+
+/// Note of the order of entries: a [`FIELDS`] index each, or [`OTHER`] for the next one in `other`.
+const NOTE_ORDER: &[u8] = b"o";
+/// Note of the whole metadata, for what the other ways can't tell.
+const NOTE_RAW: &[u8] = b"r";
+const OTHER: u8 = 255;
+
+/// The vtag that stands for none.
+const NO_VTAG: &[u8] = b"e";
+
+/// An entry that has a field.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Field {
+    Charset,
+    UserMeta,
+    Indexes,
+    ContentType,
+    ExpiresAt,
+    Dot,
+    ContentEncoding,
+    Links,
+}
+
+/// Name and place of each, in the order in which Riak writes them.
+const FIELDS: [(Field, &[u8]); 8] = [
+    (Field::Charset, b"charset"),
+    (Field::UserMeta, b"X-Riak-Meta"),
+    (Field::Indexes, b"index"),
+    (Field::ContentType, b"content-type"),
+    (Field::ExpiresAt, b"X-Quoit-Expires-At"),
+    (Field::Dot, b"dot"),
+    (Field::ContentEncoding, b"content-encoding"),
+    (Field::Links, b"Links"),
+];
+
+/// Reads metadata into a sibling without a value.
+pub(super) fn decode(stored: &Bytes) -> Result<Sibling, CutOff> {
+    let (mut sibling, order) = decode_fields(stored)?;
+    if order != default_order(&sibling) {
+        sibling.meta.other.push((Bytes::from_static(NOTE_ORDER), order.into()));
+    }
+    let mut written = Vec::with_capacity(stored.len());
+    encode_fields(&sibling, &mut written);
+    if written != *stored {
+        sibling.meta.other.push((Bytes::from_static(NOTE_RAW), stored.clone()));
+    }
+    Ok(sibling)
+}
+
+/// Appends the metadata: as it was read, if it was.
+pub(super) fn encode(sibling: &Sibling, out: &mut Vec<u8>) {
+    match raw_note(sibling) {
+        Some(stored) => out.extend_from_slice(stored),
+        None => encode_fields(sibling, out),
+    }
+}
+
+/// The note of the whole metadata, if the sibling still says what it says.
+fn raw_note(sibling: &Sibling) -> Option<&Bytes> {
+    let (_, stored) = sibling.meta.other.iter().find(|(name, _)| name == NOTE_RAW)?;
+    let mut read = decode(stored).ok()?;
+    read.value = sibling.value.clone();
+    let value_note = sibling.meta.other.iter().filter(|(name, _)| name == super::NOTE_VALUE);
+    read.meta.other.extend(value_note.cloned());
+    let time = |sibling: &Sibling| sibling.dot.as_ref().map(|dot| dot.time_secs);
+    (read == *sibling && time(&read) == time(sibling)).then_some(stored)
+}
+
+/// Reads head and entries; also tells in which order they came.
+fn decode_fields(stored: &Bytes) -> Result<(Sibling, Vec<u8>), CutOff> {
+    let mut cursor = Cursor::new(stored);
+    let [mega, secs, micros] = [be_u32(&mut cursor)?, be_u32(&mut cursor)?, be_u32(&mut cursor)?];
+    let vtag_len = cursor.u8()?;
+    let vtag = cursor.bytes(vtag_len.into())?;
+    let mut sibling = Sibling {
+        last_modified_us: (mega * 1_000_000 + secs)
+            .saturating_mul(1_000_000)
+            .saturating_add(micros),
+        vtag: if vtag.as_ref() == NO_VTAG { Bytes::new() } else { vtag },
+        deleted: cursor.u8()? != 0,
+        ..Sibling::default()
+    };
+    let mut order = Vec::new();
+    while cursor.remaining() > 0 {
+        let (name, value) = (sized(&mut cursor)?, sized(&mut cursor)?);
+        order.push(set_entry(&mut sibling, name, value));
+    }
+    Ok((sibling, order))
+}
+
+fn be_u32(cursor: &mut Cursor<'_>) -> Result<u64, CutOff> {
+    Ok(u32::from_be_bytes(cursor.array()?).into())
+}
+
+/// Puts an entry, encoded name and value, into its field, or into `other` when it has none or is
+/// not understood. Returns its place for [`NOTE_ORDER`].
+pub(super) fn set_entry(sibling: &mut Sibling, name: Bytes, value: Bytes) -> u8 {
+    let place = FIELDS.iter().position(|(_, field)| {
+        name.split_first().is_some_and(|(encoding, name)| *encoding == RAW && name == *field)
+    });
+    if let Some(place) = place
+        && set_field(sibling, FIELDS[place].0, &value).is_some()
+    {
+        return place as u8;
+    }
+    // A name without an encoding byte could pass for a note; it stays in the note of the whole.
+    if name.first().is_some_and(|encoding| [RAW, TERM].contains(encoding)) {
+        sibling.meta.other.push((name, value));
+    }
+    OTHER
+}
+
+/// Sets a field that is not set yet to a stored value; `None` when that is not a value for it.
+fn set_field(sibling: &mut Sibling, field: Field, stored: &Bytes) -> Option<()> {
+    let meta = &mut sibling.meta;
+    match field {
+        Field::ContentType => set_once(&mut meta.content_type, text_of(stored)?),
+        Field::Charset => set_once(&mut meta.charset, text_of(stored)?),
+        Field::ContentEncoding => set_once(&mut meta.content_encoding, text_of(stored)?),
+        Field::ExpiresAt => {
+            let secs = term_of(stored)?.as_u64()?;
+            set_once(&mut meta.expires_at_secs, u32::try_from(secs).ok()?)
+        }
+        Field::Dot => set_once(&mut sibling.dot, dot_of_term(&term_of(stored)?)?),
+        Field::UserMeta => set_list(&mut meta.user_meta, stored, user_meta_of),
+        Field::Indexes => set_list(&mut meta.indexes, stored, index_of),
+        Field::Links => set_list(&mut meta.links, stored, link_of),
+    }
+}
+
+fn set_once<T>(field: &mut Option<T>, value: T) -> Option<()> {
+    field.is_none().then(|| *field = Some(value))
+}
+
+fn set_list<T>(
+    field: &mut Vec<T>,
+    stored: &Bytes,
+    item: impl Fn(&Term) -> Option<T>,
+) -> Option<()> {
+    let items = term_of(stored)?.as_list()?.iter().map(item).collect::<Option<_>>()?;
+    field.is_empty().then(|| *field = items)
+}
+
+fn term_of(stored: &Bytes) -> Option<Term> {
+    let term = stored.first().is_some_and(|encoding| *encoding == TERM);
+    term.then(|| Term::decode(&stored.slice(1..), &Limits::STORED).ok()).flatten()
+}
+
+/// Text is an Erlang string, in some old objects a binary.
+fn text_of(stored: &Bytes) -> Option<Bytes> {
+    match stored.first()? {
+        &RAW => Some(stored.slice(1..)),
+        _ => {
+            let term = term_of(stored)?;
+            term.to_text().or_else(|| term.as_binary().cloned())
+        }
+    }
+}
+
+fn user_meta_of(term: &Term) -> Option<UserMeta> {
+    let [name, value] = term.as_tuple()?;
+    let any_text = |term: &Term| term.as_binary().cloned().or_else(|| term.to_text());
+    let value = if value.is_atom(b"undefined") { None } else { Some(any_text(value)?) };
+    let binary = name.as_binary().is_some();
+    let form = if binary { UserMetaForm::Binary } else { UserMetaForm::Text };
+    Some(UserMeta { name: any_text(name)?, value, form })
+}
+
+fn index_of(term: &Term) -> Option<IndexEntry> {
+    let [field, term] = term.as_tuple()?;
+    let term = match term {
+        Term::Integer(integer) => IndexTerm::Integer(*integer),
+        term => IndexTerm::Binary(term.as_binary()?.clone()),
+    };
+    Some(IndexEntry { field: field.as_binary()?.clone(), term })
+}
+
+fn link_of(term: &Term) -> Option<Link> {
+    let [target, tag] = term.as_tuple()?;
+    let [bucket, key] = target.as_tuple()?;
+    Some(Link {
+        bucket: bucket.as_binary()?.clone(),
+        key: key.as_binary()?.clone(),
+        tag: tag.as_binary()?.clone(),
+    })
+}
+
+fn notes_apart(meta: &Metadata) -> impl Iterator<Item = &(Bytes, Bytes)> {
+    let is_entry = |name: &Bytes| name.first().is_some_and(|first| [RAW, TERM].contains(first));
+    meta.other.iter().filter(move |(name, _)| is_entry(name))
+}
+
+/// The entries that are written without a note, in Riak's order: that of an Erlang `dict` of 16
+/// slots, from the highest slot of a name's hash to the lowest. Riak always writes the indexes.
+fn default_order(sibling: &Sibling) -> Vec<u8> {
+    let meta = &sibling.meta;
+    let mut entries: Vec<(u32, u8)> = Vec::new();
+    for (place, (field, name)) in FIELDS.iter().enumerate() {
+        let present = match field {
+            Field::Charset => meta.charset.is_some(),
+            Field::UserMeta => !meta.user_meta.is_empty(),
+            Field::Indexes => true,
+            Field::ContentType => meta.content_type.is_some(),
+            Field::ExpiresAt => meta.expires_at_secs.is_some(),
+            Field::Dot => sibling.dot.is_some(),
+            Field::ContentEncoding => meta.content_encoding.is_some(),
+            Field::Links => !meta.links.is_empty(),
+        };
+        if present {
+            entries.push((dict_slot(name), place as u8));
+        }
+    }
+    entries.extend(notes_apart(meta).map(|(name, _)| (dict_slot(&name[1..]), OTHER)));
+    entries.sort_by_key(|(slot, _)| std::cmp::Reverse(*slot));
+    entries.into_iter().map(|(_, place)| place).collect()
+}
+
+/// The slot of a binary in an Erlang `dict` of up to 80 entries: `erlang:phash(Name, 16)`.
+fn dict_slot(name: &[u8]) -> u32 {
+    const BYTE_FACTOR: u32 = 268_440_163;
+    const LENGTH_FACTOR: u32 = 268_436_141;
+    let byte = |hash: u32, byte: &u8| hash.wrapping_mul(BYTE_FACTOR).wrapping_add((*byte).into());
+    let bytes = name.iter().fold(0, byte);
+    bytes.wrapping_mul(LENGTH_FACTOR).wrapping_add(name.len() as u32) % 16 + 1
+}
+
+fn encode_fields(sibling: &Sibling, out: &mut Vec<u8>) {
+    let secs = sibling.last_modified_us / 1_000_000;
+    let time = [secs / 1_000_000, secs % 1_000_000, sibling.last_modified_us % 1_000_000];
+    for part in time {
+        // Megaseconds of 64-bit microseconds stay below 2^25.
+        out.extend_from_slice(&(part as u32).to_be_bytes());
+    }
+    let vtag = if sibling.vtag.is_empty() { NO_VTAG } else { &sibling.vtag };
+    // Tags have 22 characters; of a foreign one that is too long for its length byte the start will
+    // do.
+    let vtag = &vtag[..vtag.len().min(u8::MAX.into())];
+    out.push(vtag.len() as u8);
+    out.extend_from_slice(vtag);
+    out.push(sibling.deleted.into());
+    let note = sibling.meta.other.iter().find(|(name, _)| name == NOTE_ORDER);
+    let order = note.map_or_else(|| default_order(sibling), |(_, order)| order.to_vec());
+    let mut others = notes_apart(&sibling.meta);
+    for place in order {
+        match FIELDS.get(usize::from(place)) {
+            Some((field, name)) => put_field(out, sibling, *field, name),
+            None => {
+                if let Some((name, value)) = others.next() {
+                    put_sized(out, |out| out.extend_from_slice(name));
+                    put_sized(out, |out| out.extend_from_slice(value));
+                }
+            }
+        }
+    }
+}
+
+fn put_field(out: &mut Vec<u8>, sibling: &Sibling, field: Field, name: &[u8]) {
+    let meta = &sibling.meta;
+    let mut value = vec![TERM, ETF_VERSION];
+    match field {
+        Field::Charset => put_text(&mut value, meta.charset.as_deref().unwrap_or_default()),
+        Field::ContentType => {
+            put_text(&mut value, meta.content_type.as_deref().unwrap_or_default());
+        }
+        Field::ContentEncoding => {
+            put_text(&mut value, meta.content_encoding.as_deref().unwrap_or_default());
+        }
+        Field::ExpiresAt => put_integer(&mut value, meta.expires_at_secs.unwrap_or(0).into()),
+        Field::Dot => {
+            value.truncate(1);
+            sibling.dot.iter().for_each(|dot| encode_riak_dot(dot, &mut value));
+        }
+        Field::UserMeta => put_items(&mut value, &meta.user_meta, put_user_meta),
+        Field::Indexes => put_items(&mut value, &meta.indexes, |out, entry| {
+            put_tuple_header(out, 2);
+            put_binary(out, &entry.field);
+            match &entry.term {
+                IndexTerm::Integer(integer) => put_integer(out, *integer),
+                IndexTerm::Binary(binary) => put_binary(out, binary),
+            }
+        }),
+        Field::Links => put_items(&mut value, &meta.links, |out, link| {
+            put_tuple_header(out, 2);
+            put_tuple_header(out, 2);
+            put_binary(out, &link.bucket);
+            put_binary(out, &link.key);
+            put_binary(out, &link.tag);
+        }),
+    }
+    put_sized(out, |out| {
+        out.push(RAW);
+        out.extend_from_slice(name);
+    });
+    put_sized(out, |out| out.extend_from_slice(&value));
+}
+
+fn put_items<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+    if !items.is_empty() {
+        put_list_header(out, items.len());
+        items.iter().for_each(|item| put(out, item));
+    }
+    put_nil(out);
+}
+
+fn put_user_meta(out: &mut Vec<u8>, pair: &UserMeta) {
+    let put = match pair.form {
+        UserMetaForm::Binary => put_binary,
+        UserMetaForm::Text => put_text,
+    };
+    put_tuple_header(out, 2);
+    put(out, &pair.name);
+    match &pair.value {
+        Some(value) => put(out, value),
+        None => put_term(out, &Term::Atom(Bytes::from_static(b"undefined"))),
+    }
+}

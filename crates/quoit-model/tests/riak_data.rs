@@ -1,0 +1,202 @@
+//! Objects that a real Riak node wrote come back byte for byte, and mean what the node said.
+//!
+//! The data directories are not part of the repository. They are looked for in
+//! `$QUOIT_GOLDEN_RIAK_DATA` and, without that variable, beside the repository in
+//! `shared/golden/riak-data`.
+#![allow(clippy::print_stdout)] // A test that was skipped says so.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use quoit_model::bitcask_key::{BitcaskKey, encode_bitcask_key};
+use quoit_model::object::{IndexTerm, Object, Sibling};
+use quoit_model::riak_object::{decode_riak_object, encode_riak_object};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The stored value of each live key of each partition.
+type Stored = BTreeMap<(String, Bytes), Bytes>;
+
+fn data_dir() -> Option<PathBuf> {
+    let told = std::env::var_os("QUOIT_GOLDEN_RIAK_DATA").map(PathBuf::from);
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let dir = told.unwrap_or_else(|| repository.join("../shared/golden/riak-data"));
+    if dir.join("bitcask.tar.gz").is_file() {
+        return Some(dir);
+    }
+    println!("skipped: there are no data directories of a Riak node in {}", dir.display());
+    None
+}
+
+/// What the data files of an archive hold: per partition, the last record of each key counts.
+fn read_archive(path: &Path) -> Stored {
+    let file = File::open(path).expect("the archive opens");
+    let mut data_files = BTreeMap::new();
+    for entry in tar::Archive::new(GzDecoder::new(file)).entries().expect("a tar archive") {
+        let mut entry = entry.expect("an entry");
+        let path = entry.path().expect("a path").into_owned();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let Some(number) = name.strip_suffix(".bitcask.data") else { continue };
+        let number: u64 = number.parse().expect("data files are numbered");
+        let partition = path.parent().expect("a folder").to_string_lossy().into_owned();
+        let mut data = Vec::new();
+        entry.read_to_end(&mut data).expect("the entry is whole");
+        data_files.insert((partition, number), Bytes::from(data));
+    }
+    let mut stored = Stored::new();
+    for ((partition, _), data) in data_files {
+        scan_data_file(&partition, data, &mut stored);
+    }
+    stored
+}
+
+/// Records are checksum, time stamp, sizes of key and value, key, value.
+fn scan_data_file(partition: &str, mut data: Bytes, stored: &mut Stored) {
+    while !data.is_empty() {
+        let header = data.split_to(14);
+        let key_len = u16::from_be_bytes([header[8], header[9]]);
+        let value_len = u32::from_be_bytes([header[10], header[11], header[12], header[13]]);
+        let place = (partition.to_owned(), data.split_to(key_len.into()));
+        let value = data.split_to(value_len as usize);
+        if value.starts_with(b"bitcask_tombstone") {
+            stored.remove(&place);
+        } else {
+            stored.insert(place, value);
+        }
+    }
+}
+
+/// One object for each record, merged from its replicas.
+fn merged(stored: &Stored) -> BTreeMap<BitcaskKey, Object> {
+    let mut objects: BTreeMap<BitcaskKey, Object> = BTreeMap::new();
+    for ((_, key), value) in stored {
+        let key = BitcaskKey::decode(key).expect("a stored key");
+        let object = decode_riak_object(value).expect("a stored object");
+        objects.entry(key).and_modify(|known| *known = known.merge(&object)).or_insert(object);
+    }
+    objects
+}
+
+fn text(bytes: &Bytes) -> Value {
+    std::str::from_utf8(bytes).expect("text in the node's answers").into()
+}
+
+/// A sibling in the form of the node's answers; empty values as the answers leave them out.
+fn answer_of(sibling: &Sibling) -> Value {
+    let meta = &sibling.meta;
+    let mut answer = json!({
+        "value": STANDARD.encode(&sibling.value),
+        "vtag": text(&sibling.vtag),
+        "last_mod": sibling.last_modified_us / 1_000_000,
+        "links": meta.links.iter().map(|link| [&link.bucket, &link.key, &link.tag].map(text))
+            .collect::<Vec<_>>(),
+        "usermeta": meta.user_meta.iter().map(|pair| {
+            let name = text(&pair.name).as_str().expect("text").to_owned();
+            (name, text(pair.value.as_ref().expect("a value")))
+        }).collect::<serde_json::Map<_, _>>(),
+        "indexes": meta.indexes.iter().map(|entry| {
+            let term = match &entry.term {
+                IndexTerm::Integer(integer) => json!(integer.to_string()),
+                IndexTerm::Binary(binary) => text(binary),
+            };
+            json!([text(&entry.field), term])
+        }).collect::<Vec<_>>(),
+    });
+    let optional = [
+        ("content_type", &meta.content_type),
+        ("charset", &meta.charset),
+        ("content_encoding", &meta.content_encoding),
+    ];
+    for (name, field) in optional {
+        if let Some(field) = field {
+            answer[name] = text(field);
+        }
+    }
+    answer
+}
+
+fn name_of(record: &Value) -> BitcaskKey {
+    let part = |name: &str| {
+        record[name].as_str().map(|part| Bytes::from(STANDARD.decode(part).expect("base64")))
+    };
+    BitcaskKey {
+        bucket_type: part("type").unwrap_or(Bytes::from_static(b"default")),
+        bucket: part("bucket").expect("a bucket"),
+        key: part("key").expect("a key"),
+    }
+}
+
+#[test]
+fn stored_objects_and_keys_round_trip_byte_for_byte() {
+    let Some(dir) = data_dir() else { return };
+    let stored = read_archive(&dir.join("bitcask.tar.gz"));
+    assert!(stored.len() > 300, "only {} records", stored.len());
+    for ((partition, key), value) in &stored {
+        let name = BitcaskKey::decode(key).expect("a stored key");
+        let object = decode_riak_object(value).expect("a stored object");
+        let mut again = Vec::new();
+        encode_riak_object(&object, &mut again);
+        assert_eq!(&again, value, "{name:?} in {partition}");
+        let notes = |sibling: &Sibling| sibling.meta.other.is_empty();
+        assert!(object.siblings.iter().all(notes), "{name:?}: {object:?}");
+
+        let mut own = Vec::new();
+        object.encode_into(&mut own);
+        let from_own = Object::decode(&own.into()).expect("own encoding");
+        again.clear();
+        encode_riak_object(&from_own, &mut again);
+        assert_eq!(&again, value, "{name:?} in {partition}, through the own encoding");
+
+        again.clear();
+        encode_bitcask_key(name.as_key_ref(), &mut again);
+        assert_eq!(&again, key);
+    }
+}
+
+#[test]
+fn stored_objects_mean_what_the_node_answered() {
+    let Some(dir) = data_dir() else { return };
+    let objects = merged(&read_archive(&dir.join("bitcask.tar.gz")));
+    let expected = File::open(dir.join("bitcask.expected.json")).expect("the node's answers");
+    let expected: Value = serde_json::from_reader(expected).expect("JSON");
+    let records = expected["objects"].as_array().expect("objects");
+    assert!(!records.is_empty());
+    for record in records {
+        let name = name_of(record);
+        let object = objects.get(&name).cloned().unwrap_or_default();
+        let live = object.siblings.iter().filter(|_| !object.is_tombstone());
+        let answers: BTreeSet<String> =
+            live.map(|sibling| answer_of(sibling).to_string()).collect();
+        let siblings = record["siblings"].as_array().expect("siblings");
+        let expected: BTreeSet<String> = siblings.iter().map(Value::to_string).collect();
+        assert_eq!(answers, expected, "{name:?}");
+    }
+    let data_types = expected["data_types"].as_array().expect("data types");
+    for record in data_types {
+        let part =
+            |name: &str| Bytes::from(record[name].as_str().expect("text").as_bytes().to_vec());
+        let name =
+            BitcaskKey { bucket_type: part("type"), bucket: part("bucket"), key: part("key") };
+        assert!(objects.contains_key(&name), "{name:?}");
+    }
+    let known = records.iter().filter(|record| record["siblings"] != json!([])).count();
+    assert_eq!(objects.len(), known + data_types.len());
+}
+
+#[test]
+fn replicas_of_a_record_have_one_digest() {
+    let Some(dir) = data_dir() else { return };
+    let stored = read_archive(&dir.join("bitcask.tar.gz"));
+    let mut digests: BTreeMap<Bytes, BTreeSet<u64>> = BTreeMap::new();
+    for ((_, key), value) in &stored {
+        let object = decode_riak_object(value).expect("a stored object");
+        digests.entry(key.clone()).or_default().insert(object.digest());
+    }
+    for (key, digests) in digests {
+        assert_eq!(digests.len(), 1, "{key:?}");
+    }
+}
