@@ -4,6 +4,7 @@ pub mod engine;
 pub mod error;
 pub mod index;
 pub mod keyfile;
+pub mod memory;
 mod output;
 mod range;
 pub mod seam;

@@ -1,0 +1,220 @@
+//! The engine over the partitions' maps.
+
+use super::listing::{list_buckets, list_keys};
+use super::stripe::{Bounds, Stripe, cost_bytes};
+use crate::engine::{
+    Access, Applied, BatchWrite, Before, Change, Decision, Engine, EngineStats, Fetch, KeyPage,
+    KeyRange, Record, RecordAt, RecordMeta, RecordPage, Ticket,
+};
+use crate::error::StoreError;
+use crate::seam::Clock;
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_model::key::{BucketRef, KeyRef};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+
+/// Bounds of a memory engine. By default there are none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemorySettings {
+    /// Memory that the records of one partition may take, in bytes; beyond it, those used least
+    /// recently are evicted. A record counts with its value, twice its key, and 320 bytes.
+    pub partition_bytes_max: Option<u64>,
+    /// Records end so many seconds after they were written, or earlier if they say so.
+    pub ttl_secs: Option<u32>,
+}
+
+/// See the module. Reads and writes cost the lock of a partition and two or three searches in
+/// ordered maps; a write copies the key, never the value.
+pub struct MemoryEngine {
+    stripes: Vec<Mutex<Stripe>>,
+    settings: MemorySettings,
+    clock: Arc<dyn Clock>,
+    last_ticket: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl MemoryEngine {
+    /// An empty engine for a ring.
+    #[must_use]
+    pub fn new(settings: MemorySettings, ring_size: RingSize, clock: Arc<dyn Clock>) -> Self {
+        let MemorySettings { partition_bytes_max: bytes_max, ttl_secs } = settings;
+        let stripe = |_| Mutex::new(Stripe::new(Bounds { bytes_max, ttl_secs }));
+        Self {
+            stripes: (0..ring_size.get()).map(stripe).collect(),
+            settings,
+            clock,
+            last_ticket: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    fn open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    /// Locks a partition of the ring. A partition beyond it is a fault of the caller.
+    fn stripe(&self, partition: Partition) -> Result<MutexGuard<'_, Stripe>, StoreError> {
+        self.open()?;
+        Ok(self.stripes[usize::from(partition.0)].lock())
+    }
+
+    fn next_ticket(&self) -> Ticket {
+        Ticket(self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn check_size(&self, at: &RecordAt<'_>, value_size: usize) -> Result<(), StoreError> {
+        let size_bytes = cost_bytes(at.encoded, value_size);
+        match self.settings.partition_bytes_max {
+            Some(limit_bytes) if size_bytes > limit_bytes => {
+                Err(StoreError::TooLarge { size_bytes, limit_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn get(&self, at: &RecordAt<'_>, _: Access) -> Result<Fetch, StoreError> {
+        let mut stripe = self.stripe(at.partition)?;
+        let Some(record) = stripe.get(at, self.clock.unix_secs()).cloned() else {
+            return Ok(Fetch::Missing);
+        };
+        stripe.touch(at);
+        Ok(Fetch::Found(record))
+    }
+
+    fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        let stripe = self.stripe(at.partition)?;
+        Ok(stripe.get(at, self.clock.unix_secs()).map(|record| record.meta))
+    }
+
+    fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        _: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        let mut stripe = self.stripe(at.partition)?;
+        let now_secs = self.clock.unix_secs();
+        let record = match before {
+            Before::Read => stripe.get(at, now_secs),
+            Before::Skip => None,
+        };
+        let mut value = Vec::new();
+        match change(record, &mut value) {
+            Decision::Keep => return Ok(Applied::Kept),
+            Decision::Put(meta) => {
+                self.check_size(at, value.len())?;
+                stripe.put(at, Record { meta, value: Bytes::from(value) }, now_secs);
+            }
+            Decision::Remove => stripe.remove(at.identity, at.encoded),
+        }
+        Ok(Applied::Written(self.next_ticket()))
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
+        self.open()?;
+        let mut partitions = BTreeMap::new();
+        for write in writes {
+            let at = match write {
+                BatchWrite::Put { at, value, .. } => {
+                    self.check_size(at, value.len())?;
+                    at
+                }
+                BatchWrite::Remove { at } => at,
+            };
+            partitions.insert(at.partition, None);
+        }
+        // In the order of their numbers, so that two batches never wait for each other.
+        for (partition, stripe) in &mut partitions {
+            *stripe = Some(self.stripe(*partition)?);
+        }
+        let now_secs = self.clock.unix_secs();
+        for write in writes {
+            let (BatchWrite::Put { at, .. } | BatchWrite::Remove { at }) = write;
+            let stripe = partitions.get_mut(&at.partition).and_then(Option::as_mut);
+            let stripe = stripe.expect("all partitions of the batch are locked");
+            match write {
+                BatchWrite::Put { meta, value, .. } => {
+                    let record = Record { meta: *meta, value: Bytes::copy_from_slice(value) };
+                    stripe.put(at, record, now_secs);
+                }
+                BatchWrite::Remove { .. } => stripe.remove(at.identity, at.encoded),
+            }
+        }
+        Ok(self.next_ticket())
+    }
+
+    fn poll_durable(&self, _: Ticket, _: &Waker) -> Poll<Result<(), StoreError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn list_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<KeyPage, StoreError> {
+        self.open()?;
+        let after = after.map(KeyRef::decode).transpose().map_err(|error| StoreError::Corrupt {
+            path: "the place to go on a listing from".to_owned(),
+            offset: 0,
+            reason: error.to_string(),
+        })?;
+        Ok(list_keys(&self.stripes, range, after, limit, self.clock.unix_secs()))
+    }
+
+    fn list_buckets(
+        &self,
+        bucket_type: Option<&[u8]>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        self.open()?;
+        Ok(list_buckets(&self.stripes, bucket_type, after, limit, self.clock.unix_secs()))
+    }
+
+    fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+        tombstones_only: bool,
+    ) -> Result<RecordPage, StoreError> {
+        let stripe = self.stripe(partition)?;
+        let now_secs = self.clock.unix_secs();
+        let (entries, next) = stripe.fold(from, limit, now_secs, tombstones_only);
+        Ok(RecordPage { entries, next })
+    }
+
+    fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
+        self.stripe(partition)?.clear();
+        Ok(self.next_ticket())
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.open()
+    }
+
+    fn stats(&self) -> EngineStats {
+        let mut stats = EngineStats::default();
+        for stripe in &self.stripes {
+            let mut stripe = stripe.lock();
+            stripe.sweep(self.clock.unix_secs(), usize::MAX);
+            stats.key_count += stripe.key_count();
+            stats.tombstone_count += stripe.tombstone_count();
+            stats.index_bytes += stripe.bytes();
+        }
+        stats
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Keys and buckets of all partitions in order.
+
+use super::stripe::{Name, Stripe, key_of, name_of};
+use crate::engine::{KeyPage, KeyRange, RecordMeta};
+use crate::range::{range_contains, range_start};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_model::key::{BucketRef, KeyRef};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Bound;
+
+/// Names that are taken from a partition at once.
+const CHUNK_NAMES: usize = 64;
+
+/// The names of one partition, fetched chunk by chunk.
+struct Names<'s> {
+    stripe: &'s Mutex<Stripe>,
+    chunk: VecDeque<(Name, Option<(Bytes, RecordMeta)>)>,
+    from: Bound<Name>,
+    now_secs: u64,
+}
+
+impl Names<'_> {
+    fn next(&mut self) -> Option<(Name, Option<(Bytes, RecordMeta)>)> {
+        if self.chunk.is_empty() {
+            let stripe = self.stripe.lock();
+            self.chunk = stripe.names_from(self.from.as_ref(), CHUNK_NAMES, self.now_secs).into();
+            self.from = Bound::Excluded(self.chunk.back()?.0.clone());
+        }
+        self.chunk.pop_front()
+    }
+}
+
+/// The next `limit` or fewer keys of a range, none of which has ended.
+pub(super) fn list_keys(
+    stripes: &[Mutex<Stripe>],
+    range: KeyRange<'_>,
+    after: Option<KeyRef<'_>>,
+    limit: usize,
+    now_secs: u64,
+) -> KeyPage {
+    let start = range_start(range);
+    let from = match after {
+        Some(after) if after >= start => Bound::Excluded(name_of(after)),
+        _ => Bound::Included(name_of(start)),
+    };
+    let mut partitions: Vec<Names<'_>> = stripes
+        .iter()
+        .map(|stripe| Names { stripe, chunk: VecDeque::new(), from: from.clone(), now_secs })
+        .collect();
+    let mut heads = BinaryHeap::new();
+    for (number, names) in partitions.iter_mut().enumerate() {
+        heads.extend(names.next().map(|(name, known)| Reverse((name, number, Known(known)))));
+    }
+    let mut page = KeyPage::default();
+    while let Some(Reverse((name, number, known))) = heads.pop() {
+        if !range_contains(range, key_of(&name)) {
+            return page;
+        }
+        if let Known(Some((encoded, meta))) = known {
+            let is_new = page.entries.last().is_none_or(|(last, _)| *last != encoded);
+            if is_new && page.entries.len() >= limit.max(1) {
+                page.next = page.entries.last().map(|(last, _)| last.clone());
+                return page;
+            }
+            if is_new {
+                page.entries.push((encoded, meta));
+            }
+        }
+        let next = partitions[number].next();
+        heads.extend(next.map(|(name, known)| Reverse((name, number, Known(known)))));
+    }
+    page
+}
+
+/// What is known of a name; takes no part in the order of names.
+struct Known(Option<(Bytes, RecordMeta)>);
+
+impl Ord for Known {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+impl PartialOrd for Known {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Known {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Known {}
+
+/// The next `limit` or fewer buckets that hold a live key.
+pub(super) fn list_buckets(
+    stripes: &[Mutex<Stripe>],
+    bucket_type: Option<&[u8]>,
+    after: Option<BucketRef<'_>>,
+    limit: usize,
+    now_secs: u64,
+) -> Vec<(Bytes, Bytes)> {
+    let range = bucket_type.map_or(KeyRange::All, KeyRange::BucketType);
+    let mut from = name_of(range_start(range));
+    if let Some(after) = after {
+        from = from.max(first_name_after(after));
+    }
+    let mut buckets = Vec::new();
+    while buckets.len() < limit {
+        let first_of = |stripe: &Mutex<Stripe>| {
+            stripe.lock().names_from(Bound::Included(&from), 1, now_secs).pop()
+        };
+        let Some((name, _)) = stripes.iter().filter_map(first_of).min_by(|a, b| a.0.cmp(&b.0))
+        else {
+            break;
+        };
+        if !range_contains(range, key_of(&name)) {
+            break;
+        }
+        let bucket = key_of(&name).bucket;
+        if stripes.iter().any(|stripe| stripe.lock().has_live_key(bucket, now_secs)) {
+            buckets.push((name.0.clone(), name.1.clone()));
+        }
+        from = first_name_after(bucket);
+    }
+    buckets
+}
+
+/// No name lies between those of a bucket and this one.
+fn first_name_after(bucket: BucketRef<'_>) -> Name {
+    let next = [bucket.bucket, &[0]].concat();
+    name_of(BucketRef { bucket_type: bucket.bucket_type, bucket: &next }.key(&[]))
+}

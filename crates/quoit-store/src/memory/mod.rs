@@ -1,0 +1,10 @@
+//! The memory engine: ordered maps, bounded if wanted, gone when the process ends.
+//!
+//! For caches and tests. What it holds is as durable as memory: every write counts as durable at
+//! once, and nothing survives the process. Nothing waits but for the lock of a partition.
+
+mod engine;
+mod listing;
+mod stripe;
+
+pub use engine::{MemoryEngine, MemorySettings};

@@ -1,0 +1,249 @@
+//! The records of one partition.
+
+use crate::engine::{Record, RecordAt, RecordMeta};
+use bytes::Bytes;
+use quoit_model::hash::Identity;
+use quoit_model::key::{BucketRef, KeyRef};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+/// Bytes that a record is taken to cost beside its value and twice its encoded key.
+pub(super) const RECORD_OVERHEAD_BYTES: u64 = 320;
+
+/// Expired records that a write clears away at most.
+const SWEPT_PER_WRITE: usize = 4;
+
+/// A record's name in the order of names: bucket type, bucket, key.
+pub(super) type Name = (Bytes, Bytes, Bytes);
+
+/// A name as the maps have it. Copies it.
+pub(super) fn name_of(key: KeyRef<'_>) -> Name {
+    (
+        Bytes::copy_from_slice(key.bucket.bucket_type),
+        Bytes::copy_from_slice(key.bucket.bucket),
+        Bytes::copy_from_slice(key.key),
+    )
+}
+
+/// The name that a map has.
+pub(super) fn key_of(name: &Name) -> KeyRef<'_> {
+    BucketRef { bucket_type: &name.0, bucket: &name.1 }.key(&name.2)
+}
+
+/// Memory that a record is taken to cost.
+pub(super) fn cost_bytes(encoded: &[u8], value_size: usize) -> u64 {
+    2 * encoded.len() as u64 + value_size as u64 + RECORD_OVERHEAD_BYTES
+}
+
+/// A record and where it stands in the other maps.
+struct Stored {
+    encoded: Bytes,
+    record: Record,
+    /// When the record ends, seconds since 1970, by its own wish or the engine's; 0 = never.
+    ends_at_secs: u32,
+    /// Its place in the order of use.
+    used: u64,
+}
+
+impl Stored {
+    fn has_ended(&self, now_secs: u64) -> bool {
+        self.ends_at_secs != 0 && u64::from(self.ends_at_secs) <= now_secs
+    }
+}
+
+/// How a partition is bounded.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Bounds {
+    pub(super) bytes_max: Option<u64>,
+    pub(super) ttl_secs: Option<u32>,
+}
+
+/// See the module. All four maps know the same records.
+#[derive(Default)]
+pub(super) struct Stripe {
+    bounds: Bounds,
+    records: BTreeMap<Identity, Vec<Stored>>,
+    names: BTreeMap<Name, Identity>,
+    /// Records by when they were last used; empty where memory is not bounded.
+    uses: BTreeMap<u64, (Identity, Bytes)>,
+    next_use: u64,
+    /// Records that end, by when.
+    ends: BTreeSet<(u32, Identity, Bytes)>,
+    bytes: u64,
+    key_count: u64,
+    tombstone_count: u64,
+}
+
+impl Stripe {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self { bounds, ..Self::default() }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn key_count(&self) -> u64 {
+        self.key_count
+    }
+
+    pub(super) fn tombstone_count(&self) -> u64 {
+        self.tombstone_count
+    }
+
+    /// The record, if it has not ended.
+    pub(super) fn get(&self, at: &RecordAt<'_>, now_secs: u64) -> Option<&Record> {
+        let stored = self.stored(at.identity, at.encoded)?;
+        (!stored.has_ended(now_secs)).then_some(&stored.record)
+    }
+
+    /// Notes that a record was used now.
+    pub(super) fn touch(&mut self, at: &RecordAt<'_>) {
+        if self.bounds.bytes_max.is_none() {
+            return;
+        }
+        let next_use = self.next_use;
+        let sharing = self.records.get_mut(&at.identity);
+        let stored = sharing.and_then(|all| all.iter_mut().find(|one| one.encoded == at.encoded));
+        if let Some(stored) = stored {
+            let place = self.uses.remove(&stored.used);
+            stored.used = next_use;
+            self.uses.extend(place.map(|place| (next_use, place)));
+            self.next_use += 1;
+        }
+    }
+
+    /// Stores a record in the place of a former one, and evicts those used least recently if there
+    /// are too many.
+    pub(super) fn put(&mut self, at: &RecordAt<'_>, record: Record, now_secs: u64) {
+        self.remove(at.identity, at.encoded);
+        let encoded = Bytes::copy_from_slice(at.encoded);
+        let ends_at_secs = self.ends_at_secs(&record.meta, now_secs);
+        if ends_at_secs != 0 {
+            self.ends.insert((ends_at_secs, at.identity, encoded.clone()));
+        }
+        if self.bounds.bytes_max.is_some() {
+            self.uses.insert(self.next_use, (at.identity, encoded.clone()));
+        }
+        self.names.insert(name_of(at.key), at.identity);
+        self.bytes += cost_bytes(&encoded, record.value.len());
+        self.key_count += 1;
+        self.tombstone_count += u64::from(record.meta.tombstone);
+        let stored = Stored { encoded, record, ends_at_secs, used: self.next_use };
+        self.next_use += 1;
+        self.records.entry(at.identity).or_default().push(stored);
+        self.sweep(now_secs, SWEPT_PER_WRITE);
+        while self.bounds.bytes_max.is_some_and(|bytes_max| self.bytes > bytes_max) {
+            let Some((_, (identity, encoded))) = self.uses.pop_first() else {
+                return;
+            };
+            self.remove(identity, &encoded);
+        }
+    }
+
+    /// Removes a record, whether it has ended or not.
+    pub(super) fn remove(&mut self, identity: Identity, encoded: &[u8]) {
+        let Some(sharing) = self.records.get_mut(&identity) else {
+            return;
+        };
+        let Some(place) = sharing.iter().position(|stored| stored.encoded == encoded) else {
+            return;
+        };
+        let stored = sharing.swap_remove(place);
+        if sharing.is_empty() {
+            self.records.remove(&identity);
+        }
+        let key = KeyRef::decode(&stored.encoded).expect("stored keys are encoded keys");
+        self.names.remove(&name_of(key));
+        self.uses.remove(&stored.used);
+        self.bytes -= cost_bytes(&stored.encoded, stored.record.value.len());
+        self.key_count -= 1;
+        self.tombstone_count -= u64::from(stored.record.meta.tombstone);
+        self.ends.remove(&(stored.ends_at_secs, identity, stored.encoded));
+    }
+
+    /// Removes all records.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.bounds);
+    }
+
+    /// Removes up to `limit` of the records that have ended.
+    pub(super) fn sweep(&mut self, now_secs: u64, limit: usize) {
+        for _ in 0..limit {
+            match self.ends.first() {
+                Some((ends_at_secs, identity, encoded)) if u64::from(*ends_at_secs) <= now_secs => {
+                    let (identity, encoded) = (*identity, encoded.clone());
+                    self.remove(identity, &encoded);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Up to `limit` names from `from` on, with what is known of the records that have not ended.
+    pub(super) fn names_from(
+        &self,
+        from: Bound<&Name>,
+        limit: usize,
+        now_secs: u64,
+    ) -> Vec<(Name, Option<(Bytes, RecordMeta)>)> {
+        let names = self.names.range((from, Bound::Unbounded)).take(limit);
+        names
+            .map(|(name, identity)| (name.clone(), self.known(name, *identity, now_secs)))
+            .collect()
+    }
+
+    /// Whether a bucket has a record that is no tombstone and has not ended.
+    pub(super) fn has_live_key(&self, bucket: BucketRef<'_>, now_secs: u64) -> bool {
+        self.names
+            .range(name_of(bucket.key(&[]))..)
+            .take_while(|(name, _)| key_of(name).bucket == bucket)
+            .filter_map(|(name, identity)| self.known(name, *identity, now_secs))
+            .any(|(_, meta)| !meta.tombstone)
+    }
+
+    /// Records from identity `from` on that have not ended, `limit` of them and those that share
+    /// the identity of the last, and the identity after them.
+    pub(super) fn fold(
+        &self,
+        from: Identity,
+        limit: usize,
+        now_secs: u64,
+        tombstones_only: bool,
+    ) -> (Vec<(Bytes, Record)>, Option<Identity>) {
+        let mut entries = Vec::new();
+        for (identity, sharing) in self.records.range(from..) {
+            if entries.len() >= limit.max(1) {
+                return (entries, Some(*identity));
+            }
+            let wanted = sharing.iter().filter(|stored| {
+                !stored.has_ended(now_secs) && (stored.record.meta.tombstone || !tombstones_only)
+            });
+            entries.extend(wanted.map(|stored| (stored.encoded.clone(), stored.record.clone())));
+        }
+        (entries, None)
+    }
+
+    fn known(&self, name: &Name, identity: Identity, now_secs: u64) -> Option<(Bytes, RecordMeta)> {
+        let sharing = self.records.get(&identity)?.iter();
+        let key = key_of(name);
+        sharing
+            .filter(|stored| !stored.has_ended(now_secs))
+            .find(|stored| KeyRef::decode(&stored.encoded) == Ok(key))
+            .map(|stored| (stored.encoded.clone(), stored.record.meta))
+    }
+
+    fn stored(&self, identity: Identity, encoded: &[u8]) -> Option<&Stored> {
+        self.records.get(&identity)?.iter().find(|stored| stored.encoded == encoded)
+    }
+
+    fn ends_at_secs(&self, meta: &RecordMeta, now_secs: u64) -> u32 {
+        let by_ttl = self.bounds.ttl_secs.map_or(0, |ttl_secs| {
+            u32::try_from(now_secs.saturating_add(u64::from(ttl_secs))).unwrap_or(u32::MAX)
+        });
+        match (meta.expires_at_secs, by_ttl) {
+            (0, other) | (other, 0) => other,
+            (by_record, by_ttl) => by_record.min(by_ttl),
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The naive model, and how an engine is compared with it.
+
+use super::program::{Content, Part, Step, Which};
+use super::{Identities, START_SECS, Subject, ring_size};
+use bytes::Bytes;
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_store::engine::{
+    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt,
+    RecordMeta, Ticket,
+};
+use quoit_store::seam::Clock;
+use std::collections::BTreeMap;
+use std::task::{Poll, Waker};
+
+/// Types and buckets of all programs: names that start like others, and bytes at the ends of the
+/// range.
+pub const BUCKETS: [(&[u8], &[u8]); 6] = [
+    (b"default", b"a"),
+    (b"default", b"a\0"),
+    (b"default", b"ab"),
+    (b"maps", b"\xff"),
+    (b"maps", b"\xff\xff"),
+    (b"z", b"a"),
+];
+
+/// Bucket type, bucket, key: ordered as listings are.
+type Name = (Vec<u8>, Vec<u8>, Vec<u8>);
+
+/// See the module.
+pub struct Model {
+    identities: Identities,
+    records: BTreeMap<Name, Record>,
+    last_ticket: Ticket,
+    /// Whether a record has ended so far: then engines may count what they no longer show.
+    expired: bool,
+}
+
+/// A name and everything that is derived from it.
+struct Place {
+    name: Name,
+    encoded: Vec<u8>,
+    identity: Identity,
+    partition: Partition,
+}
+
+impl Place {
+    fn at(&self) -> RecordAt<'_> {
+        RecordAt {
+            key: key_ref(&self.name),
+            encoded: &self.encoded,
+            identity: self.identity,
+            partition: self.partition,
+        }
+    }
+}
+
+fn key_ref(name: &Name) -> KeyRef<'_> {
+    BucketRef { bucket_type: &name.0, bucket: &name.1 }.key(&name.2)
+}
+
+fn name_of(which: Which) -> Name {
+    let (bucket_type, bucket) = BUCKETS[which.bucket];
+    // Keys `0`, `00`, `000`, `1` and so on: some are prefixes of others.
+    let digit = b'0' + (which.key / 3) as u8;
+    (bucket_type.to_vec(), bucket.to_vec(), vec![digit; which.key % 3 + 1])
+}
+
+/// Runs something that may say that it would block, and then again so that it doesn't.
+fn unblocked<T>(mut run: impl FnMut(Access) -> T, would_block: impl Fn(&T) -> bool) -> T {
+    let first = run(Access::NoWait);
+    if !would_block(&first) {
+        return first;
+    }
+    let second = run(Access::Wait);
+    assert!(!would_block(&second), "the engine would block though it may wait");
+    second
+}
+
+impl Model {
+    pub fn new(identities: Identities) -> Self {
+        Self { identities, records: BTreeMap::new(), last_ticket: Ticket(0), expired: false }
+    }
+
+    /// Applies a step to the engine and to the model and compares what they say.
+    pub fn check(&mut self, subject: &mut impl Subject, step: &Step) {
+        self.expire(subject);
+        let engine = subject.engine();
+        match step {
+            Step::Put(which, content) => self.put(subject, *which, content),
+            Step::Append(which, content) => self.append(subject, *which, content),
+            Step::Keep(which) => self.keep(engine, *which),
+            Step::Remove(which) => self.remove(engine, *which),
+            Step::Get(which) => self.get(engine, &name_of(*which)),
+            Step::Head(which) => self.head(engine, &name_of(*which)),
+            Step::Batch(writes) => self.batch(subject, writes),
+            Step::ListKeys(part, limit) => self.list_keys(engine, *part, *limit),
+            Step::ListBuckets(bucket, limit) => self.list_buckets(engine, *bucket, *limit),
+            Step::Fold { partition, limit, tombstones_only } => {
+                self.fold(engine, Partition(*partition), *limit, *tombstones_only);
+            }
+            Step::DropPartition(partition) => {
+                let ticket = engine.drop_partition(Partition(*partition)).unwrap();
+                self.written(ticket);
+                let identities = self.identities;
+                self.records.retain(|name, _| {
+                    place_of(identities, name.clone()).partition != Partition(*partition)
+                });
+            }
+            Step::Advance { secs } => {
+                subject.clock().advance_us(u64::from(*secs) * 1_000_000);
+            }
+            Step::Sync => {
+                engine.sync().unwrap();
+                let durable = engine.poll_durable(self.last_ticket, Waker::noop());
+                assert!(matches!(durable, Poll::Ready(Ok(()))), "{durable:?} after a sync");
+            }
+            Step::Restart => subject.restart(),
+            Step::Maintain => subject.maintain(),
+        }
+    }
+
+    /// Compares all that can be asked.
+    pub fn check_everything(&mut self, subject: &impl Subject) {
+        self.expire(subject);
+        let engine = subject.engine();
+        for bucket in 0..BUCKETS.len() {
+            for key in 0..super::program::KEYS {
+                let name = name_of(Which { bucket, key });
+                self.get(engine, &name);
+                self.head(engine, &name);
+            }
+            self.list_keys(engine, Part::Bucket(bucket), 5);
+        }
+        self.list_keys(engine, Part::All, 7);
+        self.list_buckets(engine, None, 2);
+        for partition in 0..super::RING_SIZE {
+            self.fold(engine, Partition(partition), 3, false);
+            self.fold(engine, Partition(partition), 3, true);
+        }
+        let stats = engine.stats();
+        if !self.expired {
+            assert_eq!(stats.key_count, self.records.len() as u64, "keys");
+            let tombstones = self.records.values().filter(|record| record.meta.tombstone).count();
+            assert_eq!(stats.tombstone_count, tombstones as u64, "tombstones");
+        }
+    }
+
+    fn expire(&mut self, subject: &impl Subject) {
+        let now_secs = subject.clock().unix_secs();
+        let count = self.records.len();
+        self.records.retain(|_, record| {
+            let at_secs = u64::from(record.meta.expires_at_secs);
+            at_secs == 0 || at_secs > now_secs
+        });
+        self.expired |= self.records.len() < count;
+    }
+
+    fn written(&mut self, ticket: Ticket) {
+        assert!(ticket > self.last_ticket, "{ticket:?} comes after {:?}", self.last_ticket);
+        self.last_ticket = ticket;
+    }
+
+    fn place(&self, which: Which) -> Place {
+        place_of(self.identities, name_of(which))
+    }
+
+    fn put(&mut self, subject: &impl Subject, which: Which, content: &Content) {
+        let place = self.place(which);
+        let record = record_of(subject, content);
+        let mut calls = 0;
+        let mut change = |before: Option<&Record>, value: &mut Vec<u8>| {
+            calls += 1;
+            assert_eq!(before, None, "the change function asked for nothing");
+            value.extend_from_slice(&record.value);
+            Decision::Put(record.meta)
+        };
+        let run = |access| {
+            subject.engine().update(&place.at(), Before::Skip, access, &mut change).unwrap()
+        };
+        let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
+        let Applied::Written(ticket) = applied else { panic!("a put was {applied:?}") };
+        assert_eq!(calls, 1, "calls of the change function");
+        self.written(ticket);
+        self.records.insert(place.name, record);
+    }
+
+    fn append(&mut self, subject: &impl Subject, which: Which, content: &Content) {
+        let place = self.place(which);
+        let expected = self.records.get(&place.name).cloned();
+        let added = record_of(subject, content);
+        let value = match &expected {
+            Some(before) => [&before.value[..], &added.value].concat(),
+            None => added.value.to_vec(),
+        };
+        let record = Record { value: Bytes::from(value), ..added };
+        let mut change = |before: Option<&Record>, value: &mut Vec<u8>| {
+            assert_eq!(before, expected.as_ref(), "the record before");
+            value.extend_from_slice(&record.value);
+            Decision::Put(record.meta)
+        };
+        let run = |access| {
+            subject.engine().update(&place.at(), Before::Read, access, &mut change).unwrap()
+        };
+        let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
+        let Applied::Written(ticket) = applied else { panic!("a put was {applied:?}") };
+        self.written(ticket);
+        self.records.insert(place.name, record);
+    }
+
+    fn keep(&self, engine: &dyn Engine, which: Which) {
+        let place = self.place(which);
+        let expected = self.records.get(&place.name);
+        let mut change = |before: Option<&Record>, _: &mut Vec<u8>| {
+            assert_eq!(before, expected, "the record before");
+            Decision::Keep
+        };
+        let run = |access| engine.update(&place.at(), Before::Read, access, &mut change).unwrap();
+        let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
+        assert_eq!(applied, Applied::Kept);
+    }
+
+    fn remove(&mut self, engine: &dyn Engine, which: Which) {
+        let place = self.place(which);
+        let mut change = |_: Option<&Record>, _: &mut Vec<u8>| Decision::Remove;
+        let run = |access| engine.update(&place.at(), Before::Read, access, &mut change).unwrap();
+        match unblocked(run, |applied| *applied == Applied::WouldBlock) {
+            Applied::Written(ticket) => self.written(ticket),
+            applied => {
+                let record = self.records.get(&place.name);
+                assert_eq!((applied, record), (Applied::Kept, None), "a removal");
+            }
+        }
+        self.records.remove(&place.name);
+    }
+
+    fn get(&self, engine: &dyn Engine, name: &Name) {
+        let place = place_of(self.identities, name.clone());
+        let run = |access| engine.get(&place.at(), access).unwrap();
+        let found = unblocked(run, |found| *found == Fetch::WouldBlock);
+        let expected = self.records.get(name).cloned().map_or(Fetch::Missing, Fetch::Found);
+        assert_eq!(found, expected, "{name:?}");
+    }
+
+    fn head(&self, engine: &dyn Engine, name: &Name) {
+        let place = place_of(self.identities, name.clone());
+        let found = engine.head(&place.at()).unwrap();
+        assert_eq!(found, self.records.get(name).map(|record| record.meta), "{name:?}");
+    }
+
+    fn batch(&mut self, subject: &impl Subject, writes: &[(Which, Option<Content>)]) {
+        let places: Vec<(Place, Option<Record>)> = writes
+            .iter()
+            .map(|(which, content)| {
+                (self.place(*which), content.map(|content| record_of(subject, &content)))
+            })
+            .collect();
+        let batch: Vec<BatchWrite<'_>> = places
+            .iter()
+            .map(|(place, record)| match record {
+                Some(Record { meta, value }) => {
+                    BatchWrite::Put { at: place.at(), meta: *meta, value }
+                }
+                None => BatchWrite::Remove { at: place.at() },
+            })
+            .collect();
+        let ticket = subject.engine().batch(&batch).unwrap();
+        if !batch.is_empty() {
+            self.written(ticket);
+        }
+        for (place, record) in places {
+            match record {
+                Some(record) => self.records.insert(place.name, record),
+                None => self.records.remove(&place.name),
+            };
+        }
+    }
+
+    fn list_keys(&self, engine: &dyn Engine, part: Part, limit: usize) {
+        let prefix_of = |which| name_of(which).2[..1].to_vec();
+        let prefix = if let Part::Prefix(which) = part { prefix_of(which) } else { Vec::new() };
+        let bucket = |number: usize| {
+            let (bucket_type, bucket) = BUCKETS[number];
+            BucketRef { bucket_type, bucket }
+        };
+        let range = match part {
+            Part::All => KeyRange::All,
+            Part::BucketType(number) => KeyRange::BucketType(BUCKETS[number].0),
+            Part::Bucket(number) => KeyRange::Bucket(bucket(number)),
+            Part::Prefix(which) => KeyRange::Prefix(bucket(which.bucket), &prefix),
+        };
+        let expected: Vec<(Bytes, RecordMeta)> = self
+            .records
+            .iter()
+            .filter(|(name, _)| match range {
+                KeyRange::All => true,
+                KeyRange::BucketType(bucket_type) => name.0 == bucket_type,
+                KeyRange::Bucket(bucket) => key_ref(name).bucket == bucket,
+                KeyRange::Prefix(bucket, prefix) => {
+                    key_ref(name).bucket == bucket && name.2.starts_with(prefix)
+                }
+            })
+            .map(|(name, record)| {
+                (Bytes::from(place_of(self.identities, name.clone()).encoded), record.meta)
+            })
+            .collect();
+        let mut found = Vec::new();
+        let mut after: Option<Bytes> = None;
+        loop {
+            let page = engine.list_keys(range, after.as_deref(), limit).unwrap();
+            assert!(page.entries.len() <= limit, "{} keys in a page", page.entries.len());
+            found.extend(page.entries);
+            assert!(found.len() <= expected.len(), "{found:?} is more than {expected:?}");
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(found, expected, "{part:?}");
+    }
+
+    fn list_buckets(&self, engine: &dyn Engine, bucket: Option<usize>, limit: usize) {
+        let bucket_type = bucket.map(|number| BUCKETS[number].0);
+        let mut expected: Vec<(Bytes, Bytes)> = self
+            .records
+            .iter()
+            .filter(|(name, record)| {
+                !record.meta.tombstone && bucket_type.is_none_or(|wanted| name.0 == wanted)
+            })
+            .map(|(name, _)| (Bytes::from(name.0.clone()), Bytes::from(name.1.clone())))
+            .collect();
+        expected.dedup();
+        let mut found: Vec<(Bytes, Bytes)> = Vec::new();
+        loop {
+            let after = found.last().map(|(bucket_type, bucket)| BucketRef { bucket_type, bucket });
+            let page = engine.list_buckets(bucket_type, after, limit).unwrap();
+            assert!(page.len() <= limit, "{} buckets in a page", page.len());
+            if page.is_empty() {
+                break;
+            }
+            found.extend(page);
+            assert!(found.len() <= expected.len(), "{found:?} is more than {expected:?}");
+        }
+        assert_eq!(found, expected);
+    }
+
+    fn fold(&self, engine: &dyn Engine, partition: Partition, limit: usize, tombstones_only: bool) {
+        let mut expected: Vec<(Identity, Bytes, Record)> = self
+            .records
+            .iter()
+            .map(|(name, record)| (place_of(self.identities, name.clone()), record))
+            .filter(|(place, record)| {
+                place.partition == partition && (record.meta.tombstone || !tombstones_only)
+            })
+            .map(|(place, record)| (place.identity, Bytes::from(place.encoded), record.clone()))
+            .collect();
+        expected.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+        let mut found: Vec<(Identity, Bytes, Record)> = Vec::new();
+        let mut from = Identity(0);
+        loop {
+            let page = engine.fold(partition, from, limit, tombstones_only).unwrap();
+            let identity = |encoded: &Bytes| {
+                let key = KeyRef::decode(encoded).unwrap();
+                let bucket = (key.bucket.bucket_type.to_vec(), key.bucket.bucket.to_vec());
+                place_of(self.identities, (bucket.0, bucket.1, key.key.to_vec())).identity
+            };
+            let mut entries: Vec<_> = page
+                .entries
+                .into_iter()
+                .map(|(encoded, record)| (identity(&encoded), encoded, record))
+                .collect();
+            assert!(entries.is_sorted_by_key(|entry| entry.0), "identities are out of order");
+            assert!(entries.first().is_none_or(|entry| entry.0 >= from), "a page starts too early");
+            // Records of one identity may come in any order.
+            entries.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+            let last = entries.last().map(|entry| entry.0);
+            found.extend(entries);
+            match page.next {
+                Some(next) => {
+                    assert!(next > from && last.is_none_or(|last| next > last), "no progress");
+                    from = next;
+                }
+                None => break,
+            }
+        }
+        assert_eq!(found, expected, "fold of {partition:?}");
+    }
+}
+
+fn place_of(identities: Identities, name: Name) -> Place {
+    let mut encoded = Vec::new();
+    key_ref(&name).encode_into(&mut encoded);
+    let hash = KeyHash::of(&encoded, key_ref(&name).bucket, PlacementRule::BucketAndKey);
+    let identity = match identities {
+        Identities::Hashed => hash.identity,
+        // Three tags, and two identities of each.
+        Identities::Shared => Identity(((hash.identity.0 >> 8) % 3) << 60 | (hash.identity.0 & 1)),
+    };
+    let partition = ring_size().partition(hash.placement);
+    Place { name, encoded, identity, partition }
+}
+
+fn record_of(subject: &impl Subject, content: &Content) -> Record {
+    let now_secs = subject.clock().unix_secs() as u32;
+    assert!(now_secs >= START_SECS, "the subject's clock starts at START_SECS");
+    let expires_at_secs = match content.expires_in_secs {
+        0 => 0,
+        secs => now_secs + secs,
+    };
+    Record {
+        meta: RecordMeta { expires_at_secs, ..content.meta },
+        value: Bytes::from(vec![content.fill; content.size]),
+    }
+}

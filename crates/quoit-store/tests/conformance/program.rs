@@ -1,0 +1,143 @@
+//! Random programs.
+
+use proptest::prelude::*;
+use quoit_store::engine::RecordMeta;
+
+/// Names of a program: `BUCKETS` buckets of three types, `KEYS` keys each.
+pub const KEYS: usize = 12;
+
+/// A record of a program, by number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Which {
+    /// Which bucket.
+    pub bucket: usize,
+    /// Which of its keys.
+    pub key: usize,
+}
+
+/// A value of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Content {
+    /// All bytes of the value.
+    pub fill: u8,
+    /// Their number.
+    pub size: usize,
+    /// What the engine is told.
+    pub meta: RecordMeta,
+    /// Seconds from now to expiry, 0 = never; replaces what `meta` says.
+    pub expires_in_secs: u32,
+}
+
+/// Which part of the keys a listing wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All.
+    All,
+    /// Those of the bucket's type.
+    BucketType(usize),
+    /// Those of the bucket.
+    Bucket(usize),
+    /// Those of the bucket that start like this key.
+    Prefix(Which),
+}
+
+/// One step of a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Store without looking.
+    Put(Which, Content),
+    /// Append to what is there.
+    Append(Which, Content),
+    /// Look and leave as it is.
+    Keep(Which),
+    /// Remove.
+    Remove(Which),
+    /// Read.
+    Get(Which),
+    /// Ask the index.
+    Head(Which),
+    /// Write several at once; `None` removes.
+    Batch(Vec<(Which, Option<Content>)>),
+    /// List keys, so many at a time.
+    ListKeys(Part, usize),
+    /// List buckets, of one's type or of all, so many at a time.
+    ListBuckets(Option<usize>, usize),
+    /// Fold a partition, so many at a time.
+    Fold {
+        /// The partition's number.
+        partition: u16,
+        /// Records a page.
+        limit: usize,
+        /// Whether only tombstones are wanted.
+        tombstones_only: bool,
+    },
+    /// Drop a partition.
+    DropPartition(u16),
+    /// Let time go by.
+    Advance {
+        /// How much.
+        secs: u32,
+    },
+    /// Make everything durable.
+    Sync,
+    /// Close and open again.
+    Restart,
+    /// Do background work.
+    Maintain,
+}
+
+/// Programs.
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 1..160)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let write = (which(), prop::option::weighted(0.8, content()));
+    let limit = prop_oneof![1..4usize, Just(1000)];
+    prop_oneof![
+        12 => (which(), content()).prop_map(|(which, content)| Step::Put(which, content)),
+        6 => (which(), content()).prop_map(|(which, content)| Step::Append(which, content)),
+        1 => which().prop_map(Step::Keep),
+        4 => which().prop_map(Step::Remove),
+        6 => which().prop_map(Step::Get),
+        4 => which().prop_map(Step::Head),
+        2 => prop::collection::vec(write, 0..6).prop_map(Step::Batch),
+        2 => (part(), limit.clone()).prop_map(|(part, limit)| Step::ListKeys(part, limit)),
+        1 => (prop::option::of(0..super::model::BUCKETS.len()), limit.clone())
+            .prop_map(|(bucket, limit)| Step::ListBuckets(bucket, limit)),
+        2 => (0..super::RING_SIZE, limit, any::<bool>()).prop_map(
+            |(partition, limit, tombstones_only)| Step::Fold { partition, limit, tombstones_only }
+        ),
+        1 => (0..super::RING_SIZE).prop_map(Step::DropPartition),
+        1 => (1..40u32).prop_map(|secs| Step::Advance { secs }),
+        1 => Just(Step::Sync),
+        1 => Just(Step::Restart),
+        2 => Just(Step::Maintain),
+    ]
+}
+
+fn which() -> impl Strategy<Value = Which> {
+    (0..super::model::BUCKETS.len(), 0..KEYS).prop_map(|(bucket, key)| Which { bucket, key })
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        Just(Part::All),
+        (0..super::model::BUCKETS.len()).prop_map(Part::BucketType),
+        (0..super::model::BUCKETS.len()).prop_map(Part::Bucket),
+        which().prop_map(Part::Prefix),
+    ]
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    let size = prop_oneof![4 => 0..100usize, 1 => 0..6000usize];
+    let expiry = prop_oneof![4 => Just(0), 1 => 1..60u32];
+    (any::<u8>(), size, any::<u64>(), prop::bool::weighted(0.2), 0..16u8, expiry).prop_map(
+        |(fill, size, digest, tombstone, n_val_class, expires_in_secs)| Content {
+            fill,
+            size,
+            meta: RecordMeta { digest, tombstone, n_val_class, expires_at_secs: 0 },
+            expires_in_secs,
+        },
+    )
+}
