@@ -129,6 +129,16 @@ fn change_of_nothing_gives_a_bucket_no_own_set() {
 }
 
 #[test]
+fn bucket_that_is_changed_again_counts_once() {
+    let fixture = Fixture::new();
+    let control = fixture.open();
+    for n_val in [1, 2] {
+        control.set_bucket_props(untyped("b"), &updates(json!({"n_val": n_val}))).unwrap();
+        assert_eq!(control.read().buckets_with_props(), 1);
+    }
+}
+
+#[test]
 fn buckets_with_own_properties_are_bounded_in_number() {
     let fixture = Fixture::new();
     let mut state = (**fixture.open().read()).clone();

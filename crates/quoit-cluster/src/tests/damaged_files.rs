@@ -91,6 +91,24 @@ fn truncated_files_are_told() {
     }
 }
 
+#[test]
+fn changed_value_that_still_reads_well_is_told() {
+    let mut damaged = written_file();
+    let value = b"\"n_val\":4";
+    let places: Vec<usize> = (0..damaged.len() - value.len())
+        .filter(|place| damaged[*place..].starts_with(value))
+        .collect();
+    assert!(!places.is_empty());
+    for place in places {
+        damaged[place + value.len() - 1] = b'5';
+    }
+    let fixture = Fixture::new();
+    fs::write(fixture.path(), &damaged).unwrap();
+    let error = fixture.open_error();
+    assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
+    assert!(fixture.open_error().to_string().contains("is damaged"), "mended by opening");
+}
+
 /// Opens a damaged file; whether it could be opened. What it holds then must be right.
 fn opens_right(fixture: &Fixture, place: usize) -> bool {
     let Ok(control) = ControlPlane::open(&fixture.path(), settings()) else { return false };

@@ -122,7 +122,6 @@ impl Change<'_> {
             _ => false,
         };
         if raised && self.scope != Scope::NewType && self.old.datatype == Some(Datatype::Hll) {
-            new.hll_precision = self.old.hll_precision;
             return Err(Reason::HllPrecision(shown(self.value)));
         }
         Ok(())
@@ -130,8 +129,7 @@ impl Change<'_> {
 
     fn consistent(&self, new: &mut BucketProps) -> Result<(), Reason> {
         let given = boolean(self.value);
-        let fixed = self.scope == Scope::UntypedBucket
-            || (self.scope != Scope::NewType && self.old.is_consistent());
+        let fixed = self.scope == Scope::UntypedBucket || self.old.is_consistent();
         if fixed && given != Ok(self.old.is_consistent()) {
             return Err(Reason::ConsistentChanged);
         }

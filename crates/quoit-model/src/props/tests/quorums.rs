@@ -61,8 +61,9 @@ fn fewer_replicas_of_a_request_count_for_its_words() {
     let props = BucketProps::untyped();
     let one = ReadParams { n_val: Some(1), ..ReadParams::default() };
     assert_eq!(props.read_quorums(&one).unwrap().r, 1);
+    let zero = Some(Quorum::Count(0));
     for bad in [0, 4] {
-        let params = WriteParams { n_val: Some(bad), ..WriteParams::default() };
+        let params = WriteParams { n_val: Some(bad), w: zero, dw: zero, ..WriteParams::default() };
         assert_eq!(props.write_quorums(&params), Err(NValViolation { n_val: bad }));
     }
 }

@@ -30,6 +30,8 @@ fn last_write_wins_needs_dotted_clocks_off() {
     assert_eq!(refused_type(json!({"last_write_wins": true})), reason);
     new_type(json!({"last_write_wins": true, "dvv_enabled": false})).unwrap();
     assert_eq!(change_refused(json!({}), json!({"last_write_wins": true})), reason);
+    let both = json!({"last_write_wins": true, "dvv_enabled": "maybe"});
+    assert_eq!(refused_type(both), "[{dvv_enabled,not_boolean}]");
     let untyped = BucketProps::untyped();
     let lww = accepted(&untyped, Scope::UntypedBucket, json!({"last_write_wins": true}));
     assert_eq!(refusal(&lww, Scope::UntypedBucket, json!({"dvv_enabled": true})), reason);

@@ -169,7 +169,9 @@ fn unknown_properties_are_kept_within_bounds() {
 
     let many: Map<String, Value> =
         (0..UNKNOWN_PROPS_MAX + 1).map(|index| (format!("p{index}"), json!(1))).collect();
-    assert!(untyped_refusal(Value::Object(many)).contains("at most 64 properties"));
+    assert!(untyped_refusal(Value::Object(many.clone())).contains("at most 64 properties"));
+    let full = untyped(many.into_iter().take(UNKNOWN_PROPS_MAX).collect());
+    accepted(&full, Scope::UntypedBucket, json!({"p0": 2}));
     let long = "x".repeat(PROP_VALUE_BYTES_MAX);
     assert!(untyped_refusal(json!({"p": long})).contains("at most 16384 bytes"));
     assert!(untyped_refusal(json!({"n".repeat(PROP_NAME_BYTES_MAX + 1): 1})).contains("1 to 128"));
