@@ -104,6 +104,13 @@ impl VersionVector {
         }
     }
 
+    /// Drops the entries of these dots' actors. `dots` are sorted by actor.
+    pub(crate) fn forget(&mut self, dots: &[Dot]) {
+        debug_assert!(dots.is_sorted_by_key(|dot| &dot.actor), "unsorted: {dots:?}");
+        let forgotten = |entry: &Dot| dots.binary_search_by(|dot| dot.actor.cmp(&entry.actor));
+        self.entries.retain(|entry| forgotten(entry).is_err());
+    }
+
     /// Adds every event of `other`. Of an event that both have, the later time stays.
     pub fn merge(&mut self, other: &Self) {
         self.absorb(other.entries.iter());

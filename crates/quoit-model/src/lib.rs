@@ -15,6 +15,7 @@ pub mod key;
 pub mod merge;
 pub mod object;
 pub mod props;
+pub mod prune;
 pub mod riak_clock;
 pub mod riak_object;
 pub mod vtag;
