@@ -1,3 +1,49 @@
-//! The `quoit` binary.
+//! The `quoit` binary: a node, its administration, and the load generator.
 
-fn main() {}
+mod admin;
+mod config;
+mod config_command;
+mod logs;
+mod open;
+mod serve;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A Dynamo-class distributed key-value store that speaks Riak KV's client protocols.
+#[derive(Parser, Debug)]
+#[command(name = "quoit", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Start a node.
+    ///
+    /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098) and keeps its data in ./data.
+    Serve(Box<serve::ServeArgs>),
+    /// Administrate a running node.
+    Admin(admin::AdminArgs),
+    /// Look at configuration without starting a node.
+    #[command(subcommand)]
+    Config(config_command::ConfigCommand),
+}
+
+#[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Admin(args) => admin::run(&args),
+        Command::Config(command) => config_command::run(&command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("quoit: {fault:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

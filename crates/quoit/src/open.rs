@@ -105,8 +105,12 @@ fn open_bitcask(
         let state = if report.clean { "closed in good order" } else { "recovered" };
         format!("{} keys, {state}", engine.stats().key_count)
     };
-    for damage in &report.damages {
-        tracing::warn!(%damage, "damage found while opening");
+    if report.damage_count > 0 {
+        tracing::warn!(damage_count = report.damage_count, "the store was opened with damage");
+    }
+    if !report.foreign_files.is_empty() {
+        let files = report.foreign_files.join(" ");
+        tracing::warn!(files, "files in the data directory that are not ours are left alone");
     }
     let dots = DotSequence::new(
         actor(engine.store_id(), engine.incarnation()),
@@ -197,13 +201,12 @@ fn open_memory(
     settings: &Settings,
 ) -> Result<OpenedEngine> {
     let memory = MemorySettings {
-        ring_size,
-        bytes_max: settings.size_bytes("memory_backend.max_memory"),
+        partition_bytes_max: settings.size_bytes("memory_backend.max_memory_per_vnode"),
         ttl_secs: settings
             .duration("memory_backend.ttl")
             .map(|age| u32::try_from(age.as_secs()).unwrap_or(u32::MAX)),
     };
-    let engine = Arc::new(MemoryEngine::new(memory, Arc::clone(clock)));
+    let engine = Arc::new(MemoryEngine::new(memory, ring_size, Arc::clone(clock)));
     // Nothing survives, so every start is a new store with a new actor.
     let id = getrandom::u64().context("asking for random bytes")?;
     let dots = DotSequence::new(actor(id, 1), Box::new(NoReserve));

@@ -158,11 +158,11 @@ pub(crate) const KEYS: &[Key] = &[
         "Age at which objects expire in buckets that have no property ttl of their own.",
     ),
     key(
-        "memory_backend.max_memory",
+        "memory_backend.max_memory_per_vnode",
         Kind::Size,
         "",
-        "Memory for the values of the memory engine; beyond it the least recently used go. Not \
-         set: no bound.",
+        "Memory for the records of one partition of the memory engine; beyond it the least recently \
+         used go. Not set: no bound.",
     ),
     key(
         "memory_backend.ttl",
@@ -342,7 +342,6 @@ pub(crate) const IGNORED: &[&str] = &[
     "max_concurrent_requests",
     "mbox_check_enabled",
     "mdc.*",
-    "memory_backend.max_memory_per_vnode",
     "metadata_cache_size",
     "multi_backend.*",
     "node_worker_pool_size",
