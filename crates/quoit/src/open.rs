@@ -95,8 +95,7 @@ fn open_bitcask(
 ) -> Result<OpenedEngine> {
     let disk = RealDisk::open(data_dir.join(BITCASK_DIR)).context("opening the data directory")?;
     let settings = bitcask_settings(ring_size, settings)?;
-    let opened =
-        BitcaskEngine::open(Arc::new(disk), Arc::clone(clock), Arc::new(Threads), settings);
+    let opened = BitcaskEngine::open(Arc::new(disk), Arc::clone(clock), &Threads, settings);
     let (engine, report) = opened.context("opening the storage engine")?;
     let engine = Arc::new(engine);
     let note = if report.created {
