@@ -6,7 +6,8 @@ use std::sync::Arc;
 /// Outcome of a positioned read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadAt {
-    /// So many bytes were read; fewer than asked for only at the end of the file.
+    /// So many bytes were read; fewer than asked for at the end of the file, and where the rest is not
+    /// in memory.
     Read(usize),
     /// The bytes are not in memory and the caller did not want to wait.
     WouldBlock,

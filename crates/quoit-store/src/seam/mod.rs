@@ -5,6 +5,10 @@
 
 mod clock;
 mod disk;
+mod execution;
+mod real;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{Disk, DiskFile, DiskLock, ReadAt};
+pub use execution::{Execution, ManualExecution, Next, Threads, Worker, WorkerHandle};
+pub use real::RealDisk;

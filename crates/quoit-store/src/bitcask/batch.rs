@@ -1,0 +1,183 @@
+//! Writes of several records that count all or not at all, and of whole partitions.
+
+use super::read::{Entries, Part};
+use super::record::{
+    self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES_MAX,
+};
+use super::store::{Store, StripeGuard, entry_of, place, take_out};
+use crate::engine::{Access, BatchWrite, RecordAt, RecordMeta, Ticket};
+use crate::error::StoreError;
+use crate::index::{Entry, PartitionIndex, Tag};
+use parking_lot::RwLockUpgradableReadGuard;
+use quoit_model::hash::{Identity, Partition};
+use std::collections::BTreeMap;
+
+/// One write of a batch, ready to be written.
+struct Prepared<'a> {
+    at: RecordAt<'a>,
+    kind: Kind,
+    meta: RecordMeta,
+    value: &'a [u8],
+    old: Option<Entry>,
+    shares_tag: bool,
+}
+
+impl Prepared<'_> {
+    fn header(&self) -> Header {
+        Header {
+            sequence: 0,
+            kind: self.kind,
+            replaces: self.old.is_some(),
+            shares_tag: self.shares_tag,
+            in_batch: true,
+            partition: self.at.partition,
+            identity: self.at.identity,
+            key_bytes: self.at.encoded.len() as u16,
+            value_bytes: self.value.len() as u32,
+            meta: RecordMeta { n_val_class: self.meta.n_val_class.min(15), ..self.meta },
+        }
+    }
+}
+
+impl Store {
+    pub(super) fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
+        self.check_open()?;
+        self.relieve()?;
+        let writes = last_of_each(writes);
+        if writes.is_empty() {
+            return Ok(Ticket(self.log.written()));
+        }
+        let (stripes, prepared) = self.prepare(&writes)?;
+        if prepared.is_empty() {
+            return Ok(Ticket(self.log.written()));
+        }
+        let headers: Vec<_> = prepared.iter().map(Prepared::header).collect();
+        let (checks, mut bytes) = self.encode_batch(&prepared, &headers)?;
+        let appended = self.log.append_batch(&headers, &checks, &mut bytes)?;
+        let table = self.table.load();
+        let mut stripes: BTreeMap<_, _> = stripes
+            .into_iter()
+            .map(|(partition, stripe)| (partition, RwLockUpgradableReadGuard::upgrade(stripe)))
+            .collect();
+        for ((write, header), appended) in prepared.iter().zip(&headers).zip(&appended) {
+            let index: &mut PartitionIndex =
+                stripes.get_mut(&write.at.partition).expect("the stripes of all writes are held");
+            match (write.kind, &write.old) {
+                (Kind::Remove, Some(old)) => take_out(index, &table, old),
+                _ => {
+                    let size = header.record_bytes();
+                    let new =
+                        entry_of(write.at.identity, &header.meta, appended.location, size);
+                    place(index, &table, write.old.as_ref(), new);
+                }
+            }
+        }
+        Ok(Ticket(self.log.written()))
+    }
+
+    /// Holds the stripes of all writes and finds what they replace. Removals of what is not there are
+    /// left out.
+    fn prepare<'a>(
+        &self,
+        writes: &[BatchWrite<'a>],
+    ) -> Result<(BTreeMap<Partition, StripeGuard<'_>>, Vec<Prepared<'a>>), StoreError> {
+        // Always in the order of partitions, so that two batches can't wait for each other.
+        let mut stripes = BTreeMap::new();
+        let mut partitions: Vec<_> = writes.iter().map(|write| at_of(write).partition).collect();
+        partitions.sort_unstable();
+        partitions.dedup();
+        for partition in partitions {
+            stripes.insert(partition, self.stripe(partition).upgradable_read());
+        }
+        let table = self.table.load();
+        let mut prepared = Vec::with_capacity(writes.len());
+        for write in writes {
+            let at = at_of(write);
+            let entries: Entries =
+                stripes[&at.partition].candidates(Tag::of(at.identity)).collect();
+            let lookup = self.reader.find(&table, &entries, &at, Part::Key, Access::Wait)?;
+            let (old, _) = self.old_of(entries.len(), lookup);
+            let shares_tag = entries.len() > usize::from(old.is_some());
+            let (kind, meta, value): (_, _, &[u8]) = match write {
+                BatchWrite::Put { meta, value, .. } => (Kind::Put, *meta, value),
+                BatchWrite::Remove { .. } if old.is_none() => continue,
+                BatchWrite::Remove { .. } => (Kind::Remove, RecordMeta::default(), &[]),
+            };
+            prepared.push(Prepared { at, kind, meta, value, old, shares_tag });
+        }
+        Ok((stripes, prepared))
+    }
+
+    /// The batch's bytes, with room for headers, and the checksums of the bodies.
+    fn encode_batch(
+        &self,
+        writes: &[Prepared<'_>],
+        headers: &[Header],
+    ) -> Result<(Vec<u64>, Vec<u8>), StoreError> {
+        let content: u64 = headers.iter().map(Header::padded_bytes).sum();
+        let size_bytes = (HEADER_BYTES + BATCH_PREFIX_BYTES) as u64 + content;
+        if size_bytes > RECORD_BYTES_MAX {
+            return Err(StoreError::TooLarge { size_bytes, limit_bytes: RECORD_BYTES_MAX });
+        }
+        let mut bytes = Vec::with_capacity(size_bytes as usize);
+        bytes.resize(HEADER_BYTES, 0);
+        bytes.extend_from_slice(&(writes.len() as u64).to_le_bytes());
+        let mut checks = Vec::with_capacity(writes.len());
+        for write in writes {
+            let body_at = bytes.len() + HEADER_BYTES;
+            bytes.resize(body_at, 0);
+            bytes.extend_from_slice(write.at.encoded);
+            bytes.extend_from_slice(write.value);
+            checks.push(record::body_check(self.reader.store_id, &bytes[body_at..]));
+            bytes.resize(bytes.len().next_multiple_of(ALIGNMENT_BYTES), 0);
+        }
+        Ok((checks, bytes))
+    }
+
+    pub(super) fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
+        self.check_open()?;
+        let stripe = self.stripe(partition).upgradable_read();
+        let header = Header {
+            sequence: 0,
+            kind: Kind::DropPartition,
+            replaces: false,
+            shares_tag: false,
+            in_batch: false,
+            partition,
+            identity: Identity(0),
+            key_bytes: 0,
+            value_bytes: 0,
+            meta: RecordMeta::default(),
+        };
+        let check = record::body_check(self.reader.store_id, &[]);
+        let appended = self.log.append(&header, check, &mut vec![0; HEADER_BYTES])?;
+        let table = self.table.load();
+        let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
+        let dropped = std::mem::take(&mut *index);
+        drop(index);
+        for entry in dropped.iter() {
+            if let Some(segment) = table.get(entry.location.segment()) {
+                segment.count_dead(entry.size_class);
+            }
+        }
+        Ok(Ticket(appended.sequence))
+    }
+}
+
+fn at_of<'a>(write: &BatchWrite<'a>) -> RecordAt<'a> {
+    match write {
+        BatchWrite::Put { at, .. } | BatchWrite::Remove { at } => *at,
+    }
+}
+
+/// Of several writes of one record only the last one counts.
+fn last_of_each<'a>(writes: &[BatchWrite<'a>]) -> Vec<BatchWrite<'a>> {
+    let mut last = BTreeMap::new();
+    for (number, write) in writes.iter().enumerate() {
+        let at = at_of(write);
+        last.insert((at.partition, at.encoded), number);
+    }
+    let mut numbers: Vec<_> = last.into_values().collect();
+    numbers.sort_unstable();
+    numbers.into_iter().map(|number| writes[number]).collect()
+}

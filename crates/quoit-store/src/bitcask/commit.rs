@@ -1,0 +1,199 @@
+//! Group commit: one sync for all who wait.
+
+use super::log::Log;
+use super::settings::Durability;
+use crate::engine::Ticket;
+use crate::error::StoreError;
+use crate::seam::{Clock, Disk, Next, Worker, WorkerHandle};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
+
+/// Makes writes durable and wakes those who wait for it.
+///
+/// Requesters append; the committer only syncs. It runs when somebody waits, covers all that was
+/// appended until then, and what comes meanwhile is covered by its next round. After a failed sync nothing
+/// is promised any more: the system may have dropped what it could not write, and would report success
+/// the next time.
+pub(super) struct Committer {
+    log: Arc<Log>,
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    durability: Durability,
+    sync_interval_us: u64,
+    /// Everything up to this sequence is durable.
+    synced: AtomicU64,
+    /// When the last commit began.
+    committed_us: AtomicU64,
+    waiting: Mutex<Waiting>,
+    /// Held for the length of a commit.
+    committing: Mutex<()>,
+    handle: OnceLock<Arc<dyn WorkerHandle>>,
+    sync_count: AtomicU64,
+    synced_write_count: AtomicU64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    waiters: Vec<(Ticket, Waker)>,
+    failed: Option<StoreError>,
+}
+
+impl Committer {
+    /// A committer of a log whose writes up to `synced` are durable.
+    pub(super) fn new(
+        log: Arc<Log>,
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        durability: Durability,
+        sync_interval_us: u64,
+        synced: u64,
+    ) -> Self {
+        Self {
+            committed_us: AtomicU64::new(clock.monotonic_us()),
+            log,
+            disk,
+            clock,
+            durability,
+            sync_interval_us,
+            synced: AtomicU64::new(synced),
+            waiting: Mutex::default(),
+            committing: Mutex::new(()),
+            handle: OnceLock::new(),
+            sync_count: AtomicU64::new(0),
+            synced_write_count: AtomicU64::new(0),
+        }
+    }
+
+    /// Tells how to wake the thread that steps this.
+    pub(super) fn attach(&self, handle: Arc<dyn WorkerHandle>) {
+        assert!(self.handle.set(handle).is_ok(), "a committer is attached once");
+    }
+
+    /// See `Engine::poll_durable`. No lock when the ticket is durable already.
+    pub(super) fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
+        if self.synced.load(Ordering::Acquire) >= ticket.0 {
+            return Poll::Ready(Ok(()));
+        }
+        let mut waiting = self.waiting.lock();
+        if let Some(failed) = &waiting.failed {
+            return Poll::Ready(Err(failed.clone()));
+        }
+        if self.durability == Durability::Relaxed
+            || self.synced.load(Ordering::Acquire) >= ticket.0
+        {
+            return Poll::Ready(Ok(()));
+        }
+        // Tickets come in about ascending order: one that waits already is found near the end.
+        let is_known = waiting
+            .waiters
+            .iter()
+            .rev()
+            .take_while(|(other, _)| *other >= ticket)
+            .any(|(other, known)| *other == ticket && known.will_wake(waker));
+        let is_first = waiting.waiters.is_empty();
+        if !is_known {
+            waiting.waiters.push((ticket, waker.clone()));
+        }
+        drop(waiting);
+        // As long as somebody waits, the committer goes on by itself.
+        if is_first && let Some(handle) = self.handle.get() {
+            handle.wake();
+        }
+        Poll::Pending
+    }
+
+    /// Makes everything appended so far durable, and waits for it.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        let target = self.log.written();
+        if self.synced.load(Ordering::Acquire) >= target {
+            return self.waiting.lock().failed.clone().map_or(Ok(()), Err);
+        }
+        self.commit()
+    }
+
+    /// Whether everything that was appended is durable.
+    pub(super) fn is_clean(&self) -> bool {
+        self.synced.load(Ordering::Acquire) >= self.log.written()
+    }
+
+    /// Number of syncs made, and of writes that they made durable.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.sync_count), load(&self.synced_write_count))
+    }
+
+    fn commit(&self) -> Result<(), StoreError> {
+        let _one_at_a_time = self.committing.lock();
+        if let Some(failed) = &self.waiting.lock().failed {
+            return Err(failed.clone());
+        }
+        self.committed_us.store(self.clock.monotonic_us(), Ordering::Relaxed);
+        let unsynced = self.log.take_unsynced();
+        let before = self.synced.load(Ordering::Relaxed);
+        let mut result = Ok(());
+        if unsynced.sequence > before {
+            result = unsynced.segments.iter().try_for_each(|segment| segment.file.sync());
+            if unsynced.directory {
+                result = result.and_then(|()| self.disk.sync_directory());
+            }
+            self.sync_count.fetch_add(1, Ordering::Relaxed);
+        }
+        let ready = match &result {
+            Ok(()) => {
+                let written = unsynced.sequence - before;
+                self.synced_write_count.fetch_add(written, Ordering::Relaxed);
+                self.synced.store(unsynced.sequence, Ordering::Release);
+                let mut waiting = self.waiting.lock();
+                let is_ready = |waiter: &mut (Ticket, Waker)| waiter.0.0 <= unsynced.sequence;
+                waiting.waiters.extract_if(.., is_ready).collect()
+            }
+            Err(error) => {
+                let failed = sync_failed(error);
+                tracing::error!(%failed, "no more writes are accepted");
+                self.log.refuse(failed.clone());
+                let mut waiting = self.waiting.lock();
+                waiting.failed = Some(failed);
+                std::mem::take(&mut waiting.waiters)
+            }
+        };
+        for (_, waker) in ready {
+            waker.wake();
+        }
+        result.map_err(|error| sync_failed(&error))
+    }
+}
+
+fn sync_failed(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Io { path, reason, .. } => {
+            StoreError::SyncFailed { path: path.clone(), reason: reason.clone() }
+        }
+        StoreError::DiskFull { path, .. } => {
+            StoreError::SyncFailed { path: path.clone(), reason: "no room on the disk".into() }
+        }
+        other => other.clone(),
+    }
+}
+
+impl Worker for Committer {
+    fn step(&self) -> Next {
+        let idle_us =
+            self.clock.monotonic_us().saturating_sub(self.committed_us.load(Ordering::Relaxed));
+        let has_waiters = !self.waiting.lock().waiters.is_empty();
+        if !has_waiters && (idle_us < self.sync_interval_us || self.is_clean()) {
+            let rest_us = self.sync_interval_us.saturating_sub(idle_us);
+            let is_due = rest_us == 0;
+            return Next::AfterUs(if is_due { self.sync_interval_us } else { rest_us });
+        }
+        // The outcome is told to those who wait, and to the next writer.
+        match self.commit() {
+            Err(_) => Next::WhenWoken,
+            Ok(()) if self.waiting.lock().waiters.is_empty() => {
+                Next::AfterUs(self.sync_interval_us)
+            }
+            Ok(()) => Next::Again,
+        }
+    }
+}

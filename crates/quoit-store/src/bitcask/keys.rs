@@ -1,0 +1,79 @@
+//! The keys of a segment that has no key file yet, in memory.
+
+use crate::keyfile::{KeyRun, KeyRunBuilder, WriteFacts};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+
+/// A chunk is closed, and can be sorted aside, when it takes so much memory.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Keys in the order of their writes, in chunks. A listing sorts each closed chunk once, and a copy of
+/// the open one, without holding up writes for longer than that copy takes.
+pub(super) struct ActiveKeys {
+    segment: u32,
+    chunks: Mutex<Chunks>,
+}
+
+#[derive(Default)]
+struct Chunks {
+    closed: Vec<Arc<Chunk>>,
+    closed_bytes: usize,
+    open: KeyRunBuilder,
+}
+
+struct Chunk {
+    unsorted: Mutex<Option<KeyRunBuilder>>,
+    sorted: OnceLock<Arc<KeyRun>>,
+}
+
+impl Chunk {
+    fn sorted(&self, segment: u32) -> Arc<KeyRun> {
+        let sort = || {
+            let builder = self.unsorted.lock().take().unwrap_or_default();
+            Arc::new(builder.sort(segment))
+        };
+        Arc::clone(self.sorted.get_or_init(sort))
+    }
+}
+
+impl ActiveKeys {
+    pub(super) fn new(segment: u32) -> Self {
+        Self { segment, chunks: Mutex::default() }
+    }
+
+    /// Adds a key. The caller is the only one that adds.
+    pub(super) fn push(&self, encoded: &[u8], facts: &WriteFacts) {
+        let mut chunks = self.chunks.lock();
+        chunks.open.push(encoded, facts);
+        if chunks.open.memory_bytes() >= CHUNK_BYTES {
+            let full = std::mem::take(&mut chunks.open);
+            chunks.closed_bytes += full.memory_bytes();
+            let chunk = Chunk { unsorted: Mutex::new(Some(full)), sorted: OnceLock::new() };
+            chunks.closed.push(Arc::new(chunk));
+        }
+    }
+
+    /// Memory that the keys take.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let chunks = self.chunks.lock();
+        chunks.closed_bytes + chunks.open.memory_bytes()
+    }
+
+    /// The segment whose keys these are.
+    pub(super) fn segment(&self) -> u32 {
+        self.segment
+    }
+
+    /// All keys as sorted runs.
+    pub(super) fn runs(&self) -> Vec<Arc<KeyRun>> {
+        let (closed, open) = {
+            let chunks = self.chunks.lock();
+            (chunks.closed.clone(), chunks.open.clone())
+        };
+        let mut runs: Vec<_> = closed.iter().map(|chunk| chunk.sorted(self.segment)).collect();
+        if !open.is_empty() {
+            runs.push(Arc::new(open.sort(self.segment)));
+        }
+        runs
+    }
+}

@@ -1,0 +1,429 @@
+//! The end of the log: where records are appended.
+
+use super::keys::ActiveKeys;
+use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Position};
+use super::segment::{
+    Origin, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, log_name, next_number,
+};
+use crate::error::StoreError;
+use crate::index::{Location, SizeClass};
+use crate::keyfile::{WriteFacts, WriteKind};
+use crate::seam::{Clock, Disk};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Where and when a record was appended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Appended {
+    pub(super) sequence: u64,
+    pub(super) location: Location,
+}
+
+/// A segment that takes no more records and waits for its key file.
+#[derive(Clone)]
+pub(super) struct Sealed {
+    pub(super) segment: Arc<Segment>,
+    pub(super) keys: Arc<ActiveKeys>,
+    /// Where its records end.
+    pub(super) end: u64,
+}
+
+/// What a commit has to make durable.
+pub(super) struct Unsynced {
+    /// The highest sequence among it.
+    pub(super) sequence: u64,
+    pub(super) segments: Vec<Arc<Segment>>,
+    pub(super) directory: bool,
+}
+
+/// A place in the log: everything before it was appended earlier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LogPosition {
+    /// Next sequence.
+    pub(super) sequence: u64,
+    /// Segment that is appended to.
+    pub(super) segment: u32,
+    /// Where the next record goes.
+    pub(super) offset: u64,
+}
+
+/// The log's end, behind one short lock.
+pub(super) struct Log {
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    table: Arc<ArcSwap<SegmentTable>>,
+    limits: LogLimits,
+    identity: LogIdentity,
+    tail: Mutex<Tail>,
+    /// Sequence of the last record appended.
+    written: AtomicU64,
+    /// Bytes appended since the store was opened.
+    written_bytes: AtomicU64,
+    disk_full: AtomicBool,
+    sealed_count: AtomicU64,
+}
+
+/// When a segment is closed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogLimits {
+    pub(super) file_bytes: u64,
+    pub(super) key_buffer_bytes: usize,
+}
+
+/// What segments are marked with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogIdentity {
+    pub(super) store_id: u64,
+    pub(super) incarnation: u64,
+}
+
+struct Tail {
+    active: Arc<Segment>,
+    end: u64,
+    keys: Arc<ActiveKeys>,
+    next_sequence: u64,
+    last_number: u32,
+    /// Closed segments with bytes that no sync has covered.
+    unsynced: Vec<Arc<Segment>>,
+    /// Whether a segment was made since the directory was synced.
+    directory_changed: bool,
+    sealed: Vec<Sealed>,
+    /// Why no more records are taken.
+    refused: Option<StoreError>,
+}
+
+impl Log {
+    /// Begins a segment after `last_number` and appends to it from `next_sequence` on.
+    pub(super) fn begin(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        table: Arc<ArcSwap<SegmentTable>>,
+        limits: LogLimits,
+        identity: LogIdentity,
+        start: LogStart,
+    ) -> Result<Self, StoreError> {
+        let begun = Begin { disk: &*disk, clock: &*clock, identity };
+        let sequence = start.next_sequence;
+        let active = begun.segment(&table.load(), start.last_number, Origin::Log, sequence)?;
+        table.store(Arc::new(table.load().with(Arc::clone(&active))));
+        let tail = Tail {
+            last_number: active.number,
+            end: SEGMENT_HEADER_BYTES,
+            keys: Arc::new(ActiveKeys::new(active.number)),
+            active,
+            next_sequence: sequence,
+            unsynced: Vec::new(),
+            directory_changed: true,
+            sealed: Vec::new(),
+            refused: None,
+        };
+        Ok(Self {
+            disk,
+            clock,
+            table,
+            limits,
+            identity,
+            tail: Mutex::new(tail),
+            written: AtomicU64::new(sequence - 1),
+            written_bytes: AtomicU64::new(0),
+            disk_full: AtomicBool::new(false),
+            sealed_count: AtomicU64::new(0),
+        })
+    }
+
+    /// Appends one record: completes its header in `bytes` (header, key, value), pads it and writes it.
+    /// After an error nothing was appended.
+    pub(super) fn append(
+        &self,
+        header: &Header,
+        body_check: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Appended, StoreError> {
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT_BYTES), 0);
+        let mut tail = self.tail.lock();
+        self.make_room(&mut tail, bytes.len() as u64)?;
+        let sequence = tail.next_sequence;
+        let position = self.position(&tail);
+        record::encode(&Header { sequence, ..*header }, body_check, &position, bytes);
+        self.write(&mut tail, bytes, 1)?;
+        let key_end = HEADER_BYTES + usize::from(header.key_bytes);
+        let key = &bytes[HEADER_BYTES..key_end];
+        let header = Header { sequence, ..*header };
+        Ok(Appended { sequence, location: note(&tail, key, &header, position.offset) })
+    }
+
+    /// Appends a batch. `bytes` holds the frame, [`record::BATCH_PREFIX_BYTES`] and the records, each
+    /// padded, whose headers are given in order. Says where each record is.
+    pub(super) fn append_batch(
+        &self,
+        headers: &[Header],
+        checks: &[u64],
+        bytes: &mut [u8],
+    ) -> Result<Vec<Appended>, StoreError> {
+        let mut tail = self.tail.lock();
+        self.make_room(&mut tail, bytes.len() as u64)?;
+        let first = tail.next_sequence;
+        let base = self.position(&tail);
+        let mut at = HEADER_BYTES + record::BATCH_PREFIX_BYTES;
+        for ((header, check), sequence) in headers.iter().zip(checks).zip(first..) {
+            let position = Position { offset: base.offset + at as u64, ..base };
+            record::encode(&Header { sequence, ..*header }, *check, &position, &mut bytes[at..]);
+            at += header.padded_bytes() as usize;
+        }
+        let frame = batch_frame(first, bytes.len() - HEADER_BYTES);
+        let check = record::body_check(base.store_id, &bytes[HEADER_BYTES..]);
+        record::encode(&frame, check, &base, bytes);
+        self.write(&mut tail, bytes, headers.len() as u64)?;
+        let mut at = HEADER_BYTES + record::BATCH_PREFIX_BYTES;
+        let mut appended = Vec::with_capacity(headers.len());
+        for (header, sequence) in headers.iter().zip(first..) {
+            let key = &bytes[at + HEADER_BYTES..][..usize::from(header.key_bytes)];
+            let header = Header { sequence, ..*header };
+            let location = note(&tail, key, &header, base.offset + at as u64);
+            appended.push(Appended { sequence, location });
+            at += header.padded_bytes() as usize;
+        }
+        Ok(appended)
+    }
+
+    /// Takes no more records, for this reason. The first reason stays.
+    pub(super) fn refuse(&self, reason: StoreError) {
+        self.tail.lock().refused.get_or_insert(reason);
+    }
+
+    /// What is not durable yet. It is the caller's from now on.
+    pub(super) fn take_unsynced(&self) -> Unsynced {
+        let mut tail = self.tail.lock();
+        let mut segments = std::mem::take(&mut tail.unsynced);
+        segments.push(Arc::clone(&tail.active));
+        let directory = std::mem::take(&mut tail.directory_changed);
+        Unsynced { sequence: tail.next_sequence - 1, segments, directory }
+    }
+
+    /// Sequence of the last record appended. No lock.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// Bytes appended since the store was opened. No lock.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last append failed for lack of room. No lock.
+    pub(super) fn disk_full(&self) -> bool {
+        self.disk_full.load(Ordering::Relaxed)
+    }
+
+    /// Number of segments that wait for their key files. No lock.
+    pub(super) fn sealed_count(&self) -> u64 {
+        self.sealed_count.load(Ordering::Relaxed)
+    }
+
+    /// The oldest segment that waits for its key file.
+    pub(super) fn next_sealed(&self) -> Option<Sealed> {
+        self.tail.lock().sealed.first().cloned()
+    }
+
+    /// Tells that the key file of a segment is there.
+    pub(super) fn unseal(&self, number: u32) {
+        let mut tail = self.tail.lock();
+        tail.sealed.retain(|sealed| sealed.segment.number != number);
+        self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
+    }
+
+    /// The keys of the segments that have no key file yet, and of the active one last.
+    pub(super) fn keys(&self) -> Vec<Arc<ActiveKeys>> {
+        let tail = self.tail.lock();
+        let sealed = tail.sealed.iter().map(|sealed| Arc::clone(&sealed.keys));
+        sealed.chain([Arc::clone(&tail.keys)]).collect()
+    }
+
+    /// Where the log ends now.
+    pub(super) fn end(&self) -> LogPosition {
+        let tail = self.tail.lock();
+        LogPosition {
+            sequence: tail.next_sequence,
+            segment: tail.active.number,
+            offset: tail.end,
+        }
+    }
+
+    /// Number of the segment that is appended to.
+    pub(super) fn active_number(&self) -> u32 {
+        self.tail.lock().active.number
+    }
+
+    /// Begins a segment for a merge.
+    pub(super) fn begin_merge_segment(&self) -> Result<Arc<Segment>, StoreError> {
+        let mut tail = self.tail.lock();
+        let segment = self.begin_segment(&mut tail, Origin::Merge)?;
+        segment.sequence_min.store(u64::MAX, Ordering::Relaxed);
+        Ok(segment)
+    }
+
+    /// Closes the active segment, if it has records, and begins another one.
+    pub(super) fn roll(&self) -> Result<(), StoreError> {
+        let mut tail = self.tail.lock();
+        if tail.end > SEGMENT_HEADER_BYTES { self.roll_tail(&mut tail) } else { Ok(()) }
+    }
+
+    fn position(&self, tail: &Tail) -> Position {
+        Position {
+            store_id: self.identity.store_id,
+            segment: tail.active.number,
+            offset: tail.end,
+        }
+    }
+
+    /// Rolls if the active segment has no room for so many bytes.
+    fn make_room(&self, tail: &mut Tail, size_bytes: u64) -> Result<(), StoreError> {
+        if let Some(reason) = &tail.refused {
+            return Err(reason.clone());
+        }
+        let file_full = tail.end + size_bytes > self.limits.file_bytes;
+        let keys_full = tail.keys.memory_bytes() > self.limits.key_buffer_bytes;
+        if (file_full || keys_full) && tail.end > SEGMENT_HEADER_BYTES {
+            return self.roll_tail(tail).inspect_err(|error| self.note_failure(error));
+        }
+        Ok(())
+    }
+
+    fn roll_tail(&self, tail: &mut Tail) -> Result<(), StoreError> {
+        let active = self.begin_segment(tail, Origin::Log)?;
+        let keys = Arc::new(ActiveKeys::new(active.number));
+        let segment = std::mem::replace(&mut tail.active, active);
+        let keys = std::mem::replace(&mut tail.keys, keys);
+        let end = std::mem::replace(&mut tail.end, SEGMENT_HEADER_BYTES);
+        tail.unsynced.push(Arc::clone(&segment));
+        tail.sealed.push(Sealed { segment, keys, end });
+        self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn begin_segment(&self, tail: &mut Tail, origin: Origin) -> Result<Arc<Segment>, StoreError> {
+        let begin =
+            Begin { disk: &*self.disk, clock: &*self.clock, identity: self.identity };
+        let table = self.table.load();
+        let segment = begin.segment(&table, tail.last_number, origin, tail.next_sequence)?;
+        tail.last_number = segment.number;
+        tail.directory_changed = true;
+        self.table.store(Arc::new(table.with(Arc::clone(&segment))));
+        Ok(segment)
+    }
+
+    fn write(&self, tail: &mut Tail, bytes: &[u8], sequences: u64) -> Result<(), StoreError> {
+        // Used up even by a write that fails, so that no two records can ever share one.
+        tail.next_sequence += sequences;
+        if let Err(error) = tail.active.file.write_at(bytes, tail.end) {
+            // A part may have been written. It is overwritten by the next record; cutting it off also
+            // gives its room back. That the cut fails too changes nothing.
+            let cut = tail.active.file.truncate(tail.end);
+            tracing::warn!(%error, cut = cut.is_ok(), "a record could not be appended");
+            self.note_failure(&error);
+            return Err(error);
+        }
+        tail.end += bytes.len() as u64;
+        self.written.store(tail.next_sequence - 1, Ordering::Release);
+        self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if self.disk_full.load(Ordering::Relaxed) {
+            self.disk_full.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn note_failure(&self, error: &StoreError) {
+        if matches!(error, StoreError::DiskFull { .. }) {
+            self.disk_full.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Where a log goes on when a store is opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogStart {
+    /// The segment number used last.
+    pub(super) last_number: u32,
+    /// The first sequence to give out; at least 1.
+    pub(super) next_sequence: u64,
+}
+
+fn batch_frame(sequence: u64, body_bytes: usize) -> Header {
+    Header {
+        sequence,
+        kind: record::Kind::Batch,
+        replaces: false,
+        shares_tag: false,
+        in_batch: false,
+        partition: quoit_model::hash::Partition(0),
+        identity: quoit_model::hash::Identity(0),
+        key_bytes: 0,
+        value_bytes: body_bytes as u32,
+        meta: crate::engine::RecordMeta::default(),
+    }
+}
+
+/// Counts a record that was written, and keeps its key for listings.
+fn note(tail: &Tail, key: &[u8], header: &Header, offset: u64) -> Location {
+    tail.active.count_written(SizeClass::of(header.record_bytes()));
+    let kind = match header.kind {
+        record::Kind::Put => Some(WriteKind::Put),
+        record::Kind::Remove => Some(WriteKind::Remove),
+        record::Kind::Batch | record::Kind::DropPartition => None,
+    };
+    if let Some(kind) = kind {
+        tail.keys.push(key, &facts_of(header, kind, offset));
+    }
+    Location::new(tail.active.number, offset).expect("segments are limited to what locations hold")
+}
+
+/// What a key file keeps of a record.
+pub(super) fn facts_of(header: &Header, kind: WriteKind, offset: u64) -> WriteFacts {
+    WriteFacts {
+        kind,
+        identity: header.identity,
+        partition: header.partition,
+        sequence: header.sequence,
+        offset_bytes: offset,
+        size_bytes: header.record_bytes() as u32,
+        meta: header.meta,
+    }
+}
+
+struct Begin<'d> {
+    disk: &'d dyn Disk,
+    clock: &'d dyn Clock,
+    identity: LogIdentity,
+}
+
+impl Begin<'_> {
+    fn segment(
+        &self,
+        table: &SegmentTable,
+        last_number: u32,
+        origin: Origin,
+        first_sequence: u64,
+    ) -> Result<Arc<Segment>, StoreError> {
+        let names = self.disk.list()?;
+        let taken = |number| table.get(number).is_some() || names.contains(&log_name(number));
+        let number = next_number(last_number, taken, &self.disk.path())?;
+        let name = log_name(number);
+        let file = self.disk.open(&name, true)?;
+        let header = SegmentHeader {
+            origin,
+            number,
+            store_id: self.identity.store_id,
+            incarnation: self.identity.incarnation,
+            first_sequence,
+            created_unix_secs: self.clock.unix_secs(),
+        };
+        if let Err(error) = file.write_at(&header.encode(), 0) {
+            // Best effort: recovery also removes a segment that has no room for a record.
+            self.disk.remove(&name).ok();
+            return Err(error);
+        }
+        Ok(Arc::new(Segment::new(number, file, first_sequence)))
+    }
+}

@@ -1,0 +1,178 @@
+//! The file `STORE`: who the store is, and what it has promised.
+//!
+//! Two slots of 16 KiB are written in turn, so that a torn write leaves the other one:
+//!
+//! ```text
+//! byte  0  8  magic "QUOITST\n"
+//! byte  8  4  format version, 1
+//! byte 12  4  flags: bit 0 the store was closed in good order
+//! byte 16  8  generation of the slot; the higher one counts
+//! byte 24  8  store id, random
+//! byte 32  8  incarnation: 1 at creation, one more after each stop that was not in good order
+//! byte 40  8  counters up to this one may have been given out
+//! byte 48  4  number n of segments that a merge has replaced and that must not be read again
+//! byte 52  4n their numbers
+//! then     8  XXH3-64 of all before
+//! ```
+//!
+//! Numbers are little-endian.
+
+use crate::error::StoreError;
+use crate::seam::{Disk, DiskFile};
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The file's name.
+pub const META_NAME: &str = "STORE";
+
+/// A merge may replace so many segments at once.
+pub const RETIRING_COUNT_MAX: usize = 2_048;
+
+const SLOT_BYTES: u64 = 16 * 1024;
+const MAGIC: [u8; 8] = *b"QUOITST\n";
+const VERSION: u32 = 1;
+const FIXED_BYTES: usize = 52;
+const FLAG_CLEAN: u32 = 1;
+
+/// What the file says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Meta {
+    /// Whether the store was closed in good order.
+    pub clean: bool,
+    /// Random id of the store.
+    pub store_id: u64,
+    /// Goes up at creation and after each stop that was not in good order.
+    pub incarnation: u64,
+    /// Counters up to this one may have been given out.
+    pub reserved_counter: u64,
+    /// Segments whose live records a merge has copied and made durable.
+    pub retiring: Vec<u32>,
+}
+
+/// The open file.
+pub struct MetaFile {
+    file: Arc<dyn DiskFile>,
+    generation: u64,
+    meta: Meta,
+}
+
+impl MetaFile {
+    /// Reads the file; `None` when it is missing or both slots are damaged.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or a newer release wrote the file.
+    pub fn open(disk: &dyn Disk, names: &[String]) -> Result<Option<Self>, StoreError> {
+        if !names.iter().any(|name| name == META_NAME) {
+            return Ok(None);
+        }
+        let file = disk.open(META_NAME, false)?;
+        let mut newest: Option<(u64, Meta)> = None;
+        for slot in 0..2 {
+            let mut bytes = vec![0; SLOT_BYTES as usize];
+            let count = file.read_at(&mut bytes, slot * SLOT_BYTES)?;
+            let Some((generation, meta)) = decode(&bytes[..count], disk)? else {
+                continue;
+            };
+            if newest.as_ref().is_none_or(|(newest, _)| *newest < generation) {
+                newest = Some((generation, meta));
+            }
+        }
+        Ok(newest.map(|(generation, meta)| Self { file, generation, meta }))
+    }
+
+    /// Makes the file, in the place of a damaged one, durably.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn create(disk: &dyn Disk, exists: bool, meta: Meta) -> Result<Self, StoreError> {
+        let file = disk.open(META_NAME, !exists)?;
+        let mut created = Self { file, generation: 0, meta: meta.clone() };
+        created.write(meta)?;
+        disk.sync_directory()?;
+        Ok(created)
+    }
+
+    /// What the file says.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Makes `meta` what the file says, durably. Costs a write and a sync.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses; the file then says what it said before, or `meta`.
+    pub fn write(&mut self, meta: Meta) -> Result<(), StoreError> {
+        let generation = self.generation + 1;
+        let bytes = encode(generation, &meta);
+        let slot = generation % 2;
+        let written = self.file.write_at(&bytes, slot * SLOT_BYTES).and_then(|()| self.file.sync());
+        if written.is_ok() {
+            self.generation = generation;
+            self.meta = meta;
+        } else {
+            // The slot may hold anything now: the next write goes to the same one, under a generation
+            // that counts more.
+            self.generation = generation + 1;
+        }
+        written
+    }
+}
+
+fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
+    assert!(meta.retiring.len() <= RETIRING_COUNT_MAX, "merges are limited to what fits a slot");
+    let mut bytes = Vec::with_capacity(FIXED_BYTES + 4 * meta.retiring.len() + 8);
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&(u32::from(meta.clean) * FLAG_CLEAN).to_le_bytes());
+    bytes.extend_from_slice(&generation.to_le_bytes());
+    bytes.extend_from_slice(&meta.store_id.to_le_bytes());
+    bytes.extend_from_slice(&meta.incarnation.to_le_bytes());
+    bytes.extend_from_slice(&meta.reserved_counter.to_le_bytes());
+    bytes.extend_from_slice(&(meta.retiring.len() as u32).to_le_bytes());
+    meta.retiring.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+    let check = xxh3_64(&bytes);
+    bytes.extend_from_slice(&check.to_le_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreError> {
+    if bytes.len() < FIXED_BYTES || bytes[0..8] != MAGIC {
+        return Ok(None);
+    }
+    let u32_at = |at: usize| u32::from_le_bytes(array_at(bytes, at));
+    let u64_at = |at: usize| u64::from_le_bytes(array_at(bytes, at));
+    let retiring_count = u32_at(48) as usize;
+    let end = FIXED_BYTES + 4 * retiring_count.min(RETIRING_COUNT_MAX);
+    if bytes.len() < end + 8 || xxh3_64(&bytes[..end]) != u64_at(end) {
+        return Ok(None);
+    }
+    if u32_at(8) != VERSION {
+        return Err(StoreError::Corrupt {
+            path: format!("{}/{META_NAME}", disk.path()),
+            offset: 8,
+            reason: format!(
+                "format version {}, this release reads {VERSION}: start the release that wrote it",
+                u32_at(8)
+            ),
+        });
+    }
+    let meta = Meta {
+        clean: u32_at(12) & FLAG_CLEAN != 0,
+        store_id: u64_at(24),
+        incarnation: u64_at(32),
+        reserved_counter: u64_at(40),
+        retiring: (0..retiring_count).map(|number| u32_at(FIXED_BYTES + 4 * number)).collect(),
+    };
+    Ok(Some((u64_at(16), meta)))
+}
+
+/// The bytes from `at`, which the caller has checked to be there.
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[at..at + N]);
+    array
+}

@@ -1,0 +1,186 @@
+//! Reads and changes of single records.
+
+use super::read::{Entries, Lookup, Part, Stored};
+use super::record::{self, HEADER_BYTES, Header, Kind, RECORD_BYTES_MAX};
+use super::store::{Found, Store, entry_of};
+use crate::engine::{
+    Access, Applied, Before, Change, Decision, Fetch, RecordAt, RecordMeta, Ticket,
+};
+use crate::error::StoreError;
+use crate::index::{Entry, Tag};
+use std::cell::Cell;
+
+/// A thread keeps its write buffer from one write to the next unless it has grown beyond this.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Store {
+    pub(super) fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+        self.check_open()?;
+        let (entries, table) = {
+            let index = self.stripe(at.partition).read();
+            let entries: Entries = index.candidates(Tag::of(at.identity)).collect();
+            if entries.is_empty() {
+                return Ok(Fetch::Missing);
+            }
+            // Loaded under the stripe's lock: an entry's segment leaves the table only after the entry
+            // has left the index.
+            (entries, self.table.load())
+        };
+        match self.reader.find(&table, &entries, at, Part::Whole, access)? {
+            Lookup::Absent => Ok(Fetch::Missing),
+            Lookup::WouldBlock => Ok(Fetch::WouldBlock),
+            Lookup::Damaged(_, error) => {
+                self.note_damage(&error);
+                Err(error)
+            }
+            Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => {
+                Ok(Fetch::Missing)
+            }
+            Lookup::Present(_, stored) => Ok(Fetch::Found(stored.into_record())),
+        }
+    }
+
+    pub(super) fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        self.check_open()?;
+        let (entries, table) = {
+            let index = self.stripe(at.partition).read();
+            let entries: Entries = index.candidates(Tag::of(at.identity)).collect();
+            if let [] = entries[..] {
+                return Ok(None);
+            }
+            if let [entry] = entries[..]
+                && !entry.expires
+            {
+                return Ok(Some(meta_of(&entry)));
+            }
+            (entries, self.table.load())
+        };
+        match self.reader.find(&table, &entries, at, Part::Key, Access::Wait)? {
+            Lookup::Present(_, stored) => {
+                let meta = stored.header.meta;
+                Ok((!self.is_expired(&meta)).then_some(meta))
+            }
+            Lookup::Absent | Lookup::WouldBlock => Ok(None),
+            Lookup::Damaged(_, error) => {
+                self.note_damage(&error);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.check_open()?;
+        self.relieve()?;
+        let part = match before {
+            Before::Read => Part::Whole,
+            Before::Skip => Part::Key,
+        };
+        let Some(found) = self.find_for_change(at, part, access)? else {
+            return Ok(Applied::WouldBlock);
+        };
+        // Taken out, not borrowed: a change function that calls the engine gets another buffer.
+        let mut bytes = SCRATCH.take();
+        let applied = self.apply(at, before, found, change, &mut bytes);
+        if bytes.capacity() <= SCRATCH_BYTES_MAX {
+            SCRATCH.set(bytes);
+        }
+        applied
+    }
+
+    fn apply(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        found: Found<'_>,
+        change: &mut Change<'_>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Applied, StoreError> {
+        let Found { stripe, candidate_count, lookup } = found;
+        let (old, stored) = self.old_of(candidate_count, lookup);
+        let existing = match before {
+            Before::Read => stored
+                .filter(|stored| !self.is_expired(&stored.header.meta))
+                .map(Stored::into_record),
+            Before::Skip => None,
+        };
+        bytes.clear();
+        bytes.resize(HEADER_BYTES, 0);
+        bytes.extend_from_slice(at.encoded);
+        let value_at = bytes.len();
+        let decision = change(existing.as_ref(), bytes);
+        assert!(bytes.len() >= value_at, "a change function only appends to its buffer");
+        let meta = match decision {
+            Decision::Keep => return Ok(Applied::Kept),
+            Decision::Put(meta) => meta,
+            Decision::Remove if old.is_none() => return Ok(Applied::Kept),
+            Decision::Remove => {
+                bytes.truncate(value_at);
+                RecordMeta::default()
+            }
+        };
+        if bytes.len() as u64 > RECORD_BYTES_MAX {
+            let size_bytes = bytes.len() as u64;
+            return Err(StoreError::TooLarge { size_bytes, limit_bytes: RECORD_BYTES_MAX });
+        }
+        let header = Header {
+            sequence: 0,
+            kind: if decision == Decision::Remove { Kind::Remove } else { Kind::Put },
+            replaces: old.is_some(),
+            shares_tag: candidate_count > usize::from(old.is_some()),
+            in_batch: false,
+            partition: at.partition,
+            identity: at.identity,
+            key_bytes: at.encoded.len() as u16,
+            value_bytes: (bytes.len() - value_at) as u32,
+            meta: RecordMeta { n_val_class: meta.n_val_class.min(15), ..meta },
+        };
+        let check = record::body_check(self.reader.store_id, &bytes[HEADER_BYTES..]);
+        let appended = self.log.append(&header, check, bytes)?;
+        match (header.kind, &old) {
+            (Kind::Remove, Some(old)) => self.remove_entry(stripe, old),
+            _ => {
+                let size = header.record_bytes();
+                let new = entry_of(at.identity, &header.meta, appended.location, size);
+                self.put_entry(stripe, old.as_ref(), new);
+            }
+        }
+        Ok(Applied::Written(Ticket(appended.sequence)))
+    }
+
+    /// The entry that a change replaces, and what is stored there. A damaged record that is alone with
+    /// its tag is the one that was looked for: a write replaces it, so that damage can be repaired.
+    pub(super) fn old_of(
+        &self,
+        candidate_count: usize,
+        lookup: Lookup,
+    ) -> (Option<Entry>, Option<Stored>) {
+        match lookup {
+            Lookup::Present(entry, stored) => (Some(entry), Some(stored)),
+            Lookup::Damaged(entry, error) => {
+                self.note_damage(&error);
+                ((candidate_count == 1).then_some(entry), None)
+            }
+            Lookup::Absent | Lookup::WouldBlock => (None, None),
+        }
+    }
+}
+
+/// What the index knows of a record's meta: all but when it expires.
+pub(super) fn meta_of(entry: &Entry) -> RecordMeta {
+    RecordMeta {
+        digest: entry.digest,
+        tombstone: entry.tombstone,
+        n_val_class: entry.n_val_class,
+        expires_at_secs: 0,
+    }
+}

@@ -1,0 +1,166 @@
+//! Reads one record by what the index knows of it.
+
+use super::record::{self, HEADER_BYTES, Header, Position};
+use super::segment::{SegmentTable, log_name};
+use crate::engine::{Access, Record, RecordAt};
+use crate::error::StoreError;
+use crate::index::Entry;
+use crate::seam::ReadAt;
+use bytes::{Buf, Bytes};
+use smallvec::SmallVec;
+
+/// The index entries that may be those of a record; mostly at most one.
+pub(super) type Entries = SmallVec<[Entry; 2]>;
+
+/// How much of a record is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    /// All of it; the body's checksum is checked.
+    Whole,
+    /// Header and key.
+    Key,
+}
+
+/// A record's bytes from its header on, checked.
+pub(super) struct Stored {
+    pub(super) header: Header,
+    bytes: Vec<u8>,
+}
+
+impl Stored {
+    /// Whether this is the record `at`.
+    fn is_of(&self, at: &RecordAt<'_>) -> bool {
+        self.header.identity == at.identity
+            && usize::from(self.header.key_bytes) == at.encoded.len()
+            && self.bytes[HEADER_BYTES..].starts_with(at.encoded)
+    }
+
+    /// The record; its value shares the buffer that was read into.
+    pub(super) fn into_record(self) -> Record {
+        let skip = HEADER_BYTES + usize::from(self.header.key_bytes);
+        let mut value = Bytes::from(self.bytes);
+        value.advance(skip);
+        Record { meta: self.header.meta, value }
+    }
+
+    /// Encoded key and record; both share the buffer that was read into.
+    pub(super) fn into_key_and_record(self) -> (Bytes, Record) {
+        let key_bytes = usize::from(self.header.key_bytes);
+        let mut value = Bytes::from(self.bytes);
+        value.advance(HEADER_BYTES);
+        let key = value.split_to(key_bytes);
+        (key, Record { meta: self.header.meta, value })
+    }
+}
+
+/// Outcome of looking for a record among entries.
+pub(super) enum Lookup {
+    /// None of the entries is the record's.
+    Absent,
+    /// This one is.
+    Present(Entry, Stored),
+    /// The record can't be told from the damaged one of this entry.
+    Damaged(Entry, StoreError),
+    /// The disk has to be waited for.
+    WouldBlock,
+}
+
+/// Outcome of reading one record.
+pub(super) enum Loaded {
+    Stored(Stored),
+    Damaged(StoreError),
+    WouldBlock,
+}
+
+/// Reads the records of one store.
+#[derive(Clone)]
+pub(super) struct Reader {
+    pub(super) store_id: u64,
+    /// The data directory, for error messages.
+    pub(super) directory: String,
+}
+
+impl Reader {
+    /// Finds the record `at` among `entries`. Reads one record, unless tags collide.
+    pub(super) fn find(
+        &self,
+        table: &SegmentTable,
+        entries: &[Entry],
+        at: &RecordAt<'_>,
+        part: Part,
+        access: Access,
+    ) -> Result<Lookup, StoreError> {
+        let mut damaged = None;
+        for entry in entries {
+            match self.load(table, entry, at.encoded.len(), part, access)? {
+                Loaded::WouldBlock => return Ok(Lookup::WouldBlock),
+                Loaded::Damaged(error) => damaged = Some((*entry, error)),
+                Loaded::Stored(stored) => {
+                    if stored.is_of(at) {
+                        return Ok(Lookup::Present(*entry, stored));
+                    }
+                }
+            }
+        }
+        Ok(damaged.map_or(Lookup::Absent, |(entry, error)| Lookup::Damaged(entry, error)))
+    }
+
+    /// Reads the record that an entry refers to. One positioned read. With [`Part::Key`], keys longer
+    /// than `key_bytes` are cut off.
+    pub(super) fn load(
+        &self,
+        table: &SegmentTable,
+        entry: &Entry,
+        key_bytes: usize,
+        part: Part,
+        access: Access,
+    ) -> Result<Loaded, StoreError> {
+        let (number, offset) = (entry.location.segment(), entry.location.offset_bytes());
+        let damaged = |reason: &str| {
+            Ok(Loaded::Damaged(StoreError::Corrupt {
+                path: format!("{}/{}", self.directory, log_name(number)),
+                offset,
+                reason: reason.to_owned(),
+            }))
+        };
+        let Some(segment) = table.get(number) else {
+            return damaged("the segment is missing");
+        };
+        let wanted = match part {
+            Part::Whole => entry.size_class.size_bytes_max() as usize,
+            Part::Key => HEADER_BYTES + key_bytes,
+        };
+        let mut bytes = vec![0; wanted.max(HEADER_BYTES)];
+        let count = match access {
+            Access::Wait => segment.file.read_at(&mut bytes, offset)?,
+            Access::NoWait => match segment.file.read_at_nowait(&mut bytes, offset)? {
+                ReadAt::Read(count) => count,
+                ReadAt::WouldBlock => return Ok(Loaded::WouldBlock),
+            },
+        };
+        let cut_off = |needed: usize| count < needed;
+        if cut_off(HEADER_BYTES) && access == Access::NoWait {
+            return Ok(Loaded::WouldBlock);
+        }
+        let position = Position { store_id: self.store_id, segment: number, offset };
+        let Some((header, check)) = record::decode(&bytes[..count], &position) else {
+            return damaged("the header of a record is damaged");
+        };
+        let needed = match part {
+            Part::Whole => header.record_bytes() as usize,
+            Part::Key => HEADER_BYTES + key_bytes.min(usize::from(header.key_bytes)),
+        };
+        if cut_off(needed) {
+            return match access {
+                Access::NoWait => Ok(Loaded::WouldBlock),
+                Access::Wait => damaged("a record is cut off"),
+            };
+        }
+        bytes.truncate(needed);
+        let body = &bytes[HEADER_BYTES..];
+        if part == Part::Whole && record::body_check(self.store_id, body) != check {
+            return damaged("the body of a record is damaged");
+        }
+        Ok(Loaded::Stored(Stored { header, bytes }))
+    }
+}

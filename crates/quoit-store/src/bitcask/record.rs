@@ -1,0 +1,216 @@
+//! The frame around each record of the log.
+//!
+//! ```text
+//! byte  0  4  magic 51 ba 7e c0
+//! byte  4  4  low half of XXH3-64 of bytes 8..56, seeded with store id and position
+//! byte  8  8  sequence
+//! byte 16  1  kind: 1 put, 2 remove, 3 batch, 4 drop of a partition
+//! byte 17  1  flags: bit 0 tombstone, 1 replaces, 2 shares its tag, 3 inside a batch
+//! byte 18  2  partition
+//! byte 20  1  n_val class
+//! byte 21  1  zero
+//! byte 22  2  size of the encoded key
+//! byte 24  4  size of the value
+//! byte 28  4  seconds since 1970 when the record expires, 0 = never
+//! byte 32  8  identity
+//! byte 40  8  digest
+//! byte 48  8  XXH3-64 of key and value, xor store id
+//! byte 56     key, value, zeros up to a multiple of 16
+//! ```
+//!
+//! Numbers are little-endian. Both checksums depend on the store's random id, which clients never see:
+//! a value that was made to look like a record is not taken for one when the record around it is damaged.
+
+use crate::engine::RecordMeta;
+use quoit_model::hash::{Identity, Partition};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Records start at multiples of this.
+pub const ALIGNMENT_BYTES: usize = 16;
+
+/// Size of the frame before key and value.
+pub const HEADER_BYTES: usize = 56;
+
+/// Bytes between the header of a batch and its first record: their number, and alignment.
+pub const BATCH_PREFIX_BYTES: usize = 8;
+
+/// A record with its key and value, or a batch, may take so many bytes.
+pub const RECORD_BYTES_MAX: u64 = 1 << 30;
+
+const MAGIC: [u8; 4] = [0x51, 0xba, 0x7e, 0xc0];
+
+const FLAG_TOMBSTONE: u8 = 1;
+const FLAG_REPLACES: u8 = 1 << 1;
+const FLAG_SHARES_TAG: u8 = 1 << 2;
+const FLAG_IN_BATCH: u8 = 1 << 3;
+
+/// What a record does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Stores a value.
+    Put,
+    /// Removes a key.
+    Remove,
+    /// Holds records that count all or not at all.
+    Batch,
+    /// Removes everything that a partition held before.
+    DropPartition,
+}
+
+/// The frame's fields, all but the checksums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Place in the order of all writes of the store.
+    pub sequence: u64,
+    /// What the record does.
+    pub kind: Kind,
+    /// Whether the index held an older version of the key when this was written.
+    pub replaces: bool,
+    /// Whether the index held another key with the same tag when this was written.
+    pub shares_tag: bool,
+    /// Whether the record counts only together with the batch around it.
+    pub in_batch: bool,
+    /// Partition of the record.
+    pub partition: Partition,
+    /// Identity of the record.
+    pub identity: Identity,
+    /// Size of the encoded key.
+    pub key_bytes: u16,
+    /// Size of the value.
+    pub value_bytes: u32,
+    /// What the engine was told about the record.
+    pub meta: RecordMeta,
+}
+
+impl Header {
+    /// Size of header, key and value.
+    #[must_use]
+    pub const fn record_bytes(&self) -> u64 {
+        HEADER_BYTES as u64 + self.key_bytes as u64 + self.value_bytes as u64
+    }
+
+    /// Distance to the next record.
+    #[must_use]
+    pub const fn padded_bytes(&self) -> u64 {
+        self.record_bytes().next_multiple_of(ALIGNMENT_BYTES as u64)
+    }
+}
+
+/// Where a record is, as far as its header's checksum depends on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Position {
+    /// Id of the store.
+    pub store_id: u64,
+    /// Number of the segment.
+    pub segment: u32,
+    /// Offset of the record in the segment.
+    pub offset: u64,
+}
+
+impl Position {
+    fn seed(&self) -> u64 {
+        let place = u64::from(self.segment) << 32 | self.offset / ALIGNMENT_BYTES as u64;
+        self.store_id.wrapping_add(place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}
+
+/// Checksum of a record's body (key and value, or all that a batch holds).
+#[must_use]
+pub fn body_check(store_id: u64, body: &[u8]) -> u64 {
+    xxh3_64(body) ^ store_id
+}
+
+/// Writes a header to the first [`HEADER_BYTES`] of `out`.
+///
+/// # Panics
+///
+/// When `out` is shorter.
+pub fn encode(header: &Header, body_check: u64, position: &Position, out: &mut [u8]) {
+    let out: &mut [u8; HEADER_BYTES] =
+        out.first_chunk_mut().expect("the caller keeps room for the header");
+    let kind = match header.kind {
+        Kind::Put => 1,
+        Kind::Remove => 2,
+        Kind::Batch => 3,
+        Kind::DropPartition => 4,
+    };
+    let flags = u8::from(header.meta.tombstone) * FLAG_TOMBSTONE
+        | u8::from(header.replaces) * FLAG_REPLACES
+        | u8::from(header.shares_tag) * FLAG_SHARES_TAG
+        | u8::from(header.in_batch) * FLAG_IN_BATCH;
+    out[0..4].copy_from_slice(&MAGIC);
+    out[8..16].copy_from_slice(&header.sequence.to_le_bytes());
+    out[16..18].copy_from_slice(&[kind, flags]);
+    out[18..20].copy_from_slice(&header.partition.0.to_le_bytes());
+    out[20..22].copy_from_slice(&[header.meta.n_val_class, 0]);
+    out[22..24].copy_from_slice(&header.key_bytes.to_le_bytes());
+    out[24..28].copy_from_slice(&header.value_bytes.to_le_bytes());
+    out[28..32].copy_from_slice(&header.meta.expires_at_secs.to_le_bytes());
+    out[32..40].copy_from_slice(&header.identity.0.to_le_bytes());
+    out[40..48].copy_from_slice(&header.meta.digest.to_le_bytes());
+    out[48..56].copy_from_slice(&body_check.to_le_bytes());
+    let check = header_check(out, position);
+    out[4..8].copy_from_slice(&check);
+}
+
+/// Reads the header at the start of `bytes`, with the body's checksum; `None` when there is none that
+/// belongs to this position.
+#[must_use]
+pub fn decode(bytes: &[u8], position: &Position) -> Option<(Header, u64)> {
+    let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+    if bytes[0..4] != MAGIC || bytes[4..8] != header_check(bytes, position) {
+        return None;
+    }
+    let kind = match bytes[16] {
+        1 => Kind::Put,
+        2 => Kind::Remove,
+        3 => Kind::Batch,
+        4 => Kind::DropPartition,
+        _ => return None,
+    };
+    let flags = bytes[17];
+    let header = Header {
+        sequence: u64_at(bytes, 8),
+        kind,
+        replaces: flags & FLAG_REPLACES != 0,
+        shares_tag: flags & FLAG_SHARES_TAG != 0,
+        in_batch: flags & FLAG_IN_BATCH != 0,
+        partition: Partition(u16_at(bytes, 18)),
+        identity: Identity(u64_at(bytes, 32)),
+        key_bytes: u16_at(bytes, 22),
+        value_bytes: u32_at(bytes, 24),
+        meta: RecordMeta {
+            digest: u64_at(bytes, 40),
+            tombstone: flags & FLAG_TOMBSTONE != 0,
+            n_val_class: bytes[20],
+            expires_at_secs: u32_at(bytes, 28),
+        },
+    };
+    (header.record_bytes() <= RECORD_BYTES_MAX).then(|| (header, u64_at(bytes, 48)))
+}
+
+/// Whether a header may start here: the cheap test before [`decode`].
+#[must_use]
+pub fn has_magic(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+fn header_check(bytes: &[u8; HEADER_BYTES], position: &Position) -> [u8; 4] {
+    (xxh3_64_with_seed(&bytes[8..], position.seed()) as u32).to_le_bytes()
+}
+
+fn u16_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
+    let mut four = [0; 4];
+    four.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(four)
+}
+
+fn u64_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
+}

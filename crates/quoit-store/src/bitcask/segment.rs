@@ -1,0 +1,301 @@
+//! Segments: the files of the log, and the table that finds them by number.
+//!
+//! A segment starts with 64 bytes:
+//!
+//! ```text
+//! byte  0  8  magic "QUOITLOG"
+//! byte  8  2  format version, 1
+//! byte 10  2  origin: 0 written by requests, 1 by a merge
+//! byte 12  4  segment number
+//! byte 16  8  store id
+//! byte 24  8  incarnation of the store that began the segment
+//! byte 32  8  the store's next sequence when the segment was begun
+//! byte 40  8  seconds since 1970 then
+//! byte 48  8  zero
+//! byte 56  8  XXH3-64 of bytes 0..56
+//! ```
+//!
+//! Numbers are little-endian. Records follow.
+
+use crate::error::StoreError;
+use crate::index::{Location, SizeClass};
+use crate::seam::DiskFile;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Size of a segment's own header.
+pub const SEGMENT_HEADER_BYTES: u64 = 64;
+
+const MAGIC: [u8; 8] = *b"QUOITLOG";
+const VERSION: u16 = 1;
+const CHECKED_BYTES: usize = 56;
+const LOG_SUFFIX: &str = ".log";
+const KEYS_SUFFIX: &str = ".keys";
+const NAME_DIGITS: usize = 7;
+
+/// Who wrote a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Requests, in the order of their sequences.
+    Log,
+    /// A merge: records of any age.
+    Merge,
+}
+
+/// What a segment says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentHeader {
+    /// Who wrote it.
+    pub origin: Origin,
+    /// Its number.
+    pub number: u32,
+    /// Id of its store.
+    pub store_id: u64,
+    /// Incarnation of the store when the segment was begun.
+    pub incarnation: u64,
+    /// The store's next sequence when the segment was begun.
+    pub first_sequence: u64,
+    /// When it was begun, seconds since 1970.
+    pub created_unix_secs: u64,
+}
+
+impl SegmentHeader {
+    /// The header's bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES as usize] {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[10..12].copy_from_slice(&u16::from(self.origin == Origin::Merge).to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.store_id.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.incarnation.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.first_sequence.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.created_unix_secs.to_le_bytes());
+        let check = xxh3_64(&bytes[..CHECKED_BYTES]);
+        bytes[CHECKED_BYTES..].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header, or says what is wrong with it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let bytes: &[u8; SEGMENT_HEADER_BYTES as usize] =
+            bytes.first_chunk().ok_or("the file is shorter than a segment's header")?;
+        let u64_at = |at: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(eight)
+        };
+        if bytes[0..8] != MAGIC {
+            return Err("not a segment of a Quoit log".into());
+        }
+        if u64_at(CHECKED_BYTES) != xxh3_64(&bytes[..CHECKED_BYTES]) {
+            return Err("the checksum of the segment's header is wrong".into());
+        }
+        let version = u64_at(8) as u16;
+        if version != VERSION {
+            return Err(format!(
+                "segment of format version {version}, this release reads {VERSION}: \
+                 start the release that wrote it"
+            ));
+        }
+        Ok(Self {
+            origin: if bytes[10] == 0 { Origin::Log } else { Origin::Merge },
+            number: (u64_at(8) >> 32) as u32,
+            store_id: u64_at(16),
+            incarnation: u64_at(24),
+            first_sequence: u64_at(32),
+            created_unix_secs: u64_at(40),
+        })
+    }
+}
+
+/// File name of a segment.
+#[must_use]
+pub fn log_name(number: u32) -> String {
+    format!("{number:0NAME_DIGITS$}{LOG_SUFFIX}")
+}
+
+/// File name of a segment's key file.
+#[must_use]
+pub fn keys_name(number: u32) -> String {
+    format!("{number:0NAME_DIGITS$}{KEYS_SUFFIX}")
+}
+
+/// The number in a segment's file name; `None` for other files.
+#[must_use]
+pub fn number_of_log(name: &str) -> Option<u32> {
+    number_before(name, LOG_SUFFIX)
+}
+
+/// The number in a key file's name; `None` for other files.
+#[must_use]
+pub fn number_of_keys(name: &str) -> Option<u32> {
+    number_before(name, KEYS_SUFFIX)
+}
+
+fn number_before(name: &str, suffix: &str) -> Option<u32> {
+    let digits = name.strip_suffix(suffix)?;
+    let is_number = digits.len() == NAME_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
+    let number: u32 = is_number.then(|| digits.parse().ok())??;
+    (number <= Location::SEGMENT_MAX).then_some(number)
+}
+
+/// One file of the log.
+///
+/// Counts of bytes take each record as large as its size class says, because that is what the index
+/// knows of it.
+pub struct Segment {
+    /// Its number.
+    pub number: u32,
+    /// The file.
+    pub file: Arc<dyn DiskFile>,
+    /// The lowest sequence that a record in it can have.
+    pub sequence_min: AtomicU64,
+    record_count: AtomicU64,
+    record_bytes: AtomicU64,
+    // Signed: a record may be counted dead a moment before it is counted alive.
+    live_count: AtomicI64,
+    live_bytes: AtomicI64,
+    held_count: AtomicU64,
+}
+
+impl Segment {
+    /// A segment without records.
+    #[must_use]
+    pub fn new(number: u32, file: Arc<dyn DiskFile>, sequence_min: u64) -> Self {
+        Self {
+            number,
+            file,
+            sequence_min: AtomicU64::new(sequence_min),
+            record_count: AtomicU64::new(0),
+            record_bytes: AtomicU64::new(0),
+            live_count: AtomicI64::new(0),
+            live_bytes: AtomicI64::new(0),
+            held_count: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts a record that was written.
+    pub fn count_written(&self, class: SizeClass) {
+        self.record_count.fetch_add(1, Ordering::Relaxed);
+        self.record_bytes.fetch_add(class.size_bytes_max(), Ordering::Relaxed);
+    }
+
+    /// Counts a record that the index refers to from now on.
+    pub fn count_live(&self, class: SizeClass) {
+        self.live_count.fetch_add(1, Ordering::Relaxed);
+        self.live_bytes.fetch_add(class.size_bytes_max() as i64, Ordering::Relaxed);
+    }
+
+    /// Counts a record that the index no longer refers to.
+    pub fn count_dead(&self, class: SizeClass) {
+        self.live_count.fetch_sub(1, Ordering::Relaxed);
+        self.live_bytes.fetch_sub(class.size_bytes_max() as i64, Ordering::Relaxed);
+    }
+
+    /// Counts a removal that a merge had to keep.
+    pub fn count_held(&self) {
+        self.held_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts as they stand.
+    #[must_use]
+    pub fn counts(&self) -> SegmentCounts {
+        SegmentCounts {
+            record_count: self.record_count.load(Ordering::Relaxed),
+            record_bytes: self.record_bytes.load(Ordering::Relaxed),
+            live_count: self.live_count.load(Ordering::Relaxed).max(0) as u64,
+            live_bytes: self.live_bytes.load(Ordering::Relaxed).max(0) as u64,
+            held_count: self.held_count.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Sets the counts, as recovery found them.
+    pub fn set_counts(&self, counts: &SegmentCounts) {
+        self.record_count.store(counts.record_count, Ordering::Relaxed);
+        self.record_bytes.store(counts.record_bytes, Ordering::Relaxed);
+        self.live_count.store(counts.live_count as i64, Ordering::Relaxed);
+        self.live_bytes.store(counts.live_bytes as i64, Ordering::Relaxed);
+        self.held_count.store(counts.held_count, Ordering::Relaxed);
+    }
+}
+
+/// What a segment holds and how much of it is still referred to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SegmentCounts {
+    /// Records written, removals and drops included.
+    pub record_count: u64,
+    /// Their bytes.
+    pub record_bytes: u64,
+    /// Records that the index refers to.
+    pub live_count: u64,
+    /// Their bytes.
+    pub live_bytes: u64,
+    /// Removals that a merge had to keep because an older segment still has the key.
+    pub held_count: u64,
+}
+
+/// All segments by number. Never changed: a new one replaces it.
+#[derive(Default)]
+pub struct SegmentTable {
+    numbers: Vec<u32>,
+    segments: Vec<Arc<Segment>>,
+}
+
+impl SegmentTable {
+    /// A table of these segments.
+    #[must_use]
+    pub fn new(mut segments: Vec<Arc<Segment>>) -> Self {
+        segments.sort_unstable_by_key(|segment| segment.number);
+        Self { numbers: segments.iter().map(|segment| segment.number).collect(), segments }
+    }
+
+    /// The segment with this number. Costs a binary search among numbers.
+    #[must_use]
+    pub fn get(&self, number: u32) -> Option<&Arc<Segment>> {
+        self.numbers.binary_search(&number).ok().map(|at| &self.segments[at])
+    }
+
+    /// All segments by ascending number.
+    #[must_use]
+    pub fn all(&self) -> &[Arc<Segment>] {
+        &self.segments
+    }
+
+    /// The table with one more segment.
+    #[must_use]
+    pub fn with(&self, segment: Arc<Segment>) -> Self {
+        let mut segments = self.segments.clone();
+        segments.push(segment);
+        Self::new(segments)
+    }
+
+    /// The table without some segments.
+    #[must_use]
+    pub fn without(&self, numbers: &[u32]) -> Self {
+        let rest = self.segments.iter().filter(|segment| !numbers.contains(&segment.number));
+        Self::new(rest.cloned().collect())
+    }
+}
+
+/// The next segment number to use after `last` that is not in `taken`, going round at the end. So a number
+/// comes back only after a million others.
+///
+/// # Errors
+///
+/// When all numbers are taken.
+pub fn next_number(
+    last: u32,
+    taken: impl Fn(u32) -> bool,
+    directory: &str,
+) -> Result<u32, StoreError> {
+    let count = Location::SEGMENT_MAX + 1;
+    let mut free = (1..=count).map(|step| (last + step) % count).filter(|number| !taken(*number));
+    free.next().ok_or_else(|| StoreError::Io {
+        action: "begin a segment in",
+        path: directory.to_owned(),
+        reason: format!("all {count} segment numbers are taken; raise max_file_size"),
+    })
+}

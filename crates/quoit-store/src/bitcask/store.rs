@@ -1,0 +1,187 @@
+//! What the parts of the engine share.
+
+use super::commit::Committer;
+use super::log::Log;
+use super::meta::MetaFile;
+use super::read::{Entries, Lookup, Part, Reader};
+use super::segment::SegmentTable;
+use super::settings::BitcaskSettings;
+use crate::engine::{Access, RecordAt, RecordMeta};
+use crate::error::StoreError;
+use crate::index::{Entry, Location, PartitionIndex, SizeClass, Tag};
+use crate::keyfile::KeyFile;
+use crate::seam::{Clock, Disk, DiskLock};
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard};
+use quoit_model::hash::Partition;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The index of a partition behind its lock.
+///
+/// Who only looks takes the lock shared. Who changes a record takes it upgradable, so that changes of a
+/// partition come one after the other, and exclusively for the moment in which the index changes: readers
+/// never wait for a write to the log.
+pub(super) type Stripe = RwLock<PartitionIndex>;
+
+/// An upgradable hold of a stripe.
+pub(super) type StripeGuard<'s> = RwLockUpgradableReadGuard<'s, PartitionIndex>;
+
+pub(super) struct Store {
+    pub(super) settings: BitcaskSettings,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) reader: Reader,
+    pub(super) stripes: Box<[Stripe]>,
+    pub(super) table: Arc<ArcSwap<SegmentTable>>,
+    /// Key files of the closed segments that have one.
+    pub(super) key_files: Mutex<BTreeMap<u32, Arc<KeyFile>>>,
+    pub(super) log: Arc<Log>,
+    pub(super) committer: Arc<Committer>,
+    pub(super) meta: Mutex<MetaFile>,
+    pub(super) counters: Counters,
+    pub(super) closed: AtomicBool,
+    /// Held until the store is dropped.
+    pub(super) _lock: Box<dyn DiskLock>,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) corrupt_records: AtomicU64,
+    pub(super) merges: AtomicU64,
+    pub(super) merged_bytes: AtomicU64,
+}
+
+impl Store {
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    /// The stripe of a partition.
+    ///
+    /// # Panics
+    ///
+    /// When the partition's number is not below the ring size: callers compute it from a placement.
+    pub(super) fn stripe(&self, partition: Partition) -> &Stripe {
+        &self.stripes[usize::from(partition.0)]
+    }
+
+    /// Whether a record that expires at this time (0: never) has expired. Reads the clock only if it
+    /// must.
+    pub(super) fn is_expired(&self, meta: &RecordMeta) -> bool {
+        meta.expires_at_secs != 0 && u64::from(meta.expires_at_secs) <= self.clock.unix_secs()
+    }
+
+    /// Counts and reports a damaged record.
+    pub(super) fn note_damage(&self, error: &StoreError) {
+        self.counters.corrupt_records.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%error, "a record is damaged");
+    }
+
+    /// Finds a record for a change and holds its stripe. With [`Access::Wait`] the disk is waited for
+    /// without holding the stripe; `None` says that it would have to be.
+    pub(super) fn find_for_change(
+        &self,
+        at: &RecordAt<'_>,
+        part: Part,
+        access: Access,
+    ) -> Result<Option<Found<'_>>, StoreError> {
+        let tag = Tag::of(at.identity);
+        let mut examined: Option<(Entries, Lookup)> = None;
+        loop {
+            let stripe = self.stripe(at.partition).upgradable_read();
+            let entries: Entries = stripe.candidates(tag).collect();
+            // Loaded under the stripe's lock: an entry's segment leaves the table only after the entry
+            // has left the index.
+            let table = self.table.load();
+            let lookup = match examined.take() {
+                Some((seen, lookup)) if seen == entries => lookup,
+                _ => self.reader.find(&table, &entries, at, part, Access::NoWait)?,
+            };
+            if !matches!(lookup, Lookup::WouldBlock) {
+                return Ok(Some(Found { stripe, candidate_count: entries.len(), lookup }));
+            }
+            drop(stripe);
+            if access == Access::NoWait {
+                return Ok(None);
+            }
+            let lookup = self.reader.find(&table, &entries, at, part, Access::Wait)?;
+            examined = Some((entries, lookup));
+        }
+    }
+
+    /// Lets the index of a held stripe know of a record that was appended.
+    pub(super) fn put_entry(&self, stripe: StripeGuard<'_>, old: Option<&Entry>, new: Entry) {
+        let table = self.table.load();
+        let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
+        place(&mut index, &table, old, new);
+    }
+
+    /// Takes an entry out of the index of a held stripe.
+    pub(super) fn remove_entry(&self, stripe: StripeGuard<'_>, old: &Entry) {
+        let table = self.table.load();
+        let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
+        take_out(&mut index, &table, old);
+    }
+}
+
+/// A record found, or not, with its stripe held.
+pub(super) struct Found<'s> {
+    pub(super) stripe: StripeGuard<'s>,
+    /// Entries that have the record's tag.
+    pub(super) candidate_count: usize,
+    pub(super) lookup: Lookup,
+}
+
+/// Puts `new` in the place of `old`, or beside what is there.
+pub(super) fn place(
+    index: &mut PartitionIndex,
+    table: &SegmentTable,
+    old: Option<&Entry>,
+    new: Entry,
+) {
+    match old {
+        Some(old) => {
+            let replaced = index.replace(new.tag, old.location, new);
+            assert!(replaced, "the stripe is held: what was found in it is still there");
+            count_dead(table, old);
+        }
+        None => index.insert(new),
+    }
+    if let Some(segment) = table.get(new.location.segment()) {
+        segment.count_live(new.size_class);
+    }
+}
+
+/// Takes an entry out of the index.
+pub(super) fn take_out(index: &mut PartitionIndex, table: &SegmentTable, old: &Entry) {
+    if index.remove(old.tag, old.location).is_some() {
+        count_dead(table, old);
+    }
+}
+
+fn count_dead(table: &SegmentTable, old: &Entry) {
+    if let Some(segment) = table.get(old.location.segment()) {
+        segment.count_dead(old.size_class);
+    }
+}
+
+/// The index entry of a record.
+pub(super) fn entry_of(
+    identity: quoit_model::hash::Identity,
+    meta: &RecordMeta,
+    location: Location,
+    record_bytes: u64,
+) -> Entry {
+    Entry {
+        tag: Tag::of(identity),
+        location,
+        size_class: SizeClass::of(record_bytes),
+        tombstone: meta.tombstone,
+        expires: meta.expires_at_secs != 0,
+        collided: false,
+        n_val_class: meta.n_val_class.min(15),
+        digest: meta.digest,
+    }
+}

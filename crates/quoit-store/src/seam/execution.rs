@@ -1,0 +1,174 @@
+//! Threads.
+//!
+//! An engine's background work is cut into steps. In production each [`Worker`] has a thread that calls
+//! its steps; in tests and in the simulator the steps are called by whoever drives the run, on one thread.
+
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// When a worker wants its next step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// At once: there is more to do.
+    Again,
+    /// After so many microseconds, or as soon as it is woken.
+    AfterUs(u64),
+    /// When it is woken.
+    WhenWoken,
+    /// Never: the work is over.
+    Done,
+}
+
+/// Background work, one step at a time.
+pub trait Worker: Send + Sync {
+    /// Does a bounded piece of work. Never called twice at the same time by one [`Execution`].
+    fn step(&self) -> Next;
+}
+
+/// Handle of a started worker.
+pub trait WorkerHandle: Send + Sync {
+    /// Makes the worker step soon. Cheap when the worker is busy; a system call when it sleeps.
+    fn wake(&self);
+
+    /// Lets the worker finish the step that it is in, if any, and makes no more of them.
+    fn stop(&self);
+}
+
+/// Where background work runs.
+pub trait Execution: Send + Sync {
+    /// Starts stepping `worker`.
+    fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle>;
+}
+
+/// One operating system thread for each worker.
+#[derive(Debug, Default)]
+pub struct Threads;
+
+#[derive(Default)]
+struct Signal {
+    woken: bool,
+    stopped: bool,
+}
+
+#[derive(Default)]
+struct Parking {
+    signal: Mutex<Signal>,
+    changed: Condvar,
+}
+
+struct ThreadHandle {
+    parking: Arc<Parking>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Execution for Threads {
+    fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
+        let parking = Arc::new(Parking::default());
+        let theirs = Arc::clone(&parking);
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || run(&*worker, &theirs))
+            .expect("the system has room for the few threads of a store");
+        Arc::new(ThreadHandle { parking, thread: Mutex::new(Some(thread)) })
+    }
+}
+
+fn run(worker: &dyn Worker, parking: &Parking) {
+    loop {
+        if parking.signal.lock().stopped {
+            return;
+        }
+        let next = worker.step();
+        let mut signal = parking.signal.lock();
+        if !signal.woken && !signal.stopped {
+            match next {
+                Next::Done => return,
+                Next::Again => {}
+                Next::WhenWoken => parking.changed.wait(&mut signal),
+                Next::AfterUs(us) => {
+                    parking.changed.wait_for(&mut signal, Duration::from_micros(us));
+                }
+            }
+        }
+        signal.woken = false;
+    }
+}
+
+impl WorkerHandle for ThreadHandle {
+    fn wake(&self) {
+        self.parking.signal.lock().woken = true;
+        self.parking.changed.notify_one();
+    }
+
+    fn stop(&self) {
+        self.parking.signal.lock().stopped = true;
+        self.parking.changed.notify_one();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+            && thread.join().is_err()
+        {
+            tracing::error!("a background thread of the store panicked");
+        }
+    }
+}
+
+/// Steps run when the driver of a test or of the simulator says so.
+#[derive(Default)]
+pub struct ManualExecution {
+    workers: Mutex<Vec<Arc<ManualWorker>>>,
+}
+
+struct ManualWorker {
+    name: &'static str,
+    worker: Arc<dyn Worker>,
+    woken: Mutex<bool>,
+    stopped: Mutex<bool>,
+}
+
+impl ManualExecution {
+    /// Makes one step of each running worker of this name. Says what the last of them wants next, `None`
+    /// when there is none.
+    pub fn step(&self, name: &str) -> Option<Next> {
+        let named: Vec<_> =
+            self.workers.lock().iter().filter(|worker| worker.name == name).cloned().collect();
+        let mut next = None;
+        for worker in named {
+            if !*worker.stopped.lock() {
+                *worker.woken.lock() = false;
+                next = Some(worker.worker.step());
+            }
+        }
+        next
+    }
+
+    /// Names of the workers that were woken since their last step, in the order of their start.
+    #[must_use]
+    pub fn woken(&self) -> Vec<&'static str> {
+        let workers = self.workers.lock();
+        workers.iter().filter(|worker| *worker.woken.lock()).map(|worker| worker.name).collect()
+    }
+}
+
+impl Execution for ManualExecution {
+    fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
+        let woken = Mutex::new(false);
+        let entry = Arc::new(ManualWorker { name, worker, woken, stopped: Mutex::new(false) });
+        let mut workers = self.workers.lock();
+        workers.retain(|worker| !*worker.stopped.lock());
+        workers.push(Arc::clone(&entry));
+        entry
+    }
+}
+
+impl WorkerHandle for ManualWorker {
+    fn wake(&self) {
+        *self.woken.lock() = true;
+    }
+
+    fn stop(&self) {
+        *self.stopped.lock() = true;
+    }
+}

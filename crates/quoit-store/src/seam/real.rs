@@ -1,0 +1,174 @@
+//! A directory of the operating system.
+
+use super::disk::{Disk, DiskFile, DiskLock, ReadAt};
+use crate::error::StoreError;
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const LOCK_NAME: &str = "LOCK";
+
+/// A data directory of the operating system.
+#[derive(Debug)]
+pub struct RealDisk {
+    directory: PathBuf,
+    /// Whether the file system may know `RWF_NOWAIT`; cleared for good when it refuses once.
+    nowait: Arc<AtomicBool>,
+}
+
+impl RealDisk {
+    /// Uses `directory`, which is made if it is missing, parents included.
+    ///
+    /// # Errors
+    ///
+    /// When the directory can't be made, is not a directory or can't be written to.
+    pub fn open(directory: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let directory = directory.into();
+        std::fs::create_dir_all(&directory)
+            .map_err(|error| failed("create directory", &directory, 0, &error))?;
+        Ok(Self { directory, nowait: Arc::new(AtomicBool::new(true)) })
+    }
+
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+fn failed(action: &'static str, path: &Path, size_bytes: u64, error: &io::Error) -> StoreError {
+    let path = path.display().to_string();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            StoreError::DiskFull { path, size_bytes }
+        }
+        _ => StoreError::Io { action, path, reason: error.to_string() },
+    }
+}
+
+impl Disk for RealDisk {
+    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, StoreError> {
+        let path = self.path_of(name);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(create_new)
+            .open(&path)
+            .map_err(|error| failed("open", &path, 0, &error))?;
+        Ok(Arc::new(RealFile { file, path, nowait: Arc::clone(&self.nowait) }))
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        let failed = |error: io::Error| failed("list", &self.directory, 0, &error);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // A name that is not UTF-8 is none of ours; its shape is enough to report it.
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.path_of(name);
+        std::fs::remove_file(&path).map_err(|error| failed("remove", &path, 0, &error))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        let (from, to) = (self.path_of(from), self.path_of(to));
+        std::fs::rename(&from, &to).map_err(|error| failed("rename", &from, 0, &error))
+    }
+
+    fn sync_directory(&self) -> Result<(), StoreError> {
+        File::open(&self.directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(|error| failed("sync directory", &self.directory, 0, &error))
+    }
+
+    fn lock(&self) -> Result<Box<dyn DiskLock>, StoreError> {
+        let path = self.path_of(LOCK_NAME);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|error| failed("open", &path, 0, &error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(RealLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: self.path() }),
+            Err(TryLockError::Error(error)) => Err(failed("lock", &path, 0, &error)),
+        }
+    }
+
+    fn path(&self) -> String {
+        self.directory.display().to_string()
+    }
+}
+
+/// The lock is the file's, and goes when the file is closed.
+struct RealLock {
+    _file: File,
+}
+
+impl DiskLock for RealLock {}
+
+struct RealFile {
+    file: File,
+    path: PathBuf,
+    nowait: Arc<AtomicBool>,
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed("read", &self.path, 0, &error)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, StoreError> {
+        while self.nowait.load(Ordering::Relaxed) {
+            let mut slices = [IoSliceMut::new(buffer)];
+            match rustix::io::preadv2(&self.file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
+                Ok(count) => return Ok(ReadAt::Read(count)),
+                Err(Errno::AGAIN) => return Ok(ReadAt::WouldBlock),
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                    self.nowait.store(false, Ordering::Relaxed);
+                }
+                Err(error) => return Err(failed("read", &self.path, 0, &error.into())),
+            }
+        }
+        self.read_at(buffer, offset).map(ReadAt::Read)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|error| failed("write", &self.path, bytes.len() as u64, &error))
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(|error| failed("sync", &self.path, 0, &error))
+    }
+
+    fn size_bytes(&self) -> Result<u64, StoreError> {
+        let metadata =
+            self.file.metadata().map_err(|error| failed("inspect", &self.path, 0, &error))?;
+        Ok(metadata.len())
+    }
+
+    fn truncate(&self, len: u64) -> Result<(), StoreError> {
+        self.file.set_len(len).map_err(|error| failed("truncate", &self.path, 0, &error))
+    }
+}
