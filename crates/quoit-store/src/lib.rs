@@ -1,5 +1,6 @@
 //! Storage engines behind one trait: the Bitcask engine, the memory engine, and their disk seam.
 
+pub mod bitcask;
 pub mod engine;
 pub mod error;
 pub mod index;

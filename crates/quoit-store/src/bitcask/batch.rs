@@ -66,8 +66,7 @@ impl Store {
                 (Kind::Remove, Some(old)) => take_out(index, &table, old),
                 _ => {
                     let size = header.record_bytes();
-                    let new =
-                        entry_of(write.at.identity, &header.meta, appended.location, size);
+                    let new = entry_of(write.at.identity, &header.meta, appended.location, size);
                     place(index, &table, write.old.as_ref(), new);
                 }
             }

@@ -80,8 +80,7 @@ impl Committer {
         if let Some(failed) = &waiting.failed {
             return Poll::Ready(Err(failed.clone()));
         }
-        if self.durability == Durability::Relaxed
-            || self.synced.load(Ordering::Acquire) >= ticket.0
+        if self.durability == Durability::Relaxed || self.synced.load(Ordering::Acquire) >= ticket.0
         {
             return Poll::Ready(Ok(()));
         }

@@ -1,7 +1,13 @@
 //! The keys of a segment that has no key file yet, in memory.
 
-use crate::keyfile::{KeyRun, KeyRunBuilder, WriteFacts};
+use super::segment::keys_name;
+use crate::error::StoreError;
+use crate::keyfile::{
+    KeyFile, KeyFileWriter, KeyMerge, KeyRun, KeyRunBuilder, KeySource, WriteFacts,
+};
+use crate::seam::Disk;
 use parking_lot::Mutex;
+use quoit_model::key::BucketRef;
 use std::sync::{Arc, OnceLock};
 
 /// A chunk is closed, and can be sorted aside, when it takes so much memory.
@@ -18,6 +24,7 @@ pub(super) struct ActiveKeys {
 struct Chunks {
     closed: Vec<Arc<Chunk>>,
     closed_bytes: usize,
+    sequence_min: Option<u64>,
     open: KeyRunBuilder,
 }
 
@@ -44,6 +51,8 @@ impl ActiveKeys {
     /// Adds a key. The caller is the only one that adds.
     pub(super) fn push(&self, encoded: &[u8], facts: &WriteFacts) {
         let mut chunks = self.chunks.lock();
+        let sequence_min = chunks.sequence_min.unwrap_or(u64::MAX).min(facts.sequence);
+        chunks.sequence_min = Some(sequence_min);
         chunks.open.push(encoded, facts);
         if chunks.open.memory_bytes() >= CHUNK_BYTES {
             let full = std::mem::take(&mut chunks.open);
@@ -62,6 +71,21 @@ impl ActiveKeys {
     /// The segment whose keys these are.
     pub(super) fn segment(&self) -> u32 {
         self.segment
+    }
+
+    /// Writes the segment's key file, durably, and opens it.
+    pub(super) fn write_file(&self, disk: &dyn Disk) -> Result<Arc<KeyFile>, StoreError> {
+        let name = keys_name(self.segment);
+        let sources = self.runs().into_iter().map(KeySource::Run).collect();
+        let start = BucketRef { bucket_type: &[], bucket: &[] }.key(&[]);
+        let mut merge = KeyMerge::new(sources, start)?;
+        let base = self.chunks.lock().sequence_min.unwrap_or(0);
+        let mut writer = KeyFileWriter::create(disk, &name, self.segment, base)?;
+        while let Some(merged) = merge.next_entry()? {
+            writer.push(&merged.entry)?;
+        }
+        writer.finish()?;
+        KeyFile::open(disk, &name).map(Arc::new)
     }
 
     /// All keys as sorted runs.

@@ -1,18 +1,20 @@
 //! The end of the log: where records are appended.
 
 use super::keys::ActiveKeys;
-use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Position};
+use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position};
 use super::segment::{
     Origin, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, log_name, next_number,
 };
+use crate::engine::RecordMeta;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
 use crate::keyfile::{WriteFacts, WriteKind};
-use crate::seam::{Clock, Disk};
+use crate::seam::{Clock, Disk, WorkerHandle};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use quoit_model::hash::{Identity, Partition};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Where and when a record was appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,8 +28,6 @@ pub(super) struct Appended {
 pub(super) struct Sealed {
     pub(super) segment: Arc<Segment>,
     pub(super) keys: Arc<ActiveKeys>,
-    /// Where its records end.
-    pub(super) end: u64,
 }
 
 /// What a commit has to make durable.
@@ -63,6 +63,15 @@ pub(super) struct Log {
     written_bytes: AtomicU64,
     disk_full: AtomicBool,
     sealed_count: AtomicU64,
+    /// Writes the key files of closed segments.
+    sealer: OnceLock<Arc<dyn WorkerHandle>>,
+}
+
+/// What a log works with.
+pub(super) struct LogSeams {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) table: Arc<ArcSwap<SegmentTable>>,
 }
 
 /// When a segment is closed.
@@ -96,27 +105,29 @@ struct Tail {
 
 impl Log {
     /// Begins a segment after `last_number` and appends to it from `next_sequence` on.
+    /// `sealed` are older segments that still need a key file.
     pub(super) fn begin(
-        disk: Arc<dyn Disk>,
-        clock: Arc<dyn Clock>,
-        table: Arc<ArcSwap<SegmentTable>>,
+        seams: LogSeams,
         limits: LogLimits,
         identity: LogIdentity,
         start: LogStart,
+        sealed: Vec<Sealed>,
     ) -> Result<Self, StoreError> {
+        let LogSeams { disk, clock, table } = seams;
         let begun = Begin { disk: &*disk, clock: &*clock, identity };
         let sequence = start.next_sequence;
         let active = begun.segment(&table.load(), start.last_number, Origin::Log, sequence)?;
         table.store(Arc::new(table.load().with(Arc::clone(&active))));
+        let sealed_count = AtomicU64::new(sealed.len() as u64);
         let tail = Tail {
             last_number: active.number,
             end: SEGMENT_HEADER_BYTES,
             keys: Arc::new(ActiveKeys::new(active.number)),
             active,
-            next_sequence: sequence,
+            next_sequence: sequence + 1,
             unsynced: Vec::new(),
             directory_changed: true,
-            sealed: Vec::new(),
+            sealed,
             refused: None,
         };
         Ok(Self {
@@ -126,10 +137,11 @@ impl Log {
             limits,
             identity,
             tail: Mutex::new(tail),
-            written: AtomicU64::new(sequence - 1),
+            written: AtomicU64::new(sequence),
             written_bytes: AtomicU64::new(0),
             disk_full: AtomicBool::new(false),
-            sealed_count: AtomicU64::new(0),
+            sealed_count,
+            sealer: OnceLock::new(),
         })
     }
 
@@ -188,6 +200,11 @@ impl Log {
         Ok(appended)
     }
 
+    /// Tells whom to wake when a segment was closed.
+    pub(super) fn attach_sealer(&self, handle: Arc<dyn WorkerHandle>) {
+        assert!(self.sealer.set(handle).is_ok(), "a sealer is attached once");
+    }
+
     /// Takes no more records, for this reason. The first reason stays.
     pub(super) fn refuse(&self, reason: StoreError) {
         self.tail.lock().refused.get_or_insert(reason);
@@ -244,11 +261,7 @@ impl Log {
     /// Where the log ends now.
     pub(super) fn end(&self) -> LogPosition {
         let tail = self.tail.lock();
-        LogPosition {
-            sequence: tail.next_sequence,
-            segment: tail.active.number,
-            offset: tail.end,
-        }
+        LogPosition { sequence: tail.next_sequence, segment: tail.active.number, offset: tail.end }
     }
 
     /// Number of the segment that is appended to.
@@ -264,18 +277,14 @@ impl Log {
         Ok(segment)
     }
 
-    /// Closes the active segment, if it has records, and begins another one.
-    pub(super) fn roll(&self) -> Result<(), StoreError> {
+    /// Closes the active segment, for good.
+    pub(super) fn roll_to_close(&self) -> Result<(), StoreError> {
         let mut tail = self.tail.lock();
         if tail.end > SEGMENT_HEADER_BYTES { self.roll_tail(&mut tail) } else { Ok(()) }
     }
 
     fn position(&self, tail: &Tail) -> Position {
-        Position {
-            store_id: self.identity.store_id,
-            segment: tail.active.number,
-            offset: tail.end,
-        }
+        Position { store_id: self.identity.store_id, segment: tail.active.number, offset: tail.end }
     }
 
     /// Rolls if the active segment has no room for so many bytes.
@@ -296,18 +305,23 @@ impl Log {
         let keys = Arc::new(ActiveKeys::new(active.number));
         let segment = std::mem::replace(&mut tail.active, active);
         let keys = std::mem::replace(&mut tail.keys, keys);
-        let end = std::mem::replace(&mut tail.end, SEGMENT_HEADER_BYTES);
+        tail.end = SEGMENT_HEADER_BYTES;
         tail.unsynced.push(Arc::clone(&segment));
-        tail.sealed.push(Sealed { segment, keys, end });
+        tail.sealed.push(Sealed { segment, keys });
         self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
+        if let Some(sealer) = self.sealer.get() {
+            sealer.wake();
+        }
         Ok(())
     }
 
     fn begin_segment(&self, tail: &mut Tail, origin: Origin) -> Result<Arc<Segment>, StoreError> {
-        let begin =
-            Begin { disk: &*self.disk, clock: &*self.clock, identity: self.identity };
+        let begin = Begin { disk: &*self.disk, clock: &*self.clock, identity: self.identity };
         let table = self.table.load();
-        let segment = begin.segment(&table, tail.last_number, origin, tail.next_sequence)?;
+        // Each segment uses up a sequence, so that no two have the same header.
+        let sequence = tail.next_sequence;
+        tail.next_sequence += 1;
+        let segment = begin.segment(&table, tail.last_number, origin, sequence)?;
         tail.last_number = segment.number;
         tail.directory_changed = true;
         self.table.store(Arc::new(table.with(Arc::clone(&segment))));
@@ -353,30 +367,36 @@ pub(super) struct LogStart {
 fn batch_frame(sequence: u64, body_bytes: usize) -> Header {
     Header {
         sequence,
-        kind: record::Kind::Batch,
+        kind: Kind::Batch,
         replaces: false,
         shares_tag: false,
         in_batch: false,
-        partition: quoit_model::hash::Partition(0),
-        identity: quoit_model::hash::Identity(0),
+        partition: Partition(0),
+        identity: Identity(0),
         key_bytes: 0,
         value_bytes: body_bytes as u32,
-        meta: crate::engine::RecordMeta::default(),
+        meta: RecordMeta::default(),
     }
 }
 
 /// Counts a record that was written, and keeps its key for listings.
 fn note(tail: &Tail, key: &[u8], header: &Header, offset: u64) -> Location {
     tail.active.count_written(SizeClass::of(header.record_bytes()));
-    let kind = match header.kind {
-        record::Kind::Put => Some(WriteKind::Put),
-        record::Kind::Remove => Some(WriteKind::Remove),
-        record::Kind::Batch | record::Kind::DropPartition => None,
-    };
-    if let Some(kind) = kind {
-        tail.keys.push(key, &facts_of(header, kind, offset));
-    }
+    note_key(&tail.keys, key, header, offset);
     Location::new(tail.active.number, offset).expect("segments are limited to what locations hold")
+}
+
+/// Keeps what a key file needs to know of a record.
+pub(super) fn note_key(keys: &ActiveKeys, key: &[u8], header: &Header, offset: u64) {
+    match header.kind {
+        Kind::Put => keys.push(key, &facts_of(header, WriteKind::Put, offset)),
+        Kind::Remove => keys.push(key, &facts_of(header, WriteKind::Remove, offset)),
+        Kind::DropPartition => {
+            let facts = facts_of(header, WriteKind::DropPartition, offset);
+            keys.push(&WriteFacts::DROP_KEY.encoded(), &facts);
+        }
+        Kind::Batch => {}
+    }
 }
 
 /// What a key file keeps of a record.
@@ -424,6 +444,6 @@ impl Begin<'_> {
             self.disk.remove(&name).ok();
             return Err(error);
         }
-        Ok(Arc::new(Segment::new(number, file, first_sequence)))
+        Ok(Arc::new(Segment::new(number, header.uid(), file, first_sequence)))
     }
 }

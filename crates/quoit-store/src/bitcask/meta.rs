@@ -81,6 +81,27 @@ impl MetaFile {
         Ok(newest.map(|(generation, meta)| Self { file, generation, meta }))
     }
 
+    /// Checks that a file that can't be read may be written over: that it is a damaged one of ours.
+    ///
+    /// # Errors
+    ///
+    /// When it is somebody else's.
+    pub fn check_overwritable(disk: &dyn Disk) -> Result<(), StoreError> {
+        let file = disk.open(META_NAME, false)?;
+        let mut bytes = vec![0; 2 * SLOT_BYTES as usize];
+        let count = file.read_at(&mut bytes, 0)?;
+        let is_ours = |slot: &[u8]| slot.starts_with(&MAGIC);
+        let slots = bytes[..count].chunks(SLOT_BYTES as usize);
+        if slots.clone().any(is_ours) || bytes[..count].iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt {
+            path: format!("{}/{META_NAME}", disk.path()),
+            offset: 0,
+            reason: "not a file of a Quoit store; choose another data directory".into(),
+        })
+    }
+
     /// Makes the file, in the place of a damaged one, durably.
     ///
     /// # Errors

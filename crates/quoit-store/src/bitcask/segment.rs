@@ -78,6 +78,19 @@ impl SegmentHeader {
         bytes
     }
 
+    /// A number that no other segment of the store has had.
+    #[must_use]
+    pub fn uid(&self) -> u64 {
+        xxh3_64(&self.encode())
+    }
+
+    /// Whether these are the first bytes of a segment in a format that this release doesn't know.
+    #[must_use]
+    pub fn is_of_newer_version(bytes: &[u8; SEGMENT_HEADER_BYTES as usize]) -> bool {
+        let check = xxh3_64(&bytes[..CHECKED_BYTES]).to_le_bytes();
+        bytes[0..8] == MAGIC && bytes[8..10] != VERSION.to_le_bytes() && bytes[56..] == check
+    }
+
     /// Reads a header, or says what is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let bytes: &[u8; SEGMENT_HEADER_BYTES as usize] =
@@ -149,6 +162,8 @@ fn number_before(name: &str, suffix: &str) -> Option<u32> {
 pub struct Segment {
     /// Its number.
     pub number: u32,
+    /// [`SegmentHeader::uid`].
+    pub uid: u64,
     /// The file.
     pub file: Arc<dyn DiskFile>,
     /// The lowest sequence that a record in it can have.
@@ -164,9 +179,10 @@ pub struct Segment {
 impl Segment {
     /// A segment without records.
     #[must_use]
-    pub fn new(number: u32, file: Arc<dyn DiskFile>, sequence_min: u64) -> Self {
+    pub fn new(number: u32, uid: u64, file: Arc<dyn DiskFile>, sequence_min: u64) -> Self {
         Self {
             number,
+            uid,
             file,
             sequence_min: AtomicU64::new(sequence_min),
             record_count: AtomicU64::new(0),

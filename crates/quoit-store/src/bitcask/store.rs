@@ -39,6 +39,8 @@ pub(super) struct Store {
     pub(super) key_files: Mutex<BTreeMap<u32, Arc<KeyFile>>>,
     pub(super) log: Arc<Log>,
     pub(super) committer: Arc<Committer>,
+    /// Held while a key file is written.
+    pub(super) sealing: Mutex<()>,
     pub(super) meta: Mutex<MetaFile>,
     pub(super) counters: Counters,
     pub(super) closed: AtomicBool,

@@ -1,7 +1,8 @@
 //! What a key file knows of one key, and its bytes.
 //!
 //! ```text
-//! flags       1 byte: bit 0 remove, bit 1 tombstone, bit 2 expires, bit 3 zero, 4-7 n_val class
+//! flags       1 byte: bit 0 remove, bit 1 tombstone, bit 2 expires, bit 3 drop of a partition,
+//!             bits 4-7 n_val class
 //! shared      varint: so many bytes of the key are those of the key before
 //! suffix size varint
 //! suffix      the other bytes of the encoded key
@@ -20,7 +21,7 @@
 use crate::engine::RecordMeta;
 use crate::index::Location;
 use quoit_model::hash::{Identity, Partition};
-use quoit_model::key::{ENCODED_KEY_BYTES_MAX, KeyRef};
+use quoit_model::key::{BucketRef, ENCODED_KEY_BYTES_MAX, KeyRef};
 use std::cmp::Ordering;
 
 /// What a write did to its key.
@@ -30,6 +31,9 @@ pub enum WriteKind {
     Put,
     /// It removed the record without a trace.
     Remove,
+    /// It removed all records of the partition that were written before. Its key is
+    /// [`WriteFacts::DROP_KEY`].
+    DropPartition,
 }
 
 /// What is known of a write besides the name of the record.
@@ -51,6 +55,21 @@ pub struct WriteFacts {
     pub meta: RecordMeta,
 }
 
+impl WriteFacts {
+    /// The name under which a key file keeps drops of partitions.
+    pub const DROP_KEY: KeyRef<'static> =
+        KeyRef { bucket: BucketRef { bucket_type: &[0], bucket: &[0] }, key: &[0] };
+
+    /// Whether writes of these facts are of one record if they are of one key.
+    pub(super) fn may_share_record(&self, other: &Self) -> bool {
+        self.partition == other.partition && self.is_drop() == other.is_drop()
+    }
+
+    fn is_drop(&self) -> bool {
+        self.kind == WriteKind::DropPartition
+    }
+}
+
 /// A write of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyEntry<'a> {
@@ -69,20 +88,21 @@ impl KeyEntry<'_> {
         self.key
             .cmp(&other.key)
             .then(self.facts.partition.cmp(&other.facts.partition))
+            .then(self.facts.is_drop().cmp(&other.facts.is_drop()))
             .then(other.facts.sequence.cmp(&self.facts.sequence))
     }
 
     /// Whether both are writes of one record.
     #[must_use]
     pub fn is_of_same_record(&self, other: &KeyEntry<'_>) -> bool {
-        self.encoded == other.encoded && self.facts.partition == other.facts.partition
+        self.encoded == other.encoded && self.facts.may_share_record(&other.facts)
     }
 }
 
 const FLAG_REMOVE: u8 = 1;
 const FLAG_TOMBSTONE: u8 = 1 << 1;
 const FLAG_EXPIRES: u8 = 1 << 2;
-const FLAG_UNKNOWN: u8 = 1 << 3;
+const FLAG_DROP: u8 = 1 << 3;
 const N_VAL_CLASS_SHIFT: u32 = 4;
 
 /// Appends an entry; `before` is the encoded key that comes before it (empty: none).
@@ -101,6 +121,7 @@ pub(super) fn encode(
     let flags = u8::from(facts.kind == WriteKind::Remove) * FLAG_REMOVE
         + u8::from(meta.tombstone) * FLAG_TOMBSTONE
         + u8::from(meta.expires_at_secs != 0) * FLAG_EXPIRES
+        + u8::from(facts.is_drop()) * FLAG_DROP
         + (meta.n_val_class.min(15) << N_VAL_CLASS_SHIFT);
     out.push(flags);
     let shared = encoded.iter().zip(before).take_while(|(one, other)| one == other).count();
@@ -154,9 +175,12 @@ pub(super) fn decode_whole_key(input: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn decode_facts(flags: u8, rest: &mut &[u8], sequence_base: u64) -> Option<WriteFacts> {
-    if flags & FLAG_UNKNOWN != 0 {
-        return None;
-    }
+    let kind = match flags & (FLAG_REMOVE | FLAG_DROP) {
+        0 => WriteKind::Put,
+        FLAG_REMOVE => WriteKind::Remove,
+        FLAG_DROP => WriteKind::DropPartition,
+        _ => return None,
+    };
     let identity = Identity(read_u64(rest)?);
     let digest = read_u64(rest)?;
     let sequence = sequence_base.checked_add(read_varint(rest)?)?;
@@ -168,7 +192,7 @@ fn decode_facts(flags: u8, rest: &mut &[u8], sequence_base: u64) -> Option<Write
         _ => u32::try_from(read_varint(rest)?).ok()?,
     };
     Some(WriteFacts {
-        kind: if flags & FLAG_REMOVE == 0 { WriteKind::Put } else { WriteKind::Remove },
+        kind,
         identity,
         partition,
         sequence,

@@ -1,12 +1,11 @@
 //! Several key files and runs as one ordered stream.
 
-use super::entry::KeyEntry;
+use super::entry::{KeyEntry, WriteFacts};
 use super::reader::{FileCursor, KeyFile};
 use super::run::KeyRun;
 use crate::engine::KeyRange;
 use crate::error::StoreError;
 use crate::range::{range_contains, range_start};
-use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, KeyRef};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -106,7 +105,7 @@ pub struct KeyMerge {
     heap: BinaryHeap<Ranked>,
     /// The last entry that was yielded.
     key: Vec<u8>,
-    last: Option<Partition>,
+    last: Option<WriteFacts>,
 }
 
 impl KeyMerge {
@@ -149,18 +148,18 @@ impl KeyMerge {
         };
         self.key.clear();
         self.key.extend_from_slice(entry.encoded);
-        self.last = Some(entry.facts.partition);
+        self.last = Some(entry.facts);
         Ok(Some(MergedEntry { entry, segment: top.segment() }))
     }
 
     /// Moves all cursors past the record that was yielded last.
     fn pass_last(&mut self) -> Result<(), StoreError> {
-        let Some(partition) = self.last.take() else {
+        let Some(last) = self.last.take() else {
             return Ok(());
         };
         while let Some(mut top) = self.heap.peek_mut() {
             let stays = top.0.current().is_some_and(|entry| {
-                entry.facts.partition != partition || entry.encoded != self.key
+                !entry.facts.may_share_record(&last) || entry.encoded != self.key
             });
             if stays {
                 break;

@@ -123,9 +123,9 @@ pub struct ManualExecution {
 
 struct ManualWorker {
     name: &'static str,
-    worker: Arc<dyn Worker>,
+    /// Taken out when the worker is stopped.
+    worker: Mutex<Option<Arc<dyn Worker>>>,
     woken: Mutex<bool>,
-    stopped: Mutex<bool>,
 }
 
 impl ManualExecution {
@@ -136,9 +136,10 @@ impl ManualExecution {
             self.workers.lock().iter().filter(|worker| worker.name == name).cloned().collect();
         let mut next = None;
         for worker in named {
-            if !*worker.stopped.lock() {
+            let running = worker.worker.lock().clone();
+            if let Some(running) = running {
                 *worker.woken.lock() = false;
-                next = Some(worker.worker.step());
+                next = Some(running.step());
             }
         }
         next
@@ -154,10 +155,10 @@ impl ManualExecution {
 
 impl Execution for ManualExecution {
     fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
-        let woken = Mutex::new(false);
-        let entry = Arc::new(ManualWorker { name, worker, woken, stopped: Mutex::new(false) });
+        let worker = Mutex::new(Some(worker));
+        let entry = Arc::new(ManualWorker { name, worker, woken: Mutex::new(false) });
         let mut workers = self.workers.lock();
-        workers.retain(|worker| !*worker.stopped.lock());
+        workers.retain(|worker| worker.worker.lock().is_some());
         workers.push(Arc::clone(&entry));
         entry
     }
@@ -169,6 +170,6 @@ impl WorkerHandle for ManualWorker {
     }
 
     fn stop(&self) {
-        *self.stopped.lock() = true;
+        self.worker.lock().take();
     }
 }

@@ -1,0 +1,52 @@
+//! Which files of a data directory are ours.
+
+use super::meta::META_NAME;
+use super::segment::{number_of_keys, number_of_log};
+
+const LOCK_NAME: &str = "LOCK";
+const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// Name of the index's snapshot.
+pub(super) const SNAPSHOT_NAME: &str = "INDEX";
+
+/// The files of a data directory by what they are.
+#[derive(Default, Debug)]
+pub(super) struct Directory {
+    /// Names of all files.
+    pub(super) names: Vec<String>,
+    /// Numbers of segments, ascending.
+    pub(super) segments: Vec<u32>,
+    /// Numbers of segments that have a key file, ascending.
+    pub(super) key_files: Vec<u32>,
+    /// Files of ours that were never completed.
+    pub(super) unfinished: Vec<String>,
+    /// Files that are none of ours.
+    pub(super) foreign: Vec<String>,
+}
+
+impl Directory {
+    pub(super) fn of(names: Vec<String>) -> Self {
+        let mut directory = Self::default();
+        for name in &names {
+            if let Some(number) = number_of_log(name) {
+                directory.segments.push(number);
+            } else if let Some(number) = number_of_keys(name) {
+                directory.key_files.push(number);
+            } else if is_unfinished(name) {
+                directory.unfinished.push(name.clone());
+            } else if ![META_NAME, LOCK_NAME, SNAPSHOT_NAME].contains(&name.as_str()) {
+                directory.foreign.push(name.clone());
+            }
+        }
+        directory.segments.sort_unstable();
+        directory.key_files.sort_unstable();
+        directory.names = names;
+        directory
+    }
+}
+
+/// Whether this is a file that we write under a temporary name before it gets its own.
+fn is_unfinished(name: &str) -> bool {
+    name.strip_suffix(TEMPORARY_SUFFIX)
+        .is_some_and(|name| name == SNAPSHOT_NAME || number_of_keys(name).is_some())
+}

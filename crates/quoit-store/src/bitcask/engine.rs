@@ -1,0 +1,180 @@
+//! The engine's face: the trait, opening and closing, background work.
+
+use super::report::OpenReport;
+use super::seal::Sealer;
+use super::settings::BitcaskSettings;
+use super::store::Store;
+use crate::engine::{
+    Access, Applied, BatchWrite, Before, Change, Engine, EngineStats, Fetch, KeyPage, KeyRange,
+    RecordAt, RecordMeta, RecordPage, Ticket,
+};
+use crate::error::StoreError;
+use crate::seam::{Clock, Disk, Execution, WorkerHandle};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::BucketRef;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Poll, Waker};
+
+/// Name of the worker that syncs.
+pub const COMMIT_WORKER: &str = "commit";
+
+/// Name of the worker that writes key files.
+pub const SEAL_WORKER: &str = "seal";
+
+/// The Bitcask engine: an append-only log and an index in memory. See the module's documentation.
+pub struct BitcaskEngine {
+    store: Arc<Store>,
+    workers: Mutex<Vec<Arc<dyn WorkerHandle>>>,
+}
+
+impl BitcaskEngine {
+    /// Opens the store in a data directory, or makes a new one there, and starts its background work.
+    ///
+    /// # Errors
+    ///
+    /// When the directory is in use, the disk refuses, or what is there was written by a newer release or
+    /// for another ring size. Damage does not prevent opening: it is told in the report.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        execution: &dyn Execution,
+        settings: BitcaskSettings,
+    ) -> Result<(Self, OpenReport), StoreError> {
+        let (store, report) = Store::open(disk, clock, settings)?;
+        let store = Arc::new(store);
+        let committer = Arc::clone(&store.committer);
+        let commit = execution.start(COMMIT_WORKER, committer);
+        store.committer.attach(Arc::clone(&commit));
+        let sealer = Arc::new(Sealer::new(Arc::clone(&store)));
+        let seal = execution.start(SEAL_WORKER, sealer);
+        store.log.attach_sealer(Arc::clone(&seal));
+        let engine = Self { store, workers: Mutex::new(vec![seal, commit]) };
+        Ok((engine, report))
+    }
+
+    /// Random id that the store got when it was made.
+    #[must_use]
+    pub fn store_id(&self) -> u64 {
+        self.store.reader.store_id
+    }
+
+    /// 1 when the store was made, one more after each stop that was not in good order.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.store.meta.lock().meta().incarnation
+    }
+
+    /// Counters up to this one may have been given out: those above have not. Durable.
+    #[must_use]
+    pub fn reserved_counter(&self) -> u64 {
+        self.store.meta.lock().meta().reserved_counter
+    }
+
+    /// Reserves counters up to `counter`, durably, before any of them is given out. Costs a write and a
+    /// sync, unless they are reserved already.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: nothing is reserved then.
+    pub fn reserve_counter(&self, counter: u64) -> Result<(), StoreError> {
+        self.store.check_open()?;
+        let mut meta = self.store.meta.lock();
+        if counter <= meta.meta().reserved_counter {
+            return Ok(());
+        }
+        let reserved = super::meta::Meta { reserved_counter: counter, ..meta.meta().clone() };
+        meta.write(reserved)
+    }
+
+    fn stop_workers(&self) {
+        let workers = std::mem::take(&mut *self.workers.lock());
+        workers.iter().for_each(|worker| worker.stop());
+    }
+}
+
+impl Drop for BitcaskEngine {
+    fn drop(&mut self) {
+        self.stop_workers();
+    }
+}
+
+impl Engine for BitcaskEngine {
+    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+        self.store.get(at, access)
+    }
+
+    fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        self.store.head(at)
+    }
+
+    fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.store.update(at, before, access, change)
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
+        self.store.batch(writes)
+    }
+
+    fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
+        self.store.committer.poll(ticket, waker)
+    }
+
+    fn list_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<KeyPage, StoreError> {
+        self.store.list_keys(range, after, limit)
+    }
+
+    fn list_buckets(
+        &self,
+        bucket_type: Option<&[u8]>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        self.store.list_buckets(bucket_type, after, limit)
+    }
+
+    fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+        tombstones_only: bool,
+    ) -> Result<RecordPage, StoreError> {
+        self.store.fold(partition, from, limit, tombstones_only)
+    }
+
+    fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
+        self.store.drop_partition(partition)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.store.check_open()?;
+        self.store.committer.sync()
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.store.stats()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        if self.store.closed.swap(true, Ordering::AcqRel) {
+            return Err(StoreError::Closed);
+        }
+        self.store.log.refuse(StoreError::Closed);
+        self.stop_workers();
+        self.store.close()
+    }
+}

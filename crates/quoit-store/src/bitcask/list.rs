@@ -1,0 +1,181 @@
+//! Listings: keys and buckets from key files, and folds over a partition in hash order.
+
+use super::point::meta_of;
+use super::read::{Entries, Loaded, Lookup, Part};
+use super::store::Store;
+use crate::engine::{Access, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage};
+use crate::error::StoreError;
+use crate::index::{Entry, Tag};
+use crate::keyfile::{KeyListing, KeySource, MergedEntry, WriteKind};
+use bytes::Bytes;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::{BucketRef, KeyRef};
+
+/// A listing looks at so many keys for each one that it was asked for, then hands over what it has:
+/// removed keys must not make a chunk take for ever.
+const LOOKED_AT_PER_KEY: usize = 16;
+
+impl Store {
+    /// Everything that knows keys. A key that is there throughout is in one of them.
+    fn key_sources(&self) -> Vec<KeySource> {
+        // In this order: a segment is closed, gets its key file, and only then leaves memory.
+        let in_memory = self.log.keys();
+        let files: Vec<_> = self.key_files.lock().values().cloned().collect();
+        let runs = in_memory.iter().flat_map(|keys| keys.runs()).map(KeySource::Run);
+        runs.chain(files.into_iter().map(KeySource::File)).collect()
+    }
+
+    pub(super) fn list_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<KeyPage, StoreError> {
+        self.check_open()?;
+        let after = after.map(KeyRef::decode).transpose().map_err(|error| bad_cursor(&error))?;
+        let mut listing = KeyListing::new(self.key_sources(), range, after)?;
+        let mut page = KeyPage::default();
+        let looked_at_max = limit.saturating_mul(LOOKED_AT_PER_KEY).max(1_024);
+        let mut looked_at = 0;
+        while let Some(merged) = listing.next_entry()? {
+            looked_at += 1;
+            if let Some(meta) = self.live_meta(&merged)? {
+                page.entries.push((Bytes::copy_from_slice(merged.entry.encoded), meta));
+            }
+            if page.entries.len() >= limit || looked_at >= looked_at_max {
+                page.next = Some(Bytes::copy_from_slice(merged.entry.encoded));
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    pub(super) fn list_buckets(
+        &self,
+        bucket_type: Option<&[u8]>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        self.check_open()?;
+        let range = bucket_type.map_or(KeyRange::All, KeyRange::BucketType);
+        let mut listing = KeyListing::new(self.key_sources(), range, None)?;
+        if let Some(after) = after {
+            listing.skip_bucket(after)?;
+        }
+        let mut buckets = Vec::new();
+        while buckets.len() < limit {
+            let Some(merged) = listing.next_entry()? else {
+                break;
+            };
+            if self.live_meta(&merged)?.is_none_or(|meta| meta.tombstone) {
+                continue;
+            }
+            let bucket = merged.entry.key.bucket;
+            let bucket_type = Bytes::copy_from_slice(bucket.bucket_type);
+            let bucket = Bytes::copy_from_slice(bucket.bucket);
+            listing.skip_bucket(BucketRef { bucket_type: &bucket_type, bucket: &bucket })?;
+            buckets.push((bucket_type, bucket));
+        }
+        Ok(buckets)
+    }
+
+    /// What the index knows of a key that a key file names; `None` when the key is no longer there.
+    fn live_meta(&self, merged: &MergedEntry<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        let facts = &merged.entry.facts;
+        if facts.kind != WriteKind::Put || usize::from(facts.partition.0) >= self.stripes.len() {
+            return Ok(None);
+        }
+        let (entries, table) = {
+            let index = self.stripe(facts.partition).read();
+            let entries: Entries = index.candidates(Tag::of(facts.identity)).collect();
+            (entries, self.table.load())
+        };
+        let is_here = |entry: &Entry| {
+            entry.location.segment() == merged.segment
+                && entry.location.offset_bytes() == facts.offset_bytes
+        };
+        if entries.is_empty() || entries.iter().any(is_here) {
+            let is_live = !entries.is_empty() && !self.is_expired(&facts.meta);
+            return Ok(is_live.then_some(facts.meta));
+        }
+        // It was written again, or moved by a merge, since the sources were put together; or it was
+        // removed and shares its tag with another key.
+        let at = RecordAt {
+            key: merged.entry.key,
+            encoded: merged.entry.encoded,
+            identity: facts.identity,
+            partition: facts.partition,
+        };
+        match self.reader.find(&table, &entries, &at, Part::Key, Access::Wait)? {
+            Lookup::Present(_, stored) => {
+                let meta = stored.header.meta;
+                Ok((!self.is_expired(&meta)).then_some(meta))
+            }
+            Lookup::Damaged(entry, error) => {
+                self.note_damage(&error);
+                Ok(Some(meta_of(&entry)))
+            }
+            Lookup::Absent | Lookup::WouldBlock => Ok(None),
+        }
+    }
+
+    pub(super) fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+        tombstones_only: bool,
+    ) -> Result<RecordPage, StoreError> {
+        self.check_open()?;
+        let (entries, next_tag, table) = {
+            let index = self.stripe(partition).read();
+            let wanted =
+                index.iter_from(Tag::of(from)).filter(|entry| !tombstones_only || entry.tombstone);
+            let (entries, next) = take_whole_tags(wanted, limit.max(1));
+            (entries, next, self.table.load())
+        };
+        let mut found: Vec<(Identity, Bytes, Record)> = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            match self.reader.load(&table, entry, 0, Part::Whole, Access::Wait)? {
+                Loaded::Stored(stored) => {
+                    let (meta, identity) = (stored.header.meta, stored.header.identity);
+                    if identity >= from && !self.is_expired(&meta) {
+                        let (key, record) = stored.into_key_and_record();
+                        found.push((identity, key, record));
+                    }
+                }
+                Loaded::Damaged(error) => self.note_damage(&error),
+                Loaded::WouldBlock => {}
+            }
+        }
+        found.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+        Ok(RecordPage {
+            entries: found.into_iter().map(|(_, key, record)| (key, record)).collect(),
+            next: next_tag.map(Tag::identity_min),
+        })
+    }
+}
+
+/// The first `limit` entries or some more, so that those of one tag stay together, and the tag to go on
+/// with.
+fn take_whole_tags(
+    entries: impl Iterator<Item = Entry>,
+    limit: usize,
+) -> (Vec<Entry>, Option<Tag>) {
+    let mut taken: Vec<Entry> = Vec::new();
+    for entry in entries {
+        if taken.len() >= limit && taken.last().is_some_and(|last| last.tag != entry.tag) {
+            return (taken, Some(entry.tag));
+        }
+        taken.push(entry);
+    }
+    (taken, None)
+}
+
+fn bad_cursor(error: &quoit_model::key::KeyError) -> StoreError {
+    StoreError::Io {
+        action: "continue a listing after",
+        path: "its cursor".into(),
+        reason: format!("{error}; pass the `next` of a former page"),
+    }
+}

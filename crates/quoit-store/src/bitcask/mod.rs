@@ -1,0 +1,45 @@
+//! The Bitcask engine: an append-only log, and an index in memory that knows where each record is.
+//!
+//! A read is a look into the index and one positioned read. A write is appended to the log by the thread
+//! that asked for it; a committer syncs for all that wait. Files are never changed behind their end, so
+//! that readers need no locks on them; what no longer counts is left behind by merges.
+//!
+//! Who does what:
+//!
+//! - `record`, `segment`, `meta`, `directory`: the formats of the files.
+//! - `log`, `commit`: writing, and making durable.
+//! - `store`: what the parts share; `point`, `batch`, `list`: the requests.
+//! - `keys`, `seal`: keys of young segments in memory, key files of closed ones.
+//! - `scan`, `rebuild`, `open`: starting.
+//!
+//! Locks are taken in this order: stripe (one, or several by ascending partition), end of the log, keys.
+//! The disk is waited for while none but the committer's own lock is held, with these exceptions: appending
+//! holds the stripe and the log's end, and batches read keys under their stripes.
+//!
+//! `docs/design/log.md` has the formats and the reasons.
+
+#![expect(dead_code, reason = "merges and snapshots, which use the rest, come next")]
+
+mod batch;
+mod commit;
+mod directory;
+mod engine;
+mod keys;
+mod list;
+mod log;
+mod meta;
+mod open;
+mod point;
+mod read;
+mod rebuild;
+mod record;
+mod report;
+mod scan;
+mod seal;
+mod segment;
+mod settings;
+mod store;
+
+pub use engine::{BitcaskEngine, COMMIT_WORKER, SEAL_WORKER};
+pub use report::OpenReport;
+pub use settings::{BitcaskSettings, Durability, MergePolicy, MergeSettings};

@@ -1,0 +1,363 @@
+//! Opens a store: finds out what is there, and makes the index from it.
+
+use super::commit::Committer;
+use super::directory::Directory;
+use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
+use super::meta::{META_NAME, Meta, MetaFile};
+use super::read::Reader;
+use super::rebuild::Rebuild;
+use super::report::OpenReport;
+use super::scan::Scan;
+use super::segment::{
+    SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, keys_name, log_name,
+};
+use super::settings::BitcaskSettings;
+use super::store::{Counters, Store, Stripe};
+use crate::error::StoreError;
+use crate::index::Location;
+use crate::keyfile::KeyFile;
+use crate::seam::{Clock, Disk, DiskFile};
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A segment file, as far as its header tells.
+struct Candidate {
+    number: u32,
+    file: Arc<dyn DiskFile>,
+    header: Result<SegmentHeader, String>,
+}
+
+struct Opening<'o> {
+    disk: &'o dyn Disk,
+    settings: &'o BitcaskSettings,
+    report: OpenReport,
+    /// Segments whose key files could not be written.
+    unkeyed: Vec<Sealed>,
+    key_files: BTreeMap<u32, Arc<KeyFile>>,
+}
+
+impl Store {
+    pub(super) fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        settings: BitcaskSettings,
+    ) -> Result<(Self, OpenReport), StoreError> {
+        let started_us = clock.monotonic_us();
+        let lock = disk.lock()?;
+        let mut opening = Opening::new(&*disk, &settings);
+        let directory = Directory::of(disk.list()?);
+        let mut meta = MetaFile::open(&*disk, &directory.names)?;
+        if let Some(meta) = &mut meta {
+            opening.remove_retired(meta)?;
+        }
+        let directory = Directory::of(disk.list()?);
+        let candidates = opening.candidates(&directory)?;
+        let meta = opening.begin_incarnation(meta, &directory, &candidates)?;
+        let (store_id, incarnation) = (meta.meta().store_id, meta.meta().incarnation);
+        let start = LogStart::after(&candidates);
+        let segments = opening.segments(candidates, store_id)?;
+        let loaded = opening.load(&directory, segments, store_id)?;
+        let Opening { mut report, unkeyed, key_files, .. } = opening;
+        let table = Arc::new(ArcSwap::from_pointee(SegmentTable::new(loaded.segments)));
+        let next_sequence = start.next_sequence.max(loaded.sequence_max + 1);
+        let log = Arc::new(Log::begin(
+            LogSeams { disk: Arc::clone(&disk), clock: Arc::clone(&clock), table: table.clone() },
+            LogLimits {
+                file_bytes: settings.max_file_size_bytes.min(Location::OFFSET_END_BYTES),
+                key_buffer_bytes: settings.key_buffer_bytes,
+            },
+            LogIdentity { store_id, incarnation },
+            LogStart { next_sequence, ..start },
+            unkeyed,
+        )?);
+        let committer = Arc::new(Committer::new(
+            Arc::clone(&log),
+            Arc::clone(&disk),
+            Arc::clone(&clock),
+            settings.durability,
+            settings.sync_interval_us,
+            next_sequence - 1,
+        ));
+        report.key_count = loaded.stripes.iter().map(|stripe| stripe.read().entry_count()).sum();
+        report.elapsed_us = clock.monotonic_us().saturating_sub(started_us);
+        let store = Self {
+            reader: Reader { store_id, directory: disk.path() },
+            settings,
+            disk,
+            clock,
+            stripes: loaded.stripes,
+            table,
+            key_files: Mutex::new(key_files),
+            log,
+            committer,
+            sealing: Mutex::new(()),
+            meta: Mutex::new(meta),
+            counters: Counters::default(),
+            closed: AtomicBool::new(false),
+            _lock: lock,
+        };
+        store.counters.corrupt_records.store(report.damage_count, Ordering::Relaxed);
+        Ok((store, report))
+    }
+}
+
+struct Loaded {
+    segments: Vec<Arc<Segment>>,
+    stripes: Box<[Stripe]>,
+    sequence_max: u64,
+}
+
+impl<'o> Opening<'o> {
+    fn new(disk: &'o dyn Disk, settings: &'o BitcaskSettings) -> Self {
+        Self {
+            disk,
+            settings,
+            report: OpenReport::default(),
+            unkeyed: Vec::new(),
+            key_files: BTreeMap::new(),
+        }
+    }
+
+    /// Completes a merge: removes what it has replaced.
+    fn remove_retired(&self, meta: &mut MetaFile) -> Result<(), StoreError> {
+        if meta.meta().retiring.is_empty() {
+            return Ok(());
+        }
+        let names = self.disk.list()?;
+        for number in &meta.meta().retiring {
+            for name in [log_name(*number), keys_name(*number)] {
+                if names.contains(&name) {
+                    self.disk.remove(&name)?;
+                }
+            }
+        }
+        self.disk.sync_directory()?;
+        meta.write(Meta { retiring: Vec::new(), ..meta.meta().clone() })
+    }
+
+    /// Opens the files that are named like segments.
+    fn candidates(&mut self, directory: &Directory) -> Result<Vec<Candidate>, StoreError> {
+        let mut candidates = Vec::new();
+        for &number in &directory.segments {
+            let file = self.disk.open(&log_name(number), false)?;
+            let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+            let count = file.read_at(&mut bytes, 0)?;
+            let header = SegmentHeader::decode(&bytes[..count]).and_then(|header| {
+                let named = header.number == number;
+                named.then_some(header).ok_or("the segment was begun under another number".into())
+            });
+            if let Err(reason) = &header
+                && SegmentHeader::is_of_newer_version(&bytes)
+            {
+                let path = format!("{}/{}", self.disk.path(), log_name(number));
+                return Err(StoreError::Corrupt { path, offset: 8, reason: reason.clone() });
+            }
+            candidates.push(Candidate { number, file, header });
+        }
+        self.report.foreign_files.clone_from(&directory.foreign);
+        for name in &directory.unfinished {
+            self.disk.remove(name)?;
+        }
+        Ok(candidates)
+    }
+
+    /// Reads or makes the file that says who the store is, and begins a new incarnation unless the last
+    /// one ended in good order.
+    fn begin_incarnation(
+        &mut self,
+        meta: Option<MetaFile>,
+        directory: &Directory,
+        candidates: &[Candidate],
+    ) -> Result<MetaFile, StoreError> {
+        let exists = directory.names.iter().any(|name| name == META_NAME);
+        let headers = || candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
+        let meta = if let Some(mut meta) = meta {
+            let last = meta.meta().clone();
+            self.report.clean = last.clean;
+            let incarnation = last.incarnation + u64::from(!last.clean);
+            meta.write(Meta { clean: false, incarnation, ..last })?;
+            meta
+        } else {
+            if exists {
+                MetaFile::check_overwritable(self.disk)?;
+            }
+            let store_id = headers().next().map(|header| header.store_id);
+            if headers().any(|header| Some(header.store_id) != store_id) {
+                return Err(StoreError::Corrupt {
+                    path: format!("{}/{META_NAME}", self.disk.path()),
+                    offset: 0,
+                    reason: "the file is missing or damaged, and there are segments of more than \
+                             one store; move those of other stores away"
+                        .into(),
+                });
+            }
+            let last = headers().map(|header| header.incarnation).max().unwrap_or(0);
+            self.report.created = store_id.is_none();
+            self.report.clean = store_id.is_none();
+            self.report.meta_rebuilt = store_id.is_some();
+            let made = Meta {
+                store_id: store_id.unwrap_or(self.settings.entropy),
+                incarnation: last + 1,
+                ..Meta::default()
+            };
+            MetaFile::create(self.disk, exists, made)?
+        };
+        self.report.store_id = meta.meta().store_id;
+        self.report.incarnation = meta.meta().incarnation;
+        Ok(meta)
+    }
+
+    /// Those candidates that are segments of this store.
+    fn segments(
+        &mut self,
+        candidates: Vec<Candidate>,
+        store_id: u64,
+    ) -> Result<Vec<Arc<Segment>>, StoreError> {
+        let mut segments = Vec::new();
+        for Candidate { number, file, header } in candidates {
+            let name = log_name(number);
+            let is_foreign = match &header {
+                Ok(header) => header.store_id != store_id,
+                // A damaged header does no harm if there are records of ours behind it.
+                Err(reason) => {
+                    let file = Arc::clone(&file);
+                    let mut scan = Scan::new(file, store_id, number, SEGMENT_HEADER_BYTES)?;
+                    let has_records = scan.next()?.is_some();
+                    if has_records {
+                        let path = format!("{}/{name}", self.disk.path());
+                        let reason = reason.clone();
+                        self.report.note_damage(StoreError::Corrupt { path, offset: 0, reason });
+                    }
+                    !has_records
+                }
+            };
+            let is_empty = file.size_bytes()? <= SEGMENT_HEADER_BYTES;
+            if is_empty && (!is_foreign || is_blank(&*file)?) {
+                // Begun and never written to. A number that was not used is as good as new.
+                self.disk.remove(&name)?;
+                self.remove_key_file(number)?;
+            } else if is_foreign {
+                self.report.foreign_files.push(name);
+            } else {
+                let first_sequence = header.as_ref().map_or(0, |header| header.first_sequence);
+                let uid = header.as_ref().map_or(0, SegmentHeader::uid);
+                segments.push(Arc::new(Segment::new(number, uid, file, first_sequence)));
+            }
+        }
+        self.report.segment_count = segments.len() as u64;
+        Ok(segments)
+    }
+
+    fn remove_key_file(&self, number: u32) -> Result<(), StoreError> {
+        let name = keys_name(number);
+        if self.disk.list()?.contains(&name) { self.disk.remove(&name) } else { Ok(()) }
+    }
+
+    /// Makes the index.
+    fn load(
+        &mut self,
+        directory: &Directory,
+        segments: Vec<Arc<Segment>>,
+        store_id: u64,
+    ) -> Result<Loaded, StoreError> {
+        let partition_count = usize::from(self.settings.ring_size.get());
+        let mut rebuild = Rebuild::new(store_id, partition_count);
+        for segment in &segments {
+            let has_keys = directory.key_files.contains(&segment.number);
+            if !(has_keys && self.read_key_file(&mut rebuild, segment)) {
+                self.scan(&mut rebuild, segment)?;
+            }
+        }
+        self.disk.sync_directory()?;
+        if let Some(partition) = rebuild.partition_beyond() {
+            return Err(StoreError::Corrupt {
+                path: self.disk.path(),
+                offset: 0,
+                reason: format!(
+                    "records belong to partition {}, but ring_size is {partition_count}; \
+                     set the ring_size that the store was made with",
+                    partition.0
+                ),
+            });
+        }
+        let table = SegmentTable::new(segments.clone());
+        let sequence_max = rebuild.sequence_max();
+        let indexes = rebuild.finish(|location, class| {
+            if let Some(segment) = table.get(location.segment()) {
+                segment.count_live(class);
+            }
+        });
+        let stripes = indexes.into_iter().map(RwLock::new).collect();
+        Ok(Loaded { segments, stripes, sequence_max })
+    }
+
+    /// Takes the records of a segment from its key file. False when that can't be used.
+    fn read_key_file(&mut self, rebuild: &mut Rebuild, segment: &Segment) -> bool {
+        let name = keys_name(segment.number);
+        let read = KeyFile::open(self.disk, &name).map(Arc::new).and_then(|keys| {
+            if keys.footer().segment != segment.number {
+                return Err(StoreError::Corrupt {
+                    path: format!("{}/{name}", self.disk.path()),
+                    offset: 0,
+                    reason: format!("key file of segment {}", keys.footer().segment),
+                });
+            }
+            rebuild.add_key_file(segment, &keys)?;
+            Ok(keys)
+        });
+        match read {
+            Ok(keys) => {
+                self.key_files.insert(segment.number, keys);
+                true
+            }
+            Err(error) => {
+                self.report.note_damage(error);
+                false
+            }
+        }
+    }
+
+    /// Reads the records of a segment one by one, makes them durable, and writes the key file.
+    fn scan(&mut self, rebuild: &mut Rebuild, segment: &Arc<Segment>) -> Result<(), StoreError> {
+        let outcome = rebuild.add_segment(segment, &self.disk.path())?;
+        // What is shown to readers from now on must survive, as if it had been acknowledged.
+        segment.file.sync()?;
+        self.report.scanned_segment_count += 1;
+        self.report.scanned_bytes += outcome.scanned_bytes;
+        self.report.torn_bytes += outcome.torn_bytes;
+        outcome.damages.into_iter().for_each(|damage| self.report.note_damage(damage));
+        match outcome.keys.write_file(self.disk) {
+            Ok(keys) => {
+                self.key_files.insert(segment.number, keys);
+            }
+            Err(error) => {
+                // The disk may be full: the store can be read all the same.
+                tracing::warn!(%error, segment = segment.number, "no key file could be written");
+                self.unkeyed.push(Sealed { segment: segment.clone(), keys: outcome.keys });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LogStart {
+    /// The log goes on after these segments.
+    fn after(candidates: &[Candidate]) -> Self {
+        let headers = candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
+        let last = headers.max_by_key(|header| header.first_sequence);
+        Self {
+            last_number: last.map_or(0, |last| last.number),
+            next_sequence: last.map_or(1, |last| last.first_sequence + 1),
+        }
+    }
+}
+
+/// Whether a file holds nothing but zeros, or nothing.
+fn is_blank(file: &dyn DiskFile) -> Result<bool, StoreError> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+    let count = file.read_at(&mut bytes, 0)?;
+    Ok(bytes[..count].iter().all(|byte| *byte == 0))
+}

@@ -1,0 +1,205 @@
+//! Makes the index from key files and records: of each record, the write with the highest sequence.
+
+use super::keys::ActiveKeys;
+use super::log::{facts_of, note_key};
+use super::record::Kind;
+use super::scan::{Damage, Scan};
+use super::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentCounts, log_name};
+use super::store::entry_of;
+use crate::engine::RecordMeta;
+use crate::error::StoreError;
+use crate::index::{Location, PartitionIndex, SizeClass};
+use crate::keyfile::{FileCursor, KeyEntry, KeyFile, WriteFacts, WriteKind};
+use quoit_model::hash::{Identity, Partition};
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// A write, as far as it matters for the index.
+#[derive(Clone, Copy)]
+struct Write {
+    /// Identity and a second hash of the key that depends on the store's secret id: equal for the writes
+    /// of one record only.
+    name: (u64, u64),
+    sequence: u64,
+    kind: WriteKind,
+    location: Location,
+    size_bytes: u32,
+    meta: RecordMeta,
+}
+
+/// Collects all writes of a store.
+pub(super) struct Rebuild {
+    store_id: u64,
+    partitions: Vec<Vec<Write>>,
+    /// Of each partition, the sequence below which nothing counts.
+    dropped: Vec<u64>,
+    sequence_max: u64,
+    /// Highest number of a partition that a record named although there is no such partition.
+    partition_beyond: Option<Partition>,
+}
+
+/// What a scan of a segment found.
+pub(super) struct ScanOutcome {
+    /// The keys, for listings and the key file.
+    pub(super) keys: Arc<ActiveKeys>,
+    pub(super) damages: Vec<StoreError>,
+    pub(super) torn_bytes: u64,
+    pub(super) scanned_bytes: u64,
+}
+
+impl Rebuild {
+    pub(super) fn new(store_id: u64, partition_count: usize) -> Self {
+        Self {
+            store_id,
+            partitions: (0..partition_count).map(|_| Vec::new()).collect(),
+            dropped: vec![0; partition_count],
+            sequence_max: 0,
+            partition_beyond: None,
+        }
+    }
+
+    /// Adds the records of a segment, read one by one.
+    pub(super) fn add_segment(
+        &mut self,
+        segment: &Segment,
+        directory: &str,
+    ) -> Result<ScanOutcome, StoreError> {
+        let file = Arc::clone(&segment.file);
+        let number = segment.number;
+        let mut scan = Scan::new(file, self.store_id, number, SEGMENT_HEADER_BYTES)?;
+        let keys = ActiveKeys::new(number);
+        let mut counts = SegmentCounts::default();
+        let mut sequence_min = u64::MAX;
+        while let Some(record) = scan.next()? {
+            let header = record.header;
+            self.sequence_max = self.sequence_max.max(header.sequence);
+            sequence_min = sequence_min.min(header.sequence);
+            counts.record_count += 1;
+            counts.record_bytes += SizeClass::of(header.record_bytes()).size_bytes_max();
+            let kind = match header.kind {
+                Kind::Put => WriteKind::Put,
+                Kind::Remove => WriteKind::Remove,
+                Kind::DropPartition => WriteKind::DropPartition,
+                Kind::Batch => continue,
+            };
+            note_key(&keys, record.key(), &header, record.offset);
+            self.add(number, record.key(), &facts_of(&header, kind, record.offset));
+        }
+        segment.set_counts(&counts);
+        segment.sequence_min.store(sequence_min, Ordering::Relaxed);
+        let path = format!("{directory}/{}", log_name(number));
+        let damaged = |damage: &Damage| StoreError::Corrupt {
+            path: path.clone(),
+            offset: damage.start,
+            reason: format!("{} bytes hold no usable record", damage.end - damage.start),
+        };
+        Ok(ScanOutcome {
+            keys: Arc::new(keys),
+            damages: scan.damages().iter().map(damaged).collect(),
+            torn_bytes: scan.torn_bytes(),
+            scanned_bytes: scan.offset().saturating_sub(SEGMENT_HEADER_BYTES),
+        })
+    }
+
+    /// Adds the records that a key file tells of. Nothing is added when the file is damaged or tells of
+    /// records that the segment does not have.
+    pub(super) fn add_key_file(
+        &mut self,
+        segment: &Segment,
+        keys: &Arc<KeyFile>,
+    ) -> Result<(), StoreError> {
+        let size_bytes = segment.file.size_bytes()?;
+        let mut cursor = FileCursor::first(keys)?;
+        let mut writes: Vec<(Vec<u8>, WriteFacts)> = Vec::new();
+        let mut counts = SegmentCounts::default();
+        while let Some(KeyEntry { encoded, facts, .. }) = cursor.current() {
+            if facts.offset_bytes + u64::from(facts.size_bytes) > size_bytes {
+                return Err(StoreError::Corrupt {
+                    path: log_name(segment.number),
+                    offset: facts.offset_bytes,
+                    reason: format!(
+                        "the file ends at {size_bytes}, within or before a record \
+                         that its key file tells of"
+                    ),
+                });
+            }
+            counts.record_count += 1;
+            let class = SizeClass::of(u64::from(facts.size_bytes));
+            counts.record_bytes += class.size_bytes_max();
+            writes.push((encoded.to_vec(), facts));
+            cursor.advance()?;
+        }
+        // A key file tells only of the newest write of each record; the others take the rest of the
+        // segment.
+        if counts.record_bytes > 0 && size_bytes > counts.record_bytes {
+            let scale = size_bytes as f64 / counts.record_bytes as f64;
+            counts.record_count = (counts.record_count as f64 * scale) as u64;
+            counts.record_bytes = size_bytes;
+        }
+        segment.set_counts(&counts);
+        let footer = keys.footer();
+        segment.sequence_min.store(footer.sequence_min, Ordering::Relaxed);
+        for (encoded, facts) in &writes {
+            self.add(segment.number, encoded, facts);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, segment: u32, encoded: &[u8], facts: &WriteFacts) {
+        self.sequence_max = self.sequence_max.max(facts.sequence);
+        let partition = usize::from(facts.partition.0);
+        if partition >= self.partitions.len() {
+            self.partition_beyond = self.partition_beyond.max(Some(facts.partition));
+            return;
+        }
+        if facts.kind == WriteKind::DropPartition {
+            let dropped = &mut self.dropped[partition];
+            *dropped = (*dropped).max(facts.sequence);
+            return;
+        }
+        let Some(location) = Location::new(segment, facts.offset_bytes) else {
+            return;
+        };
+        self.partitions[partition].push(Write {
+            name: (facts.identity.0, xxh3_64_with_seed(encoded, self.store_id)),
+            sequence: facts.sequence,
+            kind: facts.kind,
+            location,
+            size_bytes: facts.size_bytes,
+            meta: facts.meta,
+        });
+    }
+
+    /// The highest sequence of a record.
+    pub(super) fn sequence_max(&self) -> u64 {
+        self.sequence_max
+    }
+
+    /// A partition that records name although the ring has fewer.
+    pub(super) fn partition_beyond(&self) -> Option<Partition> {
+        self.partition_beyond
+    }
+
+    /// The index of each partition. Calls `live` for each record in it.
+    pub(super) fn finish(self, mut live: impl FnMut(Location, SizeClass)) -> Vec<PartitionIndex> {
+        let mut indexes = Vec::with_capacity(self.partitions.len());
+        for (mut writes, dropped) in self.partitions.into_iter().zip(self.dropped) {
+            writes.retain(|write| write.sequence > dropped);
+            writes.sort_unstable_by_key(|write| (write.name, Reverse(write.sequence)));
+            writes.dedup_by_key(|write| write.name);
+            writes.retain(|write| write.kind == WriteKind::Put);
+            let mut entries = Vec::with_capacity(writes.len());
+            for write in &writes {
+                let identity = Identity(write.name.0);
+                let size = u64::from(write.size_bytes);
+                let entry = entry_of(identity, &write.meta, write.location, size);
+                live(entry.location, entry.size_class);
+                entries.push(entry);
+            }
+            indexes.push(PartitionIndex::from_entries(entries));
+        }
+        indexes
+    }
+}

@@ -1,0 +1,181 @@
+//! Reads a segment's records in order, over damage.
+
+use super::record::{
+    self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Header, Kind, Position,
+};
+use crate::error::StoreError;
+use crate::seam::DiskFile;
+use std::sync::Arc;
+
+/// Bytes read at once, unless a record is larger.
+const WINDOW_BYTES: usize = 1 << 20;
+
+const ALIGNMENT: u64 = ALIGNMENT_BYTES as u64;
+
+/// A checked record of a segment. Batches appear as the records that they hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scanned<'s> {
+    pub(super) header: Header,
+    /// Where the record starts.
+    pub(super) offset: u64,
+    /// Key and value.
+    pub(super) body: &'s [u8],
+}
+
+impl<'s> Scanned<'s> {
+    /// The encoded key.
+    pub(super) fn key(&self) -> &'s [u8] {
+        &self.body[..usize::from(self.header.key_bytes)]
+    }
+}
+
+/// A stretch of a segment that holds no usable record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Damage {
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+/// A walk over a segment.
+///
+/// A record whose header is good and whose body is not is skipped by its size; where a header is
+/// damaged, the next good one is looked for at each multiple of 16. Records of a batch count only within
+/// a batch whose checksum is right.
+pub(super) struct Scan {
+    position: Position,
+    window: Window,
+    /// Where to look next.
+    next: u64,
+    /// Records before this offset are in a batch that was checked.
+    batch_end: u64,
+    damage_start: Option<u64>,
+    damages: Vec<Damage>,
+}
+
+impl Scan {
+    /// Starts at `from`, where a record starts or nothing is.
+    pub(super) fn new(
+        file: Arc<dyn DiskFile>,
+        store_id: u64,
+        segment: u32,
+        from: u64,
+    ) -> Result<Self, StoreError> {
+        let size_bytes = file.size_bytes()?;
+        Ok(Self {
+            position: Position { store_id, segment, offset: from },
+            window: Window { file, size_bytes, bytes: Vec::new(), at: from },
+            next: from,
+            batch_end: 0,
+            damage_start: None,
+            damages: Vec::new(),
+        })
+    }
+
+    /// The next record; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<Scanned<'_>>, StoreError> {
+        while let Some(header) = self.next_header()? {
+            let (header, check) = header;
+            let offset = self.next;
+            let in_checked_batch = offset < self.batch_end;
+            if header.in_batch != in_checked_batch {
+                // The frame around it is damaged.
+                self.skip(header.padded_bytes());
+                continue;
+            }
+            let body_bytes = (header.record_bytes() - HEADER_BYTES as u64) as usize;
+            let body = self.window.read(offset + HEADER_BYTES as u64, body_bytes)?;
+            if body.len() < body_bytes {
+                // The file ends within it, or its size is not to be trusted after all.
+                self.skip(ALIGNMENT);
+                continue;
+            }
+            if record::body_check(self.position.store_id, body) != check {
+                self.skip(header.padded_bytes());
+                continue;
+            }
+            self.end_damage(offset);
+            if header.kind == Kind::Batch {
+                self.batch_end = offset + header.padded_bytes();
+                self.next = offset + (HEADER_BYTES + BATCH_PREFIX_BYTES) as u64;
+                continue;
+            }
+            self.next = offset + header.padded_bytes();
+            let body = self.window.read(offset + HEADER_BYTES as u64, body_bytes)?;
+            return Ok(Some(Scanned { header, offset, body }));
+        }
+        Ok(None)
+    }
+
+    /// Where the scan has come to.
+    pub(super) fn offset(&self) -> u64 {
+        self.next
+    }
+
+    /// The damage met so far that a good record follows.
+    pub(super) fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// Bytes at the end of the file that hold no record: a write that was cut short. Only at the end.
+    pub(super) fn torn_bytes(&self) -> u64 {
+        let end = self.window.size_bytes;
+        end.saturating_sub(self.damage_start.unwrap_or(self.next))
+    }
+
+    /// Moves to the next good header. `None` at the end of the file.
+    fn next_header(&mut self) -> Result<Option<(Header, u64)>, StoreError> {
+        loop {
+            let offset = self.next;
+            let bytes = self.window.read(offset, HEADER_BYTES)?;
+            if bytes.len() < HEADER_BYTES {
+                return Ok(None);
+            }
+            let position = Position { offset, ..self.position };
+            if record::has_magic(bytes)
+                && let Some(found) = record::decode(bytes, &position)
+            {
+                return Ok(Some(found));
+            }
+            self.skip(ALIGNMENT);
+        }
+    }
+
+    fn skip(&mut self, size_bytes: u64) {
+        self.damage_start.get_or_insert(self.next);
+        self.next += size_bytes;
+    }
+
+    fn end_damage(&mut self, end: u64) {
+        if let Some(start) = self.damage_start.take() {
+            self.damages.push(Damage { start, end });
+        }
+    }
+}
+
+/// A stretch of the file in memory.
+struct Window {
+    file: Arc<dyn DiskFile>,
+    size_bytes: u64,
+    bytes: Vec<u8>,
+    /// Offset of the first byte.
+    at: u64,
+}
+
+impl Window {
+    /// The bytes from `offset` on, fewer than asked for only at the end of the file.
+    fn read(&mut self, offset: u64, size: usize) -> Result<&[u8], StoreError> {
+        let left = self.size_bytes.saturating_sub(offset);
+        let size = left.min(size as u64) as usize;
+        let held = self.at..=self.at + self.bytes.len() as u64;
+        if !held.contains(&offset) || !held.contains(&(offset + size as u64)) {
+            let wanted = left.min(size.max(WINDOW_BYTES) as u64) as usize;
+            self.bytes.resize(wanted, 0);
+            let count = self.file.read_at(&mut self.bytes, offset)?;
+            self.bytes.truncate(count);
+            self.at = offset;
+        }
+        let start = (offset - self.at) as usize;
+        let end = (start + size).min(self.bytes.len());
+        Ok(&self.bytes[start.min(end)..end])
+    }
+}

@@ -1,0 +1,102 @@
+//! Writes the key files of closed segments, and closes the store.
+
+use super::meta::Meta;
+use super::store::Store;
+use crate::engine::EngineStats;
+use crate::error::StoreError;
+use crate::seam::{Next, Worker};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// When a key file can't be written, it is tried again after this time.
+const RETRY_US: u64 = 10_000_000;
+
+/// Requesters write key files themselves once so many segments wait for one: it bounds the memory that
+/// the keys of such segments take.
+const WAITING_SEGMENTS_MAX: u64 = 4;
+
+/// Writes key files in the background.
+pub(super) struct Sealer {
+    store: Arc<Store>,
+}
+
+impl Sealer {
+    pub(super) fn new(store: Arc<Store>) -> Self {
+        Self { store }
+    }
+}
+
+impl Worker for Sealer {
+    fn step(&self) -> Next {
+        match self.store.seal_next() {
+            Ok(true) => Next::Again,
+            Ok(false) => Next::WhenWoken,
+            Err(error) => {
+                tracing::warn!(%error, "a key file could not be written; it is tried again");
+                Next::AfterUs(RETRY_US)
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Writes the key file of the oldest segment that waits for one. False when there is none.
+    fn seal_next(&self) -> Result<bool, StoreError> {
+        let _one_at_a_time = self.sealing.lock();
+        let Some(sealed) = self.log.next_sealed() else {
+            return Ok(false);
+        };
+        // A segment with a key file is not read when the store is opened: it must be whole by then.
+        sealed.segment.file.sync()?;
+        let keys = sealed.keys.write_file(&*self.disk)?;
+        // First here, then there: a listing looks there first.
+        self.key_files.lock().insert(sealed.segment.number, keys);
+        self.log.unseal(sealed.segment.number);
+        Ok(true)
+    }
+
+    /// Helps when closed segments wait for their key files faster than those are written.
+    pub(super) fn relieve(&self) -> Result<(), StoreError> {
+        if self.log.sealed_count() > WAITING_SEGMENTS_MAX {
+            self.seal_next()?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable and leaves the mark of good order. Background work has stopped.
+    pub(super) fn close(&self) -> Result<(), StoreError> {
+        self.committer.sync()?;
+        self.log.roll_to_close()?;
+        while self.seal_next()? {}
+        let mut meta = self.meta.lock();
+        let closed = Meta { clean: true, ..meta.meta().clone() };
+        meta.write(closed)
+    }
+
+    pub(super) fn stats(&self) -> EngineStats {
+        let mut stats = EngineStats::default();
+        for stripe in &self.stripes {
+            let index = stripe.read();
+            stats.key_count += index.entry_count();
+            stats.tombstone_count += index.tombstone_count();
+            stats.index_bytes += index.memory_bytes();
+        }
+        for segment in self.table.load().all() {
+            let counts = segment.counts();
+            stats.segment_count += 1;
+            stats.disk_bytes += segment.file.size_bytes().unwrap_or(0);
+            stats.dead_bytes += counts.record_bytes.saturating_sub(counts.live_bytes);
+        }
+        let (sync_count, synced_write_count) = self.committer.counts();
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        EngineStats {
+            sync_count,
+            synced_write_count,
+            merge_count: count(&self.counters.merges),
+            merged_bytes: count(&self.counters.merged_bytes),
+            corrupt_record_count: count(&self.counters.corrupt_records),
+            disk_full: self.log.disk_full(),
+            ..stats
+        }
+    }
+}

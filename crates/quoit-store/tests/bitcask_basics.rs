@@ -1,0 +1,127 @@
+//! The Bitcask engine on a real disk: reads give back what was written, also after a restart.
+
+use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+use quoit_model::key::{BucketRef, EncodedKey};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
+use quoit_store::engine::{
+    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
+};
+use quoit_store::seam::{RealDisk, SystemClock, Threads};
+use std::path::Path;
+use std::sync::Arc;
+
+const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
+
+struct Name {
+    key: Vec<u8>,
+    encoded: EncodedKey,
+}
+
+impl Name {
+    fn new(key: &str) -> Self {
+        let encoded = BUCKET.key(key.as_bytes()).encoded();
+        Self { key: key.as_bytes().to_vec(), encoded }
+    }
+
+    fn at(&self) -> RecordAt<'_> {
+        let hash = KeyHash::of(&self.encoded, BUCKET, PlacementRule::BucketAndKey);
+        RecordAt {
+            key: BUCKET.key(&self.key),
+            encoded: &self.encoded,
+            identity: hash.identity,
+            partition: RingSize::DEFAULT.partition(hash.placement),
+        }
+    }
+}
+
+fn open(directory: &Path, change: impl Fn(&mut BitcaskSettings)) -> (BitcaskEngine, OpenReport) {
+    let disk = Arc::new(RealDisk::open(directory).unwrap());
+    let mut settings = BitcaskSettings::new(7);
+    change(&mut settings);
+    let clock = Arc::new(SystemClock::default());
+    BitcaskEngine::open(disk, clock, &Threads, settings).unwrap()
+}
+
+fn put(engine: &BitcaskEngine, key: &str, value: &[u8]) -> Applied {
+    let meta = RecordMeta { digest: 9, n_val_class: 3, ..RecordMeta::default() };
+    let change = &mut |_: Option<&_>, out: &mut Vec<u8>| {
+        out.extend_from_slice(value);
+        Decision::Put(meta)
+    };
+    engine.update(&Name::new(key).at(), Before::Read, Access::Wait, change).unwrap()
+}
+
+fn value(engine: &BitcaskEngine, key: &str) -> Option<Vec<u8>> {
+    match engine.get(&Name::new(key).at(), Access::Wait).unwrap() {
+        Fetch::Found(record) => Some(record.value.to_vec()),
+        Fetch::Missing => None,
+        Fetch::WouldBlock => panic!("waited"),
+    }
+}
+
+fn keys(engine: &BitcaskEngine) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    let mut after = None;
+    loop {
+        let page = engine.list_keys(KeyRange::Bucket(BUCKET), after.as_deref(), 7).unwrap();
+        keys.extend(page.entries.iter().map(|(key, _)| key[4 + 7 + 6..].to_vec()));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return keys,
+        }
+    }
+}
+
+#[test]
+fn values_survive_a_restart_in_good_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let (engine, report) = open(directory.path(), |_| {});
+    assert!(report.created && report.clean && report.incarnation == 1);
+    for number in 0..100 {
+        put(&engine, &format!("key{number:03}"), format!("value {number}").as_bytes());
+    }
+    put(&engine, "key003", b"newer");
+    let remove = &mut |_: Option<&_>, _: &mut Vec<u8>| Decision::Remove;
+    let removed = Name::new("key004");
+    engine.update(&removed.at(), Before::Skip, Access::Wait, remove).unwrap();
+    engine.sync().unwrap();
+    let check = |engine: &BitcaskEngine| {
+        assert_eq!(value(engine, "key003").unwrap(), b"newer");
+        assert_eq!(value(engine, "key004"), None);
+        assert_eq!(value(engine, "key099").unwrap(), b"value 99");
+        assert_eq!(keys(engine).len(), 99);
+        assert_eq!(engine.stats().key_count, 99);
+    };
+    check(&engine);
+    engine.close().unwrap();
+    drop(engine);
+    let (engine, report) = open(directory.path(), |_| {});
+    assert!(!report.created && report.clean && report.incarnation == 1, "{report:?}");
+    check(&engine);
+    drop(engine);
+    let (engine, report) = open(directory.path(), |_| {});
+    assert!(!report.clean && report.incarnation == 2, "{report:?}");
+    check(&engine);
+}
+
+#[test]
+fn batches_and_small_segments_survive_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = |settings: &mut BitcaskSettings| settings.max_file_size_bytes = 4_096;
+    let (engine, _) = open(directory.path(), small);
+    for number in 0..200 {
+        put(&engine, &format!("key{:03}", number % 50), &[number as u8; 100]);
+    }
+    let (one, two) = (Name::new("key000"), Name::new("other"));
+    let meta = RecordMeta::default();
+    let writes =
+        [BatchWrite::Remove { at: one.at() }, BatchWrite::Put { at: two.at(), meta, value: b"v" }];
+    engine.batch(&writes).unwrap();
+    drop(engine);
+    let (engine, report) = open(directory.path(), small);
+    assert!(!report.clean && report.segment_count > 3 && report.damage_count == 0, "{report:?}");
+    assert_eq!(value(&engine, "key000"), None);
+    assert_eq!(value(&engine, "other").unwrap(), b"v");
+    assert_eq!(value(&engine, "key001").unwrap(), [151; 100]);
+    assert_eq!(keys(&engine).len(), 50);
+}
