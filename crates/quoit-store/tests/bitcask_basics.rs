@@ -1,5 +1,7 @@
 //! The Bitcask engine on a real disk: reads give back what was written, also after a restart.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};

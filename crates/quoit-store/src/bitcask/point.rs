@@ -49,7 +49,7 @@ impl Store {
         let (entries, table) = {
             let index = self.stripe(at.partition).read();
             let entries: Entries = index.candidates(Tag::of(at.identity)).collect();
-            if let [] = entries[..] {
+            if entries.is_empty() {
                 return Ok(None);
             }
             if let [entry] = entries[..]

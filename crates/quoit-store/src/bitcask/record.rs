@@ -109,7 +109,7 @@ pub struct Position {
 
 impl Position {
     fn seed(&self) -> u64 {
-        let place = u64::from(self.segment) << 32 | self.offset / ALIGNMENT_BYTES as u64;
+        let place = (u64::from(self.segment) << 32) | (self.offset / ALIGNMENT_BYTES as u64);
         self.store_id.wrapping_add(place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }
@@ -135,9 +135,9 @@ pub fn encode(header: &Header, body_check: u64, position: &Position, out: &mut [
         Kind::DropPartition => 4,
     };
     let flags = u8::from(header.meta.tombstone) * FLAG_TOMBSTONE
-        | u8::from(header.replaces) * FLAG_REPLACES
-        | u8::from(header.shares_tag) * FLAG_SHARES_TAG
-        | u8::from(header.in_batch) * FLAG_IN_BATCH;
+        + u8::from(header.replaces) * FLAG_REPLACES
+        + u8::from(header.shares_tag) * FLAG_SHARES_TAG
+        + u8::from(header.in_batch) * FLAG_IN_BATCH;
     out[0..4].copy_from_slice(&MAGIC);
     out[8..16].copy_from_slice(&header.sequence.to_le_bytes());
     out[16..18].copy_from_slice(&[kind, flags]);
