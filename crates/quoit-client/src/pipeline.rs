@@ -41,7 +41,16 @@ impl Drop for Slot {
 #[derive(Debug)]
 struct Waiter {
     reply: oneshot::Sender<Result<Frame, Failure>>,
-    _slot: Slot,
+    slot: Slot,
+}
+
+impl Waiter {
+    /// Gives the place free and then the answer, so that who has the answer finds the
+    /// connection idle. Nobody to take it is fine: the caller gave up.
+    fn answer(self, outcome: Result<Frame, Failure>) {
+        drop(self.slot);
+        let _ = self.reply.send(outcome);
+    }
 }
 
 #[derive(Debug)]
@@ -93,7 +102,7 @@ impl Pipeline {
     /// carried out and its answer thrown away.
     pub(crate) async fn call(&self, frame: Vec<u8>, slot: Slot) -> Result<Frame, Failure> {
         let (reply, answer) = oneshot::channel();
-        let job = Job { frame, waiter: Waiter { reply, _slot: slot } };
+        let job = Job { frame, waiter: Waiter { reply, slot } };
         if self.jobs.send(job).await.is_err() {
             return Err(Failure::NotSent(lost(&self.address, io::ErrorKind::NotConnected.into())));
         }
@@ -130,12 +139,11 @@ impl Driver {
         };
         waiters.close();
         while let Ok(waiter) = waiters.try_recv() {
-            // Nobody to tell is fine: the caller gave up.
-            let _ = waiter.reply.send(Err(Failure::Lost(error.clone())));
+            waiter.answer(Err(Failure::Lost(error.clone())));
         }
         queued.close();
         while let Ok(job) = queued.try_recv() {
-            let _ = job.waiter.reply.send(Err(Failure::NotSent(error.clone())));
+            job.waiter.answer(Err(Failure::NotSent(error.clone())));
         }
     }
 
@@ -181,8 +189,7 @@ impl Driver {
                     Ok(None) => break,
                     Err(source) => return self.frame_error(source),
                     Ok(Some(frame)) => match waiters.try_recv() {
-                        // Nobody to take it is fine: the caller gave up.
-                        Ok(waiter) => drop(waiter.reply.send(Ok(frame))),
+                        Ok(waiter) => waiter.answer(Ok(frame)),
                         Err(_) => {
                             let unasked = "an answer came that no request asked for";
                             return lost(&self.address, io::Error::other(unasked));

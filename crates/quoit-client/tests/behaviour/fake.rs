@@ -5,10 +5,12 @@ use quoit_client::Client;
 use quoit_client::wire::messages::{Body, RpbErrorResp};
 use quoit_client::wire::{Frame, FrameDecoder, append_message};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
+use tokio::time::timeout;
 
 /// The server, in the order in which things happen to it.
 pub struct Fake {
@@ -51,7 +53,7 @@ impl Fake {
 
     /// The next thing that happens must be a request.
     pub async fn next(&mut self) -> Request {
-        match self.events.recv().await.unwrap() {
+        match self.event().await {
             Event::Request(request) => request,
             Event::Closed(connection) => panic!("connection {connection} was closed"),
         }
@@ -59,13 +61,19 @@ impl Fake {
 
     /// The next thing that happens must be that the client closes a connection.
     pub async fn closed(&mut self) -> usize {
-        match self.events.recv().await.unwrap() {
+        match self.event().await {
             Event::Request(request) => panic!("request {:?} came", request.frame),
             Event::Closed(connection) => connection,
         }
     }
 
-    /// Whether anything happened that the test has not looked at.
+    async fn event(&mut self) -> Event {
+        // Only a broken client waits so long: a failure is better than a test that hangs.
+        let event = timeout(Duration::from_secs(30), self.events.recv()).await;
+        event.expect("something should have happened").unwrap()
+    }
+
+    /// Whether nothing happened that the test has not looked at.
     pub fn is_quiet(&mut self) -> bool {
         self.events.try_recv().is_err()
     }

@@ -198,17 +198,22 @@ fn nowhere() -> String {
 }
 
 #[tokio::test]
-async fn a_node_that_is_down_is_passed_over() {
+async fn a_node_that_is_down_is_passed_over_until_its_time_has_come() {
     let mut up = Fake::start().await;
+    let down = nowhere();
     let client = Client::builder()
-        .nodes([nowhere(), up.address.clone()])
+        .nodes([down.clone(), up.address.clone()])
         .backoff(Duration::from_secs(3600), Duration::from_secs(3600))
         .build()
         .unwrap();
+    let serve = up.answer_next::<RpbPingReq, _>(&RpbPingResp {});
+    join!(client.ping(), serve).0.unwrap();
+    let mut back = Fake::start_at(&down).await;
     for _ in 0..4 {
         let serve = up.answer_next::<RpbPingReq, _>(&RpbPingResp {});
         join!(client.ping(), serve).0.unwrap();
     }
+    assert!(back.is_quiet(), "the hour is not over");
 }
 
 #[tokio::test]
