@@ -1,1 +1,2 @@
-//! The load generator: basho_bench configurations, drivers, measurement, reports.
+//! The load generator.
+pub mod term;

@@ -1,0 +1,196 @@
+//! Building binaries from their segments.
+
+use super::Term;
+
+/// Largest binary that a configuration may write out, in bits.
+const SIZE_BITS_MAX: u128 = 8 << 20;
+
+/// What one segment is encoded as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Integer,
+    Float,
+    Utf8,
+    Utf16,
+    Utf32,
+}
+
+/// How one segment is encoded.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    kind: Kind,
+    is_little: bool,
+    size_bits: u128,
+}
+
+/// Collects the bits of a binary; only whole bytes can come out.
+#[derive(Debug, Default)]
+pub(super) struct BinaryBuilder {
+    bytes: Vec<u8>,
+    /// Bits of an unfinished byte, in its high end.
+    partial: u8,
+    partial_bits: u32,
+}
+
+impl BinaryBuilder {
+    /// Adds a segment; a string is one segment for each of its characters.
+    pub(super) fn push(
+        &mut self,
+        value: &Term,
+        size: Option<u128>,
+        types: &[String],
+    ) -> Result<(), String> {
+        let is_text = matches!(value, Term::String(_));
+        let layout = Layout::of(size, types, is_text)?;
+        match value {
+            Term::String(text) => text
+                .chars()
+                .try_for_each(|c| self.push_one(&Term::Integer(i128::from(u32::from(c))), layout)),
+            value => self.push_one(value, layout),
+        }
+    }
+
+    fn push_one(&mut self, value: &Term, layout: Layout) -> Result<(), String> {
+        let scalar = || {
+            let code = value.as_integer().and_then(|code| u32::try_from(code).ok());
+            code.and_then(char::from_u32)
+                .ok_or_else(|| format!("{value} is no character of Unicode"))
+        };
+        match layout.kind {
+            Kind::Utf8 => {
+                let mut buffer = [0; 4];
+                self.push_bytes(scalar()?.encode_utf8(&mut buffer).as_bytes());
+            }
+            Kind::Utf16 => {
+                let mut buffer = [0; 2];
+                for unit in scalar()?.encode_utf16(&mut buffer) {
+                    let little = layout.is_little;
+                    self.push_bytes(&if little { unit.to_le_bytes() } else { unit.to_be_bytes() });
+                }
+            }
+            Kind::Utf32 => {
+                let code = u32::from(scalar()?);
+                let little = layout.is_little;
+                self.push_bytes(&if little { code.to_le_bytes() } else { code.to_be_bytes() });
+            }
+            Kind::Float => self.push_float(value, layout)?,
+            Kind::Integer => {
+                let Some(integer) = value.as_integer() else {
+                    return Err(format!("{value} is a float: give it the type /float"));
+                };
+                self.push_integer(integer, layout)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push_float(&mut self, value: &Term, layout: Layout) -> Result<(), String> {
+        let Some(number) = value.as_number() else {
+            return Err(format!("{value} is no number"));
+        };
+        let mut bytes = match layout.size_bits {
+            64 => number.to_be_bytes().to_vec(),
+            32 => (number as f32).to_be_bytes().to_vec(),
+            other => return Err(format!("a float of {other} bits: write 32 or 64")),
+        };
+        if layout.is_little {
+            bytes.reverse();
+        }
+        self.push_bytes(&bytes);
+        Ok(())
+    }
+
+    /// The low `size_bits` of the integer in two's complement.
+    fn push_integer(&mut self, value: i128, layout: Layout) -> Result<(), String> {
+        let size_bits = layout.size_bits;
+        if size_bits > SIZE_BITS_MAX {
+            return Err(format!(
+                "a segment of {size_bits} bits is over the {SIZE_BITS_MAX} bits \
+                                that are read"
+            ));
+        }
+        let bit_at = |position: u128| {
+            let shift = u32::try_from(position.min(127)).unwrap_or(127);
+            (value >> shift) & 1 == 1
+        };
+        if layout.is_little {
+            // Whole bytes from the low end; the odd bits that remain are the highest ones.
+            let whole_bytes = size_bits / 8;
+            for byte in 0..whole_bytes {
+                (0..8).rev().for_each(|bit| self.push_bit(bit_at(byte * 8 + bit)));
+            }
+            (whole_bytes * 8..size_bits).rev().for_each(|bit| self.push_bit(bit_at(bit)));
+        } else {
+            (0..size_bits).rev().for_each(|bit| self.push_bit(bit_at(bit)));
+        }
+        Ok(())
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        if self.partial_bits == 0 {
+            self.bytes.extend_from_slice(bytes);
+        } else {
+            for byte in bytes {
+                (0..8).rev().for_each(|bit| self.push_bit((byte >> bit) & 1 == 1));
+            }
+        }
+    }
+
+    fn push_bit(&mut self, bit: bool) {
+        self.partial |= u8::from(bit) << (7 - self.partial_bits);
+        self.partial_bits += 1;
+        if self.partial_bits == 8 {
+            self.bytes.push(self.partial);
+            self.partial = 0;
+            self.partial_bits = 0;
+        }
+    }
+
+    /// The bytes, or a complaint when the last one is not whole.
+    pub(super) fn finish(self) -> Result<Vec<u8>, String> {
+        match self.partial_bits {
+            0 => Ok(self.bytes),
+            odd => Err(format!("its bits are {odd} more than whole bytes: fill up to 8")),
+        }
+    }
+}
+
+impl Layout {
+    fn of(size: Option<u128>, types: &[String], is_text: bool) -> Result<Self, String> {
+        let mut kind = None;
+        let mut is_little = false;
+        let mut unit_bits: Option<u128> = None;
+        let mut words = types.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "integer" => kind = Some(Kind::Integer),
+                "float" => kind = Some(Kind::Float),
+                "utf8" => kind = Some(Kind::Utf8),
+                "utf16" => kind = Some(Kind::Utf16),
+                "utf32" => kind = Some(Kind::Utf32),
+                "little" => is_little = true,
+                "native" => is_little = cfg!(target_endian = "little"),
+                "big" | "signed" | "unsigned" => {}
+                "unit" => {
+                    let bits = words.next().and_then(|bits| bits.parse().ok());
+                    unit_bits =
+                        Some(bits.filter(|bits| (1..=256).contains(bits)).ok_or(
+                            "a unit is from 1 to 256 bits, as in /integer-unit:8".to_owned(),
+                        )?);
+                }
+                other => return Err(format!("`{other}` is no type of a segment")),
+            }
+        }
+        let kind = kind.unwrap_or(Kind::Integer);
+        let is_utf = matches!(kind, Kind::Utf8 | Kind::Utf16 | Kind::Utf32);
+        if is_utf && size.is_some() {
+            return Err("a utf8, utf16 or utf32 segment has no size".to_owned());
+        }
+        if is_text && kind == Kind::Float {
+            return Err("a string cannot be a float segment".to_owned());
+        }
+        let default_size = if kind == Kind::Float { 64 } else { 8 };
+        let size_bits = size.unwrap_or(default_size).saturating_mul(unit_bits.unwrap_or(1));
+        Ok(Self { kind, is_little, size_bits })
+    }
+}

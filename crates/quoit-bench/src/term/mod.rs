@@ -1,0 +1,186 @@
+//! Erlang terms: the values that basho_bench configurations are written in.
+//!
+//! [`parse_terms`] reads a whole file; [`Term`] prints back in Erlang syntax (the error table of
+//! a run is written that way) and orders as Erlang orders terms.
+
+mod binary;
+mod lexer;
+mod parser;
+mod print;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+pub use lexer::Position;
+pub use parser::{LocatedTerm, NESTING_DEPTH_MAX, Problem, SyntaxError, parse_bytes, parse_terms};
+
+/// One Erlang term.
+///
+/// Equality and order are Erlang's exact ones: a string equals the list of its code points, and
+/// an integer never equals a float.
+#[derive(Debug, Clone)]
+pub enum Term {
+    /// An integer. Erlang's are unbounded; what does not fit 128 bits is refused by the parser.
+    Integer(i128),
+    /// A finite float.
+    Float(f64),
+    /// An atom, without quotes.
+    Atom(String),
+    /// A list of code points that was written in quotes.
+    String(String),
+    /// A binary of whole bytes.
+    Binary(Vec<u8>),
+    /// A tuple.
+    Tuple(Vec<Term>),
+    /// A proper list that was not written as a string.
+    List(Vec<Term>),
+    /// A list of at least one element whose tail is not a list: `[a | b]`.
+    ImproperList(Vec<Term>, Box<Term>),
+    /// A map, in key order, each key once.
+    Map(Vec<(Term, Term)>),
+}
+
+impl Term {
+    /// The atom `name`.
+    pub fn atom(name: &str) -> Self {
+        Self::Atom(name.to_owned())
+    }
+
+    /// The name of an atom, or nothing.
+    pub fn as_atom(&self) -> Option<&str> {
+        match self {
+            Self::Atom(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The value of an integer, or nothing.
+    pub fn as_integer(&self) -> Option<i128> {
+        match self {
+            Self::Integer(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value of an integer or a float, or nothing.
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            Self::Integer(value) => Some(*value as f64),
+            Self::Float(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The elements of a tuple, or nothing.
+    pub fn as_tuple(&self) -> Option<&[Term]> {
+        match self {
+            Self::Tuple(elements) => Some(elements),
+            _ => None,
+        }
+    }
+
+    /// The text of a string, or of a list of code points (the empty list is the empty text).
+    pub fn as_text(&self) -> Option<String> {
+        match self {
+            Self::String(text) => Some(text.clone()),
+            Self::List(elements) => elements
+                .iter()
+                .map(|element| {
+                    let code = u32::try_from(element.as_integer()?).ok()?;
+                    char::from_u32(code)
+                })
+                .collect(),
+            _ => None,
+        }
+    }
+
+    /// The elements of a proper list; a string gives its code points.
+    pub fn as_list(&self) -> Option<Vec<Term>> {
+        match self {
+            Self::List(elements) => Some(elements.clone()),
+            Self::String(text) => {
+                Some(text.chars().map(|c| Self::Integer(i128::from(u32::from(c)))).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The rank of the kind of a term in Erlang's order of kinds.
+    fn kind_rank(&self) -> u8 {
+        match self {
+            Self::Integer(_) | Self::Float(_) => 0,
+            Self::Atom(_) => 1,
+            Self::Tuple(_) => 2,
+            Self::Map(_) => 3,
+            Self::List(elements) if elements.is_empty() => 4,
+            Self::String(text) if text.is_empty() => 4,
+            Self::List(_) | Self::String(_) | Self::ImproperList(..) => 5,
+            Self::Binary(_) => 6,
+        }
+    }
+
+    /// The leading elements of any list, and its tail when it is improper.
+    fn list_parts(&self) -> (Vec<Term>, Option<&Term>) {
+        match self {
+            Self::ImproperList(elements, tail) => (elements.clone(), Some(tail)),
+            other => (other.as_list().unwrap_or_default(), None),
+        }
+    }
+}
+
+impl PartialEq for Term {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Term {}
+
+impl PartialOrd for Term {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Term {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Integer(a), Self::Integer(b)) => a.cmp(b),
+            (Self::Float(a), Self::Float(b)) => a.total_cmp(b),
+            (Self::Integer(a), Self::Float(b)) => (*a as f64).total_cmp(b).then(Ordering::Less),
+            (Self::Float(a), Self::Integer(b)) => a.total_cmp(&(*b as f64)).then(Ordering::Greater),
+            (Self::Atom(a), Self::Atom(b)) => a.cmp(b),
+            (Self::Binary(a), Self::Binary(b)) => a.cmp(b),
+            (Self::Tuple(a), Self::Tuple(b)) => a.len().cmp(&b.len()).then_with(|| a.cmp(b)),
+            (Self::Map(a), Self::Map(b)) => a.len().cmp(&b.len()).then_with(|| {
+                let keys = a.iter().map(|(key, _)| key).cmp(b.iter().map(|(key, _)| key));
+                keys.then_with(|| {
+                    a.iter().map(|(_, value)| value).cmp(b.iter().map(|(_, value)| value))
+                })
+            }),
+            _ => self.kind_rank().cmp(&other.kind_rank()).then_with(|| compare_lists(self, other)),
+        }
+    }
+}
+
+/// Order of two terms of one kind that are lists in any spelling.
+fn compare_lists(a: &Term, b: &Term) -> Ordering {
+    let (a_elements, a_tail) = a.list_parts();
+    let (b_elements, b_tail) = b.list_parts();
+    let shared = a_elements.len().min(b_elements.len());
+    let by_elements = a_elements[..shared].cmp(&b_elements[..shared]);
+    by_elements.then_with(|| {
+        let rest_of = |elements: &[Term], tail: Option<&Term>| match tail {
+            None => Term::List(elements.to_vec()),
+            Some(tail) if elements.is_empty() => tail.clone(),
+            Some(tail) => Term::ImproperList(elements.to_vec(), Box::new(tail.clone())),
+        };
+        if a_elements.len() == b_elements.len() && a_tail.is_none() && b_tail.is_none() {
+            return Ordering::Equal;
+        }
+        let a_rest = rest_of(&a_elements[shared..], a_tail);
+        let b_rest = rest_of(&b_elements[shared..], b_tail);
+        a_rest.kind_rank().cmp(&b_rest.kind_rank()).then_with(|| a_rest.cmp(&b_rest))
+    })
+}

@@ -1,0 +1,387 @@
+//! From tokens to terms.
+
+use thiserror::Error;
+
+use super::Term;
+use super::binary::BinaryBuilder;
+use super::lexer::{Lexer, Position, Token};
+
+/// Deepest nesting of tuples, lists and maps that is read; bounds the stack.
+pub const NESTING_DEPTH_MAX: usize = 200;
+
+/// A term of a file and where it starts.
+#[derive(Debug, Clone)]
+pub struct LocatedTerm {
+    /// The term.
+    pub term: Term,
+    /// Its first character.
+    pub position: Position,
+}
+
+/// Why a text is not a sequence of Erlang terms, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{line}:{column}: {problem}{hint}", line = .position.line, column = .position.column)]
+pub struct SyntaxError {
+    /// Where it was noticed.
+    pub position: Position,
+    /// What is wrong.
+    pub problem: Problem,
+    /// A remedy found by looking at the whole text, or nothing.
+    pub hint: &'static str,
+}
+
+impl SyntaxError {
+    pub(super) fn at(position: Position, problem: Problem) -> Self {
+        Self { position, problem, hint: "" }
+    }
+}
+
+/// What is wrong with a text that should be Erlang terms.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// A token that cannot stand here.
+    #[error("found {found} where {expected} was expected")]
+    Unexpected {
+        /// The token.
+        found: String,
+        /// What could have stood here.
+        expected: &'static str,
+    },
+    /// A character that begins no token.
+    #[error("the character {0:?} begins no term")]
+    Character(char),
+    /// A name that Erlang takes for a variable.
+    #[error("`{0}` is a variable, which a configuration cannot have: for an atom write '{0}'")]
+    Variable(String),
+    /// A full stop inside a term.
+    #[error("a full stop ends a term only before white space, a comment or the end of the file")]
+    StrayFullStop,
+    /// A quote that is never closed.
+    #[error("this {0} is never closed")]
+    OpenQuote(char),
+    /// `$` at the end of the file.
+    #[error("`$` wants a character after it")]
+    EmptyCharacter,
+    /// An escape that stands for no character.
+    #[error("`\\{0}` is no escape for a character: write \\n, \\x{{HH}} or another known one")]
+    Escape(String),
+    /// A base outside 2..=36.
+    #[error("the base `{0}` of a number must be from 2 to 36")]
+    Base(String),
+    /// Digits that are not of their base.
+    #[error("`{text}` is no number of base {base}")]
+    Digits {
+        /// The number as written.
+        text: String,
+        /// Its base.
+        base: u32,
+    },
+    /// A float not in Erlang's form.
+    #[error("`{0}` is no number: a float has digits on both sides of its point, as in 1.0e5")]
+    FloatForm(String),
+    /// A number that does not fit.
+    #[error("the number `{0}` does not fit (128 bits for integers, 64 for floats)")]
+    NumberRange(String),
+    /// Nesting deeper than the limit.
+    #[error("terms are nested deeper than {NESTING_DEPTH_MAX} levels")]
+    Depth,
+    /// A segment of a binary that cannot be built.
+    #[error("in a binary: {0}")]
+    Binary(String),
+}
+
+const MAIL_HINT: &str = ". The file contains `\\_`, which mail programs write for `_`: \
+                         replace every `\\_` by `_`";
+
+/// Reads every term of a file: UTF-8, or Latin-1 where the file says so in its first two lines
+/// (`%% coding: latin-1`) or is not valid UTF-8.
+///
+/// # Errors
+///
+/// The first syntax error, with its place.
+pub fn parse_bytes(bytes: &[u8]) -> Result<Vec<LocatedTerm>, SyntaxError> {
+    let from_latin1 = || bytes.iter().copied().map(char::from).collect::<String>();
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if !declares_latin1(text) => text.to_owned(),
+        _ => from_latin1(),
+    };
+    parse_terms(text.strip_prefix('\u{feff}').unwrap_or(&text))
+}
+
+fn declares_latin1(text: &str) -> bool {
+    text.lines().take(2).any(|line| {
+        let line = line.to_ascii_lowercase();
+        line.trim_start().starts_with('%')
+            && line.split_once("coding").is_some_and(|(_, rest)| {
+                rest.trim_start_matches([':', '=', ' ']).starts_with("latin-1")
+            })
+    })
+}
+
+/// Reads every term of `text`, each ended by a full stop.
+///
+/// # Errors
+///
+/// The first syntax error, with its place.
+pub fn parse_terms(text: &str) -> Result<Vec<LocatedTerm>, SyntaxError> {
+    let parse = || {
+        let mut parser = Parser::new(text)?;
+        let mut terms = Vec::new();
+        while parser.token != Token::EndOfFile {
+            let position = parser.position;
+            let term = parser.term(0)?;
+            match parser.token {
+                Token::Stop => parser.advance()?,
+                _ => return Err(parser.unexpected("`,` or the full stop that ends a term")),
+            }
+            terms.push(LocatedTerm { term, position });
+        }
+        Ok(terms)
+    };
+    parse().map_err(|error: SyntaxError| {
+        let hint = if text.contains("\\_") { MAIL_HINT } else { "" };
+        SyntaxError { hint, ..error }
+    })
+}
+
+struct Parser {
+    lexer: Lexer,
+    token: Token,
+    position: Position,
+}
+
+impl Parser {
+    fn new(text: &str) -> Result<Self, SyntaxError> {
+        let mut lexer = Lexer::new(text);
+        let (token, position) = lexer.next_token()?;
+        Ok(Self { lexer, token, position })
+    }
+
+    fn advance(&mut self) -> Result<(), SyntaxError> {
+        (self.token, self.position) = self.lexer.next_token()?;
+        Ok(())
+    }
+
+    fn unexpected(&self, expected: &'static str) -> SyntaxError {
+        let found = self.token.to_string();
+        SyntaxError::at(self.position, Problem::Unexpected { found, expected })
+    }
+
+    fn is_mark(&self, mark: &str) -> bool {
+        matches!(self.token, Token::Mark(found) if found == mark)
+    }
+
+    /// Takes `mark` when it is next.
+    fn accept(&mut self, mark: &str) -> Result<bool, SyntaxError> {
+        let found = self.is_mark(mark);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect(&mut self, mark: &str, expected: &'static str) -> Result<(), SyntaxError> {
+        if self.accept(mark)? { Ok(()) } else { Err(self.unexpected(expected)) }
+    }
+
+    fn term(&mut self, depth: usize) -> Result<Term, SyntaxError> {
+        if depth > NESTING_DEPTH_MAX {
+            return Err(SyntaxError::at(self.position, Problem::Depth));
+        }
+        let token = std::mem::replace(&mut self.token, Token::EndOfFile);
+        let term = match token {
+            Token::Integer(value) => self.signed(value, false)?,
+            Token::Float(value) => Term::Float(value),
+            Token::Atom(name) => Term::Atom(name),
+            Token::String(text) => return self.adjacent_strings(text),
+            Token::Mark("-" | "+") => return self.sign(token == Token::Mark("-")),
+            Token::Mark("{") => {
+                self.advance()?;
+                let elements = self.elements("}", depth)?;
+                self.expect("}", "`,` or `}`")?;
+                return Ok(Term::Tuple(elements));
+            }
+            Token::Mark("[") => return self.list(depth),
+            Token::Mark("<<") => return self.binary(),
+            Token::Mark("#") => return self.map(depth),
+            Token::Mark("(") => {
+                self.advance()?;
+                let term = self.term(depth + 1)?;
+                self.expect(")", "`)`")?;
+                return Ok(term);
+            }
+            other => {
+                self.token = other;
+                let expected = match self.token {
+                    Token::Word(_) => "a term (an atom of that name needs quotes)",
+                    _ => "a term",
+                };
+                return Err(self.unexpected(expected));
+            }
+        };
+        self.advance()?;
+        Ok(term)
+    }
+
+    fn signed(&self, magnitude: u128, is_negative: bool) -> Result<Term, SyntaxError> {
+        let value = if is_negative {
+            0_i128.checked_sub_unsigned(magnitude)
+        } else {
+            i128::try_from(magnitude).ok()
+        };
+        value.map(Term::Integer).ok_or_else(|| {
+            let sign = if is_negative { "-" } else { "" };
+            SyntaxError::at(self.position, Problem::NumberRange(format!("{sign}{magnitude}")))
+        })
+    }
+
+    /// A number after its sign, which is the current token.
+    fn sign(&mut self, is_negative: bool) -> Result<Term, SyntaxError> {
+        self.advance()?;
+        let term = match self.token {
+            Token::Integer(magnitude) => self.signed(magnitude, is_negative)?,
+            Token::Float(value) => Term::Float(if is_negative { -value } else { value }),
+            _ => return Err(self.unexpected("a number after its sign")),
+        };
+        self.advance()?;
+        Ok(term)
+    }
+
+    fn adjacent_strings(&mut self, mut text: String) -> Result<Term, SyntaxError> {
+        self.advance()?;
+        while let Token::String(more) = &self.token {
+            text.push_str(more);
+            self.advance()?;
+        }
+        Ok(Term::String(text))
+    }
+
+    /// Terms between commas, up to but without `close`.
+    fn elements(&mut self, close: &str, depth: usize) -> Result<Vec<Term>, SyntaxError> {
+        let mut elements = Vec::new();
+        if self.is_mark(close) {
+            return Ok(elements);
+        }
+        loop {
+            elements.push(self.term(depth + 1)?);
+            if !self.accept(",")? {
+                return Ok(elements);
+            }
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Term, SyntaxError> {
+        self.advance()?;
+        let mut elements = self.elements("]", depth)?;
+        let tail = if !elements.is_empty() && self.accept("|")? {
+            self.term(depth + 1)?
+        } else {
+            Term::List(Vec::new())
+        };
+        self.expect("]", "`,`, `|` or `]`")?;
+        Ok(match tail {
+            Term::ImproperList(more, tail) => {
+                elements.extend(more);
+                Term::ImproperList(elements, tail)
+            }
+            tail => match tail.as_list() {
+                Some(more) => {
+                    elements.extend(more);
+                    Term::List(elements)
+                }
+                None => Term::ImproperList(elements, Box::new(tail)),
+            },
+        })
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Term, SyntaxError> {
+        self.advance()?;
+        self.expect("{", "`{` of a map")?;
+        let mut pairs: Vec<(Term, Term)> = Vec::new();
+        while !self.is_mark("}") {
+            let key = self.term(depth + 1)?;
+            self.expect("=>", "`=>` between a key and its value")?;
+            let value = self.term(depth + 1)?;
+            match pairs.binary_search_by(|(known, _)| known.cmp(&key)) {
+                Ok(index) => pairs[index].1 = value,
+                Err(index) => pairs.insert(index, (key, value)),
+            }
+            if !self.accept(",")? {
+                break;
+            }
+            if self.is_mark("}") {
+                return Err(self.unexpected("a key of the map"));
+            }
+        }
+        self.expect("}", "`,` or `}`")?;
+        Ok(Term::Map(pairs))
+    }
+
+    fn binary(&mut self) -> Result<Term, SyntaxError> {
+        self.advance()?;
+        let mut builder = BinaryBuilder::default();
+        if !self.is_mark(">>") {
+            loop {
+                let place = self.position;
+                let value = self.segment_value()?;
+                let size = if self.accept(":")? { Some(self.segment_size()?) } else { None };
+                let types = if self.accept("/")? { self.segment_types()? } else { Vec::new() };
+                builder
+                    .push(&value, size, &types)
+                    .map_err(|text| SyntaxError::at(place, Problem::Binary(text)))?;
+                if !self.accept(",")? {
+                    break;
+                }
+            }
+        }
+        let place = self.position;
+        self.expect(">>", "`,` or `>>`")?;
+        let bytes = builder.finish();
+        bytes.map(Term::Binary).map_err(|text| SyntaxError::at(place, Problem::Binary(text)))
+    }
+
+    fn segment_value(&mut self) -> Result<Term, SyntaxError> {
+        match self.token {
+            Token::Integer(_)
+            | Token::Float(_)
+            | Token::String(_)
+            | Token::Mark("+" | "-" | "<<") => {
+                // A binary inside a binary nests one level at a time in the text as well.
+                if self.is_mark("<<") {
+                    return Err(SyntaxError::at(
+                        self.position,
+                        Problem::Binary("a binary within a binary is not read; join them".into()),
+                    ));
+                }
+                self.term(0)
+            }
+            _ => Err(self.unexpected("a number or a string of a binary")),
+        }
+    }
+
+    fn segment_size(&mut self) -> Result<u128, SyntaxError> {
+        let Token::Integer(size) = self.token else {
+            return Err(self.unexpected("the size of a segment"));
+        };
+        self.advance()?;
+        Ok(size)
+    }
+
+    /// The types of a segment, with `unit:8` as two words.
+    fn segment_types(&mut self) -> Result<Vec<String>, SyntaxError> {
+        let mut types = Vec::new();
+        loop {
+            let Token::Atom(name) = &self.token else {
+                return Err(self.unexpected("the type of a segment"));
+            };
+            types.push(name.clone());
+            self.advance()?;
+            if self.accept(":")? {
+                types.push(self.segment_size()?.to_string());
+            }
+            if !self.accept("-")? {
+                return Ok(types);
+            }
+        }
+    }
+}
