@@ -1,2 +1,37 @@
-//! The load generator.
+//! The load generator of `quoit bench`: it runs basho_bench configurations.
+//!
+//! A configuration (a file of Erlang terms, [`config`]) names a driver ([`driver`]), a mix of
+//! operations, a key generator ([`keygen`]) and a value generator ([`valgen`]), how many workers
+//! there are and how they are paced. A run ([`run`]) connects the workers, releases them
+//! together, and measures every operation ([`measure`]). It leaves basho_bench's tables and logs
+//! in a directory and shows a progress line and a summary ([`cli`]).
+//!
+//! One worker has one operation in flight at a time, always: nothing is pipelined or batched.
+//!
+//! This crate is not a server and knows none: it reaches the system under test as any client
+//! does. It draws no charts and compares no runs.
+//!
+//! ```no_run
+//! use quoit_bench::cli::{BenchOptions, run};
+//!
+//! let options = BenchOptions {
+//!     config_paths: vec!["get-put.config".into()],
+//!     duration: Some("60s".to_owned()),
+//!     ..BenchOptions::default()
+//! };
+//! std::process::exit(run(&options).code().into());
+//! ```
+
+pub mod cli;
+pub mod config;
+pub mod driver;
+mod http;
+pub mod keygen;
+pub mod measure;
+mod names;
+pub mod output;
+pub mod random;
+pub mod run;
 pub mod term;
+pub mod valgen;
+pub mod worker_place;

@@ -1,0 +1,128 @@
+//! What the command `quoit bench` calls.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::config::{Config, ConfigError, LogLevel, RunLength, Target};
+use crate::driver::run_named;
+use crate::output::text::size_text;
+use crate::output::{RunDirectory, RunLog, Terminal};
+use crate::run::{RunEnd, RunError, RunReport, RunSetup};
+
+/// Open files besides one for each connection: logs, tables, event loops.
+const FILES_BESIDES: u64 = 100;
+
+/// What the command line says.
+#[derive(Debug, Clone, Default)]
+pub struct BenchOptions {
+    /// The configuration files; where two set one key, the later file wins.
+    pub config_paths: Vec<PathBuf>,
+    /// Base directory of results (`-d`); the configuration's `test_dir`, else `tests`.
+    pub results_dir: Option<PathBuf>,
+    /// Name of the run's directory (`-n`); the local time when not given.
+    pub name: Option<String>,
+    /// A duration instead of the configuration's: `500ms`, `60s`, `2m`, `1.5h`, `infinity`, or a
+    /// number of minutes.
+    pub duration: Option<String>,
+    /// Servers as `host:port` instead of the configuration's.
+    pub targets: Vec<String>,
+}
+
+/// How the command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// The run ended as planned, or was interrupted and kept its results.
+    Success,
+    /// It could not start, its results could not be kept, or it was stopped by an error.
+    Failure,
+    /// It was stopped by crashes of workers.
+    Crash,
+}
+
+impl ExitStatus {
+    /// The code that the process exits with: 0, 1 or 2, as basho_bench does.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Crash => 2,
+        }
+    }
+}
+
+impl From<RunEnd> for ExitStatus {
+    fn from(end: RunEnd) -> Self {
+        match end {
+            RunEnd::Completed | RunEnd::Interrupted => Self::Success,
+            RunEnd::Failed => Self::Failure,
+            RunEnd::Crashed => Self::Crash,
+        }
+    }
+}
+
+/// Runs the command: progress and summary on the standard output, errors on the standard error.
+///
+/// Blocks until the run is over. SIGINT and SIGTERM end it early with its results kept.
+pub fn run(options: &BenchOptions) -> ExitStatus {
+    match run_on(options, &mut Terminal::stdout()) {
+        Ok(report) => report.end.into(),
+        Err(error) => {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "quoit bench: {error}");
+            ExitStatus::Failure
+        }
+    }
+}
+
+/// Runs the command and gives what it measured; for programs that run benchmarks.
+///
+/// # Errors
+///
+/// When the configuration cannot be run, a worker cannot connect, or results cannot be kept.
+pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunReport, RunError> {
+    let mut config = Config::load(&options.config_paths)?;
+    if let Some(duration) = &options.duration {
+        config.length = RunLength::parse(duration)?;
+    }
+    let targets: Result<Vec<Target>, ConfigError> =
+        options.targets.iter().map(|target| Target::parse(target)).collect();
+    config.target_overrides = targets?;
+    let base = options.results_dir.as_ref().unwrap_or(&config.results_dir);
+    let directory = RunDirectory::create(base, options.name.as_deref())?;
+    let log = Arc::new(RunLog::create(directory.path(), config.log_level)?);
+    directory.copy_configs(&options.config_paths)?;
+    for warning in &config.warnings {
+        log.warning(warning);
+        terminal.line(&format!("warning: {warning}"));
+    }
+    if let Some(size_bytes) = config.estimated_size_bytes() {
+        log.info(&format!("Est. data size: {}", size_text(size_bytes)));
+    }
+    raise_file_limit(u64::from(config.worker_count), &log);
+    terminal.line(&format!("Results in {}", directory.path().display()));
+    let ran =
+        run_named(RunSetup { config: &config, directory: &directory, log: log.clone(), terminal });
+    if let Err(error) = &ran {
+        log.write(LogLevel::Error, &error.to_string());
+    }
+    ran
+}
+
+/// Allows the process as many open files as its connections need, as far as the system lets it.
+fn raise_file_limit(connection_count: u64, log: &RunLog) {
+    let wanted = connection_count.saturating_mul(2) + FILES_BESIDES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    let current = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
+    let raised = Rlimit { current: Some(current), maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_err() || current < wanted {
+        log.warning(&format!(
+            "the system allows {current} open files, which {connection_count} workers may exceed; \
+             raise the limit (ulimit -n)"
+        ));
+    }
+}

@@ -1,0 +1,57 @@
+//! How long a run goes on.
+
+use std::time::Duration;
+
+use super::error::ConfigError;
+use crate::term::Term;
+
+/// Longest duration that is told apart from for ever: a hundred years.
+const SECONDS_MAX: f64 = 3.2e9;
+
+/// When a run ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunLength {
+    /// This long after the workers are released.
+    For(Duration),
+    /// When every worker has stopped, or somebody stops the run.
+    Unlimited,
+}
+
+impl RunLength {
+    /// Minutes as an integer or a float, or `infinity`.
+    pub(super) fn of_term(term: &Term) -> Option<Self> {
+        if term.as_atom() == Some("infinity") {
+            return Some(Self::Unlimited);
+        }
+        of_seconds(term.as_number()? * 60.0)
+    }
+
+    /// A number with its unit (`500ms`, `60s`, `2m`, `1.5h`), minutes without one, or `infinity`.
+    ///
+    /// # Errors
+    ///
+    /// When the text is none of them.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let text = text.trim();
+        if text == "infinity" {
+            return Ok(Self::Unlimited);
+        }
+        let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(unit_start);
+        let seconds = match unit {
+            "ms" => Some(0.001),
+            "s" => Some(1.0),
+            "m" | "" => Some(60.0),
+            "h" => Some(3600.0),
+            _ => None,
+        };
+        let number = number.trim().parse::<f64>().ok();
+        let length = number.zip(seconds).and_then(|(number, unit)| of_seconds(number * unit));
+        length.ok_or_else(|| ConfigError::Duration(text.to_owned()))
+    }
+}
+
+fn of_seconds(seconds: f64) -> Option<RunLength> {
+    let is_usable = seconds > 0.0 && seconds <= SECONDS_MAX;
+    is_usable.then(|| RunLength::For(Duration::from_secs_f64(seconds)))
+}

@@ -1,0 +1,109 @@
+//! Why a configuration cannot be run.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::keygen::GeneratorError;
+use crate::term::{SyntaxError, Term};
+
+/// The place of a setting: its file and line, or nothing for a default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A line of a file.
+    Line {
+        /// The file as it was named.
+        file: Arc<PathBuf>,
+        /// Line, from 1.
+        line: u32,
+    },
+    /// Not written anywhere.
+    Default,
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line { file, line } => write!(f, "{}:{line}: ", file.display()),
+            Self::Default => f.write_str("by default: "),
+        }
+    }
+}
+
+/// Why a configuration cannot be run. Each message names the place, the value and what to write.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// No configuration file was named.
+    #[error("no configuration file was named: quoit bench CONFIG...")]
+    NoFile,
+    /// A file cannot be read.
+    #[error("{}: the configuration cannot be read: {error}", .path.display())]
+    Read {
+        /// Its path.
+        path: PathBuf,
+        /// What reading it gave.
+        error: std::io::Error,
+    },
+    /// A file is no sequence of Erlang terms.
+    #[error("{}:{error}", .path.display())]
+    Syntax {
+        /// Its path.
+        path: PathBuf,
+        /// Place in the file and problem.
+        error: SyntaxError,
+    },
+    /// A value that its key cannot have.
+    #[error("{place}{key} is {value}: {expected}")]
+    Value {
+        /// Where it is set.
+        place: Place,
+        /// The key.
+        key: String,
+        /// The value.
+        value: Box<Term>,
+        /// What it should be.
+        expected: String,
+    },
+    /// A generator that cannot be built.
+    #[error("{place}{key}: {error}")]
+    Generator {
+        /// Where it is set.
+        place: Place,
+        /// `key_generator` or `value_generator`.
+        key: &'static str,
+        /// The problem.
+        error: GeneratorError,
+    },
+    /// A driver that is not offered.
+    #[error("{place}driver {name} is not offered: {remedy}")]
+    Driver {
+        /// Where it is set.
+        place: Place,
+        /// The name without its prefix.
+        name: String,
+        /// Which drivers there are.
+        remedy: String,
+    },
+    /// An operation that the driver does not have.
+    #[error("{place}the driver {driver} has no operation `{operation}`: it has {known}")]
+    Operation {
+        /// Where the operations are set.
+        place: Place,
+        /// The driver.
+        driver: &'static str,
+        /// The operation.
+        operation: Box<Term>,
+        /// The operations that the driver has.
+        known: String,
+    },
+    /// A duration given on the command line that is none.
+    #[error(
+        "the duration `{0}` is none: write a number with ms, s, m or h, as in 60s, or infinity"
+    )]
+    Duration(String),
+    /// A target given on the command line that is none.
+    #[error("the target `{0}` is none: write host:port, as in 127.0.0.1:8098")]
+    Target(String),
+}

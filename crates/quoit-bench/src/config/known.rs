@@ -1,0 +1,140 @@
+//! The keys that a configuration may have, and what is said of those that do nothing here.
+
+use super::settings::Settings;
+use crate::names::nearest;
+
+/// Keys that mean something here, to the run or to a driver, and keys of drivers that are not
+/// offered, which a shared file may hold for other runs.
+const KEYS: [&str; 101] = [
+    "mode",
+    "duration",
+    "concurrent",
+    "driver",
+    "operations",
+    "key_generator",
+    "value_generator",
+    "report_interval",
+    "rng_seed",
+    "rng",
+    "log_level",
+    "shutdown_on_error",
+    "test_dir",
+    "stats",
+    "value_generator_source_size",
+    "value_generator_blob_file",
+    "client_threads",
+    "test_id",
+    "code_paths",
+    "source_dir",
+    "pre_hook",
+    "post_hook",
+    "measurement_driver",
+    "measurements",
+    "distribute_work",
+    "remote_nodes",
+    "app_run_mode",
+    "sequential_int_state_dir",
+    "disable_sequential_int_progress_report",
+    "http_raw_ips",
+    "http_raw_port",
+    "http_raw_path",
+    "http_raw_params",
+    "http_raw_request_timeout",
+    "http_raw_append_headers",
+    "http_raw_disconnect_frequency",
+    "http_use_ssl",
+    "http_solr_path",
+    "http_search_generator",
+    "file_dir",
+    "riakc_pb_ips",
+    "riakc_pb_port",
+    "riakc_pb_replies",
+    "riakc_pb_r",
+    "riakc_pb_w",
+    "riakc_pb_dw",
+    "riakc_pb_rw",
+    "riakc_pb_pr",
+    "riakc_pb_pw",
+    "riakc_pb_bucket",
+    "riakc_pb_content_type",
+    "riakc_pb_keylist_length",
+    "riakc_pb_preloaded_keys",
+    "riakc_pb_search_queries",
+    "query_step_interval",
+    "pb_connect_options",
+    "pb_timeout_general",
+    "pb_timeout_read",
+    "pb_timeout_write",
+    "pb_timeout_listkeys",
+    "pb_timeout_mapreduce",
+    "pb_ips",
+    "pb_port",
+    "replpb_ips",
+    "http_ips",
+    "http_port",
+    "http_timeout_general",
+    "fold_timeout_general",
+    "node_name",
+    "alwaysget",
+    "unique",
+    "record_bucket",
+    "document_bucket",
+    "record_sync",
+    "document_sync",
+    "node_confirms",
+    "postcode_indexcount",
+    "enforce_keyrange",
+    "generators",
+    "values",
+    "headers",
+    "targets",
+    "http_disconnect_frequency",
+    "http_request_timeout",
+    "http_append_headers",
+    "riakc_dt_pb_ips",
+    "riakc_dt_pb_port",
+    "riakc_dt_pb_bucket",
+    "riakc_dt_pb_sets_batchsize",
+    "riakc_dt_preload_sets",
+    "riakc_dt_preload_sets_num",
+    "riakc_dt_max_vals_for_preload",
+    "riakc_dt_run_one_set",
+    "riakc_dt_run_one_map",
+    "riakc_dt_map_multi_ops",
+    "riakclient_nodes",
+    "riakclient_cookie",
+    "riakclient_bucket",
+    "bitcask_dir",
+    "bitcask_flags",
+    "nodes",
+];
+
+/// Keys whose effect in basho_bench does not exist here, each with what is said when one is set.
+const WITHOUT_EFFECT: [(&str, &str); 9] = [
+    ("source_dir", "Erlang sources are not compiled or run"),
+    ("pre_hook", "Erlang functions are not run; run a command before this one"),
+    ("post_hook", "Erlang functions are not run; run a command after this one"),
+    ("measurement_driver", "measurements of other processes are not taken"),
+    ("measurements", "measurements of other processes are not taken"),
+    ("distribute_work", "all workers run in this process"),
+    ("remote_nodes", "all workers run in this process"),
+    ("sequential_int_state_dir", "sequences always begin at their start"),
+    ("riakc_pb_search_queries", "the driver has no search operations"),
+];
+
+/// One warning for each key that is unknown or without effect.
+pub(super) fn warnings(settings: &Settings) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (key, place) in settings.keys() {
+        if let Some((_, effect)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == key) {
+            warnings.push(format!("{place}{key} has no effect: {effect}"));
+        } else if !KEYS.contains(&key) {
+            let hint = match nearest(key, &KEYS) {
+                Some(name) => format!(": did you mean `{name}`?"),
+                None => String::new(),
+            };
+            warnings.push(format!("{place}the key `{key}` is not known and is ignored{hint}"));
+        }
+    }
+    warnings
+}

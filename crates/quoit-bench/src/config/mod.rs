@@ -1,0 +1,304 @@
+//! Configurations of basho_bench, read into typed values.
+
+mod duration;
+mod error;
+mod known;
+mod operations;
+mod settings;
+mod targets;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use duration::RunLength;
+pub use error::{ConfigError, Place};
+pub use operations::OperationEntry;
+pub(crate) use operations::file_label;
+pub use settings::Settings;
+pub(crate) use settings::bytes_of;
+pub use targets::Target;
+
+use crate::keygen::KeyGenerator;
+use crate::random::{RandomKind, Seed};
+use crate::term::Term;
+use crate::valgen::{SourceSettings, ValueGenerator};
+
+/// Most workers that one process runs.
+const CONCURRENT_MAX: u64 = 100_000;
+
+/// How the operations of one worker follow each other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pacing {
+    /// The next operation starts when the last one ends.
+    Max,
+    /// An exponentially distributed pause before each operation, of mean 1 s divided by this.
+    Rate(f64),
+}
+
+/// How much of the log is kept, from the most to the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Details of the tool itself.
+    Debug,
+    /// What happens.
+    Info,
+    /// What is unusual.
+    Notice,
+    /// What is probably not meant.
+    Warning,
+    /// What failed.
+    Error,
+    /// Nothing that the tool writes.
+    Critical,
+}
+
+/// A configuration that can be run.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Pacing of each worker (`mode`).
+    pub pacing: Pacing,
+    /// When the run ends (`duration`).
+    pub length: RunLength,
+    /// Number of workers (`concurrent`).
+    pub worker_count: u32,
+    /// Driver without `basho_bench_driver_` (`driver`).
+    pub driver: String,
+    /// The mix of operations (`operations`), in the order of the file.
+    pub operations: Vec<OperationEntry>,
+    /// Makes keys (`key_generator`).
+    pub key_generator: KeyGenerator,
+    /// Makes values (`value_generator`).
+    pub value_generator: ValueGenerator,
+    /// Length of a row of the tables in whole seconds (`report_interval`).
+    pub report_interval: Duration,
+    /// Seed of all random streams (`rng_seed`).
+    pub seed: Seed,
+    /// Generator of the random streams (`rng`, an extension).
+    pub random_kind: RandomKind,
+    /// Least level that the logs keep (`log_level`).
+    pub log_level: LogLevel,
+    /// Stop the run after its first error (`shutdown_on_error`).
+    pub shutdown_on_error: bool,
+    /// Where values are cut from.
+    pub source: SourceSettings,
+    /// Base of the results when the command line names none (`test_dir`).
+    pub results_dir: PathBuf,
+    /// Threads of the load generator (`client_threads`, an extension).
+    pub thread_count: u32,
+    /// What should be told before the run.
+    pub warnings: Vec<String>,
+    /// All keys, for drivers.
+    pub settings: Settings,
+    /// Servers named on the command line, instead of those of the file; may be empty.
+    pub target_overrides: Vec<Target>,
+}
+
+impl Config {
+    /// Reads configuration files; the later file wins where two set one key.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read or parsed, or a value is not of its key's form.
+    pub fn load(paths: &[PathBuf]) -> Result<Self, ConfigError> {
+        if paths.is_empty() {
+            return Err(ConfigError::NoFile);
+        }
+        Self::from_settings(Settings::load(paths)?)
+    }
+
+    /// Reads the configuration out of its settings.
+    ///
+    /// # Errors
+    ///
+    /// When a value is not of its key's form.
+    pub fn from_settings(settings: Settings) -> Result<Self, ConfigError> {
+        let mut warnings = known::warnings(&settings);
+        let operations = operations::read_operations(&settings)?;
+        let driver = settings.read(
+            "driver",
+            "http_raw".to_owned(),
+            "write the name of a driver such as basho_bench_driver_http_raw",
+            |term| {
+                let name = term.as_atom()?;
+                Some(name.strip_prefix("basho_bench_driver_").unwrap_or(name).to_owned())
+            },
+        )?;
+        check_stats(&settings, &mut warnings)?;
+        let worker_count = settings.integer("concurrent", 3, 1..=CONCURRENT_MAX)? as u32;
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let threads = settings.integer("client_threads", cores, 1..=1024)? as u32;
+        let source = SourceSettings {
+            size_bytes: settings.read(
+                "value_generator_source_size",
+                None,
+                "write a number of bytes",
+                |term| u64::try_from(term.as_integer()?).ok().map(Some),
+            )?,
+            file: settings.read("value_generator_blob_file", None, "write a path", |term| {
+                if term.as_atom() == Some("undefined") {
+                    return Some(None);
+                }
+                Some(Some(PathBuf::from(term.as_text()?)))
+            })?,
+        };
+        Ok(Self {
+            pacing: read_pacing(&settings)?,
+            length: settings.read(
+                "duration",
+                RunLength::For(Duration::from_secs(300)),
+                "write minutes above 0, or infinity",
+                RunLength::of_term,
+            )?,
+            worker_count,
+            driver,
+            operations,
+            key_generator: read_key_generator(&settings)?,
+            value_generator: read_value_generator(&settings)?,
+            report_interval: Duration::from_secs(settings.integer(
+                "report_interval",
+                10,
+                1..=86_400,
+            )?),
+            seed: read_seed(&settings)?,
+            random_kind: settings.read(
+                "rng",
+                RandomKind::default(),
+                "write default or as183",
+                |term| match term.as_atom()? {
+                    "default" => Some(RandomKind::Xoshiro),
+                    "as183" => Some(RandomKind::As183),
+                    _ => None,
+                },
+            )?,
+            log_level: read_log_level(&settings)?,
+            shutdown_on_error: settings.boolean("shutdown_on_error", false)?,
+            source,
+            results_dir: PathBuf::from(settings.text("test_dir", "tests")?),
+            thread_count: threads.min(worker_count),
+            warnings,
+            settings,
+            target_overrides: Vec::new(),
+        })
+    }
+
+    /// The servers of a driver: those of the command line, else those of `ips_key`, whose
+    /// elements without a port take that of `port_key`.
+    ///
+    /// # Errors
+    ///
+    /// When either key is set to something else.
+    pub fn targets(
+        &self,
+        ips_key: &str,
+        port_key: &str,
+        default_port: u16,
+    ) -> Result<Vec<Target>, ConfigError> {
+        let port = self.settings.integer(port_key, u64::from(default_port), 1..=65_535)?;
+        if !self.target_overrides.is_empty() {
+            return Ok(self.target_overrides.clone());
+        }
+        targets::read_targets(&self.settings, ips_key, port as u16)
+    }
+
+    /// How many bytes the keys and values of the run come to, where the number of distinct keys
+    /// and the size of values are known.
+    pub fn estimated_size_bytes(&self) -> Option<u64> {
+        let size = match self.value_generator.spec() {
+            crate::valgen::ValueSpec::Fixed { size } => *size,
+            crate::valgen::ValueSpec::Constant(bytes) => bytes.len() as u64,
+            _ => 0,
+        };
+        self.key_generator.dimension().map(|dimension| dimension.saturating_mul(size))
+    }
+}
+
+fn read_pacing(settings: &Settings) -> Result<Pacing, ConfigError> {
+    let expected = "write max, {rate, max} or {rate, OperationsPerSecondOfAWorker}";
+    settings.read("mode", Pacing::Rate(5.0), expected, |term| match term {
+        Term::Atom(name) if name == "max" => Some(Pacing::Max),
+        Term::Tuple(parts) => match parts.as_slice() {
+            [Term::Atom(name)] if name == "max" => Some(Pacing::Max),
+            [Term::Atom(rate), Term::Atom(max)] if rate == "rate" && max == "max" => {
+                Some(Pacing::Max)
+            }
+            [Term::Atom(rate), number] if rate == "rate" => {
+                let number = number.as_number()?;
+                (number > 0.0 && number.is_finite()).then_some(Pacing::Rate(number))
+            }
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+fn read_key_generator(settings: &Settings) -> Result<KeyGenerator, ConfigError> {
+    let key = "key_generator";
+    let default = || {
+        let range = [Term::atom("uniform_int"), Term::Integer(100_000)];
+        Term::Tuple(range.to_vec())
+    };
+    let term = settings.get(key).cloned().unwrap_or_else(default);
+    KeyGenerator::parse(&term).map_err(|error| ConfigError::Generator {
+        place: settings.place(key),
+        key,
+        error,
+    })
+}
+
+fn read_value_generator(settings: &Settings) -> Result<ValueGenerator, ConfigError> {
+    let key = "value_generator";
+    let default = || Term::Tuple(vec![Term::atom("fixed_bin"), Term::Integer(100)]);
+    let term = settings.get(key).cloned().unwrap_or_else(default);
+    ValueGenerator::parse(&term).map_err(|error| ConfigError::Generator {
+        place: settings.place(key),
+        key,
+        error,
+    })
+}
+
+fn read_seed(settings: &Settings) -> Result<Seed, ConfigError> {
+    settings.read("rng_seed", Seed::default(), "write {A, B, C} of integers, or now", |term| {
+        if term.as_atom() == Some("now") {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
+            let (seconds, micros) = (now.as_secs() as i64, i64::from(now.subsec_micros()));
+            return Some(Seed([seconds / 1_000_000, seconds % 1_000_000, micros]));
+        }
+        let numbers: Option<Vec<i64>> = term
+            .as_tuple()?
+            .iter()
+            .map(|part| part.as_integer().and_then(|number| i64::try_from(number).ok()))
+            .collect();
+        Some(Seed(numbers?.try_into().ok()?))
+    })
+}
+
+fn read_log_level(settings: &Settings) -> Result<LogLevel, ConfigError> {
+    let expected = "write debug, info, notice, warning, error, critical or none";
+    settings.read("log_level", LogLevel::Debug, expected, |term| {
+        Some(match term.as_atom()? {
+            "debug" => LogLevel::Debug,
+            "info" => LogLevel::Info,
+            "notice" => LogLevel::Notice,
+            "warning" => LogLevel::Warning,
+            "error" => LogLevel::Error,
+            "critical" | "alert" | "emergency" | "none" => LogLevel::Critical,
+            _ => return None,
+        })
+    })
+}
+
+/// Only the CSV files are written; other sinks are told.
+fn check_stats(settings: &Settings, warnings: &mut Vec<String>) -> Result<(), ConfigError> {
+    let sink = settings.read("stats", "csv".to_owned(), "write csv", |term| match term {
+        Term::Atom(name) => Some(name.clone()),
+        Term::Tuple(parts) => Some(parts.first()?.as_atom()?.to_owned()),
+        _ => None,
+    })?;
+    if sink != "csv" {
+        let place = settings.place("stats");
+        warnings.push(format!("{place}stats {sink} is not written to: the CSV files are"));
+    }
+    Ok(())
+}

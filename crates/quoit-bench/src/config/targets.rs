@@ -1,0 +1,108 @@
+//! The lists of servers that keys ending in `_ips` hold.
+
+use std::fmt::{self, Display, Formatter};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::error::ConfigError;
+use super::settings::Settings;
+use crate::term::Term;
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Name or address, IPv6 without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+impl Display for Target {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl Target {
+    /// Reads `host:port` or `[v6]:port`.
+    ///
+    /// # Errors
+    ///
+    /// When the text is neither.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let parsed = || {
+            let (host, port) = text.rsplit_once(':')?;
+            let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+            let port = port.parse().ok().filter(|port| *port != 0)?;
+            (!host.is_empty()).then(|| Self { host: host.to_owned(), port })
+        };
+        parsed().ok_or_else(|| ConfigError::Target(text.to_owned()))
+    }
+}
+
+const EXPECTED: &str = "write a list of \"host\", {A,B,C,D}, {\"host\", Port} or \
+                        {\"host\", [Port, ...]}";
+
+/// The targets of a key, in the order in which basho_bench uses them: elements reversed, the
+/// ports of one element as they stand.
+///
+/// # Errors
+///
+/// When the list is empty or an element is no target.
+pub(super) fn read_targets(
+    settings: &Settings,
+    key: &str,
+    default_port: u16,
+) -> Result<Vec<Target>, ConfigError> {
+    let Some(term) = settings.get(key) else {
+        return Ok(vec![Target { host: "127.0.0.1".to_owned(), port: default_port }]);
+    };
+    let elements = match term {
+        Term::List(elements) => elements.as_slice(),
+        _ => &[],
+    };
+    let groups: Option<Vec<Vec<Target>>> =
+        elements.iter().rev().map(|element| targets_of(element, default_port)).collect();
+    let targets = groups.map(|groups| groups.concat()).filter(|targets| !targets.is_empty());
+    targets.ok_or_else(|| settings.value_error(key, EXPECTED))
+}
+
+fn targets_of(element: &Term, default_port: u16) -> Option<Vec<Target>> {
+    if let Some(host) = host_of(element) {
+        return Some(vec![Target { host, port: default_port }]);
+    }
+    let [host, ports] = element.as_tuple()? else { return None };
+    let host = host_of(host)?;
+    let port_of = |term: &Term| u16::try_from(term.as_integer()?).ok().filter(|port| *port != 0);
+    let ports = match ports {
+        Term::Integer(_) => vec![port_of(ports)?],
+        list => list.as_list()?.iter().map(port_of).collect::<Option<Vec<_>>>()?,
+    };
+    Some(ports.into_iter().map(|port| Target { host: host.clone(), port }).collect())
+}
+
+fn host_of(term: &Term) -> Option<String> {
+    match term {
+        Term::String(text) if !text.is_empty() => Some(text.clone()),
+        Term::Atom(name) => Some(name.clone()),
+        Term::Binary(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Term::Tuple(parts) => {
+            let numbers: Option<Vec<u16>> = parts
+                .iter()
+                .map(|part| part.as_integer().and_then(|number| u16::try_from(number).ok()))
+                .collect();
+            match numbers?.as_slice() {
+                v4 @ [_, _, _, _] => {
+                    let octets: Vec<u8> =
+                        v4.iter().filter_map(|part| u8::try_from(*part).ok()).collect();
+                    Some(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?).to_string())
+                }
+                v6 => Some(Ipv6Addr::from(<[u16; 8]>::try_from(v6).ok()?).to_string()),
+            }
+        }
+        _ => None,
+    }
+}

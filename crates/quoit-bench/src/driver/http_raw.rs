@@ -1,0 +1,437 @@
+//! The driver of Riak's object HTTP API, with the requests that basho_bench makes.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use crate::config::{Config, ConfigError, Target};
+use crate::http::{Connection, HttpError};
+use crate::keygen::{Key, Kind};
+use crate::random::mix;
+use crate::term::Term;
+use crate::worker_place::WorkerPlace;
+
+/// How often a request is sent before its connection is given up.
+const ATTEMPT_COUNT: u32 = 3;
+
+/// Pause before connecting anew once connecting has failed.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
+
+/// One worker: a keep-alive connection to each target, taken in turn.
+#[derive(Debug)]
+pub(super) struct HttpRaw {
+    connections: Vec<Option<Connection>>,
+    /// Index of the target of the next operation.
+    next_target: usize,
+    client_id: String,
+    path: Vec<u8>,
+    head: Vec<u8>,
+    requests_left: Option<u64>,
+    disconnect_at: Option<Instant>,
+}
+
+/// The settings that all workers share.
+#[derive(Debug)]
+pub(super) struct Plan {
+    targets: Vec<Target>,
+    /// `Host:` and the extra headers of each target, with line ends.
+    common_headers: Vec<Vec<u8>>,
+    /// Path before the key, with its last slash.
+    key_prefix: Vec<u8>,
+    bucket_path: Vec<u8>,
+    params: Vec<u8>,
+    timeout: Duration,
+    disconnect: Disconnect,
+    key_kind: Kind,
+}
+
+/// When connections are closed on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Disconnect {
+    Never,
+    AfterRequests(u64),
+    After(Duration),
+}
+
+/// What to request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Get,
+    GetExisting,
+    Update,
+    UpdateExisting,
+    Put,
+    Insert,
+    Delete,
+    Stat,
+}
+
+/// A method, which also names its errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Get,
+    Put,
+    Post,
+    Delete,
+}
+
+impl Method {
+    fn token(self) -> &'static str {
+        match self {
+            Self::Get => "GET ",
+            Self::Put => "PUT ",
+            Self::Post => "POST ",
+            Self::Delete => "DELETE ",
+        }
+    }
+
+    fn error_name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::Post => "post",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+impl Driver for HttpRaw {
+    const NAME: &'static str = "http_raw";
+    const OPERATIONS: &'static str =
+        "get, get_existing, update, update_existing, put, insert, delete, stat";
+
+    type Operation = Operation;
+    type Plan = Plan;
+
+    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+        check_values_are_bytes(config, Self::NAME)?;
+        read_plan(config)
+    }
+
+    fn operation(term: &Term) -> Option<Operation> {
+        Some(match term.as_atom()? {
+            "get" => Operation::Get,
+            "get_existing" => Operation::GetExisting,
+            "update" => Operation::Update,
+            "update_existing" => Operation::UpdateExisting,
+            "put" => Operation::Put,
+            "insert" => Operation::Insert,
+            "delete" => Operation::Delete,
+            "stat" => Operation::Stat,
+            _ => return None,
+        })
+    }
+
+    fn draws_values(operation: Operation) -> bool {
+        use Operation::{Insert, Put, Update, UpdateExisting};
+        matches!(operation, Put | Insert | Update | UpdateExisting)
+    }
+
+    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+        let count = plan.targets.len();
+        let first = (mix(u64::from(place.number)) % count as u64) as usize;
+        let target = &plan.targets[first];
+        let connection = Connection::open(target, plan.timeout)
+            .await
+            .map_err(|error| StartError::Connect { target: target.to_string(), error })?;
+        let mut connections: Vec<Option<Connection>> = (0..count).map(|_| None).collect();
+        connections[first] = Some(connection);
+        let mut worker = Self {
+            connections,
+            next_target: first,
+            client_id: STANDARD.encode(place.number.to_be_bytes()),
+            path: Vec::new(),
+            head: Vec::new(),
+            requests_left: None,
+            disconnect_at: None,
+        };
+        worker.plan_disconnect(plan);
+        Ok(worker)
+    }
+
+    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+        let target = self.next_target;
+        self.next_target = (target + 1) % plan.targets.len();
+        if operation == Operation::Stat {
+            self.path.clear();
+            self.path.extend_from_slice(b"/stats");
+        } else {
+            match inputs.next_key() {
+                Ok(key) => write_path(&mut self.path, plan, key),
+                Err(_) => return Outcome::Stop,
+            }
+        }
+        let done = match operation {
+            Operation::Get => self.get(plan, target, &[200, 300, 404]).await.map(drop),
+            Operation::GetExisting => self.get(plan, target, &[200, 300]).await.map(drop),
+            Operation::Stat => self.get(plan, target, &[200]).await.map(drop),
+            Operation::Update | Operation::UpdateExisting => {
+                let known: &[u16] =
+                    if operation == Operation::Update { &[200, 300, 404] } else { &[200, 300] };
+                match self.get(plan, target, known).await {
+                    Ok(has_vclock) => {
+                        let value = inputs.next_bytes();
+                        self.store(plan, target, Method::Put, has_vclock, value).await
+                    }
+                    Err(reason) => Err(reason),
+                }
+            }
+            Operation::Put => {
+                self.store(plan, target, Method::Put, false, inputs.next_bytes()).await
+            }
+            Operation::Insert => {
+                self.path.clear();
+                self.path.extend_from_slice(&plan.bucket_path);
+                self.path.extend_from_slice(&plan.params);
+                self.store(plan, target, Method::Post, false, inputs.next_bytes()).await
+            }
+            Operation::Delete => self.delete(plan, target).await,
+        };
+        if plan.disconnect != Disconnect::Never {
+            self.disconnect_when_due(plan);
+        }
+        match done {
+            Ok(()) => Outcome::Success,
+            Err(reason) => Outcome::Failure(reason),
+        }
+    }
+}
+
+impl HttpRaw {
+    /// GETs the present path; says whether there is a vector clock to send back.
+    async fn get(&mut self, plan: &Plan, target: usize, wanted: &[u16]) -> Result<bool, Term> {
+        self.start_head(plan, target, Method::Get);
+        self.head.extend_from_slice(b"\r\n");
+        let response = self.request(plan, target, Method::Get, &[]).await?;
+        if response.status == 404 && !wanted.contains(&404) {
+            let url = self.url(plan, target);
+            return Err(Term::Tuple(vec![Term::atom("not_found"), Term::String(url)]));
+        }
+        check_status(response.status, wanted)?;
+        Ok(response.has_vclock && response.status != 404)
+    }
+
+    /// PUTs a value at the present path or POSTs it to it.
+    async fn store(
+        &mut self,
+        plan: &Plan,
+        target: usize,
+        method: Method,
+        with_vclock: bool,
+        value: &[u8],
+    ) -> Result<(), Term> {
+        self.start_head(plan, target, method);
+        self.push_client_id();
+        if with_vclock && let Some(connection) = &self.connections[target] {
+            self.head.extend_from_slice(b"X-Riak-Vclock: ");
+            self.head.extend_from_slice(connection.vclock());
+            self.head.extend_from_slice(b"\r\n");
+        }
+        self.head.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
+        write!(self.head, "Content-Length: {}\r\n\r\n", value.len())
+            .expect("writing to a vector does not fail");
+        let response = self.request(plan, target, method, value).await?;
+        let wanted: &[u16] = if method == Method::Post { &[201, 204] } else { &[204] };
+        check_status(response.status, wanted)
+    }
+
+    async fn delete(&mut self, plan: &Plan, target: usize) -> Result<(), Term> {
+        self.start_head(plan, target, Method::Delete);
+        self.push_client_id();
+        self.head.extend_from_slice(b"\r\n");
+        let response = self.request(plan, target, Method::Delete, &[]).await?;
+        check_status(response.status, &[204, 404])
+    }
+
+    fn start_head(&mut self, plan: &Plan, target: usize, method: Method) {
+        self.head.clear();
+        self.head.extend_from_slice(method.token().as_bytes());
+        self.head.extend_from_slice(&self.path);
+        self.head.extend_from_slice(b" HTTP/1.1\r\n");
+        self.head.extend_from_slice(&plan.common_headers[target]);
+    }
+
+    fn push_client_id(&mut self) {
+        self.head.extend_from_slice(b"X-Riak-ClientId: ");
+        self.head.extend_from_slice(self.client_id.as_bytes());
+        self.head.extend_from_slice(b"\r\n");
+    }
+
+    /// Sends the request of `self.head`; connects anew when the connection is broken, as often
+    /// as [`ATTEMPT_COUNT`] allows. A timeout is not tried again.
+    async fn request(
+        &mut self,
+        plan: &Plan,
+        target: usize,
+        method: Method,
+        body: &[u8],
+    ) -> Result<crate::http::Response, Term> {
+        for _ in 0..ATTEMPT_COUNT {
+            if self.connections[target].as_ref().is_none_or(|c| !c.is_reusable()) {
+                match Connection::open(&plan.targets[target], plan.timeout).await {
+                    Ok(connection) => self.connections[target] = Some(connection),
+                    Err(_) => {
+                        tokio::time::sleep(RECONNECT_PAUSE).await;
+                        continue;
+                    }
+                }
+            }
+            let Some(connection) = &mut self.connections[target] else { continue };
+            match connection.exchange(&self.head, body).await {
+                Ok(response) => return Ok(response),
+                Err(HttpError::Connection(_)) => {}
+                Err(HttpError::Timeout) => return Err(failure(method, Term::atom("timeout"))),
+                Err(HttpError::Malformed(problem)) => {
+                    let reason = [Term::atom("bad_response"), Term::String(problem.to_owned())];
+                    return Err(failure(method, Term::Tuple(reason.into())));
+                }
+            }
+        }
+        Err(Term::atom("max_retries"))
+    }
+
+    fn url(&self, plan: &Plan, target: usize) -> String {
+        let path = String::from_utf8_lossy(&self.path);
+        format!("http://{}{path}", plan.targets[target])
+    }
+
+    fn plan_disconnect(&mut self, plan: &Plan) {
+        match plan.disconnect {
+            Disconnect::Never => {}
+            Disconnect::AfterRequests(count) => self.requests_left = Some(count),
+            Disconnect::After(span) => self.disconnect_at = Some(Instant::now() + span),
+        }
+    }
+
+    fn disconnect_when_due(&mut self, plan: &Plan) {
+        let is_due = match (&mut self.requests_left, self.disconnect_at) {
+            (Some(left), _) => {
+                *left -= 1;
+                *left == 0
+            }
+            (None, Some(at)) => Instant::now() >= at,
+            (None, None) => false,
+        };
+        if is_due {
+            self.connections.fill_with(|| None);
+            self.plan_disconnect(plan);
+        }
+    }
+}
+
+fn failure(method: Method, reason: Term) -> Term {
+    Term::Tuple(vec![Term::atom(method.error_name()), reason])
+}
+
+fn check_status(status: u16, wanted: &[u16]) -> Result<(), Term> {
+    if wanted.contains(&status) {
+        return Ok(());
+    }
+    Err(Term::Tuple(vec![Term::atom("http_error"), Term::String(status.to_string())]))
+}
+
+/// Writes prefix, key and parameters. Only bytes that cannot stand in a path are percent-encoded;
+/// a `%` in a string key is taken for an encoding already made.
+fn write_path(path: &mut Vec<u8>, plan: &Plan, key: &Key) {
+    path.clear();
+    path.extend_from_slice(&plan.key_prefix);
+    if plan.key_kind == Kind::Integer {
+        write!(path, "{}", key.integer()).expect("writing to a vector does not fail");
+    }
+    for byte in key.bytes() {
+        let is_plain = match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => true,
+            b'%' => plan.key_kind == Kind::String,
+            byte => b"-._~!$&'()*+,;=:@/".contains(byte),
+        };
+        if is_plain {
+            path.push(*byte);
+        } else {
+            write!(path, "%{byte:02X}").expect("writing to a vector does not fail");
+        }
+    }
+    path.extend_from_slice(&plan.params);
+}
+
+fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
+    let settings = &config.settings;
+    let targets = config.targets("http_raw_ips", "http_raw_port", 8098)?;
+    settings.read("http_use_ssl", (), "TLS is not offered: write false", |term| {
+        (term.as_atom()? == "false").then_some(())
+    })?;
+    let is_path =
+        |text: &String| text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let expected_path = "write a path such as \"/riak/test\", percent-encoded";
+    let path = settings.read("http_raw_path", "/riak/test".to_owned(), expected_path, |term| {
+        term.as_text().filter(is_path)
+    })?;
+    let expected_params = "write parameters such as \"?r=1&w=1\", percent-encoded";
+    let params = settings.read("http_raw_params", String::new(), expected_params, |term| {
+        term.as_text().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()))
+    })?;
+    let extra_headers = read_headers(config)?;
+    let common_headers = targets
+        .iter()
+        .map(|target| [format!("Host: {target}\r\n").into_bytes(), extra_headers.clone()].concat())
+        .collect();
+    let bucket_path = path.trim_end_matches('/').as_bytes().to_vec();
+    let timeout_ms = settings.integer("http_raw_request_timeout", 5000, 1..=86_400_000)?;
+    Ok(Plan {
+        targets,
+        common_headers,
+        key_prefix: [&bucket_path[..], b"/"].concat(),
+        bucket_path,
+        params: params.into_bytes(),
+        timeout: Duration::from_millis(timeout_ms),
+        disconnect: read_disconnect(config)?,
+        key_kind: config.key_generator.kind(),
+    })
+}
+
+/// The extra request headers, each with its line end.
+fn read_headers(config: &Config) -> Result<Vec<u8>, ConfigError> {
+    let expected = "write a list of {'Header-Name', \"value\"}";
+    config.settings.read("http_raw_append_headers", Vec::new(), expected, |term| {
+        let mut headers = Vec::new();
+        for element in term.as_list()? {
+            let [name, value] = element.as_tuple()? else { return None };
+            let name = name.as_atom().map(str::to_owned).or_else(|| name.as_text())?;
+            let value = value.as_text()?;
+            let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+            if name.is_empty() || !name.chars().all(is_token) || value.contains(['\r', '\n']) {
+                return None;
+            }
+            headers.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+        Some(headers)
+    })
+}
+
+fn read_disconnect(config: &Config) -> Result<Disconnect, ConfigError> {
+    let expected = "write infinity, a number of seconds, or {ops, N}";
+    config.settings.read("http_raw_disconnect_frequency", Disconnect::Never, expected, |term| {
+        match term {
+            Term::Atom(name) if name == "infinity" => Some(Disconnect::Never),
+            Term::Integer(seconds) => match u64::try_from(*seconds).ok()? {
+                0 => Some(Disconnect::Never),
+                seconds if seconds <= 1 << 32 => {
+                    Some(Disconnect::After(Duration::from_secs(seconds)))
+                }
+                _ => None,
+            },
+            Term::Tuple(parts) => match parts.as_slice() {
+                [Term::Atom(ops), Term::Integer(count)] if ops == "ops" => {
+                    Some(match u64::try_from(*count) {
+                        Ok(0) | Err(_) => Disconnect::Never,
+                        Ok(count) => Disconnect::AfterRequests(count),
+                    })
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    })
+}

@@ -1,0 +1,232 @@
+//! One connection: requests out, responses in.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+
+use super::HttpError;
+use super::body::{Body, Chunk};
+use crate::config::Target;
+
+/// Size of a fresh read buffer, above a response with a value of a few kilobytes.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// Largest head of a response that is read.
+const HEAD_BYTES_MAX: usize = 1 << 20;
+
+/// Most headers of a response.
+const HEADER_COUNT_MAX: usize = 100;
+
+/// A keep-alive connection with one request in flight.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    /// Bytes at the front of the buffer that were read and not used.
+    filled: usize,
+    /// Set ahead for each request; a timer that only moves forward costs almost nothing.
+    timer: Pin<Box<Sleep>>,
+    timeout: Duration,
+    vclock: Vec<u8>,
+    is_reusable: bool,
+}
+
+/// What is kept of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Response {
+    /// Status code.
+    pub(crate) status: u16,
+    /// The head had an `X-Riak-Vclock`, which [`Connection::vclock`] now holds.
+    pub(crate) has_vclock: bool,
+}
+
+impl Connection {
+    /// Connects within `timeout`, which then also bounds each request.
+    pub(crate) async fn open(target: &Target, timeout: Duration) -> io::Result<Self> {
+        let connecting = TcpStream::connect((target.host.as_str(), target.port));
+        let stream = tokio::time::timeout(timeout, connecting)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            buffer: vec![0; BUFFER_BYTES],
+            filled: 0,
+            timer: Box::pin(tokio::time::sleep(timeout)),
+            timeout,
+            vclock: Vec::new(),
+            is_reusable: true,
+        })
+    }
+
+    /// True when another request may be sent.
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.is_reusable
+    }
+
+    /// The vector clock of the last response that had one.
+    pub(crate) fn vclock(&self) -> &[u8] {
+        &self.vclock
+    }
+
+    /// Sends a request and reads its response: one write and one read unless it is large.
+    ///
+    /// The connection is not reusable after an error.
+    pub(crate) async fn exchange(
+        &mut self,
+        head: &[u8],
+        body: &[u8],
+    ) -> Result<Response, HttpError> {
+        self.is_reusable = false;
+        let deadline = Instant::now() + self.timeout;
+        self.timer.as_mut().reset(deadline);
+        self.send(head, body).await?;
+        let (response, mut body, is_kept) = self.read_head().await?;
+        loop {
+            let taken = body.consume(&self.buffer[..self.filled])?;
+            self.drop_front(taken);
+            if body.is_complete() {
+                break;
+            }
+            match self.fill().await {
+                Ok(()) => {}
+                Err(HttpError::Connection(error))
+                    if body == Body::UntilClose && error.kind() == io::ErrorKind::UnexpectedEof =>
+                {
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.filled > 0 {
+            return Err(HttpError::Malformed("bytes follow the response"));
+        }
+        self.is_reusable = is_kept && body != Body::UntilClose;
+        Ok(response)
+    }
+
+    async fn send(&mut self, mut head: &[u8], mut body: &[u8]) -> Result<(), HttpError> {
+        while !head.is_empty() || !body.is_empty() {
+            let sent = tokio::select! {
+                biased;
+                sent = async {
+                    if body.is_empty() {
+                        self.stream.write(head).await
+                    } else {
+                        let parts = [IoSlice::new(head), IoSlice::new(body)];
+                        self.stream.write_vectored(&parts).await
+                    }
+                } => sent,
+                () = self.timer.as_mut() => return Err(HttpError::Timeout),
+            };
+            let sent = sent.map_err(HttpError::Connection)?;
+            if sent == 0 {
+                return Err(HttpError::Connection(io::ErrorKind::WriteZero.into()));
+            }
+            let of_head = sent.min(head.len());
+            head = &head[of_head..];
+            body = &body[sent - of_head..];
+        }
+        Ok(())
+    }
+
+    /// Reads more bytes behind those that are there.
+    async fn fill(&mut self) -> Result<(), HttpError> {
+        if self.filled == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        let read = tokio::select! {
+            biased;
+            read = self.stream.read(&mut self.buffer[self.filled..]) => read,
+            () = self.timer.as_mut() => return Err(HttpError::Timeout),
+        };
+        match read.map_err(HttpError::Connection)? {
+            0 => Err(HttpError::Connection(io::ErrorKind::UnexpectedEof.into())),
+            count => {
+                self.filled += count;
+                Ok(())
+            }
+        }
+    }
+
+    fn drop_front(&mut self, count: usize) {
+        if count < self.filled {
+            self.buffer.copy_within(count..self.filled, 0);
+        }
+        self.filled -= count;
+    }
+
+    /// Reads the head of the final response; interim ones are passed over.
+    async fn read_head(&mut self) -> Result<(Response, Body, bool), HttpError> {
+        loop {
+            if let Some(head) = parse_head(&self.buffer[..self.filled], &mut self.vclock)? {
+                self.drop_front(head.size_bytes);
+                if !(100..200).contains(&head.response.status) {
+                    return Ok((head.response, head.body, head.is_kept));
+                }
+            } else if self.filled > HEAD_BYTES_MAX {
+                return Err(HttpError::Malformed("the head is too large"));
+            } else {
+                self.fill().await?;
+            }
+        }
+    }
+}
+
+/// The head of a response.
+struct Head {
+    size_bytes: usize,
+    response: Response,
+    body: Body,
+    is_kept: bool,
+}
+
+/// Reads a whole head at the front of `bytes`, or nothing when more bytes are needed.
+fn parse_head(bytes: &[u8], vclock: &mut Vec<u8>) -> Result<Option<Head>, HttpError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let mut headers = [const { MaybeUninit::uninit() }; HEADER_COUNT_MAX];
+    let mut parsed = httparse::Response::new(&mut []);
+    let size_bytes = match httparse::ParserConfig::default()
+        .parse_response_with_uninit_headers(&mut parsed, bytes, &mut headers)
+        .map_err(|_| HttpError::Malformed("its head cannot be read"))?
+    {
+        httparse::Status::Partial => return Ok(None),
+        httparse::Status::Complete(size_bytes) => size_bytes,
+    };
+    let status = parsed.code.unwrap_or(0);
+    let mut has_vclock = false;
+    let mut is_kept = parsed.version == Some(1);
+    let mut length = None;
+    let mut is_chunked = false;
+    for header in parsed.headers.iter() {
+        let name = header.name;
+        if name.eq_ignore_ascii_case("content-length") {
+            let text = std::str::from_utf8(header.value).ok().map(str::trim);
+            let value = text.and_then(|text| text.parse::<u64>().ok());
+            length = Some(value.ok_or(HttpError::Malformed("its length is no number"))?);
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            is_chunked = header.value.to_ascii_lowercase().ends_with(b"chunked");
+        } else if name.eq_ignore_ascii_case("connection") {
+            is_kept = !header.value.eq_ignore_ascii_case(b"close")
+                && (is_kept || header.value.eq_ignore_ascii_case(b"keep-alive"));
+        } else if name.eq_ignore_ascii_case("x-riak-vclock") {
+            has_vclock = true;
+            vclock.clear();
+            vclock.extend_from_slice(header.value);
+        }
+    }
+    let body = match (status, is_chunked, length) {
+        (100..=199 | 204 | 304, _, _) => Body::Sized(0),
+        (_, true, _) => Body::Chunked(Chunk::Size),
+        (_, false, Some(length)) => Body::Sized(length),
+        (_, false, None) => Body::UntilClose,
+    };
+    Ok(Some(Head { size_bytes, response: Response { status, has_vclock }, body, is_kept }))
+}

@@ -1,0 +1,104 @@
+//! Generators of integers.
+
+use super::Exhausted;
+use crate::random::Random;
+use crate::worker_place::WorkerPlace;
+
+/// Shape of the Pareto distribution.
+const PARETO_SHAPE: f64 = 1.5;
+
+/// Integers of some distribution or sequence.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Integers {
+    /// `start`, `start + 1`, ... and then the end. Before a worker starts it is the whole range.
+    Sequence {
+        /// The next integer.
+        next: i64,
+        /// One past the last integer.
+        end: i64,
+        /// Each worker walks its own part rather than the whole.
+        is_partitioned: bool,
+    },
+    /// Uniform in `start..start + count`.
+    Uniform {
+        /// The least integer.
+        start: i64,
+        /// How many there are; not 0.
+        count: u64,
+    },
+    /// A shifted Pareto (Lomax) distribution of shape 1.5 and mean 0.2 `max`.
+    Pareto {
+        /// Half of the mean: the scale.
+        scale: f64,
+        /// The `Max` of the configuration.
+        max: i64,
+        /// Larger draws give `max`.
+        is_truncated: bool,
+    },
+    /// With probability 0.8 uniform in the first fifth, else uniform in the rest.
+    EightyTwenty {
+        /// A fifth of the range; not 0.
+        fifth: u64,
+    },
+}
+
+impl Integers {
+    /// The Pareto generator of `max`.
+    pub fn pareto(max: i64, is_truncated: bool) -> Self {
+        let mean = (0.2 * max as f64).trunc();
+        Self::Pareto { scale: mean * (PARETO_SHAPE - 1.0), max, is_truncated }
+    }
+
+    /// How many distinct integers there are, as basho_bench estimates it.
+    pub fn dimension(&self) -> Option<u64> {
+        match *self {
+            Self::Sequence { next, end, .. } => u64::try_from(end - next).ok(),
+            Self::Uniform { count, .. } => Some(count),
+            Self::Pareto { max, is_truncated: true, .. } => u64::try_from(max).ok(),
+            Self::Pareto { .. } | Self::EightyTwenty { .. } => None,
+        }
+    }
+
+    /// Cuts a partitioned sequence down to the part of one worker: equal parts, and what is left
+    /// over goes to the last.
+    pub fn start(&mut self, place: WorkerPlace) {
+        if let Self::Sequence { next, end, is_partitioned: true } = self {
+            let part = (*end - *next) / i64::from(place.count);
+            let first = *next + part * i64::from(place.number - 1);
+            if place.number < place.count {
+                *end = first + part;
+            }
+            *next = first;
+        }
+    }
+
+    /// The next integer.
+    #[inline]
+    pub fn draw(&mut self, random: &mut Random) -> Result<i64, Exhausted> {
+        Ok(match self {
+            Self::Sequence { next, end, .. } => {
+                if *next >= *end {
+                    return Err(Exhausted);
+                }
+                *next += 1;
+                *next - 1
+            }
+            Self::Uniform { start, count } => {
+                start.wrapping_add_unsigned(random.uniform(*count) - 1)
+            }
+            Self::Pareto { scale, max, is_truncated } => {
+                let fraction = 1.0 - random.fraction();
+                let drawn = ((fraction.powf(-1.0 / PARETO_SHAPE) - 1.0) * *scale) as i64;
+                if *is_truncated { drawn.min(*max) } else { drawn }
+            }
+            Self::EightyTwenty { fifth } => {
+                let drawn = if random.fraction() < 0.8 {
+                    random.uniform(*fifth)
+                } else {
+                    *fifth + random.uniform(4 * *fifth)
+                };
+                drawn.cast_signed()
+            }
+        })
+    }
+}

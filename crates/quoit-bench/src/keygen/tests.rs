@@ -1,0 +1,297 @@
+use std::collections::{BTreeMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::random::{RandomKind, Seed};
+use crate::term::{Term, parse_terms};
+
+fn term_of(text: &str) -> Term {
+    parse_terms(&format!("{text}.")).expect(text)[0].term.clone()
+}
+
+fn generator(text: &str) -> KeyGenerator {
+    KeyGenerator::parse(&term_of(text)).expect(text)
+}
+
+/// The first `count` keys of a worker, or fewer when the generator ends.
+fn keys_of(text: &str, place: WorkerPlace, count: usize) -> Vec<Key> {
+    let mut generator = generator(text);
+    generator.start(place, &Sources::default());
+    let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), place.number);
+    let mut key = Key::default();
+    let mut keys = Vec::new();
+    while keys.len() < count && generator.generate(&mut random, &mut key).is_ok() {
+        keys.push(key.clone());
+    }
+    keys
+}
+
+const ALONE: WorkerPlace = WorkerPlace { number: 1, count: 1 };
+
+fn integers(text: &str, count: usize) -> Vec<i64> {
+    keys_of(text, ALONE, count).iter().map(Key::integer).collect()
+}
+
+/// The bytes of the only key that the generator gives first.
+fn first(text: &str) -> Vec<u8> {
+    keys_of(text, ALONE, 1)[0].bytes().to_vec()
+}
+
+/// The key that a wrapper makes of the integer 7, say, by a uniform range of one.
+fn wrapped(format: &str, integer: i64) -> Vec<u8> {
+    first(&format.replace('#', &format!("{{uniform_int, {integer}, 1}}")))
+}
+
+#[test]
+fn sequences_end() {
+    assert_eq!(integers("{sequential_int, 3}", 10), [0, 1, 2]);
+    assert_eq!(integers("{partitioned_sequential_int, 5, 3}", 10), [5, 6, 7]);
+}
+
+#[test]
+fn partitions_are_disjoint_and_cover_the_range() {
+    let part = |number, count| -> Vec<i64> {
+        let place = WorkerPlace { number, count };
+        let keys = keys_of("{partitioned_sequential_int, 10, 11}", place, 100);
+        keys.iter().map(Key::integer).collect()
+    };
+    assert_eq!(part(1, 3), [10, 11, 12]);
+    assert_eq!(part(2, 3), [13, 14, 15]);
+    assert_eq!(part(3, 3), [16, 17, 18, 19, 20]);
+    assert!(part(1, 12).is_empty());
+    assert_eq!(part(12, 12).len(), 11);
+    let whole = WorkerPlace { number: 2, count: 3 };
+    assert_eq!(keys_of("{sequential_int, 4}", whole, 9).len(), 4);
+}
+
+#[test]
+fn uniform_integers_are_uniform_over_their_range() {
+    for (text, least) in [("{uniform_int, 10}", 1), ("{uniform_int, 5, 10}", 5)] {
+        let mut counts = BTreeMap::new();
+        for integer in integers(text, 10_000) {
+            *counts.entry(integer).or_insert(0) += 1;
+        }
+        assert_eq!(
+            counts.keys().copied().collect::<Vec<_>>(),
+            (least..least + 10).collect::<Vec<_>>()
+        );
+        let chi_square: f64 =
+            counts.values().map(|count| (f64::from(*count) - 1000.0).powi(2) / 1000.0).sum();
+        assert!(chi_square < 27.9, "{counts:?}");
+    }
+}
+
+#[test]
+fn pareto_integers_have_the_stated_shares() {
+    let drawn = integers("{pareto_int, 100000}", 50_000);
+    let share = |holds: &dyn Fn(i64) -> bool| {
+        drawn.iter().filter(|integer| holds(**integer)).count() as f64 / drawn.len() as f64
+    };
+    let below = share(&|integer| integer < 20_000);
+    assert!((below - 0.808).abs() < 0.01, "{below}");
+    let above = share(&|integer| integer > 100_000);
+    assert!((above - 0.0274).abs() < 0.004, "{above}");
+    assert!(drawn.iter().all(|integer| *integer >= 0));
+}
+
+#[test]
+fn truncated_pareto_piles_up_on_the_maximum() {
+    let drawn = integers("{truncated_pareto_int, 1000}", 20_000);
+    assert_eq!(drawn.iter().max(), Some(&1000));
+    let share = drawn.iter().filter(|integer| **integer == 1000).count() as f64 / 20_000.0;
+    assert!((share - 0.0274).abs() < 0.006, "{share}");
+}
+
+#[test]
+fn eightytwenty_gives_four_fifths_to_the_first_fifth() {
+    let drawn = integers("{eightytwenty_int, 1003}", 20_000);
+    let share = drawn.iter().filter(|integer| **integer <= 200).count() as f64 / 20_000.0;
+    assert!((share - 0.8).abs() < 0.01, "{share}");
+    assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&1), Some(&1000)));
+}
+
+#[test]
+fn integers_become_binaries() {
+    assert_eq!(wrapped("{int_to_bin_bigendian, #}", 258), [0, 0, 1, 2]);
+    assert_eq!(wrapped("{int_to_bin_littleendian, #}", 258), [2, 1, 0, 0]);
+    assert_eq!(wrapped("{int_to_bin, #}", 258), [2, 1, 0, 0]);
+    assert_eq!(wrapped("{{int_to_bin_bigendian, 16}, #}", 65_539), [0, 3]);
+    assert_eq!(wrapped("{{int_to_bin_bigendian, 80}, #}", -2)[..3], [255, 255, 255]);
+    assert_eq!(wrapped("{int_to_bin_bigendian, #}", 4_294_967_297), [0, 0, 0, 1]);
+    assert_eq!(first("{uniform_int_bin, 1}"), 1_u32.to_ne_bytes());
+}
+
+#[test]
+fn integers_become_text() {
+    assert_eq!(wrapped("{int_to_str, #}", -12), b"-12");
+    assert_eq!(wrapped("{str_to_bin, {int_to_str, #}}", 12), b"12");
+    assert_eq!(first("{uniform_int_str, 1}"), b"1");
+    assert_eq!(wrapped("{base64, {int_to_bin_bigendian, #}}", 1), b"AAAAAQ==");
+    assert_eq!(
+        wrapped("{concat_binary, <<\"key-\">>, {int_to_bin_bigendian, #}}", 1),
+        b"key-\0\0\0\x01"
+    );
+    assert_eq!(wrapped("{concat_string, \"a\", {int_to_str, #}}", 1), b"a1");
+}
+
+#[test]
+fn format_strings_print_as_erlangs() {
+    for (format, integer, expected) in [
+        ("key~w", 7, "key7"),
+        ("~p~n", 7, "7\n"),
+        ("~10..0B", 42, "0000000042"),
+        ("~4.16.0b", 255, "00ff"),
+        ("~4.16.0B", 255, "00FF"),
+        ("~.2b", 5, "101"),
+        ("~5B|", 42, "   42|"),
+        ("~-5B|", 42, "42   |"),
+        ("~3B", 12345, "***"),
+        ("~8..0w", 7, "00000007"),
+        ("~c~~", 97, "a~"),
+        ("~3c", 97, "aaa"),
+        ("~6..0B", -42, "000-42"),
+    ] {
+        let text = wrapped(&format!("{{to_binstr, \"{format}\", #}}"), integer);
+        assert_eq!(String::from_utf8(text).unwrap(), expected, "{format}");
+    }
+    for (format, expected) in [
+        ("<~s>", "<abc>"),
+        ("~2s", "ab"),
+        ("~5s", "  abc"),
+        ("~-5s|", "abc  |"),
+        ("~5.2s", "   ab"),
+        ("~ts", "abc"),
+        ("~p", "\"abc\""),
+        ("~w", "[97,98,99]"),
+    ] {
+        let text = first(&format!("{{to_str, \"{format}\", \"abc\"}}"));
+        assert_eq!(String::from_utf8(text).unwrap(), expected, "{format}");
+    }
+    assert_eq!(first("{to_str, \"~w\", <<\"a\">>}"), b"<<97>>");
+    assert_eq!(first("{to_str, \"~p\", <<\"a\">>}"), b"<<\"a\">>");
+}
+
+#[test]
+fn uuids_carry_version_and_variant() {
+    let raw = first("uuid_v4");
+    assert_eq!((raw.len(), raw[6] >> 4, raw[8] >> 6), (16, 4, 0b10));
+    let text = String::from_utf8(first("uuid_v4_s")).unwrap();
+    let lengths: Vec<usize> = text.split('-').map(str::len).collect();
+    assert_eq!(lengths, [8, 4, 4, 4, 12]);
+    assert_eq!(&text[14..15], "4");
+    assert!(String::from_utf8(first("{uuid_v4_s, \"\"}")).unwrap().len() == 32);
+}
+
+#[test]
+fn random_dynamo_keys_are_always_new() {
+    let keys = keys_of("{random_dynamo_style_string, 35000}", ALONE, 1000);
+    let distinct: HashSet<&[u8]> = keys.iter().map(Key::bytes).collect();
+    assert_eq!(distinct.len(), 1000);
+    for key in keys {
+        let text = String::from_utf8(key.bytes().to_vec()).unwrap();
+        assert_eq!(text.len(), 67);
+        assert!(text.split('-').all(|group| group.len() == 16));
+        assert!(text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f' | '-')));
+    }
+}
+
+#[test]
+fn dynamo_keys_are_as_many_as_asked_and_fixed() {
+    let keys = keys_of("{dynamo_style_string, 50}", ALONE, 2000);
+    let distinct: HashSet<&[u8]> = keys.iter().map(Key::bytes).collect();
+    assert_eq!(distinct.len(), 50);
+    let only = String::from_utf8(first("{dynamo_style_string, 1}")).unwrap();
+    assert_eq!(only, "5e41ab087439611e-e9fd6049d65af21e-bcd9dbb49673066b-86d6fd953217ae03");
+}
+
+#[test]
+fn literals_repeat() {
+    assert_eq!(first("<<\"k\">>"), b"k");
+    assert_eq!(first("\"k\u{e4}\""), b"k\xe4");
+    assert_eq!(generator("\"k\"").kind(), Kind::String);
+    assert_eq!(generator("<<\"k\">>").kind(), Kind::Binary);
+    assert_eq!(first("{valgen, {fixed_bin, 3, 65}}"), b"AAA");
+}
+
+#[test]
+fn dimensions_are_those_that_basho_bench_estimates() {
+    for (text, dimension) in [
+        ("{int_to_bin_bigendian, {uniform_int, 1000}}", Some(1000)),
+        ("{to_binstr, \"~w\", {sequential_int, 10}}", Some(10)),
+        ("{partitioned_sequential_int, 10}", Some(10)),
+        ("{truncated_pareto_int, 10}", Some(10)),
+        ("{pareto_int, 10}", None),
+        ("{random_dynamo_style_string, 35000}", None),
+        (
+            "{concat_binary, {int_to_str, {uniform_int, 5}}, {int_to_str, {uniform_int, 9}}}",
+            Some(5),
+        ),
+    ] {
+        assert_eq!(generator(text).dimension(), dimension, "{text}");
+    }
+}
+
+#[test]
+fn wrong_terms_say_what_they_should_be() {
+    for (text, expected) in [
+        ("{uniform_int, 0}", "{uniform_int, Max} with Max of at least 1"),
+        ("{uniform_int, a}", "{uniform_int, Max} with"),
+        ("{pareto_int, 1, 2}", "{pareto_int, Max} with Max of at least 1"),
+        ("{eightytwenty_int, 4}", "at least 5"),
+        ("{uniform_in, 5}", "did you mean `uniform_int`?"),
+        ("{int_to_bin_bigendian, \"a\"}", "wants a generator of integers"),
+        ("{{int_to_bin_bigendian, 12}, {uniform_int, 5}}", "multiple of 8"),
+        ("{str_to_bin, {uniform_int, 5}}", "wants a generator of strings"),
+        ("{base64, {uniform_int, 5}}", "strings or binaries"),
+        ("{int_to_bin_bigendian, {uniform_int}}", "`{uniform_int}` should be"),
+        ("{to_binstr, \"~s\", {uniform_int, 5}}", "write ~w"),
+        ("{to_binstr, \"~f\", {uniform_int, 5}}", "prints floats"),
+        ("{to_binstr, \"~y\", {uniform_int, 5}}", "known ones are"),
+        ("{to_binstr, \"~B\", \"x\"}", "write ~s"),
+        ("{to_binstr, \"plain\", {uniform_int, 5}}", "takes 0 values"),
+        ("{to_binstr, \"~w~w\", {uniform_int, 5}}", "takes 2 values"),
+        ("{to_binstr, \"~99999999w\", {uniform_int, 5}}", "too wide"),
+        ("{to_binstr, \"~.40B\", {uniform_int, 5}}", "a base from 2 to 36"),
+        ("{to_binstr, x, {uniform_int, 5}}", "a format string in quotes"),
+        ("{function, m, f, []}", "Erlang code is not run"),
+        ("{file_line_bin, \"f\"}", "not read from files"),
+        ("{{crypto_hash, sha}, {uniform_int, 5}}", "cannot run here"),
+        ("\"\u{263a}\"", "characters up to 255"),
+        ("[a]", "is no generator"),
+        ("{}", "is no generator"),
+    ] {
+        let error = KeyGenerator::parse(&term_of(text)).expect_err(text).to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn partitions_always_cover_the_range_once(start in -1000_i64..1000, num in 1_u32..500, workers in 1_u32..40) {
+        let text = format!("{{partitioned_sequential_int, {start}, {num}}}");
+        let mut all = Vec::new();
+        for number in 1..=workers {
+            let place = WorkerPlace { number, count: workers };
+            all.extend(keys_of(&text, place, 1000).iter().map(Key::integer));
+        }
+        prop_assert_eq!(all, (start..start + i64::from(num)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn padded_numbers_read_back(integer in any::<u32>(), base in 2_u32..=36) {
+        let text = wrapped(&format!("{{to_binstr, \"~40.{base}.0b\", #}}"), i64::from(integer));
+        let text = String::from_utf8(text).unwrap();
+        prop_assert_eq!(text.len(), 40);
+        prop_assert_eq!(u64::from_str_radix(&text, base).unwrap(), u64::from(integer));
+    }
+
+    #[test]
+    fn format_strings_never_panic(text in "[~a-z0-9.*+#B-]{0,12}") {
+        for kind in [Kind::Integer, Kind::String, Kind::Binary] {
+            if let Ok(format) = Format::parse(&text, kind) {
+                format.write(kind, &Key::default(), &mut Vec::new());
+            }
+        }
+    }
+}

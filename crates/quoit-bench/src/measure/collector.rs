@@ -1,0 +1,83 @@
+//! Where the windows of all threads come together.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::stats::Window;
+
+/// The shared windows of a run, by second. Threads touch it once a second.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    operation_count: usize,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    windows: BTreeMap<u64, Window>,
+    /// For each thread how many seconds it has left behind; nothing once it has finished.
+    passed_seconds: Vec<Option<u64>>,
+}
+
+/// The windows that no thread will add to any more.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    /// Non-empty windows by second, in order.
+    pub(crate) windows: Vec<(u64, Window)>,
+    /// Every second before this one is complete.
+    pub(crate) through_second: u64,
+    /// All threads have finished; `windows` has everything.
+    pub(crate) is_finished: bool,
+}
+
+impl Collector {
+    pub(crate) fn new(thread_count: usize, operation_count: usize) -> Self {
+        let state = State { windows: BTreeMap::new(), passed_seconds: vec![Some(0); thread_count] };
+        Self { operation_count, state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    pub(crate) fn operation_count(&self) -> usize {
+        self.operation_count
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A thread that panics while it adds a window leaves counts that are merely incomplete.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a thread's window of `second` and says that the thread is past `passed` seconds.
+    pub(super) fn deliver(&self, thread: usize, second: u64, window: &Window, passed: u64) {
+        let mut state = self.state();
+        if !window.is_empty() {
+            let count = self.operation_count;
+            state.windows.entry(second).or_insert_with(|| Window::new(count)).add(window);
+        }
+        state.passed_seconds[thread] = Some(passed);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Says that a thread adds nothing more.
+    pub(crate) fn finish(&self, thread: usize) {
+        self.state().passed_seconds[thread] = None;
+        self.changed.notify_one();
+    }
+
+    /// Takes the windows that are complete.
+    pub(crate) fn take_completed(&self) -> Completed {
+        let mut state = self.state();
+        let slowest = state.passed_seconds.iter().flatten().min().copied();
+        let through_second = slowest.unwrap_or(u64::MAX);
+        let rest = state.windows.split_off(&through_second);
+        let windows = std::mem::replace(&mut state.windows, rest).into_iter().collect();
+        Completed { windows, through_second, is_finished: slowest.is_none() }
+    }
+
+    /// Waits for a thread to deliver or to finish.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}

@@ -1,0 +1,15 @@
+//! Measurement: what was done, how long it took and what failed, second by second.
+//!
+//! Each thread of the load generator records into a window of its own, without locks. When a
+//! second is over the thread adds its window to the shared one of that second and begins anew, so
+//! a sample is always counted in the second in which its operation ended.
+
+mod collector;
+mod recorder;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use collector::Collector;
+pub(crate) use recorder::Recorder;
+pub use stats::{Latencies, OperationStats, Window};

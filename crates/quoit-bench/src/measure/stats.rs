@@ -1,0 +1,213 @@
+//! Counts and latencies of operations in a span of time.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use crate::term::Term;
+
+/// Significant decimal digits of a recorded latency: its error is below 0.1 %.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Distinct reasons of errors that are counted apart; further ones are counted as `other`.
+const ERROR_REASONS_MAX: usize = 10_000;
+
+/// One operation in a span of time.
+#[derive(Debug, Clone)]
+pub struct OperationStats {
+    latencies_ns: Histogram<u64>,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+    error_count: u64,
+}
+
+/// Latencies of the successful operations of a span, in microseconds. All 0 when there are none.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Latencies {
+    /// How many operations.
+    pub count: u64,
+    /// The least.
+    pub min_us: u64,
+    /// The arithmetic mean.
+    pub mean_us: f64,
+    /// Of nearest rank 0.5.
+    pub median_us: u64,
+    /// Of nearest rank 0.95.
+    pub p95_us: u64,
+    /// Of nearest rank 0.99.
+    pub p99_us: u64,
+    /// Of nearest rank 0.999.
+    pub p99_9_us: u64,
+    /// The greatest.
+    pub max_us: u64,
+}
+
+impl OperationStats {
+    fn new() -> Self {
+        let latencies_ns =
+            Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are in the range of the crate");
+        Self { latencies_ns, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, error_count: 0 }
+    }
+
+    /// Counts a success. Allocates only when a latency is greater than any before.
+    #[inline]
+    pub(super) fn record(&mut self, latency_ns: u64) {
+        let recorded = self.latencies_ns.record(latency_ns);
+        recorded.expect("a histogram that grows takes any latency");
+        self.sum_ns += u128::from(latency_ns);
+        self.min_ns = self.min_ns.min(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+    }
+
+    /// Successful operations.
+    pub fn count(&self) -> u64 {
+        self.latencies_ns.len()
+    }
+
+    /// Failed operations.
+    pub fn error_count(&self) -> u64 {
+        self.error_count
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.latencies_ns.add(&other.latencies_ns).expect("histograms that grow can be added");
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.error_count += other.error_count;
+    }
+
+    fn clear(&mut self) {
+        self.latencies_ns.reset();
+        self.sum_ns = 0;
+        self.min_ns = u64::MAX;
+        self.max_ns = 0;
+        self.error_count = 0;
+    }
+
+    /// The latencies, with quantiles of nearest rank: element number `round(p * count)`.
+    pub fn latencies(&self) -> Latencies {
+        let count = self.count();
+        if count == 0 {
+            return Latencies::default();
+        }
+        let [median_us, p95_us, p99_us, p99_9_us] = self.quantiles_us([0.5, 0.95, 0.99, 0.999]);
+        Latencies {
+            count,
+            min_us: to_us(self.min_ns),
+            mean_us: self.sum_ns as f64 / count as f64 / 1000.0,
+            median_us,
+            p95_us,
+            p99_us,
+            p99_9_us,
+            max_us: to_us(self.max_ns),
+        }
+    }
+
+    /// Values at ascending quantiles, in one pass.
+    fn quantiles_us<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
+        let count = self.count() as f64;
+        let ranks = quantiles.map(|quantile| ((quantile * count).round() as u64).max(1));
+        let mut values = [to_us(self.max_ns); N];
+        let (mut reached, mut next) = (0, 0);
+        for step in self.latencies_ns.iter_recorded() {
+            reached += step.count_since_last_iteration();
+            while next < N && ranks[next] <= reached {
+                let value_ns = step.value_iterated_to().clamp(self.min_ns, self.max_ns);
+                values[next] = to_us(value_ns);
+                next += 1;
+            }
+        }
+        values
+    }
+}
+
+/// Nanoseconds in microseconds, to the nearest.
+fn to_us(ns: u64) -> u64 {
+    ns.saturating_add(500) / 1000
+}
+
+/// Every operation in a span of time.
+#[derive(Debug, Clone)]
+pub struct Window {
+    operations: Vec<OperationStats>,
+    errors: BTreeMap<(usize, Term), u64>,
+    is_empty: bool,
+}
+
+impl Window {
+    /// An empty window for a number of operations.
+    pub(crate) fn new(operation_count: usize) -> Self {
+        let operations = (0..operation_count).map(|_| OperationStats::new()).collect();
+        Self { operations, errors: BTreeMap::new(), is_empty: true }
+    }
+
+    /// One entry for each operation of the mix, in its order.
+    pub fn operations(&self) -> &[OperationStats] {
+        &self.operations
+    }
+
+    /// Failures by operation and reason.
+    pub fn errors(&self) -> &BTreeMap<(usize, Term), u64> {
+        &self.errors
+    }
+
+    /// True when nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Successful operations of every kind.
+    pub fn success_count(&self) -> u64 {
+        self.operations.iter().map(OperationStats::count).sum()
+    }
+
+    /// Failed operations of every kind.
+    pub fn error_count(&self) -> u64 {
+        self.operations.iter().map(OperationStats::error_count).sum()
+    }
+
+    #[inline]
+    pub(super) fn record(&mut self, operation: usize, latency_ns: u64) {
+        self.is_empty = false;
+        self.operations[operation].record(latency_ns);
+    }
+
+    pub(super) fn record_error(&mut self, operation: usize, reason: Term) {
+        self.is_empty = false;
+        self.operations[operation].error_count += 1;
+        self.count_errors(operation, reason, 1);
+    }
+
+    fn count_errors(&mut self, operation: usize, reason: Term, count: u64) {
+        let mut key = (operation, reason);
+        if self.errors.len() >= ERROR_REASONS_MAX && !self.errors.contains_key(&key) {
+            key.1 = Term::atom("other");
+        }
+        *self.errors.entry(key).or_insert(0) += count;
+    }
+
+    /// Adds what another window of the same operations holds.
+    pub(crate) fn add(&mut self, other: &Self) {
+        if other.is_empty {
+            return;
+        }
+        self.is_empty = false;
+        for (mine, theirs) in self.operations.iter_mut().zip(&other.operations) {
+            mine.add(theirs);
+        }
+        for ((operation, reason), count) in &other.errors {
+            self.count_errors(*operation, reason.clone(), *count);
+        }
+    }
+
+    /// Empties the window, keeping its memory.
+    pub(crate) fn clear(&mut self) {
+        if !self.is_empty {
+            self.operations.iter_mut().for_each(OperationStats::clear);
+            self.errors.clear();
+            self.is_empty = true;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::term::Term;
+
+fn window_of(latencies_us: &[u64]) -> Window {
+    let mut window = Window::new(1);
+    latencies_us.iter().for_each(|us| window.record(0, us * 1000));
+    window
+}
+
+#[test]
+fn latencies_of_nothing_are_zero() {
+    assert_eq!(Window::new(1).operations()[0].latencies(), Latencies::default());
+}
+
+#[test]
+fn quantiles_are_of_nearest_rank() {
+    let of = |us: &[u64]| window_of(us).operations()[0].latencies();
+    let one = of(&[7]);
+    assert_eq!((one.min_us, one.median_us, one.p99_9_us, one.max_us), (7, 7, 7, 7));
+    // round(0.5 * 4) is the second element, round(0.95 * 4) the fourth.
+    let four = of(&[4, 1, 3, 2]);
+    assert_eq!((four.count, four.median_us, four.p95_us), (4, 2, 4));
+    assert_eq!(four.mean_us, 2.5);
+    let thousand: Vec<u64> = (1..=1000).collect();
+    let thousand = of(&thousand);
+    assert_eq!((thousand.median_us, thousand.p95_us), (500, 950));
+    assert_eq!((thousand.p99_us, thousand.p99_9_us, thousand.max_us), (990, 999, 1000));
+}
+
+#[test]
+fn errors_have_reasons_and_no_latency() {
+    let mut window = Window::new(2);
+    window.record_error(1, Term::atom("timeout"));
+    window.record_error(1, Term::atom("timeout"));
+    window.record(0, 1000);
+    assert_eq!((window.success_count(), window.error_count()), (1, 2));
+    assert_eq!(window.errors().get(&(1, Term::atom("timeout"))), Some(&2));
+    assert_eq!(window.operations()[1].latencies().count, 0);
+}
+
+#[test]
+fn reasons_of_errors_are_bounded() {
+    let mut window = Window::new(1);
+    (0..20_000).for_each(|reason| window.record_error(0, Term::Integer(reason)));
+    assert_eq!(window.errors().len(), 10_001);
+    assert_eq!(window.errors().get(&(0, Term::atom("other"))), Some(&10_000));
+    assert_eq!(window.error_count(), 20_000);
+}
+
+#[test]
+fn a_sample_is_counted_in_the_second_in_which_it_ended() {
+    let collector = Arc::new(Collector::new(2, 1));
+    let release = Instant::now();
+    let at = |ms: u64| release + Duration::from_millis(ms);
+    let mut first = Recorder::new(0, collector.clone(), release);
+    let mut second = Recorder::new(1, collector.clone(), release);
+    let latency = Duration::from_micros(10);
+    first.record(0, latency, at(999));
+    first.record(0, latency, at(1000));
+    second.record(0, latency, at(500));
+    assert_eq!(collector.take_completed().through_second, 0);
+    // The second thread is idle until its clock ticks in second 3.
+    second.roll(at(3001));
+    let completed = collector.take_completed();
+    assert_eq!(completed.through_second, 1);
+    assert_eq!(completed.windows.len(), 1);
+    assert_eq!((completed.windows[0].0, completed.windows[0].1.success_count()), (0, 2));
+    first.record_error(0, Term::atom("late"), at(2500));
+    first.flush();
+    collector.finish(0);
+    second.flush();
+    assert!(!collector.take_completed().is_finished);
+    collector.finish(1);
+    let completed = collector.take_completed();
+    assert!(completed.is_finished);
+    assert!(completed.windows.is_empty(), "seconds 1 and 2 were complete before");
+}
+
+#[test]
+fn the_last_partial_window_is_delivered() {
+    let collector = Arc::new(Collector::new(1, 1));
+    let release = Instant::now();
+    let mut recorder = Recorder::new(0, collector.clone(), release);
+    recorder.record(0, Duration::from_micros(10), release + Duration::from_millis(2300));
+    recorder.flush();
+    collector.finish(0);
+    let completed = collector.take_completed();
+    assert_eq!(completed.windows.len(), 1);
+    assert_eq!(completed.windows[0].0, 2);
+}
+
+proptest! {
+    #[test]
+    fn quantiles_agree_with_sorting(mut us in prop::collection::vec(1_u64..10_000_000, 1..400)) {
+        let latencies = window_of(&us).operations()[0].latencies();
+        us.sort_unstable();
+        let exact = |p: f64| us[((p * us.len() as f64).round() as usize).max(1) - 1] as f64;
+        for (p, value) in [
+            (0.5, latencies.median_us),
+            (0.95, latencies.p95_us),
+            (0.99, latencies.p99_us),
+            (0.999, latencies.p99_9_us),
+        ] {
+            let error = (value as f64 - exact(p)).abs();
+            prop_assert!(error <= exact(p) * 0.001 + 1.0, "{} {} {}", p, value, exact(p));
+        }
+        prop_assert_eq!(latencies.min_us, us[0]);
+        prop_assert_eq!(latencies.max_us, us[us.len() - 1]);
+    }
+
+    #[test]
+    fn windows_add_up_to_the_whole(us in prop::collection::vec(1_u64..10_000_000, 1..300), cut in any::<prop::sample::Index>()) {
+        let (left, right) = us.split_at(cut.index(us.len()));
+        let mut sum = window_of(left);
+        sum.add(&window_of(right));
+        let whole = window_of(&us);
+        prop_assert_eq!(sum.operations()[0].latencies(), whole.operations()[0].latencies());
+    }
+}

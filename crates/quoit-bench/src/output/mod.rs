@@ -1,0 +1,47 @@
+//! What a run leaves and shows: its directory with basho_bench's tables and logs, the progress
+//! line, the summary.
+
+mod directory;
+mod log;
+mod reporter;
+mod tables;
+mod terminal;
+#[cfg(test)]
+mod tests;
+pub(crate) mod text;
+
+use std::io;
+use std::path::PathBuf;
+
+pub(crate) use directory::RunDirectory;
+pub(crate) use log::RunLog;
+pub(crate) use reporter::Reporter;
+pub use terminal::Terminal;
+use thiserror::Error;
+
+/// Why the results of a run cannot be kept.
+#[derive(Debug, Error)]
+pub enum OutputError {
+    /// A name that a run cannot have.
+    #[error("the run cannot be named {0:?}: give a plain file name other than `current`")]
+    Name(String),
+    /// Another run's results are there.
+    #[error("{} already holds the results of a run: give another name or remove it", .0.display())]
+    Occupied(PathBuf),
+    /// A file or directory cannot be written.
+    #[error("{} cannot be written: {error}; choose a results directory with -d", .path.display())]
+    Write {
+        /// Its path.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+impl OutputError {
+    /// An [`OutputError::Write`] for `path`.
+    pub(crate) fn write(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::Write { path, error }
+    }
+}

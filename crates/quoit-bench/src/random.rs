@@ -1,0 +1,225 @@
+//! The random stream of a worker: operation choice, keys, values and pauses are drawn from it in
+//! program order, so that one seed always gives one sequence.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
+
+/// Which generator the streams of a run use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RandomKind {
+    /// xoshiro256++, seeded from the triple and the number of the worker.
+    #[default]
+    Xoshiro,
+    /// The three congruences of old Erlang releases (Wichmann and Hill's AS 183), for repeating
+    /// the key sequences of old runs.
+    As183,
+}
+
+/// The seed of a run; worker `i` adds `i` to each number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seed(pub [i64; 3]);
+
+impl Default for Seed {
+    fn default() -> Self {
+        Self([42, 23, 12])
+    }
+}
+
+/// One worker's stream. Drawing costs a few nanoseconds and never allocates.
+#[derive(Debug, Clone)]
+pub enum Random {
+    /// See [`RandomKind::Xoshiro`].
+    Xoshiro(Xoshiro256PlusPlus),
+    /// See [`RandomKind::As183`].
+    As183(As183),
+}
+
+impl Random {
+    /// The stream of worker `worker` (from 1).
+    pub fn new(kind: RandomKind, seed: Seed, worker: u32) -> Self {
+        let Seed(triple) = seed;
+        let triple = triple.map(|number| number.wrapping_add(i64::from(worker)));
+        match kind {
+            RandomKind::As183 => Self::As183(As183::new(triple)),
+            RandomKind::Xoshiro => {
+                // The worker's number is mixed in once more: the triples of two seeds overlap.
+                let words = triple.into_iter().map(i64::cast_unsigned).chain([u64::from(worker)]);
+                let seed = words.fold(0, |hash, word| mix(hash ^ word));
+                Self::Xoshiro(Xoshiro256PlusPlus::seed_from_u64(seed))
+            }
+        }
+    }
+
+    /// Uniform in the open interval (0, 1).
+    #[inline]
+    pub fn fraction(&mut self) -> f64 {
+        match self {
+            Self::Xoshiro(generator) => {
+                let bits = generator.next_u64() >> 11;
+                (bits as f64 + 0.5) * 2_f64.powi(-53)
+            }
+            // A sum of exactly a whole number would be 0, of which logarithms are taken.
+            Self::As183(generator) => generator.draw().max(f64::MIN_POSITIVE),
+        }
+    }
+
+    /// Uniform in `1..=n`; `n` must not be 0.
+    #[inline]
+    pub fn uniform(&mut self, n: u64) -> u64 {
+        debug_assert!(n > 0, "a uniform draw needs a range of at least one value");
+        match self {
+            Self::Xoshiro(generator) => {
+                let wide = u128::from(generator.next_u64()) * u128::from(n);
+                (wide >> 64) as u64 + 1
+            }
+            Self::As183(generator) => (generator.draw() * n as f64) as u64 + 1,
+        }
+    }
+
+    /// Exponentially distributed with the given mean.
+    #[inline]
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -self.fraction().ln() * mean
+    }
+
+    /// 64 uniform bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        match self {
+            Self::Xoshiro(generator) => generator.next_u64(),
+            Self::As183(_) => (0..4).fold(0, |bits, _| (bits << 16) | (self.uniform(1 << 16) - 1)),
+        }
+    }
+
+    /// Sixteen hexadecimal digits, each uniform.
+    pub fn hex_digits(&mut self) -> [u8; 16] {
+        match self {
+            Self::Xoshiro(generator) => hex(generator.next_u64()),
+            // One draw a digit, as the original generator makes them.
+            Self::As183(_) => std::array::from_fn(|_| {
+                HEX_DIGITS[usize::try_from(self.uniform(16) - 1).unwrap_or(0) & 15]
+            }),
+        }
+    }
+}
+
+const HEX_DIGITS: [u8; 16] = *b"0123456789abcdef";
+
+/// The sixteen hexadecimal digits of `bits`, highest first.
+pub(crate) fn hex(bits: u64) -> [u8; 16] {
+    std::array::from_fn(|place| HEX_DIGITS[(bits >> (60 - 4 * place)) as usize & 15])
+}
+
+/// The finalizer of SplitMix64 after one step (Steele, Lea, Flood 2014).
+pub(crate) fn mix(word: u64) -> u64 {
+    let mut mixed = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Wichmann and Hill's algorithm AS 183 (Applied Statistics 31, 1982).
+#[derive(Debug, Clone)]
+pub struct As183 {
+    state: [u32; 3],
+}
+
+const AS183_MULTIPLIERS: [u32; 3] = [171, 172, 170];
+const AS183_MODULI: [u32; 3] = [30_269, 30_307, 30_323];
+
+impl As183 {
+    fn new(triple: [i64; 3]) -> Self {
+        let state = std::array::from_fn(|index| {
+            let modulus = u64::from(AS183_MODULI[index] - 1);
+            u32::try_from(triple[index].unsigned_abs() % modulus + 1).unwrap_or(1)
+        });
+        Self { state }
+    }
+
+    /// The next number of [0, 1).
+    fn draw(&mut self) -> f64 {
+        let mut sum = 0.0;
+        for (index, part) in self.state.iter_mut().enumerate() {
+            *part = *part * AS183_MULTIPLIERS[index] % AS183_MODULI[index];
+            sum += f64::from(*part) / f64::from(AS183_MODULI[index]);
+        }
+        sum.fract()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as183_gives_erlangs_numbers() {
+        // random:seed(42,23,12), then random:uniform() three times; worked out by hand from the
+        // definition: state (43,24,13), then (7353,4128,2210), (16334,12955,11824), ...
+        let mut generator = As183::new([42, 23, 12]);
+        assert_eq!(generator.state, [43, 24, 13]);
+        let first = generator.draw();
+        assert_eq!(generator.state, [7353, 4128, 2210]);
+        let expected: f64 = 7353.0 / 30_269.0 + 4128.0 / 30_307.0 + 2210.0 / 30_323.0;
+        assert_eq!(first, expected.fract());
+        generator.draw();
+        let a = 7353 * 171 % 30_269;
+        let b = 4128 * 172 % 30_307;
+        let c = 2210 * 170 % 30_323;
+        assert_eq!(generator.state, [a, b, c]);
+    }
+
+    #[test]
+    fn as183_seeds_take_absolute_values_modulo_the_primes() {
+        assert_eq!(As183::new([-42, 30_306, 30_323]).state, [43, 1, 2]);
+    }
+
+    #[test]
+    fn one_seed_gives_one_sequence_and_workers_differ() {
+        for kind in [RandomKind::Xoshiro, RandomKind::As183] {
+            let draws = |seed: [i64; 3], worker| -> Vec<u64> {
+                let mut random = Random::new(kind, Seed(seed), worker);
+                (0..20).map(|_| random.uniform(1_000_000)).collect()
+            };
+            assert_eq!(draws([1, 2, 3], 1), draws([1, 2, 3], 1));
+            assert_ne!(draws([1, 2, 3], 1), draws([1, 2, 3], 2));
+            assert_ne!(draws([1, 2, 3], 1), draws([1, 2, 4], 1));
+        }
+    }
+
+    #[test]
+    fn the_sequence_of_the_default_generator_is_fixed() {
+        let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
+        let draws: Vec<u64> = (0..5).map(|_| random.uniform(100)).collect();
+        assert_eq!(draws, [90, 19, 77, 51, 59]);
+    }
+
+    #[test]
+    fn uniform_draws_fill_their_range_evenly() {
+        for kind in [RandomKind::Xoshiro, RandomKind::As183] {
+            let mut random = Random::new(kind, Seed::default(), 3);
+            let mut counts = [0_u32; 10];
+            for _ in 0..10_000 {
+                counts[random.uniform(10) as usize - 1] += 1;
+            }
+            let chi_square: f64 =
+                counts.iter().map(|count| (f64::from(*count) - 1000.0).powi(2) / 1000.0).sum();
+            // 99.9 % point for nine degrees of freedom.
+            assert!(chi_square < 27.9, "{kind:?} {counts:?}");
+        }
+    }
+
+    #[test]
+    fn exponential_draws_have_their_mean() {
+        for kind in [RandomKind::Xoshiro, RandomKind::As183] {
+            let mut random = Random::new(kind, Seed::default(), 1);
+            let sum: f64 = (0..20_000).map(|_| random.exponential(200.0)).sum();
+            let mean = sum / 20_000.0;
+            assert!((mean - 200.0).abs() < 6.0, "{kind:?} {mean}");
+        }
+    }
+
+    #[test]
+    fn hex_digits_are_the_digits_of_the_bits() {
+        assert_eq!(&hex(0x0123_4567_89ab_cdef), b"0123456789abcdef");
+    }
+}

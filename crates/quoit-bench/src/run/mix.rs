@@ -1,0 +1,102 @@
+//! The weighted choice of operations, and what reports call them.
+
+use crate::config::{ConfigError, OperationEntry, Place, file_label};
+use crate::driver::Driver;
+use crate::random::Random;
+use crate::term::Term;
+
+/// What is counted together: the entries of one file label.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReportedOperation {
+    /// The label of the configuration.
+    pub label: Term,
+    /// The operation of the configuration.
+    pub operation: Term,
+    /// The label as it stands in file names.
+    pub file_label: String,
+}
+
+impl ReportedOperation {
+    /// The label as people read it.
+    pub fn name(&self) -> String {
+        match &self.label {
+            Term::Atom(name) => name.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// `{{Label, Operation}, Reason}`: the key of an error in `errors.csv`.
+    pub(crate) fn error_key(&self, reason: &Term) -> Term {
+        let operation = Term::Tuple(vec![self.label.clone(), self.operation.clone()]);
+        Term::Tuple(vec![operation, reason.clone()])
+    }
+}
+
+/// One entry that can be drawn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MixEntry<O> {
+    pub(super) operation: O,
+    /// Where it is counted: an index of the reported operations.
+    pub(super) reported: usize,
+    /// Weights up to and with this entry.
+    cumulative: u64,
+}
+
+/// A driver's operations with their weights.
+#[derive(Debug)]
+pub(super) struct Mix<O> {
+    entries: Vec<MixEntry<O>>,
+    total: u64,
+}
+
+impl<O: Copy> Mix<O> {
+    /// Draws an entry with the probability of its weight, by one uniform draw, as if from a table
+    /// that holds each operation as often as its weight says.
+    #[inline]
+    pub(super) fn choose(&self, random: &mut Random) -> MixEntry<O> {
+        let drawn = random.uniform(self.total);
+        let chosen = self.entries.iter().find(|entry| drawn <= entry.cumulative);
+        *chosen.expect("the last entry's cumulative weight is the total")
+    }
+
+    /// The operations that can be drawn.
+    pub(super) fn operations(&self) -> impl Iterator<Item = O> {
+        self.entries.iter().map(|entry| entry.operation)
+    }
+}
+
+/// Checks the operations against the driver and prepares the draw.
+///
+/// # Errors
+///
+/// When the driver lacks an operation.
+pub(super) fn build_mix<D: Driver>(
+    entries: &[OperationEntry],
+    place: &Place,
+) -> Result<(Mix<D::Operation>, Vec<ReportedOperation>), ConfigError> {
+    let mut mix = Mix { entries: Vec::new(), total: 0 };
+    let mut reported: Vec<ReportedOperation> = Vec::new();
+    for entry in entries {
+        let operation = D::operation(&entry.operation).ok_or_else(|| ConfigError::Operation {
+            place: place.clone(),
+            driver: D::NAME,
+            operation: Box::new(entry.operation.clone()),
+            known: D::OPERATIONS.to_owned(),
+        })?;
+        let file_label = file_label(&entry.label);
+        let known = reported.iter().position(|other| other.file_label == file_label);
+        let index = known.unwrap_or_else(|| {
+            reported.push(ReportedOperation {
+                label: entry.label.clone(),
+                operation: entry.operation.clone(),
+                file_label,
+            });
+            reported.len() - 1
+        });
+        mix.total += u64::from(entry.weight);
+        if entry.weight > 0 {
+            mix.entries.push(MixEntry { operation, reported: index, cumulative: mix.total });
+        }
+    }
+    Ok((mix, reported))
+}

@@ -1,0 +1,89 @@
+//! One run: workers on their threads, released together, stopped together, counted.
+
+mod control;
+mod coordinator;
+mod mix;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod worker;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use coordinator::run_driver;
+pub use mix::ReportedOperation;
+use thiserror::Error;
+
+use crate::config::{Config, ConfigError};
+use crate::driver::StartError;
+use crate::measure::Window;
+use crate::output::{OutputError, RunDirectory, RunLog, Terminal};
+use crate::valgen::SourceError;
+
+/// What a run needs besides its driver.
+#[derive(Debug)]
+pub(crate) struct RunSetup<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) directory: &'a RunDirectory,
+    pub(crate) log: Arc<RunLog>,
+    pub(crate) terminal: &'a mut Terminal,
+}
+
+/// Why a run did not come about, or its results could not be kept.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The configuration cannot be run.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// There are no bytes to make values of.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A worker could not connect.
+    #[error("worker {number}: {error}")]
+    Start {
+        /// Number of the worker.
+        number: u32,
+        /// Why its driver does not start.
+        error: StartError,
+    },
+    /// A worker failed in a way that its driver does not know.
+    #[error("a worker crashed before the run began; crash.log of the run has more")]
+    StartCrash,
+    /// The system gives no thread or event loop.
+    #[error("the system gives no thread for the load generator: {0}")]
+    Thread(io::Error),
+    /// The results cannot be kept.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnd {
+    /// After its duration, or when every worker had stopped.
+    Completed,
+    /// By a signal; the results are whole up to there.
+    Interrupted,
+    /// By its first failed operation, as `shutdown_on_error` asks.
+    Failed,
+    /// By crashes of workers.
+    Crashed,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct RunReport {
+    /// Where its files are.
+    pub directory: PathBuf,
+    /// How it ended.
+    pub end: RunEnd,
+    /// From the release of the workers to the end of the last operation.
+    pub elapsed: Duration,
+    /// What was counted, in the order of the configuration.
+    pub operations: Vec<ReportedOperation>,
+    /// Counts and latencies of the entire run, in the order of `operations`.
+    pub total: Window,
+}

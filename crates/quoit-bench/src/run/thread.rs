@@ -1,0 +1,136 @@
+//! One thread of the load generator: an event loop of its own with its share of the workers.
+//!
+//! Workers never move between threads, so their connections, buffers and records need no locks
+//! and a wakeup never crosses cores.
+
+use std::any::Any;
+use std::cell::{Cell, OnceCell};
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::Semaphore;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::RunEnd;
+use super::control::{ending, released};
+use super::worker::{Local, Shared, work};
+use crate::driver::Driver;
+use crate::term::Term;
+
+/// Workers of one thread that connect at the same time.
+const CONNECTING_MAX: usize = 32;
+
+/// How long an operation in flight may go on when the run is over.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs workers `numbers` until all have ended.
+///
+/// # Errors
+///
+/// When the system gives no event loop.
+pub(super) fn run_thread<D: Driver>(
+    shared: &Arc<Shared<D>>,
+    thread: usize,
+    numbers: Vec<u32>,
+) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    let local = Rc::new(Local {
+        thread,
+        recorder: OnceCell::new(),
+        connecting: Semaphore::new(CONNECTING_MAX),
+    });
+    let mut crew = Crew { shared: shared.clone(), local, set: JoinSet::new(), at: HashMap::new() };
+    runtime.block_on(crew.run(numbers));
+    if let Some(recorder) = crew.local.recorder.get() {
+        recorder.borrow_mut().flush();
+    }
+    Ok(())
+}
+
+/// The workers of a thread.
+struct Crew<D: Driver> {
+    shared: Arc<Shared<D>>,
+    local: Rc<Local>,
+    set: JoinSet<()>,
+    /// For each running worker its number and the operation it is at.
+    at: HashMap<Id, (u32, Rc<Cell<usize>>)>,
+}
+
+impl<D: Driver> Crew<D> {
+    async fn run(&mut self, numbers: Vec<u32>) {
+        let clock = tokio::task::spawn_local(tick(self.shared.clone(), self.local.clone()));
+        numbers.into_iter().for_each(|number| self.spawn(number));
+        let mut phases = self.shared.control.phases();
+        let over = async {
+            ending(&mut phases).await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::pin!(over);
+        let mut is_over = false;
+        loop {
+            tokio::select! {
+                joined = self.set.join_next_with_id() => match joined {
+                    None => break,
+                    Some(Ok((id, ()))) => drop(self.at.remove(&id)),
+                    Some(Err(error)) => self.lost(error),
+                },
+                () = &mut over, if !is_over => {
+                    is_over = true;
+                    let left = self.set.len();
+                    let message = format!("{left} workers did not end in time and are cut off");
+                    self.shared.log.warning(&message);
+                    self.set.abort_all();
+                }
+            }
+        }
+        clock.abort();
+    }
+
+    fn spawn(&mut self, number: u32) {
+        let at_operation = Rc::new(Cell::new(0));
+        let work = work(self.shared.clone(), self.local.clone(), number, at_operation.clone());
+        let handle = self.set.spawn_local(work);
+        self.at.insert(handle.id(), (number, at_operation));
+    }
+
+    /// A worker was cut off or crashed. One that crashed is counted and starts anew.
+    fn lost(&mut self, error: JoinError) {
+        let Some((number, at_operation)) = self.at.remove(&error.id()) else { return };
+        let Ok(panic) = error.try_into_panic() else { return };
+        let message = panic_text(panic.as_ref());
+        self.shared.log.crash(&format!("worker {number} crashed: {message}"));
+        let now = Instant::now();
+        let Some(recorder) = self.local.recorder.get() else {
+            // Before the release nothing can be counted; the run does not start.
+            self.shared.control.request_end(RunEnd::Crashed);
+            return;
+        };
+        recorder.borrow_mut().record_error(at_operation.get(), Term::atom("crash"), now);
+        if !self.shared.control.may_restart(now) || self.shared.shutdown_on_error {
+            self.shared.control.request_end(RunEnd::Crashed);
+        }
+        if !self.shared.control.is_stopping() {
+            self.spawn(number);
+        }
+    }
+}
+
+/// Delivers each second that ends, also when no operation does.
+async fn tick<D: Driver>(shared: Arc<Shared<D>>, local: Rc<Local>) {
+    let Some(release) = released(&mut shared.control.phases()).await else { return };
+    let recorder = local.recorder(&shared, release);
+    loop {
+        let end = recorder.borrow().window_end();
+        tokio::time::sleep_until(end.into()).await;
+        recorder.borrow_mut().roll(Instant::now());
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

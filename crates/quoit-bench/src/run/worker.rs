@@ -1,0 +1,139 @@
+//! One worker: an operation, its record, the next operation.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::RunEnd;
+use super::control::{Control, Phase, Release, released};
+use super::mix::Mix;
+use crate::config::Pacing;
+use crate::driver::{Driver, Inputs, Outcome, StartError};
+use crate::keygen::KeyGenerator;
+use crate::measure::{Collector, Recorder};
+use crate::output::RunLog;
+use crate::random::{Random, RandomKind, Seed};
+use crate::valgen::{Sources, ValueGenerator};
+use crate::worker_place::WorkerPlace;
+
+/// What all workers of a run share.
+pub(super) struct Shared<D: Driver> {
+    pub(super) plan: D::Plan,
+    pub(super) mix: Mix<D::Operation>,
+    pub(super) pacing: Pacing,
+    pub(super) seed: Seed,
+    pub(super) random_kind: RandomKind,
+    pub(super) worker_count: u32,
+    pub(super) shutdown_on_error: bool,
+    pub(super) keys: KeyGenerator,
+    pub(super) values: ValueGenerator,
+    pub(super) sources: Sources,
+    pub(super) control: Control,
+    pub(super) collector: Arc<Collector>,
+    pub(super) log: Arc<RunLog>,
+    /// Takes the number of each worker and whether it is connected.
+    pub(super) ready: mpsc::Sender<(u32, Result<(), StartError>)>,
+}
+
+/// What the workers of one thread share.
+pub(super) struct Local {
+    pub(super) thread: usize,
+    /// Made when the workers are released.
+    pub(super) recorder: OnceCell<RefCell<Recorder>>,
+    /// Bounds how many workers connect at once, so that listen queues do not overflow.
+    pub(super) connecting: Semaphore,
+}
+
+impl Local {
+    pub(super) fn recorder<D: Driver>(
+        &self,
+        shared: &Shared<D>,
+        release: Release,
+    ) -> &RefCell<Recorder> {
+        self.recorder.get_or_init(|| {
+            RefCell::new(Recorder::new(self.thread, shared.collector.clone(), release.at))
+        })
+    }
+}
+
+/// Connects, waits for the release and works until there is an end. `at_operation` tells which
+/// reported operation the worker is at, for the case that it crashes.
+pub(super) async fn work<D: Driver>(
+    shared: Arc<Shared<D>>,
+    local: Rc<Local>,
+    number: u32,
+    at_operation: Rc<Cell<usize>>,
+) {
+    let place = WorkerPlace { number, count: shared.worker_count };
+    let mut driver = {
+        let _permit = local.connecting.acquire().await;
+        match D::connect(&shared.plan, place).await {
+            Ok(driver) => driver,
+            Err(error) => {
+                shared.log.error(&format!("worker {number}: {error}"));
+                let _ = shared.ready.send((number, Err(error))).await;
+                return;
+            }
+        }
+    };
+    let mut inputs = inputs_of(&shared, place);
+    let mut phases = shared.control.phases();
+    // After the start of the run, when a crashed worker comes back, nobody takes this.
+    let _ = shared.ready.try_send((number, Ok(())));
+    let Some(release) = released(&mut phases).await else { return };
+    let recorder = local.recorder(&shared, release);
+    let mut now = Instant::now();
+    loop {
+        if let Pacing::Rate(per_second) = shared.pacing {
+            let pause_ms = inputs.random().exponential(1000.0 / per_second) as u64;
+            pause(Duration::from_millis(pause_ms), release, &mut phases).await;
+            now = Instant::now();
+        }
+        if shared.control.is_stopping() || release.deadline.is_some_and(|end| now >= end) {
+            return;
+        }
+        let entry = shared.mix.choose(inputs.random());
+        at_operation.set(entry.reported);
+        let start = Instant::now();
+        let outcome = driver.perform(&shared.plan, entry.operation, &mut inputs).await;
+        now = Instant::now();
+        match outcome {
+            Outcome::Success => {
+                recorder.borrow_mut().record(entry.reported, now.duration_since(start), now);
+            }
+            Outcome::Silent => {}
+            Outcome::Failure(reason) => {
+                recorder.borrow_mut().record_error(entry.reported, reason, now);
+                if shared.shutdown_on_error {
+                    shared.control.request_end(RunEnd::Failed);
+                }
+            }
+            Outcome::Stop => return,
+        }
+        // A driver that never waits must not keep the others of its thread from working.
+        tokio::task::consume_budget().await;
+    }
+}
+
+fn inputs_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Inputs {
+    let mut keys = shared.keys.clone();
+    keys.start(place, &shared.sources);
+    let mut values = shared.values.clone();
+    values.start(&shared.sources);
+    Inputs::new(Random::new(shared.random_kind, shared.seed, place.number), keys, values)
+}
+
+/// Sleeps, at most until the run ends.
+async fn pause(length: Duration, release: Release, phases: &mut watch::Receiver<Phase>) {
+    let mut until = Instant::now() + length;
+    if let Some(deadline) = release.deadline {
+        until = until.min(deadline);
+    }
+    if !length.is_zero() {
+        let stopped = phases.wait_for(|phase| matches!(phase, Phase::Stopping));
+        let _ = tokio::time::timeout_at(until.into(), stopped).await;
+    }
+}

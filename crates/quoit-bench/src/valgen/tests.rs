@@ -1,0 +1,172 @@
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::source::semi_compressible;
+use super::*;
+use crate::random::{RandomKind, Seed};
+use crate::term::parse_terms;
+
+fn parse(text: &str) -> Result<ValueGenerator, GeneratorError> {
+    ValueGenerator::parse(&parse_terms(&format!("{text}.")).unwrap()[0].term)
+}
+
+fn random() -> Random {
+    Random::new(RandomKind::Xoshiro, Seed::default(), 1)
+}
+
+/// A generator over a small source whose bytes tell their place.
+fn with_source(text: &str) -> ValueGenerator {
+    let mut generator = parse(text).unwrap();
+    generator.source = Some(Source::from((0..50_000_u32).map(|i| i as u8).collect::<Vec<_>>()));
+    generator
+}
+
+fn sizes(text: &str, count: usize) -> Vec<usize> {
+    let (mut generator, mut random) = (with_source(text), random());
+    let mut next = || match generator.generate(&mut random) {
+        Value::Bytes(bytes) => bytes.len(),
+        Value::Integer(_) => panic!("bytes were expected"),
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn mean(sizes: &[usize]) -> f64 {
+    sizes.iter().sum::<usize>() as f64 / sizes.len() as f64
+}
+
+#[test]
+fn fixed_bin_gives_slices_of_the_source_at_changing_places() {
+    let (mut generator, mut random) = (with_source("{fixed_bin, 1000}"), random());
+    let mut firsts = Vec::new();
+    for _ in 0..50 {
+        let Value::Bytes(bytes) = generator.generate(&mut random) else { panic!("bytes") };
+        assert_eq!(bytes.len(), 1000);
+        assert_eq!(bytes[1], bytes[0].wrapping_add(1));
+        firsts.push(bytes[0]);
+    }
+    firsts.sort_unstable();
+    firsts.dedup();
+    assert!(firsts.len() > 20);
+}
+
+#[test]
+fn fixed_bin_with_a_byte_is_that_byte() {
+    let mut generator = parse("{fixed_bin, 5, 7}").unwrap();
+    assert_eq!(generator.generate(&mut random()), Value::Bytes(&[7; 5]));
+    assert_eq!(generator.source_kind(), None);
+}
+
+#[test]
+fn fixed_char_is_printable() {
+    let mut generator = parse("{fixed_char, 5000}").unwrap();
+    let Value::Bytes(bytes) = generator.generate(&mut random()) else { panic!("bytes") };
+    assert_eq!(bytes.len(), 5000);
+    assert_eq!((bytes.iter().min(), bytes.iter().max()), (Some(&b' '), Some(&b'~')));
+}
+
+#[test]
+fn exponential_sizes_start_at_the_minimum_and_have_their_mean_above_it() {
+    let sizes = sizes("{exponential_bin, 1000, 2000}", 5000);
+    assert!(sizes.iter().all(|size| *size >= 1000));
+    assert!((mean(&sizes) - 3000.0).abs() < 120.0, "{}", mean(&sizes));
+}
+
+#[test]
+fn uniform_sizes_exclude_the_minimum_and_include_the_maximum() {
+    let mut sizes = sizes("{uniform_bin, 3, 6}", 200);
+    sizes.sort_unstable();
+    sizes.dedup();
+    assert_eq!(sizes, [4, 5, 6]);
+}
+
+#[test]
+fn uniform_integers_exclude_the_minimum_and_include_the_maximum() {
+    for (text, expected) in [("{uniform_int, 3}", [1, 2, 3]), ("{uniform_int, -2, 1}", [-1, 0, 1])]
+    {
+        let (mut generator, mut random) = (parse(text).unwrap(), random());
+        let mut drawn: Vec<i64> = (0..200)
+            .map(|_| match generator.generate(&mut random) {
+                Value::Integer(integer) => integer,
+                Value::Bytes(_) => panic!("integers were expected"),
+            })
+            .collect();
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn, expected);
+    }
+}
+
+#[test]
+fn semi_compressible_sizes_have_a_share_of_large_ones() {
+    let sizes = sizes("{semi_compressible, 800, 200, 10, 0.2}", 5000);
+    let large = sizes.iter().filter(|size| **size >= 8000).count();
+    assert!((900..1100).contains(&large), "{large}");
+    assert!((mean(&sizes) - 2800.0).abs() < 150.0, "{}", mean(&sizes));
+    assert_eq!(
+        parse("{semi_compressible, 8, 2}").unwrap().spec(),
+        &ValueSpec::SemiCompressible { min: 8, mean: 2.0, large_factor: 1.0, large_share: 0.0 }
+    );
+}
+
+#[test]
+fn the_semi_compressible_source_is_half_text_of_few_lines() {
+    let bytes = semi_compressible(&mut StdRng::seed_from_u64(1), 8);
+    assert_eq!(bytes.len(), 8 * 8192);
+    let mut lines: Vec<&[u8]> =
+        bytes.chunks_exact(8192).flat_map(|unit| unit[4096..].chunks_exact(128)).collect();
+    assert!(lines.iter().all(|line| line.iter().all(|byte| (b' '..=b'~').contains(byte))));
+    assert!(bytes.chunks_exact(8192).all(|unit| unit[4096..4224] == bytes[4096..4224]));
+    lines.sort_unstable();
+    lines.dedup();
+    assert!(lines.len() <= 16 && lines.len() > 8, "{}", lines.len());
+    assert!(bytes[..4096].iter().any(|byte| *byte > 127));
+}
+
+#[test]
+fn a_value_as_large_as_the_source_is_the_source() {
+    assert_eq!(sizes("{fixed_bin, 50000}", 1), [50_000]);
+    assert_eq!(sizes("{fixed_bin, 49999}", 1), [49_999]);
+}
+
+#[test]
+fn sources_are_made_only_when_needed_and_of_the_size_asked() {
+    let settings = SourceSettings { size_bytes: Some(1000), file: None };
+    let sources = Sources::prepare(&settings, [SourceKind::Random].into_iter()).unwrap();
+    assert_eq!(sources.get(SourceKind::Random).unwrap().bytes().len(), 1000);
+    assert!(sources.get(SourceKind::SemiCompressible).is_none());
+    let zero = SourceSettings { size_bytes: Some(0), file: None };
+    assert!(Sources::prepare(&zero, [SourceKind::Random].into_iter()).is_err());
+}
+
+#[test]
+fn a_file_takes_the_place_of_the_source() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), b"abc").unwrap();
+    let settings = SourceSettings { size_bytes: None, file: Some(file.path().to_owned()) };
+    let sources = Sources::prepare(&settings, [SourceKind::SemiCompressible].into_iter()).unwrap();
+    assert_eq!(sources.get(SourceKind::SemiCompressible).unwrap().bytes(), b"abc");
+    let missing = SourceSettings { size_bytes: None, file: Some("/no/such/file".into()) };
+    let error = Sources::prepare(&missing, [SourceKind::Random].into_iter()).unwrap_err();
+    assert!(error.to_string().contains("/no/such/file"), "{error}");
+}
+
+#[test]
+fn wrong_terms_say_what_they_should_be() {
+    for (text, expected) in [
+        ("{fixed_bin, -1}", "{fixed_bin, Size}"),
+        ("{fixed_bin}", "{fixed_bin, Size}"),
+        ("{fixed_bin, 10, 256}", "Byte up to 255"),
+        ("{fixed_bin, 10, 20, 30}", "{fixed_bin, Size}"),
+        ("{exponential_bin, 10}", "{exponential_bin, MinBytes, MeanExcessBytes}"),
+        ("{uniform_bin, 10, 10}", "MinBytes below MaxBytes"),
+        ("{uniform_int, 0}", "Max of at least 1"),
+        ("{semi_compressible, 1, 2, 3, 4}", "Share up to 1"),
+        ("{semi_compressible, 1, 2, 3}", "Share up to 1"),
+        ("{function, m, f, []}", "Erlang code is not run"),
+        ("{fixd_bin, 10}", "did you mean `fixed_bin`?"),
+        ("fixed_bin", "is no generator"),
+    ] {
+        let error = parse(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}

@@ -1,0 +1,231 @@
+//! Whole runs without a server: counts, tables, logs, ends.
+
+use std::fs;
+
+use crate::support::{run, try_run};
+use quoit_bench::cli::ExitStatus;
+use quoit_bench::run::{RunEnd, RunError};
+
+const FINITE: &str = "{mode, max}. {concurrent, 3}. {driver, basho_bench_driver_null}.
+    {key_generator, {partitioned_sequential_int, 1000}}.";
+
+#[test]
+fn a_finite_generator_ends_the_run_and_every_operation_is_counted_once() {
+    let run =
+        run(&format!("{FINITE} {{operations, [{{do_something, 1}}, {{do_something_else, 2}}]}}."));
+    assert_eq!(run.report.end, RunEnd::Completed);
+    assert_eq!(run.report.total.success_count(), 1000);
+    assert_eq!(run.sum("summary.csv", 2), 1000);
+    assert_eq!(run.sum("summary.csv", 3), 1000);
+    assert_eq!(run.sum("summary.csv", 4), 0);
+    let by_operation = ["do-something_latencies.csv", "do-something-else_latencies.csv"]
+        .map(|name| run.sum(name, 2));
+    assert_eq!(by_operation.iter().sum::<u64>(), 1000);
+    assert!(by_operation[1] > by_operation[0], "{by_operation:?}");
+}
+
+#[test]
+fn the_tables_have_basho_benchs_shape() {
+    let run = run(&format!(
+        "{FINITE} {{operations, [{{do_something, 1}}, {{an_error, 1}}, {{{{x, 'a_b', 5}}, another_error, 0}}]}}."
+    ));
+    let summary = run.file("summary.csv");
+    assert_eq!(summary.lines().next(), Some("elapsed, window, total, successful, failed"));
+    let latencies = run.file("do-something_latencies.csv");
+    assert_eq!(
+        latencies.lines().next(),
+        Some("elapsed, window, n, min, mean, median, 95th, 99th, 99_9th, max, errors")
+    );
+    let rows = run.rows("do-something_latencies.csv");
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].len(), 11);
+    assert_eq!(rows[0][0], rows[0][1]);
+    assert!(rows[0][0].contains('.'), "elapsed is a float: {rows:?}");
+    assert_eq!(rows[0][4].split_once('.').map(|(_, digits)| digits.len()), Some(1));
+    let failed = &run.rows("an-error_latencies.csv")[0];
+    let errors = run.sum("summary.csv", 4).to_string();
+    assert_eq!(failed[2..], ["0", "0", "0", "0", "0", "0", "0", "0", &errors].map(str::to_owned));
+    assert_eq!(run.rows("x-a-b-5_latencies.csv")[0][10], "0");
+    assert_eq!(
+        run.file("errors.csv"),
+        format!("\"error\",\"count\"\n\"{{{{an_error,an_error}},went_wrong}}\",\"{errors}\"\n")
+    );
+}
+
+#[test]
+fn errors_are_sorted_as_terms_and_named_with_label_and_operation() {
+    let run =
+        run("{mode, max}. {concurrent, 1}. {driver, null}. {key_generator, {sequential_int, 50}}.
+         {operations, [{zz, an_error, 5}, {b, another_error, 5}, {do_something, 5}]}.");
+    let text = run.file("errors.csv");
+    let keys: Vec<&str> =
+        text.lines().skip(1).map(|line| line.split("\",\"").next().unwrap()).collect();
+    assert_eq!(
+        keys,
+        ["\"{{b,another_error},{bad,things,happened}}", "\"{{zz,an_error},went_wrong}"]
+    );
+}
+
+#[test]
+fn the_run_directory_has_the_configuration_the_logs_and_the_link() {
+    let run = try_run(
+        &format!(
+            "{FINITE} {{operations, [{{do_something, 1}}]}}. {{no_such_key, 1}}. {{duratoin, 1}}."
+        ),
+        |options| options.name = Some("first".to_owned()),
+    )
+    .unwrap();
+    let directory = &run.report.directory;
+    assert_eq!(directory.file_name().unwrap(), "first");
+    assert_eq!(fs::read_link(directory.with_file_name("current")).unwrap().to_str(), Some("first"));
+    assert!(run.file("test.config").contains("no_such_key"));
+    assert_eq!(run.file("error.log") + &run.file("crash.log"), "");
+    let console = run.file("console.log");
+    assert!(console.contains("[warning]") && console.contains("`no_such_key` is not known"));
+    assert!(console.contains("did you mean `duration`?"), "{console}");
+    assert!(console.contains("Est. data size: 97.7 KB"), "{console}");
+    assert!(run.shown.contains("did you mean `duration`?"));
+    assert!(run.shown.contains("Test completed after 0:00."), "{}", run.shown);
+}
+
+#[test]
+fn the_summary_shows_every_operation() {
+    let run = run(&format!("{FINITE} {{operations, [{{do_something, 1}}, {{an_error, 1}}]}}."));
+    let table: Vec<&str> =
+        run.shown.lines().skip_while(|line| !line.starts_with("operation")).collect();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        words(table[0]),
+        [
+            "operation",
+            "count",
+            "op/s",
+            "errors",
+            "min",
+            "mean",
+            "median",
+            "95%",
+            "99%",
+            "99.9%",
+            "max"
+        ]
+    );
+    assert_eq!(words(table[1])[0], "do_something");
+    assert_eq!(words(table[1])[1], run.report.total.operations()[0].count().to_string());
+    assert_eq!(words(table[2])[4], "-");
+    assert_eq!(words(table[3])[0], "all");
+}
+
+#[test]
+fn a_run_lasts_its_duration_and_rows_come_every_interval() {
+    let run = try_run(
+        "{mode, {rate, 200}}. {concurrent, 4}. {driver, null}. {report_interval, 1}.
+         {operations, [{do_something, 1}]}.",
+        |options| options.duration = Some("2500ms".to_owned()),
+    )
+    .unwrap();
+    let elapsed = run.report.elapsed.as_secs_f64();
+    assert!((2.5..4.0).contains(&elapsed), "{elapsed}");
+    let rows = run.rows("summary.csv");
+    assert_eq!(rows.len(), 3);
+    assert_eq!(rows[0][..2], ["1.0", "1.0"]);
+    assert_eq!(rows[1][..2], ["2.0", "1.0"]);
+    assert_eq!(run.sum("summary.csv", 2), run.report.total.success_count());
+    // Four workers at 200 op/s with pauses cut to whole milliseconds make some 880 op/s at most.
+    let count = run.report.total.success_count();
+    assert!((400..2500).contains(&count), "{count}");
+    assert!(run.shown.contains("left 0:01"), "{}", run.shown);
+}
+
+#[test]
+fn one_seed_gives_one_choice_of_operations() {
+    let config = |seed: &str| {
+        format!(
+            "{{mode, max}}. {{concurrent, 1}}. {{driver, null}}. {{rng_seed, {seed}}}.
+             {{key_generator, {{sequential_int, 500}}}}. {{rng, as183}}.
+             {{operations, [{{do_something, 1}}, {{do_something_else, 1}}]}}."
+        )
+    };
+    let counts = |seed: &str| {
+        let run = run(&config(seed));
+        run.report.total.operations().iter().map(|stats| stats.count()).collect::<Vec<_>>()
+    };
+    assert_eq!(counts("{1, 2, 3}"), counts("{1, 2, 3}"));
+    assert_ne!(counts("{1, 2, 3}"), counts("{4, 5, 6}"));
+}
+
+#[test]
+fn an_error_ends_the_run_when_asked_to() {
+    let run =
+        run("{mode, {rate, 100}}. {concurrent, 2}. {driver, null}. {shutdown_on_error, true}.
+         {duration, infinity}. {operations, [{an_error, 1}]}.");
+    assert_eq!(run.report.end, RunEnd::Failed);
+    assert_eq!(ExitStatus::from(run.report.end).code(), 1);
+    assert!(run.report.elapsed.as_millis() >= 500);
+    assert!(run.report.total.error_count() > 0);
+}
+
+#[test]
+fn thousands_of_workers_run() {
+    let run = try_run(
+        "{mode, {rate, 10}}. {concurrent, 5000}. {driver, null}. {operations, [{do_something, 1}]}.",
+        |options| options.duration = Some("300ms".to_owned()),
+    )
+    .unwrap();
+    assert!(run.report.total.success_count() > 1000);
+}
+
+#[test]
+fn the_later_file_wins_and_both_are_kept() {
+    let base = tempfile::tempdir().unwrap();
+    let other = base.path().join("other.config");
+    fs::write(&other, "{operations, [{do_something_else, 1}]}.").unwrap();
+    let run = try_run(&format!("{FINITE} {{operations, [{{do_something, 1}}]}}."), |options| {
+        options.config_paths.push(other);
+    })
+    .unwrap();
+    assert_eq!(run.sum("do-something-else_latencies.csv", 2), 1000);
+    assert!(run.file("other.config").contains("do_something_else"));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_a_reason() {
+    let check = |config: &str, expected: &str| {
+        let error = match try_run(config, |_| {}) {
+            Ok(_) => panic!("{config} must not run"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains(expected), "{config}: {error}");
+    };
+    check(
+        "{driver, null}. {operations, [{do_somthing, 1}]}.",
+        "test.config:1: the driver null has no operation `do_somthing`: it has absolutely_nothing",
+    );
+    check("{driver, nul}.", "driver nul is not offered: did you mean null?");
+    check("{driver, cassandra}.", "driver cassandra is not offered: there are http_raw");
+    check("{mode, fast}.", "test.config:1: mode is fast: write max");
+    check(
+        "{mode, max}.\n{operations, [}.",
+        "test.config:2:15: found `}` where a term was expected",
+    );
+    check("{driver, null}. {operations, [{do_something, 0}]}.", "at least one above");
+}
+
+#[test]
+fn a_name_that_is_taken_or_reserved_is_refused() {
+    let named = |name: &str| {
+        let config = format!("{FINITE} {{operations, [{{do_something, 1}}]}}.");
+        try_run(&config, |options| options.name = Some(name.to_owned()))
+    };
+    assert!(matches!(named("current"), Err(RunError::Output(_))));
+    assert!(matches!(named("a/b"), Err(RunError::Output(_))));
+    let first = named("once").unwrap();
+    let base = first.report.directory.parent().unwrap().to_owned();
+    let config = format!("{FINITE} {{operations, [{{do_something, 1}}]}}.");
+    let again = try_run(&config, |options| {
+        options.name = Some("once".to_owned());
+        options.results_dir = Some(base);
+    });
+    let error = again.err().unwrap().to_string();
+    assert!(error.contains("already holds the results of a run"), "{error}");
+}
