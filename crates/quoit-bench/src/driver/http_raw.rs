@@ -134,9 +134,9 @@ impl Driver for HttpRaw {
         let count = plan.targets.len();
         let first = (mix(u64::from(place.number)) % count as u64) as usize;
         let target = &plan.targets[first];
-        let connection = Connection::open(target, plan.timeout)
-            .await
-            .map_err(|error| StartError::Connect { target: target.to_string(), error })?;
+        let connection = Connection::open(target, plan.timeout).await.map_err(|error| {
+            StartError::Connect { target: target.to_string(), reason: error.to_string() }
+        })?;
         let mut connections: Vec<Option<Connection>> = (0..count).map(|_| None).collect();
         connections[first] = Some(connection);
         let mut worker = Self {

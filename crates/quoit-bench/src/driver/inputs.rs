@@ -1,5 +1,7 @@
 //! The random stream and the generators of one worker.
 
+use bytes::Bytes;
+
 use crate::keygen::{Exhausted, Key, KeyGenerator};
 use crate::random::Random;
 use crate::valgen::{Value, ValueGenerator};
@@ -48,5 +50,11 @@ impl Inputs {
             Value::Bytes(bytes) => bytes,
             Value::Integer(_) => &[],
         }
+    }
+
+    /// As [`next_bytes`](Self::next_bytes), to be kept: a slice of the source is not copied.
+    #[inline]
+    pub fn next_shared_bytes(&mut self) -> Bytes {
+        self.values.generate_shared(&mut self.random)
     }
 }

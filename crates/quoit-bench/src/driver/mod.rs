@@ -7,6 +7,7 @@
 mod http_raw;
 mod inputs;
 mod null;
+mod riakc_pb;
 
 use std::future::Future;
 
@@ -36,12 +37,12 @@ pub enum Outcome {
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The server is not to be reached.
-    #[error("cannot connect to {target}: {error}; is the server running there?")]
+    #[error("cannot connect to {target}: {reason}; is the server running there?")]
     Connect {
         /// Host and port.
         target: String,
         /// What connecting gave.
-        error: std::io::Error,
+        reason: String,
     },
 }
 
@@ -93,13 +94,14 @@ pub trait Driver: Sized + 'static {
 pub(crate) fn run_named(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
     match setup.config.driver.as_str() {
         http_raw::HttpRaw::NAME => run_driver::<http_raw::HttpRaw>(setup),
+        riakc_pb::RiakcPb::NAME => run_driver::<riakc_pb::RiakcPb>(setup),
         null::Null::NAME => run_driver::<null::Null>(setup),
         other => Err(not_offered(setup.config, other).into()),
     }
 }
 
 fn not_offered(config: &Config, name: &str) -> ConfigError {
-    const OFFERED: [&str; 2] = [http_raw::HttpRaw::NAME, null::Null::NAME];
+    const OFFERED: [&str; 3] = [http_raw::HttpRaw::NAME, riakc_pb::RiakcPb::NAME, null::Null::NAME];
     let remedy = match crate::names::nearest(name, &OFFERED) {
         Some(nearest) => format!("did you mean {nearest}?"),
         None => format!("there are {}", OFFERED.join(", ")),

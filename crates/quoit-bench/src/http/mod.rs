@@ -3,8 +3,6 @@
 
 mod body;
 mod connection;
-#[cfg(test)]
-mod tests;
 
 use std::io;
 

@@ -3,8 +3,6 @@
 mod control;
 mod coordinator;
 mod mix;
-#[cfg(test)]
-mod tests;
 mod thread;
 mod worker;
 

@@ -9,6 +9,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 pub use source::{Source, SourceError, SourceKind, SourceSettings, Sources};
 
 use crate::keygen::{GeneratorError, Kind, shape_error};
@@ -164,8 +165,23 @@ impl ValueGenerator {
                 least.saturating_add(random.exponential(mean * factor) as u64)
             }
         };
-        let source = self.source.as_ref().map_or(&[][..], Source::bytes);
+        let source = self.source.as_ref().map_or(&[][..], |source| source.bytes());
         Value::Bytes(slice_of(source, size, random))
+    }
+
+    /// The next value, to be kept: without a copy when it is a slice of the source. An integer
+    /// gives no bytes.
+    #[inline]
+    pub fn generate_shared(&mut self, random: &mut Random) -> Bytes {
+        let source = match &self.source {
+            Some(source) => source.bytes().clone(),
+            None => Bytes::new(),
+        };
+        match self.generate(random) {
+            Value::Bytes(bytes) if source.is_empty() => Bytes::copy_from_slice(bytes),
+            Value::Bytes(bytes) => source.slice_ref(bytes),
+            Value::Integer(_) => Bytes::new(),
+        }
     }
 }
 

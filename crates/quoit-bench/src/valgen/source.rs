@@ -1,8 +1,8 @@
 //! The blocks of bytes that values are cut from.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
+use bytes::Bytes;
 use rand::rngs::{StdRng, Xoshiro256PlusPlus};
 use rand::{Rng, SeedableRng};
 use thiserror::Error;
@@ -39,19 +39,19 @@ pub enum SourceKind {
 
 /// A shared block of bytes.
 #[derive(Debug, Clone)]
-pub struct Source(Arc<Vec<u8>>);
+pub struct Source(Bytes);
 
 impl Source {
     /// The bytes.
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &Bytes {
         &self.0
     }
 }
 
 impl From<Vec<u8>> for Source {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Arc::new(bytes))
+        Self(bytes.into())
     }
 }
 

@@ -144,7 +144,7 @@ fn a_file_takes_the_place_of_the_source() {
     std::fs::write(file.path(), b"abc").unwrap();
     let settings = SourceSettings { size_bytes: None, file: Some(file.path().to_owned()) };
     let sources = Sources::prepare(&settings, [SourceKind::SemiCompressible].into_iter()).unwrap();
-    assert_eq!(sources.get(SourceKind::SemiCompressible).unwrap().bytes(), b"abc");
+    assert_eq!(sources.get(SourceKind::SemiCompressible).unwrap().bytes()[..], *b"abc");
     let missing = SourceSettings { size_bytes: None, file: Some("/no/such/file".into()) };
     let error = Sources::prepare(&missing, [SourceKind::Random].into_iter()).unwrap_err();
     assert!(error.to_string().contains("/no/such/file"), "{error}");

@@ -1,5 +1,8 @@
 //! Whole runs of the load generator, by driver.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
 mod http;
 mod null;
+mod pb;
 mod support;

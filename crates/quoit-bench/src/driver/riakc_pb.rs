@@ -1,0 +1,345 @@
+//! The driver of Riak's Protocol Buffers API, with the requests that basho_bench makes.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quoit_client::wire::Body;
+use quoit_client::wire::messages::{
+    RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
+};
+use quoit_client::{Connection, Error, Quorum};
+use tokio::time::{Instant, Sleep};
+
+use super::{Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
+use crate::keygen::Kind;
+use crate::term::Term;
+use crate::worker_place::WorkerPlace;
+
+/// First pause before connecting anew; it doubles up to the greatest.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
+
+/// Greatest pause before connecting anew.
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// One worker: a connection to one target.
+#[derive(Debug)]
+pub(super) struct RiakcPb {
+    target: usize,
+    connection: Option<Connection>,
+    /// Set ahead for each request; a timer that only moves forward costs almost nothing.
+    timer: Pin<Box<Sleep>>,
+}
+
+/// The settings that all workers share.
+#[derive(Debug)]
+pub(super) struct Plan {
+    targets: Vec<Target>,
+    bucket: Bytes,
+    bucket_type: Option<Bytes>,
+    content_type: Bytes,
+    r: Option<u32>,
+    w: Option<u32>,
+    dw: Option<u32>,
+    rw: Option<u32>,
+    /// Bounds connecting, and an operation whose server is gone.
+    timeout_general: Duration,
+    timeout_read: Duration,
+    timeout_write: Duration,
+}
+
+/// What to request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Get,
+    GetExisting,
+    Put,
+    Update,
+    UpdateExisting,
+    Delete,
+}
+
+/// Why an attempt at an operation did not succeed.
+enum Obstacle {
+    /// The operation failed, for good.
+    Failed(Term),
+    /// The connection is gone: the operation starts over.
+    Disconnected,
+    /// A finite generator has ended.
+    Exhausted,
+}
+
+impl Driver for RiakcPb {
+    const NAME: &'static str = "riakc_pb";
+    const OPERATIONS: &'static str = "get, get_existing, put, update, update_existing, delete";
+
+    type Operation = Operation;
+    type Plan = Plan;
+
+    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+        check_values_are_bytes(config, Self::NAME)?;
+        if config.key_generator.kind() == Kind::Integer {
+            let expected = "the driver riakc_pb takes binaries or strings: wrap the generator, \
+                            as in {int_to_bin_bigendian, {uniform_int, 100000}}";
+            return Err(config.settings.value_error("key_generator", expected));
+        }
+        read_plan(config)
+    }
+
+    fn operation(term: &Term) -> Option<Operation> {
+        Some(match term.as_atom()? {
+            "get" => Operation::Get,
+            "get_existing" => Operation::GetExisting,
+            "put" => Operation::Put,
+            "update" => Operation::Update,
+            "update_existing" => Operation::UpdateExisting,
+            "delete" => Operation::Delete,
+            _ => return None,
+        })
+    }
+
+    fn draws_values(operation: Operation) -> bool {
+        use Operation::{Put, Update, UpdateExisting};
+        matches!(operation, Put | Update | UpdateExisting)
+    }
+
+    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+        let target = place.number as usize % plan.targets.len();
+        let connection = open(plan, target).await.map_err(|reason| StartError::Connect {
+            target: plan.targets[target].to_string(),
+            reason,
+        })?;
+        let timer = Box::pin(tokio::time::sleep(plan.timeout_general));
+        Ok(Self { target, connection: Some(connection), timer })
+    }
+
+    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+        let mut give_up_at = None;
+        loop {
+            if self.connection.is_none() {
+                let until =
+                    *give_up_at.get_or_insert_with(|| Instant::now() + plan.timeout_general);
+                if let Err(reason) = self.reconnect(plan, until).await {
+                    return Outcome::Failure(reason);
+                }
+            }
+            match self.attempt(plan, operation, inputs).await {
+                Ok(()) => return Outcome::Success,
+                Err(Obstacle::Failed(reason)) => return Outcome::Failure(reason),
+                Err(Obstacle::Exhausted) => return Outcome::Stop,
+                Err(Obstacle::Disconnected) => self.connection = None,
+            }
+        }
+    }
+}
+
+impl RiakcPb {
+    /// Connects anew, again and again with growing pauses until `give_up_at`.
+    async fn reconnect(&mut self, plan: &Plan, give_up_at: Instant) -> Result<(), Term> {
+        let mut pause = RECONNECT_PAUSE;
+        loop {
+            match open(plan, self.target).await {
+                Ok(connection) => {
+                    self.connection = Some(connection);
+                    return Ok(());
+                }
+                Err(_) if Instant::now() >= give_up_at => return Err(Term::atom("disconnected")),
+                Err(_) => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    /// The operation from its draw of a key on.
+    async fn attempt(
+        &mut self,
+        plan: &Plan,
+        operation: Operation,
+        inputs: &mut Inputs,
+    ) -> Result<(), Obstacle> {
+        let key = inputs.next_key().map_err(|_| Obstacle::Exhausted)?;
+        let key = Bytes::copy_from_slice(key.bytes());
+        match operation {
+            Operation::Get | Operation::GetExisting => {
+                let answer = self.get(plan, &key).await?;
+                if answer.content.is_empty() && operation == Operation::GetExisting {
+                    return Err(not_found(&key));
+                }
+                Ok(())
+            }
+            Operation::Put => {
+                let value = inputs.next_shared_bytes();
+                self.put(plan, key, None, RpbContent { value, ..RpbContent::default() }).await
+            }
+            Operation::Update | Operation::UpdateExisting => {
+                let answer = self.get(plan, &key).await?;
+                let vclock = answer.vclock;
+                let content = match answer.content.into_iter().next() {
+                    None if operation == Operation::UpdateExisting => return Err(not_found(&key)),
+                    None => RpbContent::default(),
+                    Some(first) => {
+                        RpbContent { vtag: None, last_mod: None, deleted: None, ..first }
+                    }
+                };
+                let value = inputs.next_shared_bytes();
+                let content = RpbContent { value, last_mod_usecs: None, ..content };
+                self.put(plan, key, vclock, content).await
+            }
+            Operation::Delete => {
+                let request = RpbDelReq {
+                    bucket: plan.bucket.clone(),
+                    bucket_type: plan.bucket_type.clone(),
+                    key,
+                    rw: plan.rw,
+                    ..RpbDelReq::default()
+                };
+                let RpbDelResp {} = self.call(&request, plan.timeout_write).await?;
+                Ok(())
+            }
+        }
+    }
+
+    async fn get(&mut self, plan: &Plan, key: &Bytes) -> Result<RpbGetResp, Obstacle> {
+        let request = RpbGetReq {
+            bucket: plan.bucket.clone(),
+            bucket_type: plan.bucket_type.clone(),
+            key: key.clone(),
+            r: plan.r,
+            ..RpbGetReq::default()
+        };
+        self.call(&request, plan.timeout_read).await
+    }
+
+    async fn put(
+        &mut self,
+        plan: &Plan,
+        key: Bytes,
+        vclock: Option<Bytes>,
+        content: RpbContent,
+    ) -> Result<(), Obstacle> {
+        let content = RpbContent { content_type: Some(plan.content_type.clone()), ..content };
+        let request = RpbPutReq {
+            bucket: plan.bucket.clone(),
+            bucket_type: plan.bucket_type.clone(),
+            key: Some(key),
+            vclock,
+            content,
+            w: plan.w,
+            dw: plan.dw,
+            ..RpbPutReq::default()
+        };
+        let _: RpbPutResp = self.call(&request, plan.timeout_write).await?;
+        Ok(())
+    }
+
+    /// One request and its answer. A timeout is final, and so is the loss of its connection,
+    /// which the answer may still be on its way on.
+    async fn call<Q: Body, A: Body>(
+        &mut self,
+        request: &Q,
+        timeout: Duration,
+    ) -> Result<A, Obstacle> {
+        let Some(connection) = &mut self.connection else { return Err(Obstacle::Disconnected) };
+        self.timer.as_mut().reset(Instant::now() + timeout);
+        let answer = tokio::select! {
+            biased;
+            answer = connection.call::<Q, A>(request) => answer,
+            () = self.timer.as_mut() => {
+                self.connection = None;
+                return Err(Obstacle::Failed(Term::atom("timeout")));
+            }
+        };
+        answer.map_err(|error| match error {
+            Error::Server(error) => {
+                Obstacle::Failed(Term::Binary(error.message.clone().into_bytes()))
+            }
+            Error::Lost { .. } | Error::Connect { .. } | Error::OutOfStep { .. } => {
+                Obstacle::Disconnected
+            }
+            other => {
+                self.connection = None;
+                let reason = [Term::atom("bad_response"), Term::String(other.to_string())];
+                Obstacle::Failed(Term::Tuple(reason.into()))
+            }
+        })
+    }
+}
+
+fn not_found(key: &Bytes) -> Obstacle {
+    Obstacle::Failed(Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())]))
+}
+
+/// Connects to a target, or says why not.
+async fn open(plan: &Plan, target: usize) -> Result<Connection, String> {
+    let address = plan.targets[target].to_string();
+    match tokio::time::timeout(plan.timeout_general, Connection::connect(&address)).await {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(Error::Connect { source, .. })) => Err(source.to_string()),
+        Ok(Err(other)) => Err(other.to_string()),
+        Err(_) => Err("no connection in time".to_owned()),
+    }
+}
+
+fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
+    let settings = &config.settings;
+    let replies = read_quorum(settings, "riakc_pb_replies", Quorum::Majority)?;
+    let quorum = |key| read_quorum(settings, key, replies).map(Quorum::to_field);
+    let expected = "write <<\"bucket\">> or {<<\"type\">>, <<\"bucket\">>}";
+    let default_bucket = (None, Bytes::from_static(b"test"));
+    let (bucket_type, bucket) =
+        settings.read("riakc_pb_bucket", default_bucket, expected, |term| match term {
+            Term::Tuple(parts) => match parts.as_slice() {
+                [of_type, bucket] => {
+                    Some((Some(bytes_of(of_type)?.into()), bytes_of(bucket)?.into()))
+                }
+                _ => None,
+            },
+            name => Some((None, bytes_of(name)?.into())),
+        })?;
+    settings.read("pb_connect_options", (), "TLS and credentials are not offered", |term| {
+        let is_plain = |option: &Term| {
+            let name = option.as_tuple().and_then(|pair| pair.first()).unwrap_or(option);
+            !matches!(name.as_atom(), Some("credentials" | "cacertfile" | "ssl_opts"))
+        };
+        term.as_list()?.iter().all(is_plain).then_some(())
+    })?;
+    let timeout = |key: &str, default: Duration| {
+        let range = 1..=86_400_000;
+        settings.integer(key, default.as_millis() as u64, range).map(Duration::from_millis)
+    };
+    let timeout_general = timeout("pb_timeout_general", Duration::from_secs(62))?;
+    Ok(Plan {
+        targets: config.targets("riakc_pb_ips", "riakc_pb_port", 8087)?,
+        bucket,
+        bucket_type,
+        content_type: settings.bytes("riakc_pb_content_type", b"application/octet-stream")?.into(),
+        r: quorum("riakc_pb_r")?,
+        w: quorum("riakc_pb_w")?,
+        dw: quorum("riakc_pb_dw")?,
+        rw: quorum("riakc_pb_rw")?,
+        timeout_general,
+        timeout_read: timeout("pb_timeout_read", timeout_general)?,
+        timeout_write: timeout("pb_timeout_write", timeout_general)?,
+    })
+}
+
+fn read_quorum(settings: &Settings, key: &str, default: Quorum) -> Result<Quorum, ConfigError> {
+    let expected = "write a number of replicas, or one, quorum, all or default";
+    settings.read(key, default, expected, |term| match term {
+        Term::Integer(count) => {
+            let count = u32::try_from(*count).ok().filter(|count| *count <= 1024)?;
+            Some(Quorum::Count(count))
+        }
+        Term::Atom(name) => match name.as_str() {
+            "one" => Some(Quorum::One),
+            "quorum" => Some(Quorum::Majority),
+            "all" => Some(Quorum::All),
+            "default" => Some(Quorum::Default),
+            _ => None,
+        },
+        _ => None,
+    })
+}

@@ -1,0 +1,296 @@
+//! Whole runs of the Protocol Buffers driver against a small server.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use bytes::{Bytes, BytesMut};
+use quoit_bench::run::RunError;
+use quoit_client::wire::messages::{
+    RpbContent, RpbDelReq, RpbDelResp, RpbErrorResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
+};
+use quoit_client::wire::{Body, Frame, FrameDecoder, MessageCode, append_message};
+
+use crate::support::{Run, run, try_run};
+
+/// A request as the server saw it.
+#[derive(Debug, Clone, PartialEq)]
+enum Seen {
+    Get(RpbGetReq),
+    Put(Box<RpbPutReq>),
+    Delete(RpbDelReq),
+}
+
+/// What the server does with a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Manner {
+    Answer,
+    Refuse,
+    Hang,
+    Close,
+}
+
+struct Server {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+#[derive(Default)]
+struct Objects(Mutex<HashMap<Bytes, (u32, RpbContent)>>);
+
+impl Server {
+    /// A store whose manner depends on the number of the request, from 0.
+    fn start(manner_of: impl Fn(usize) -> Manner + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let shared = (seen.clone(), Arc::new(manner_of), Arc::new(Objects::default()));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (seen, manner_of, objects) = shared.clone();
+                let stream = stream.unwrap();
+                thread::spawn(move || serve(stream, &seen, &*manner_of, &objects));
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+fn serve(
+    mut stream: TcpStream,
+    seen: &Mutex<Vec<Seen>>,
+    manner_of: &(dyn Fn(usize) -> Manner + Send + Sync),
+    objects: &Objects,
+) {
+    let mut buffer = BytesMut::new();
+    let mut chunk = [0; 65_536];
+    loop {
+        while let Some(frame) = FrameDecoder::default().next_frame(&mut buffer).unwrap() {
+            let request = decode(frame);
+            let number = {
+                let mut seen = seen.lock().unwrap();
+                seen.push(request.clone());
+                seen.len() - 1
+            };
+            let mut answer = Vec::new();
+            match manner_of(number) {
+                Manner::Answer => objects.answer(request, &mut answer),
+                Manner::Refuse => {
+                    let errmsg = Bytes::from_static(b"overload");
+                    append(&mut answer, &RpbErrorResp { errmsg, errcode: 0 });
+                }
+                Manner::Hang => continue,
+                Manner::Close => return,
+            }
+            stream.write_all(&answer).unwrap();
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => buffer.extend_from_slice(&chunk[..count]),
+        }
+    }
+}
+
+fn decode(frame: Frame) -> Seen {
+    match MessageCode::from_byte(frame.code) {
+        Some(MessageCode::GetReq) => Seen::Get(frame.decode().unwrap()),
+        Some(MessageCode::PutReq) => Seen::Put(Box::new(frame.decode().unwrap())),
+        Some(MessageCode::DelReq) => Seen::Delete(frame.decode().unwrap()),
+        other => panic!("{other:?} is no request of the driver"),
+    }
+}
+
+fn append<M: Body>(answer: &mut Vec<u8>, message: &M) {
+    append_message(answer, message).unwrap();
+}
+
+impl Objects {
+    fn answer(&self, request: Seen, answer: &mut Vec<u8>) {
+        let mut objects = self.0.lock().unwrap();
+        match request {
+            Seen::Get(get) => {
+                let response = match objects.get(&get.key) {
+                    None => RpbGetResp::default(),
+                    Some((clock, content)) => RpbGetResp {
+                        content: vec![content.clone()],
+                        vclock: Some(Bytes::from(format!("clock-{clock}"))),
+                        unchanged: None,
+                    },
+                };
+                append(answer, &response);
+            }
+            Seen::Put(put) => {
+                let key = put.key.unwrap();
+                let clock = objects.get(&key).map_or(0, |(clock, _)| clock + 1);
+                let charset = Some(Bytes::from_static(b"kept"));
+                objects.insert(key, (clock, RpbContent { charset, ..put.content }));
+                append(answer, &RpbPutResp::default());
+            }
+            Seen::Delete(delete) => {
+                objects.remove(&delete.key);
+                append(answer, &RpbDelResp {});
+            }
+        }
+    }
+}
+
+fn config(server: &Server, operation: &str, rest: &str) -> String {
+    let port = server.address.port();
+    format!(
+        "{{mode, max}}. {{driver, basho_bench_driver_riakc_pb}}. {{concurrent, 1}}.
+         {{key_generator, {{int_to_bin_bigendian, {{sequential_int, 10}}}}}}.
+         {{value_generator, {{fixed_bin, 1000}}}}. {{operations, [{{{operation}, 1}}]}}.
+         {{riakc_pb_ips, [{{127,0,0,1}}]}}. {{riakc_pb_port, {port}}}. {rest}"
+    )
+}
+
+fn run_operation(server: &Server, operation: &str) -> Run {
+    run(&config(server, operation, ""))
+}
+
+fn counts(run: &Run) -> (u64, u64) {
+    (run.report.total.success_count(), run.report.total.error_count())
+}
+
+fn errors_of(run: &Run) -> String {
+    run.file("errors.csv").lines().skip(1).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn get_takes_a_missing_object_and_get_existing_does_not() {
+    let server = Server::start(|_| Manner::Answer);
+    assert_eq!(counts(&run_operation(&server, "get")), (10, 0));
+    let Seen::Get(request) = &server.seen()[1] else { panic!("a get") };
+    assert_eq!((&request.bucket[..], &request.key[..]), (&b"test"[..], &[0, 0, 0, 1][..]));
+    assert_eq!((request.r, request.bucket_type.clone()), (Some(4_294_967_293), None));
+    let run = run_operation(&server, "get_existing");
+    assert_eq!(counts(&run), (0, 10));
+    let errors = errors_of(&run);
+    assert!(errors.contains("{not_found,<<0,0,0,9>>}"), "{errors}");
+}
+
+#[test]
+fn put_sends_value_content_type_and_quorums() {
+    let server = Server::start(|_| Manner::Answer);
+    let rest = "{riakc_pb_bucket, {<<\"type\">>, <<\"bucket\">>}}. {riakc_pb_replies, 1}.
+                {riakc_pb_dw, 0}. {riakc_pb_content_type, \"text/plain\"}.";
+    assert_eq!(counts(&run(&config(&server, "put", rest))), (10, 0));
+    let Seen::Put(request) = &server.seen()[0] else { panic!("a put") };
+    assert_eq!(request.bucket_type, Some(Bytes::from_static(b"type")));
+    assert_eq!(&request.bucket[..], b"bucket");
+    assert_eq!((request.w, request.dw, request.vclock.clone()), (Some(1), Some(0), None));
+    assert_eq!(request.content.value.len(), 1000);
+    assert_eq!(request.content.content_type, Some(Bytes::from_static(b"text/plain")));
+}
+
+#[test]
+fn update_sends_back_the_clock_and_keeps_the_metadata() {
+    let server = Server::start(|_| Manner::Answer);
+    assert_eq!(counts(&run_operation(&server, "update_existing")), (0, 10));
+    assert_eq!(counts(&run_operation(&server, "update")), (10, 0));
+    assert_eq!(counts(&run_operation(&server, "update")), (10, 0));
+    let puts: Vec<Box<RpbPutReq>> = server
+        .seen()
+        .into_iter()
+        .filter_map(|seen| match seen {
+            Seen::Put(put) => Some(put),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(puts.len(), 20);
+    assert_eq!((&puts[0].vclock, &puts[0].content.charset), (&None, &None));
+    assert_eq!(puts[10].vclock, Some(Bytes::from_static(b"clock-0")));
+    assert_eq!(puts[10].content.charset, Some(Bytes::from_static(b"kept")));
+    assert_ne!(puts[0].content.value, puts[10].content.value);
+    assert_eq!(counts(&run_operation(&server, "update_existing")), (10, 0));
+}
+
+#[test]
+fn delete_sends_no_clock() {
+    let server = Server::start(|_| Manner::Answer);
+    assert_eq!(counts(&run_operation(&server, "delete")), (10, 0));
+    let Seen::Delete(request) = &server.seen()[0] else { panic!("a delete") };
+    assert_eq!((request.vclock.clone(), request.rw), (None, Some(4_294_967_293)));
+}
+
+#[test]
+fn an_error_of_the_server_is_counted_with_its_text() {
+    let server = Server::start(|_| Manner::Refuse);
+    let errors = errors_of(&run_operation(&server, "put"));
+    assert_eq!(errors, "\"{{put,put},<<\"\"overload\"\">>}\",\"10\"");
+}
+
+#[test]
+fn a_timeout_is_an_error_and_the_worker_goes_on_with_a_new_connection() {
+    let server = Server::start(|number| if number == 0 { Manner::Hang } else { Manner::Answer });
+    let run = run(&config(&server, "get", "{pb_timeout_read, 100}."));
+    assert_eq!(counts(&run), (9, 1));
+    assert_eq!(errors_of(&run), "\"{{get,get},timeout}\",\"1\"");
+    assert_eq!(server.seen().len(), 10);
+}
+
+#[test]
+fn a_lost_connection_starts_the_operation_over_with_a_new_key() {
+    let server = Server::start(|number| if number == 3 { Manner::Close } else { Manner::Answer });
+    let run = run_operation(&server, "get");
+    assert_eq!(counts(&run), (9, 0));
+    let keys: Vec<u8> = server
+        .seen()
+        .iter()
+        .map(|seen| match seen {
+            Seen::Get(get) => get.key[3],
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(keys, (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn each_worker_keeps_one_target() {
+    let servers = [Server::start(|_| Manner::Answer), Server::start(|_| Manner::Answer)];
+    let ports = servers.each_ref().map(|server| server.address.port());
+    let rest = format!(
+        "{{concurrent, 3}}. {{riakc_pb_ips, [{{\"127.0.0.1\", {}}}, {{\"127.0.0.1\", {}}}]}}.",
+        ports[0], ports[1]
+    );
+    run(&config(&servers[0], "get", &rest));
+    // The list is reversed: worker 2 has its index 0, the last element; 1 and 3 have the first.
+    assert_eq!(servers.map(|server| server.seen().len()), [20, 10]);
+}
+
+#[test]
+fn settings_that_the_driver_cannot_have_are_refused() {
+    for (setting, expected) in [
+        ("{key_generator, {uniform_int, 5}}.", "wrap the generator"),
+        ("{riakc_pb_replies, most}.", "one, quorum, all or default"),
+        ("{riakc_pb_bucket, 5}.", "<<\"bucket\">>"),
+        ("{pb_connect_options, [{credentials, \"u\", \"p\"}]}.", "not offered"),
+        ("{pb_timeout_general, soon}.", "write an integer from 1"),
+        ("{operations, [{search, 1}]}.", "get, get_existing, put, update"),
+    ] {
+        let keys = "{key_generator, {int_to_str, {uniform_int, 5}}}.";
+        let config = format!("{{driver, riakc_pb}}. {keys} {setting}");
+        let error = try_run(&config, |_| {}).err().expect(setting).to_string();
+        assert!(error.contains(expected), "{setting}: {error}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_fails_the_start() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let keys = "{key_generator, {int_to_str, {uniform_int, 5}}}.";
+    let config = format!("{{driver, riakc_pb}}. {keys} {{riakc_pb_port, {}}}.", closed.port());
+    match try_run(&config, |_| {}) {
+        Err(error @ RunError::Start { .. }) => {
+            assert!(error.to_string().contains(&closed.to_string()), "{error}");
+        }
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("nothing is there"),
+    }
+}
