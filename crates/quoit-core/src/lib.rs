@@ -20,5 +20,5 @@ pub use listing::{BucketListing, Deadline, KeyListing};
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reaper::DeleteMode;
-pub use stats::{Counter, Distribution, LatencySummary, Stats, StatsSnapshot};
+pub use stats::{Counter, Cumulative, Distribution, LatencySummary, Stats, StatsSnapshot};
 pub use store::{Limits, PreflistPlace, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT};

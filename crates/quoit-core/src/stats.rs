@@ -1,7 +1,7 @@
 //! Counters and latency histograms, written without contention and summed when read.
 //!
-//! Each thread writes its own shard; a reader sums the shards. Once a second [`Stats::sample`] keeps the sums,
-//! so that figures "of the last minute" are the difference of two samples.
+//! Each thread writes its own shard; a reader sums the shards. Once a second [`Stats::sample`]
+//! keeps the sums, so that figures "of the last minute" are the difference of two samples.
 
 use crate::error::RequestError;
 use parking_lot::Mutex;
@@ -96,6 +96,17 @@ pub struct LatencySummary {
     pub max: u64,
 }
 
+/// A distribution since the start, in the form of histograms.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cumulative {
+    /// Upper bounds, inclusive, and how many values are not above each.
+    pub at_most: Vec<(u64, u64)>,
+    /// Number of values.
+    pub count: u64,
+    /// Sum of the values.
+    pub sum: u64,
+}
+
 /// Figures at one moment.
 pub struct StatsSnapshot {
     now: Sums,
@@ -152,7 +163,9 @@ impl Stats {
     /// Figures since the start and of the last minute.
     #[must_use]
     pub fn snapshot(&self) -> StatsSnapshot {
-        StatsSnapshot { now: self.sums(), before: self.samples.lock().front().cloned() }
+        // The earlier figures first: taken after the present ones they could be above them.
+        let before = self.samples.lock().front().cloned();
+        StatsSnapshot { now: self.sums(), before }
     }
 
     fn shard(&self) -> &Shard {
@@ -273,6 +286,20 @@ impl StatsSnapshot {
             max: rank(100),
         }
     }
+
+    /// A distribution since the start, counted up to just below each of `limits`. Exact for limits
+    /// up to 16 and powers of two: there the buckets that values are counted in begin.
+    #[must_use]
+    pub fn cumulative(&self, distribution: Distribution, limits: &[u64]) -> Cumulative {
+        let index = distribution as usize;
+        let counts = &self.now.buckets[index * BUCKET_COUNT..(index + 1) * BUCKET_COUNT];
+        let below = |limit: u64| counts[..bucket_of(limit)].iter().sum();
+        Cumulative {
+            at_most: limits.iter().map(|limit| (limit.saturating_sub(1), below(*limit))).collect(),
+            count: counts.iter().sum(),
+            sum: self.now.sums[index],
+        }
+    }
 }
 
 #[cfg(test)]
@@ -302,6 +329,18 @@ mod tests {
         assert_eq!(figures.last_minute(Counter::Puts), 1);
         let summary = figures.summary(Distribution::PutTimeUs);
         assert_eq!((summary.count, summary.median, summary.mean), (1, 8, 8));
+    }
+
+    #[test]
+    fn a_histogram_counts_what_is_below_each_limit() {
+        let stats = Stats::default();
+        for time_us in [1, 15, 16, 1_023, 1_024, 5_000] {
+            stats.record_put::<()>(time_us, &Ok(()));
+        }
+        let histogram =
+            stats.snapshot().cumulative(Distribution::PutTimeUs, &[2, 16, 1_024, 1 << 20]);
+        assert_eq!(histogram.at_most, [(1, 1), (15, 2), (1_023, 4), ((1 << 20) - 1, 6)]);
+        assert_eq!((histogram.count, histogram.sum), (6, 7_079));
     }
 
     #[test]

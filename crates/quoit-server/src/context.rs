@@ -3,9 +3,10 @@
 use quoit_core::ReplicatedStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
-/// The version of Riak KV whose interface is spoken. Clients find out features by it and expect three
-/// numbers.
+/// The version of Riak KV whose interface is spoken. Clients find out features by it and expect
+/// three numbers.
 pub const RIAK_KV_VERSION: &str = "3.2.2";
 
 /// Limits of the client interfaces.
@@ -76,18 +77,45 @@ pub struct ServerContext {
     pub http_connections: ConnectionCounts,
 }
 
+/// Seconds that "the last minute" has.
+const WINDOW_SECS: u64 = 60;
+/// Bits of a slot of [`ConnectionCounts`] that count; the others tell the second.
+const COUNT_BITS: u32 = 32;
+
 /// Connections of one protocol.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ConnectionCounts {
     opened: AtomicU64,
     closed: AtomicU64,
+    start: Instant,
+    /// One slot for each second of the last minute: the second (since `start`) and its connections.
+    recent: [AtomicU64; WINDOW_SECS as usize],
+}
+
+impl Default for ConnectionCounts {
+    fn default() -> Self {
+        Self {
+            opened: AtomicU64::default(),
+            closed: AtomicU64::default(),
+            start: Instant::now(),
+            recent: [const { AtomicU64::new(0) }; WINDOW_SECS as usize],
+        }
+    }
 }
 
 impl ConnectionCounts {
     /// Counts a connection as open until the guard is dropped.
     pub fn open(&self) -> OpenConnection<'_> {
         self.opened.fetch_add(1, Ordering::Relaxed);
+        self.note(self.start.elapsed().as_secs());
         OpenConnection { counts: self }
+    }
+
+    fn note(&self, second: u64) {
+        let fresh = second << COUNT_BITS | 1;
+        let slot = &self.recent[(second % WINDOW_SECS) as usize];
+        let counted = |slot: u64| if slot >> COUNT_BITS == second { slot + 1 } else { fresh };
+        slot.update(Ordering::Relaxed, Ordering::Relaxed, counted);
     }
 
     /// Connections open now.
@@ -100,6 +128,19 @@ impl ConnectionCounts {
     pub fn total(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
+
+    /// Connections opened within the last minute.
+    pub fn last_minute(&self) -> u64 {
+        self.opened_within_minute(self.start.elapsed().as_secs())
+    }
+
+    fn opened_within_minute(&self, now: u64) -> u64 {
+        let slots = self.recent.iter().map(|slot| slot.load(Ordering::Relaxed));
+        slots
+            .filter(|slot| now.saturating_sub(slot >> COUNT_BITS) < WINDOW_SECS)
+            .map(|slot| slot & ((1 << COUNT_BITS) - 1))
+            .sum()
+    }
 }
 
 /// One open connection.
@@ -110,5 +151,31 @@ pub struct OpenConnection<'a> {
 impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
         self.counts.closed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_of_the_last_minute_forget_older_ones() {
+        let counts = ConnectionCounts::default();
+        counts.note(3);
+        counts.note(3);
+        counts.note(62);
+        assert_eq!(counts.opened_within_minute(62), 3);
+        assert_eq!(counts.opened_within_minute(63), 1, "second 3 is a minute ago");
+        counts.note(63);
+        assert_eq!(counts.opened_within_minute(63), 2, "the slot of second 3 is taken over");
+    }
+
+    #[test]
+    fn an_open_connection_is_active_until_it_is_dropped() {
+        let counts = ConnectionCounts::default();
+        let open = counts.open();
+        assert_eq!((counts.active(), counts.total()), (1, 1));
+        drop(open);
+        assert_eq!((counts.active(), counts.total()), (0, 1));
     }
 }

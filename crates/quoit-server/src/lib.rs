@@ -2,10 +2,12 @@
 //!
 //! Wire in, one call of `quoit-core`, wire out. There is no quorum logic here and no storage.
 
+mod admin;
 mod context;
 pub mod http;
 mod index_entries;
 mod listen;
+mod machine;
 pub mod pb;
 mod socket;
 

@@ -99,6 +99,11 @@ impl Socket {
         self.stream.write_all(bytes).await
     }
 
+    /// Whether the server stops: then this answer should say that it is the last.
+    pub fn is_stopping(&self) -> bool {
+        self.signal.is_stopping()
+    }
+
     /// Tells the client that nothing more will come.
     pub async fn shutdown(&mut self) -> io::Result<()> {
         self.stream.shutdown().await

@@ -1,6 +1,87 @@
-//! placeholder
-use crate::context::ServerContext;
-use crate::socket::StopSignal;
-use std::sync::Arc;
-/// x
-pub async fn serve(_c: Arc<ServerContext>, _s: tokio::net::TcpStream, _g: Arc<StopSignal>) {}
+//! The HTTP interface: wire in, one call of the store, wire out.
+//!
+//! The connection loop is our own: header names keep their case (user metadata is stored under the
+//! name as sent), requests are answered on the thread that parsed them, and answers are written
+//! straight into the connection's buffer. A connection is a task; it answers every complete request
+//! that has arrived, in order, and writes once.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `connection`, `head`, `chunked` | requests as they arrive |
+//! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | what a request means |
+//! | `response`, `refusal`, `render` | how answers look |
+//! | `object_*`, `walk`, `listing`, `props`, `server`, `stats`, `metrics`, `later` | resources |
+
+mod chunked;
+mod conditions;
+mod connection;
+mod csrf;
+mod head;
+mod later;
+mod links;
+mod listing;
+mod metrics;
+mod negotiate;
+mod object_read;
+mod object_write;
+mod params;
+mod props;
+mod refusal;
+mod render;
+mod response;
+mod route;
+mod server;
+mod stats;
+mod uri;
+mod walk;
+
+pub use connection::serve;
+
+pub(crate) use connection::{Connection, Request};
+pub(crate) use head::Method;
+pub(crate) use props::is_json;
+pub(crate) use refusal::Refusal;
+pub(crate) use stats::statistics;
+pub(crate) use uri::query_value;
+
+/// Largest body that [`fuzz_request`] follows.
+const FUZZ_BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Parses bytes as a client might send them and finds their resource, without a store: the entry
+/// for fuzzing. Whatever the bytes are, it returns.
+pub fn fuzz_request(bytes: &[u8]) {
+    let mut input = bytes::BytesMut::from(bytes);
+    while let Ok(Some(head)) = head::take_head(&mut input) {
+        let _ = (head.keeps_alive(), head.expects_continue());
+        match head.framing(FUZZ_BODY_BYTES_MAX) {
+            Ok(head::BodyFraming::Length(size)) => drop(input.split_to(size.min(input.len()))),
+            Ok(head::BodyFraming::Chunked) => {
+                let body = chunked::ChunkedBody::new(FUZZ_BODY_BYTES_MAX).take(&mut input);
+                if !matches!(body, Ok(Some(_))) {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+        fuzz_meaning(&head);
+    }
+}
+
+fn fuzz_meaning(head: &head::Head) {
+    let (path, query) = uri::split_target(head.target());
+    let _ = params::ObjectParams::parse(query);
+    let conditions = conditions::ReadConditions::of(head);
+    let _ = conditions.verdict(b"tag", 1, 2);
+    let _ = conditions::write_precondition(head);
+    let _ = csrf::check(head, true);
+    let _ = object_write::metadata(head, route::UrlForm::Untyped, b"bucket", 0);
+    if let Some(route) = route::route(path, true) {
+        let _ = route.methods();
+        if let route::Route::Walk(_, steps) = &route {
+            let _ = walk::parse_steps(steps);
+        }
+    }
+    let accept = head.get("accept");
+    let _ = negotiate::choose_media_type(accept, &[b"text/plain", b"multipart/mixed"]);
+    let _ = negotiate::accepts_word(head.get("accept-charset"), b"utf-8");
+}

@@ -11,3 +11,4 @@ mod server_info;
 mod text;
 
 pub use connection::serve;
+pub(crate) use text::{binary as erlang_binary, request_error as request_error_text};

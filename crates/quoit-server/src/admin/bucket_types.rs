@@ -1,0 +1,120 @@
+//! Bucket types and properties of buckets.
+
+use super::{allow, error, no_such_path, refusal, updates};
+use crate::http::{Connection, Method, Refusal, Request};
+use quoit_cluster::{ChangeError, ControlPlane};
+use quoit_model::key::BucketRef;
+use serde_json::{Value, json};
+
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+impl Connection {
+    pub(super) async fn bucket_types(
+        &mut self,
+        request: &Request,
+        method: Method,
+        names: &[&[u8]],
+    ) -> Result<Value, Refusal> {
+        match names {
+            [] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                Ok(self.type_list())
+            }
+            [name] => {
+                allow(method, &[Method::Get, Method::Head, Method::Put])?;
+                if method != Method::Put {
+                    return self.type_status(name);
+                }
+                let updates = updates(request)?;
+                self.change_type(name, move |control, name| {
+                    control.create_type(name, &updates).map(drop)
+                })
+                .await
+            }
+            [name, command @ (b"activate" | b"update" | b"reset")] => {
+                allow(method, &[Method::Post])?;
+                match *command {
+                    b"activate" => self.change_type(name, ControlPlane::activate_type).await,
+                    b"reset" => self.change_type(name, ControlPlane::reset_type).await,
+                    _ => {
+                        let updates = updates(request)?;
+                        self.change_type(name, move |control, name| {
+                            control.update_type(name, &updates)
+                        })
+                        .await
+                    }
+                }
+            }
+            _ => Err(no_such_path()),
+        }
+    }
+
+    fn type_list(&self) -> Value {
+        let listed = self.context.store.control().read().list_types();
+        let types: Vec<_> = listed
+            .iter()
+            .map(|(name, state)| json!({"name": shown(name), "state": state.as_str()}))
+            .collect();
+        json!({"types": types})
+    }
+
+    fn type_status(&self, name: &[u8]) -> Result<Value, Refusal> {
+        let Some(status) = self.context.store.control().read().type_status(name) else {
+            let message = format!("{} is not an existing bucket type", shown(name));
+            return Err(error(404, "undefined", &message));
+        };
+        let (state, props) = (status.state.as_str(), status.props);
+        Ok(json!({"name": shown(name), "state": state, "props": props}))
+    }
+
+    /// Makes a change and tells how far the type has come.
+    async fn change_type(
+        &self,
+        name: &[u8],
+        change: impl FnOnce(&ControlPlane, &[u8]) -> Result<(), ChangeError> + Send + 'static,
+    ) -> Result<Value, Refusal> {
+        let owned = name.to_vec();
+        let changed = self.change(move |control| change(control, &owned)).await?;
+        changed.map_err(|fault| refusal(&fault))?;
+        let state = self.context.store.control().read().type_state(name);
+        Ok(json!({"name": shown(name), "state": state.as_str()}))
+    }
+
+    /// Properties of a bucket: shown, changed, reset; the answer is what they are afterwards.
+    pub(super) async fn bucket_props_command(
+        &mut self,
+        request: &Request,
+        method: Method,
+        bucket_type: &[u8],
+        bucket: &[u8],
+    ) -> Result<Value, Refusal> {
+        allow(method, &[Method::Get, Method::Head, Method::Put, Method::Delete])?;
+        let (owned_type, owned) = (bucket_type.to_vec(), bucket.to_vec());
+        let changed = match method {
+            Method::Put => {
+                let updates = updates(request)?;
+                self.change(move |control| {
+                    let bucket = BucketRef { bucket_type: &owned_type, bucket: &owned };
+                    control.set_bucket_props(bucket, &updates)
+                })
+                .await?
+            }
+            Method::Delete => {
+                self.change(move |control| {
+                    let bucket = BucketRef { bucket_type: &owned_type, bucket: &owned };
+                    control.reset_bucket_props(bucket)
+                })
+                .await?
+            }
+            _ => Ok(()),
+        };
+        changed.map_err(|fault| refusal(&fault))?;
+        let state = self.context.store.control().read();
+        match state.bucket_props_json(BucketRef { bucket_type, bucket }) {
+            Ok(props) => Ok(json!({"props": props})),
+            Err(_) => Err(refusal(&ChangeError::NoSuchType { name: shown(bucket_type) })),
+        }
+    }
+}

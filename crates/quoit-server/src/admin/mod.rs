@@ -1,0 +1,167 @@
+//! The operator's interface over HTTP: `/admin/v1/`. `docs/admin-api.md` is its contract.
+
+mod bucket_types;
+mod names;
+mod status;
+
+use crate::http::{Connection, Method, Refusal, Request};
+use quoit_cluster::ChangeError;
+use quoit_model::props::{PropUpdates, TypeError, TypeState};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+type Part<'r> = Cow<'r, [u8]>;
+
+/// An error answer: a word for programs and a sentence for people.
+fn error(status: u16, word: &str, message: &str) -> Refusal {
+    Refusal::Json(status, json!({"error": word, "message": message}))
+}
+
+impl Connection {
+    /// Answers a request below `/admin`; `parts` is the path after it.
+    pub(crate) async fn admin(
+        &mut self,
+        request: &Request,
+        method: Method,
+        parts: &[Part<'_>],
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        self.check_operator(request, method)?;
+        let names: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
+        let [b"v1", names @ ..] = names.as_slice() else { return Err(no_such_path()) };
+        let answer = match names {
+            [b"ping"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                json!({"ping": "pong", "node": self.context.node_name})
+            }
+            [b"status"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                status::status(&self.context)
+            }
+            [b"stat"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                status::named(&self.context, query)
+            }
+            [b"bucket-types", rest @ ..] => self.bucket_types(request, method, rest).await?,
+            [b"types", bucket_type, b"buckets", bucket, b"props"] => {
+                self.bucket_props_command(request, method, bucket_type, bucket).await?
+            }
+            _ => return Err(no_such_path()),
+        };
+        self.write_json(&answer);
+        Ok(())
+    }
+
+    /// Operators are on this machine, unless the node is set up otherwise, and are no web pages.
+    fn check_operator(&self, request: &Request, method: Method) -> Result<(), Refusal> {
+        if !self.is_local && !self.context.settings.admin_remote {
+            return Err(error(
+                403,
+                "not_local",
+                "administration is answered only from this machine; run the command on the node, \
+                 or set admin_remote = on",
+            ));
+        }
+        if request.head.get("origin").is_some() || request.head.get("referer").is_some() {
+            return Err(error(403, "origin", "administration does not answer web pages"));
+        }
+        let has_body = !request.body.is_empty() || method == Method::Put;
+        if has_body && !crate::http::is_json(request) {
+            return Err(error(
+                415,
+                "content_type",
+                "the body must be declared as Content-Type: application/json",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn no_such_path() -> Refusal {
+    error(404, "not_found", "there is no such path below /admin; see docs/admin-api.md")
+}
+
+fn allow(method: Method, allowed: &'static [Method]) -> Result<(), Refusal> {
+    if allowed.contains(&method) {
+        return Ok(());
+    }
+    let message = format!("{} is no method of this path; see the header Allow", method.name());
+    Err(Refusal::MethodJson(allowed, json!({"error": "method", "message": message})))
+}
+
+/// The changes in a body of the form `{"props":{...}}`.
+fn updates(request: &Request) -> Result<PropUpdates, Refusal> {
+    let document: Value = serde_json::from_slice(&request.body)
+        .map_err(|fault| error(400, "invalid_json", &format!("the body is not JSON: {fault}")))?;
+    match document.get("props") {
+        Some(Value::Object(props)) => Ok(PropUpdates::from(props.clone())),
+        _ => Err(error(400, "no_props", "the body must be of the form {\"props\":{...}}")),
+    }
+}
+
+/// The answer for a change that was refused.
+fn refusal(fault: &ChangeError) -> Refusal {
+    let message = fault.to_string();
+    match fault {
+        ChangeError::NoSuchType { .. } => error(404, "no_type", &message),
+        ChangeError::Name(_) => error(400, "invalid_name", &message),
+        ChangeError::InvalidProps(invalid) | ChangeError::Type(TypeError::Invalid(invalid)) => {
+            let details = invalid.http_json();
+            let document =
+                json!({"error": "invalid_props", "message": message, "details": details});
+            Refusal::Json(400, document)
+        }
+        ChangeError::Type(TypeError::NotActive { state: TypeState::Undefined, .. }) => {
+            error(404, "undefined", &message)
+        }
+        ChangeError::Type(fault) => {
+            let status = match fault {
+                TypeError::Undefined { .. } => 404,
+                TypeError::ReservedName | TypeError::NameLength { .. } => 400,
+                _ => 409,
+            };
+            error(status, fault.word(), &message)
+        }
+        ChangeError::TooManyTypes { .. } | ChangeError::TooManyBuckets { .. } => {
+            error(409, "too_many", &message)
+        }
+        ChangeError::Store(_) => {
+            tracing::error!(%fault, "a change of the control plane failed");
+            error(500, "internal", &message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(fault: ChangeError) -> (u16, String) {
+        match refusal(&fault) {
+            Refusal::Json(status, document) => {
+                (status, document["error"].as_str().expect("a word").to_owned())
+            }
+            _ => panic!("not a JSON answer"),
+        }
+    }
+
+    #[test]
+    fn refusals_have_the_words_of_the_contract() {
+        let name = || "t".to_owned();
+        let not_active = |state| TypeError::NotActive { name: name(), state };
+        for (fault, expected) in [
+            (TypeError::Undefined { name: name() }, (404, "undefined")),
+            (not_active(TypeState::Undefined), (404, "undefined")),
+            (not_active(TypeState::Ready), (409, "not_active")),
+            (TypeError::AlreadyActive { name: name() }, (409, "already_active")),
+            (TypeError::NotReady { name: name() }, (409, "not_ready")),
+            (TypeError::DefaultType, (409, "default_type")),
+            (TypeError::NoDefaultUpdate, (409, "no_default_update")),
+            (TypeError::ReservedName, (400, "reserved_name")),
+        ] {
+            let (status, word) = word(fault.into());
+            assert_eq!((status, word.as_str()), expected);
+        }
+        assert_eq!(word(ChangeError::NoSuchType { name: name() }), (404, "no_type".to_owned()));
+    }
+}

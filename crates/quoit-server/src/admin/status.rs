@@ -1,0 +1,79 @@
+//! What an operator wants to know of a node.
+
+use super::names;
+use crate::context::{RIAK_KV_VERSION, ServerContext};
+use crate::http::{query_value, statistics};
+use quoit_store::engine::EngineStats;
+use serde_json::{Value, json};
+
+const GIB: f64 = (1u64 << 30) as f64;
+const US_PER_SEC: u64 = 1_000_000;
+
+/// Everything at once.
+pub(super) fn status(context: &ServerContext) -> Value {
+    let figures = statistics(context);
+    let backend = figures.get("storage_backend").and_then(Value::as_str).unwrap_or_default();
+    let backend = backend.trim_start_matches("riak_kv_").trim_end_matches("_backend").to_owned();
+    json!({
+        "node": context.node_name,
+        "version": env!("CARGO_PKG_VERSION"),
+        "riak_kv_version": RIAK_KV_VERSION,
+        "uptime_secs": context.store.clock().monotonic_us() / US_PER_SEC,
+        "engine": engine(&backend, &context.store.engine().stats()),
+        "stats": figures,
+    })
+}
+
+fn engine(backend: &str, stats: &EngineStats) -> Value {
+    let bytes_per_key =
+        (stats.key_count > 0).then(|| stats.index_bytes as f64 / stats.key_count as f64);
+    let keys_per_gib = bytes_per_key.filter(|bytes| *bytes > 0.0).map(|bytes| (GIB / bytes) as u64);
+    json!({
+        "backend": backend,
+        "key_count": stats.key_count,
+        "tombstone_count": stats.tombstone_count,
+        "index_bytes": stats.index_bytes,
+        "index_bytes_per_key": bytes_per_key.map(|bytes| (bytes * 100.0).round() / 100.0),
+        "keys_per_gib": keys_per_gib,
+        "disk_bytes": stats.disk_bytes,
+        "dead_bytes": stats.dead_bytes,
+        "segment_count": stats.segment_count,
+        "sync_count": stats.sync_count,
+        "synced_write_count": stats.synced_write_count,
+        "merge_count": stats.merge_count,
+        "merged_bytes": stats.merged_bytes,
+        "corrupt_record_count": stats.corrupt_record_count,
+        "disk_full": stats.disk_full,
+    })
+}
+
+/// Statistics whose hierarchical names fit the query's pattern.
+pub(super) fn named(context: &ServerContext, query: &[u8]) -> Value {
+    let pattern = query_value(query, "pattern").unwrap_or_default();
+    let pattern = String::from_utf8_lossy(&pattern);
+    let pattern = if pattern.is_empty() { "**" } else { &pattern };
+    let stats: Vec<_> = names::hierarchy(&statistics(context))
+        .into_iter()
+        .filter(|(name, _)| names::fits(pattern, name))
+        .map(|(name, datapoints)| json!({"name": name, "datapoints": datapoints}))
+        .collect();
+    json!({"stats": stats})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_key_is_told_once_there_are_keys() {
+        let empty = engine("bitcask", &EngineStats::default());
+        assert_eq!(
+            (&empty["index_bytes_per_key"], &empty["keys_per_gib"]),
+            (&Value::Null, &Value::Null)
+        );
+        let stats = EngineStats { key_count: 10, index_bytes: 240, ..EngineStats::default() };
+        let shown = engine("bitcask", &stats);
+        assert_eq!(shown["index_bytes_per_key"], 24.0);
+        assert_eq!(shown["keys_per_gib"], (1u64 << 30) / 24);
+    }
+}

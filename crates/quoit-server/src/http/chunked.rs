@@ -1,0 +1,164 @@
+//! Bodies in chunks (RFC 9112, section 7.1).
+
+use super::head::HeadFault;
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Most bytes of a chunk's size with its extensions, and of one trailer line.
+const LINE_BYTES_MAX: usize = 4096;
+/// Most trailer lines.
+const TRAILER_COUNT_MAX: usize = 100;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Size,
+    Data(usize),
+    DataEnd,
+    Trailer(usize),
+}
+
+/// Takes a chunked body apart as it arrives.
+#[derive(Debug)]
+pub struct ChunkedBody {
+    state: State,
+    body: BytesMut,
+    bytes_max: usize,
+}
+
+impl ChunkedBody {
+    /// A body of which nothing has arrived; more than `bytes_max` bytes are refused.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { state: State::Size, body: BytesMut::new(), bytes_max }
+    }
+
+    /// Bytes of the body that have arrived.
+    pub fn received_bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Takes what belongs to the body out of `input`; the body once it is whole. Trailers are
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// Malformed chunks, and a body over the limit.
+    pub fn take(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, HeadFault> {
+        loop {
+            match self.state {
+                State::Size => {
+                    let Some(line) = take_line(input)? else { return Ok(None) };
+                    let size = chunk_size(&line)?;
+                    if size > self.bytes_max - self.body.len() {
+                        return Err(HeadFault::BodyTooLarge);
+                    }
+                    self.state = if size == 0 { State::Trailer(0) } else { State::Data(size) };
+                }
+                State::Data(missing) => {
+                    let ready = missing.min(input.len());
+                    self.body.extend_from_slice(&input[..ready]);
+                    input.advance(ready);
+                    if ready < missing {
+                        self.state = State::Data(missing - ready);
+                        return Ok(None);
+                    }
+                    self.state = State::DataEnd;
+                }
+                State::DataEnd => {
+                    let Some(line) = take_line(input)? else { return Ok(None) };
+                    if !line.is_empty() {
+                        return Err(HeadFault::BadChunk);
+                    }
+                    self.state = State::Size;
+                }
+                State::Trailer(count) => {
+                    let Some(line) = take_line(input)? else { return Ok(None) };
+                    if line.is_empty() {
+                        return Ok(Some(std::mem::take(&mut self.body).freeze()));
+                    }
+                    if count == TRAILER_COUNT_MAX {
+                        return Err(HeadFault::BadChunk);
+                    }
+                    self.state = State::Trailer(count + 1);
+                }
+            }
+        }
+    }
+}
+
+/// A line without its CRLF. A bare LF is refused: readers differ about it.
+fn take_line(input: &mut BytesMut) -> Result<Option<BytesMut>, HeadFault> {
+    let Some(end) = memchr::memchr(b'\n', input) else {
+        if input.len() > LINE_BYTES_MAX {
+            return Err(HeadFault::BadChunk);
+        } else {
+            return Ok(None);
+        }
+    };
+    if end > LINE_BYTES_MAX || end == 0 || input[end - 1] != b'\r' {
+        return Err(HeadFault::BadChunk);
+    }
+    let mut line = input.split_to(end + 1);
+    line.truncate(end - 1);
+    Ok(Some(line))
+}
+
+fn chunk_size(line: &[u8]) -> Result<usize, HeadFault> {
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
+    let text = std::str::from_utf8(digits).map_err(|_| HeadFault::BadChunk)?;
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(HeadFault::BadChunk);
+    }
+    usize::from_str_radix(text, 16).map_err(|_| HeadFault::BodyTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn take_all(text: &[u8]) -> Result<Option<Bytes>, HeadFault> {
+        ChunkedBody::new(100).take(&mut BytesMut::from(text))
+    }
+
+    #[test]
+    fn chunks_are_put_together_and_what_follows_stays() {
+        let mut input =
+            BytesMut::from(&b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\nGET"[..]);
+        let body = ChunkedBody::new(100).take(&mut input).expect("well-formed").expect("whole");
+        assert_eq!(body, "abcde");
+        assert_eq!(&input[..], b"GET");
+    }
+
+    #[test]
+    fn malformed_chunks_are_refused() {
+        for bad in [&b"x\r\n"[..], b"3\nabc", b"3\r\nabcX\r\n", b"-1\r\n", b"\r\n", b" 3\r\nabc"] {
+            assert_eq!(take_all(bad), Err(HeadFault::BadChunk), "{bad:?}");
+        }
+        assert_eq!(take_all(b"65\r\n"), Err(HeadFault::BodyTooLarge));
+        assert_eq!(take_all(b"fffffffffffffffff\r\n"), Err(HeadFault::BodyTooLarge));
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_is_the_same_however_it_is_cut_and_delivered(
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..30), 0..6),
+            step in 1..40usize,
+        ) {
+            let mut wire = Vec::new();
+            for chunk in &chunks {
+                wire.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+                wire.extend_from_slice(chunk);
+                wire.extend_from_slice(b"\r\n");
+            }
+            wire.extend_from_slice(b"0\r\n\r\n");
+            let mut decoder = ChunkedBody::new(1000);
+            let mut input = BytesMut::new();
+            let mut body = None;
+            for piece in wire.chunks(step) {
+                prop_assert!(body.is_none());
+                input.extend_from_slice(piece);
+                body = decoder.take(&mut input).expect("well-formed");
+            }
+            prop_assert_eq!(body.expect("whole"), chunks.concat());
+        }
+    }
+}

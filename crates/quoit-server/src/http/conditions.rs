@@ -1,0 +1,205 @@
+//! Conditional requests: `If-Match` and its kin.
+
+use super::head::Head;
+use super::refusal::Refusal;
+use base64::Engine as _;
+use bytes::Bytes;
+use quoit_core::{EntityTags, Precondition};
+use quoit_model::clock::VersionVector;
+use quoit_model::context::decode_context;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Conditions of a read.
+#[derive(Debug, Default)]
+pub struct ReadConditions {
+    any_match: Option<EntityTags>,
+    none_match: Option<EntityTags>,
+    modified_since_secs: Option<u64>,
+    unmodified_since_secs: Option<u64>,
+}
+
+/// What the conditions of a read come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Answer as if there were none.
+    Proceed,
+    /// The client has what there is.
+    NotModified,
+    /// A condition does not hold.
+    Failed,
+}
+
+impl ReadConditions {
+    /// The conditions in a request's headers. Dates that are none are no conditions.
+    pub fn of(head: &Head) -> Self {
+        Self {
+            any_match: head.get_shared("if-match").map(|value| entity_tags(&value)),
+            none_match: head.get_shared("if-none-match").map(|value| entity_tags(&value)),
+            modified_since_secs: head.get("if-modified-since").and_then(unix_secs),
+            unmodified_since_secs: head.get("if-unmodified-since").and_then(unix_secs),
+        }
+    }
+
+    /// Whether there is nothing to decide.
+    pub const fn is_none(&self) -> bool {
+        self.any_match.is_none()
+            && self.none_match.is_none()
+            && self.modified_since_secs.is_none()
+            && self.unmodified_since_secs.is_none()
+    }
+
+    /// Decides for something that exists.
+    pub fn verdict(&self, etag: &[u8], last_modified_secs: u64, now_secs: u64) -> Verdict {
+        if self.any_match.as_ref().is_some_and(|tags| !matches(tags, etag))
+            || self.unmodified_since_secs.is_some_and(|since| last_modified_secs > since)
+        {
+            return Verdict::Failed;
+        }
+        match (&self.none_match, self.modified_since_secs) {
+            (Some(tags), _) if matches(tags, etag) => Verdict::NotModified,
+            (None, Some(since)) if since <= now_secs && last_modified_secs <= since => {
+                Verdict::NotModified
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// The conditions of a write, which the store checks in one step with it. `X-Riak-If-Not-Modified`
+/// counts for writes of values, not for deletes: they do not call this for it.
+///
+/// # Errors
+///
+/// A clock that is none.
+pub fn write_precondition(head: &Head) -> Result<Precondition, Refusal> {
+    Ok(Precondition { clock: clock(head, "x-riak-if-not-modified")?, ..delete_precondition(head) })
+}
+
+/// The conditions of a delete.
+pub fn delete_precondition(head: &Head) -> Precondition {
+    let conditions = ReadConditions::of(head);
+    Precondition {
+        none_match: conditions.none_match,
+        any_match: conditions.any_match,
+        unmodified_since_secs: conditions.unmodified_since_secs,
+        ..Precondition::default()
+    }
+}
+
+/// A causal context in a header.
+///
+/// # Errors
+///
+/// What is not base64, or not a context.
+pub fn clock(head: &Head, header: &str) -> Result<Option<VersionVector>, Refusal> {
+    let Some(text) = head.get(header) else { return Ok(None) };
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text.trim_ascii()).map_err(|_| {
+        let shown = String::from_utf8_lossy(&text[..text.len().min(80)]).into_owned();
+        Refusal::bad(format!(
+            "{header} is not base64: {shown:?}; send the X-Riak-Vclock of an answer as it came\n"
+        ))
+    })?;
+    match decode_context(&bytes) {
+        Ok(clock) => Ok(Some(clock)),
+        Err(fault) => Err(Refusal::bad(format!("{header}: {fault}\n"))),
+    }
+}
+
+fn matches(tags: &EntityTags, etag: &[u8]) -> bool {
+    match tags {
+        EntityTags::Any => true,
+        EntityTags::Tags(tags) => tags.iter().any(|tag| **tag == *etag),
+    }
+}
+
+/// Reads a list of entity tags. Weak tags count as strong ones, and the quotes may be missing.
+fn entity_tags(header: &Bytes) -> EntityTags {
+    let mut tags = Vec::new();
+    for part in header.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+        if part == b"*" {
+            return EntityTags::Any;
+        }
+        let strong = part.strip_prefix(b"W/").unwrap_or(part);
+        let bare = strong.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+        let tag = bare.unwrap_or(strong);
+        if !tag.is_empty() {
+            tags.push(header.slice_ref(tag));
+        }
+    }
+    EntityTags::Tags(tags)
+}
+
+fn unix_secs(date: &[u8]) -> Option<u64> {
+    let time: SystemTime = httpdate::parse_http_date(std::str::from_utf8(date).ok()?).ok()?;
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::head::take_head;
+    use bytes::BytesMut;
+
+    const NOW_SECS: u64 = 2_000_000_000;
+    const MODIFIED_SECS: u64 = 1_700_000_000;
+    const MODIFIED: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
+    const EARLIER: &str = "Mon, 01 Jan 2001 00:00:00 GMT";
+
+    fn head(headers: &str) -> Head {
+        let text = format!("GET / HTTP/1.1\r\n{headers}\r\n\r\n");
+        take_head(&mut BytesMut::from(text.as_str())).expect("valid").expect("whole")
+    }
+
+    fn verdict(headers: &str) -> Verdict {
+        ReadConditions::of(&head(headers)).verdict(b"tag", MODIFIED_SECS, NOW_SECS)
+    }
+
+    #[test]
+    fn reads_follow_tags_and_dates() {
+        for (headers, expected) in [
+            ("If-None-Match: \"tag\"", Verdict::NotModified),
+            ("If-None-Match: \"a\", W/\"tag\"", Verdict::NotModified),
+            ("If-None-Match: tag", Verdict::NotModified),
+            ("If-None-Match: *", Verdict::NotModified),
+            ("If-None-Match: \"other\"", Verdict::Proceed),
+            ("If-Match: \"tag\"", Verdict::Proceed),
+            ("If-Match: *", Verdict::Proceed),
+            ("If-Match: \"other\"", Verdict::Failed),
+            (&format!("If-Modified-Since: {MODIFIED}"), Verdict::NotModified),
+            (&format!("If-Modified-Since: {EARLIER}"), Verdict::Proceed),
+            ("If-Modified-Since: not a date", Verdict::Proceed),
+            ("If-Modified-Since: Fri, 31 Dec 2066 00:00:00 GMT", Verdict::Proceed),
+            (&format!("If-Unmodified-Since: {MODIFIED}"), Verdict::Proceed),
+            (&format!("If-Unmodified-Since: {EARLIER}"), Verdict::Failed),
+            ("X: y", Verdict::Proceed),
+        ] {
+            assert_eq!(verdict(headers), expected, "{headers}");
+        }
+    }
+
+    #[test]
+    fn a_tag_beats_a_date() {
+        let both = format!("If-None-Match: \"other\"\r\nIf-Modified-Since: {MODIFIED}");
+        assert_eq!(verdict(&both), Verdict::Proceed);
+    }
+
+    #[test]
+    fn a_clock_that_is_none_is_refused_by_name() {
+        for value in ["!!!", "bm90IGEgY2xvY2s="] {
+            let head = head(&format!("X-Riak-Vclock: {value}"));
+            let Err(Refusal::Text(400, text)) = clock(&head, "x-riak-vclock") else {
+                panic!("{value} is accepted")
+            };
+            assert!(text.starts_with("x-riak-vclock"), "{text}");
+        }
+        assert!(matches!(clock(&head("A: b"), "x-riak-vclock"), Ok(None)));
+    }
+
+    #[test]
+    fn deletes_do_not_look_at_if_not_modified() {
+        let head = head("X-Riak-If-Not-Modified: !!!\r\nIf-Match: *");
+        let precondition = delete_precondition(&head);
+        assert_eq!((precondition.clock, precondition.any_match), (None, Some(EntityTags::Any)));
+        assert!(write_precondition(&head).is_err());
+    }
+}

@@ -1,0 +1,336 @@
+//! Lists of buckets and keys, whole or as streams.
+
+use super::connection::{Connection, Request};
+use super::negotiate::accepts_media_type;
+use super::params::parse_timeout;
+use super::refusal::Refusal;
+use super::response::{JSON, append_chunk, reply};
+use super::route::BucketName;
+use super::uri;
+use bytes::Bytes;
+use quoit_core::{BucketListing, Deadline, KeyListing, RequestError};
+use quoit_model::key::BucketRef;
+use serde_json::{Map, Value, json};
+
+const BUCKETS_TIMEOUT_MS: u32 = 300_000;
+const KEYS_TIMEOUT_MS: u32 = 480_000;
+const KEYS_STREAM_TIMEOUT_MS: u32 = 60_000;
+/// A document longer than this is sent in pieces; up to there a failure still replaces it.
+const HELD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Whether a listing is one document or a stream of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Whole,
+    Stream,
+}
+
+impl Mode {
+    /// The mode that a query parameter names; `None` for anything else.
+    fn of(value: Option<&[u8]>) -> Option<Self> {
+        match value? {
+            b"true" => Some(Self::Whole),
+            b"stream" => Some(Self::Stream),
+            _ => None,
+        }
+    }
+}
+
+/// A listing under way.
+enum Listing {
+    Buckets(BucketListing),
+    Keys(KeyListing),
+}
+
+impl Listing {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, RequestError> {
+        match self {
+            Self::Buckets(listing) => listing.next().await,
+            Self::Keys(listing) => listing.next().await,
+        }
+    }
+
+    const fn member(&self) -> &'static str {
+        match self {
+            Self::Buckets(_) => "buckets",
+            Self::Keys(_) => "keys",
+        }
+    }
+}
+
+impl Connection {
+    /// The buckets of a bucket type.
+    pub(super) async fn list_buckets(
+        &mut self,
+        request: &Request,
+        bucket_type: &[u8],
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        let timeout_ms = timeout(query)?;
+        let mode = Mode::of(uri::query_value(query, "buckets").as_deref());
+        let jobs = &self.context.settings.jobs;
+        let (allowed, job) = match mode {
+            Some(Mode::Stream) => (jobs.stream_list_buckets, "stream_list_buckets"),
+            _ => (jobs.list_buckets, "list_buckets"),
+        };
+        self.check_listing(request, allowed || mode.is_none(), job)?;
+        let bucket = BucketRef { bucket_type, bucket: b"*" };
+        self.check_type(bucket)?;
+        let Some(mode) = mode else {
+            self.write_json(&json!({"buckets": []}));
+            return Ok(());
+        };
+        let listing = self.context.store.list_buckets(bucket_type)?;
+        let deadline = Deadline::after_ms(timeout_ms.unwrap_or(BUCKETS_TIMEOUT_MS).into());
+        self.write_listing(mode, Listing::Buckets(listing), deadline, None).await
+    }
+
+    /// The keys of a bucket.
+    pub(super) async fn list_keys(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        self.write_keys(request, bucket, query, None).await
+    }
+
+    /// `/riak/B`: keys, properties or both.
+    pub(super) async fn old_bucket(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        let wants_props = uri::query_value(query, "props").as_deref() != Some(b"false");
+        let wants_keys = Mode::of(uri::query_value(query, "keys").as_deref()).is_some();
+        match (wants_keys, wants_props) {
+            (false, false) => Err(Refusal::Page(404)),
+            (false, true) => self.get_props(request, bucket),
+            (true, wants_props) => {
+                let mut first = Map::new();
+                if wants_props {
+                    first.insert("props".to_owned(), self.bucket_props(bucket)?.into());
+                }
+                self.write_keys(request, bucket, query, Some(first)).await
+            }
+        }
+    }
+
+    async fn write_keys(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+        query: &[u8],
+        first: Option<Map<String, Value>>,
+    ) -> Result<(), Refusal> {
+        let timeout_ms = timeout(query)?;
+        let mode = Mode::of(uri::query_value(query, "keys").as_deref());
+        let jobs = &self.context.settings.jobs;
+        let (allowed, job) = match mode {
+            Some(Mode::Stream) => (jobs.stream_list_keys, "stream_list_keys"),
+            _ => (jobs.list_keys, "list_keys"),
+        };
+        self.check_listing(request, allowed || mode.is_none(), job)?;
+        self.check_type(bucket.as_ref())?;
+        let Some(mode) = mode else {
+            self.write_json(&json!({}));
+            return Ok(());
+        };
+        let listing = self.context.store.list_keys(bucket.as_ref())?;
+        let default_ms = match mode {
+            Mode::Whole => KEYS_TIMEOUT_MS,
+            Mode::Stream => KEYS_STREAM_TIMEOUT_MS,
+        };
+        let deadline = Deadline::after_ms(timeout_ms.unwrap_or(default_ms).into());
+        self.write_listing(mode, Listing::Keys(listing), deadline, first).await
+    }
+
+    fn check_listing(&self, request: &Request, allowed: bool, job: &str) -> Result<(), Refusal> {
+        self.check_origin(request)?;
+        if !allowed {
+            let text = format!("Operation '{{riak_kv,{job}}}' is not enabled");
+            return Err(Refusal::Text(403, text.into()));
+        }
+        if !accepts_media_type(request.head.get("accept"), JSON) {
+            return Err(Refusal::Page(406));
+        }
+        Ok(())
+    }
+
+    /// Refuses bucket types that do not exist or are not active, in the way of lists and
+    /// properties.
+    pub(super) fn check_type(&self, bucket: BucketRef<'_>) -> Result<(), Refusal> {
+        let state = self.context.store.control().read();
+        state.type_props(bucket.bucket_type).map(drop).map_err(|_| Refusal::Page(404))
+    }
+
+    /// Writes a JSON document as the answer.
+    pub(crate) fn write_json(&mut self, document: &Value) {
+        reply(&mut self.out, self.form, 200).body(JSON, document.to_string().as_bytes());
+    }
+
+    async fn write_listing(
+        &mut self,
+        mode: Mode,
+        mut listing: Listing,
+        deadline: Deadline,
+        first: Option<Map<String, Value>>,
+    ) -> Result<(), Refusal> {
+        if self.form.head_only {
+            // Nobody would see the names.
+            reply(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
+            return Ok(());
+        }
+        match mode {
+            Mode::Stream => self.write_documents(&mut listing, deadline, first).await,
+            Mode::Whole => self.write_document(&mut listing, deadline, first).await,
+        }
+    }
+
+    /// A document for each chunk of names, and an empty one at the end.
+    async fn write_documents(
+        &mut self,
+        listing: &mut Listing,
+        deadline: Deadline,
+        first: Option<Map<String, Value>>,
+    ) -> Result<(), Refusal> {
+        reply(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
+        if let Some(first) = first {
+            append_chunk(&mut self.out, self.form, Value::Object(first).to_string().as_bytes());
+        }
+        loop {
+            let mut document = Vec::new();
+            let go_on = match deadline.limit(listing.next()).await {
+                Ok(Some(names)) => {
+                    open_list(&mut document, listing.member());
+                    append_names(&mut document, &names, true);
+                    document.extend_from_slice(b"]}");
+                    true
+                }
+                Ok(None) => {
+                    open_list(&mut document, listing.member());
+                    document.extend_from_slice(b"]}");
+                    false
+                }
+                Err(fault) => {
+                    document = error_document(&fault);
+                    false
+                }
+            };
+            if go_on {
+                self.send_chunk(&document).await?;
+            } else {
+                append_chunk(&mut self.out, self.form, &document);
+                self.end_stream();
+                return Ok(());
+            }
+        }
+    }
+
+    /// One document, sent in pieces when it is long: then a failure ends the connection instead of
+    /// the document, so that nobody takes half a list for the whole.
+    async fn write_document(
+        &mut self,
+        listing: &mut Listing,
+        deadline: Deadline,
+        first: Option<Map<String, Value>>,
+    ) -> Result<(), Refusal> {
+        let mut document = Vec::new();
+        match first {
+            Some(first) if !first.is_empty() => {
+                document = Value::Object(first).to_string().into_bytes();
+                document.pop();
+                document.push(b',');
+            }
+            _ => document.push(b'{'),
+        }
+        open_member(&mut document, listing.member());
+        let (mut is_first, mut streams) = (true, false);
+        loop {
+            match deadline.limit(listing.next()).await {
+                Ok(Some(names)) => append_names(&mut document, &names, is_first),
+                Ok(None) => break,
+                Err(fault) if streams => {
+                    return Err(std::io::Error::other(fault.to_string()).into());
+                }
+                Err(fault) => {
+                    document = error_document(&fault);
+                    reply(&mut self.out, self.form, 200).body(JSON, &document);
+                    return Ok(());
+                }
+            }
+            is_first = false;
+            if document.len() >= HELD_BYTES_MAX {
+                if !streams {
+                    reply(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
+                    streams = true;
+                }
+                self.send_chunk(&document).await?;
+                document.clear();
+            }
+        }
+        document.extend_from_slice(b"]}");
+        if streams {
+            append_chunk(&mut self.out, self.form, &document);
+            self.end_stream();
+        } else {
+            reply(&mut self.out, self.form, 200).body(JSON, &document);
+        }
+        Ok(())
+    }
+}
+
+fn timeout(query: &[u8]) -> Result<Option<u32>, Refusal> {
+    let value = uri::query_value(query, "timeout");
+    value.map(|text| parse_timeout(&text)).transpose().map_err(Refusal::bad)
+}
+
+fn open_list(document: &mut Vec<u8>, member: &str) {
+    document.push(b'{');
+    open_member(document, member);
+}
+
+fn open_member(document: &mut Vec<u8>, member: &str) {
+    document.push(b'"');
+    document.extend_from_slice(member.as_bytes());
+    document.extend_from_slice(b"\":[");
+}
+
+/// Appends names as JSON texts. What is not UTF-8 in them shows as replacement characters.
+fn append_names(document: &mut Vec<u8>, names: &[Bytes], is_first: bool) {
+    for (place, name) in names.iter().enumerate() {
+        if place > 0 || !is_first {
+            document.push(b',');
+        }
+        // Writing to a vector does not fail.
+        let _ = serde_json::to_writer(&mut *document, &String::from_utf8_lossy(name));
+    }
+}
+
+fn error_document(fault: &RequestError) -> Vec<u8> {
+    let word = crate::pb::request_error_text(fault);
+    json!({"error": word}).to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_json_texts() {
+        let names = [Bytes::from_static(b"a\"b"), Bytes::from_static(b"\xff\xfe")];
+        let mut document = Vec::new();
+        open_list(&mut document, "keys");
+        append_names(&mut document, &names, true);
+        append_names(&mut document, &[Bytes::from_static("к".as_bytes())], false);
+        document.extend_from_slice(b"]}");
+        let parsed: Value = serde_json::from_slice(&document).expect("JSON");
+        assert_eq!(parsed, json!({"keys": ["a\"b", "\u{fffd}\u{fffd}", "к"]}));
+    }
+
+    #[test]
+    fn a_timeout_has_the_word_that_clients_know() {
+        assert_eq!(error_document(&RequestError::Timeout), b"{\"error\":\"timeout\"}");
+    }
+}

@@ -1,0 +1,182 @@
+//! `/metrics`: figures as OpenMetrics text, with histograms.
+
+use super::connection::{Connection, Request};
+use super::refusal::Refusal;
+use super::response::reply;
+use crate::context::ServerContext;
+use crate::machine::Machine;
+use quoit_core::{Counter, Distribution, StatsSnapshot};
+use std::fmt::Write;
+
+const MEDIA_TYPE: &[u8] = b"application/openmetrics-text; version=1.0.0; charset=utf-8";
+const US_PER_SEC: f64 = 1e6;
+
+impl Connection {
+    /// All metrics. Whoever asks for them gets this text, whatever else he would accept: collectors
+    /// send lists of formats that differ by version.
+    pub(super) fn metrics(&mut self, request: &Request) -> Result<(), Refusal> {
+        self.check_origin(request)?;
+        let text = render(&self.context);
+        reply(&mut self.out, self.form, 200).body(MEDIA_TYPE, text.as_bytes());
+        Ok(())
+    }
+}
+
+fn render(context: &ServerContext) -> String {
+    let mut text = Text::default();
+    let snapshot = context.store.stats().snapshot();
+    requests(&mut text, &snapshot);
+    let engine = context.store.engine().stats();
+    text.gauge("quoit_keys", "Records stored, tombstones included.", engine.key_count);
+    text.gauge("quoit_tombstones", "Tombstones stored.", engine.tombstone_count);
+    text.gauge("quoit_index_bytes", "Memory of the index.", engine.index_bytes);
+    text.gauge("quoit_disk_bytes", "Bytes of the data files.", engine.disk_bytes);
+    text.gauge("quoit_dead_bytes", "Bytes that no key refers to any more.", engine.dead_bytes);
+    text.gauge("quoit_segments", "Data files.", engine.segment_count);
+    text.gauge(
+        "quoit_disk_full",
+        "1 while writes are refused for lack of room.",
+        engine.disk_full.into(),
+    );
+    text.counter("quoit_syncs", "Syncs of data files.", engine.sync_count);
+    text.counter("quoit_synced_writes", "Writes made durable by them.", engine.synced_write_count);
+    text.counter("quoit_merges", "Merges of data files.", engine.merge_count);
+    text.counter("quoit_merged_bytes", "Bytes written by merges.", engine.merged_bytes);
+    text.counter(
+        "quoit_corrupt_records",
+        "Records skipped because they were damaged.",
+        engine.corrupt_record_count,
+    );
+    connections(&mut text, context);
+    let machine = Machine::look();
+    text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);
+    text.gauge("quoit_threads", "Threads of the process.", machine.thread_count);
+    text.gauge("quoit_open_files", "Open files and sockets.", machine.open_file_count);
+    text.finish()
+}
+
+fn requests(text: &mut Text, snapshot: &StatsSnapshot) {
+    for (name, help, counter) in [
+        ("quoit_gets", "Reads coordinated here.", Counter::Gets),
+        ("quoit_puts", "Writes coordinated here.", Counter::Puts),
+        ("quoit_get_errors", "Reads that failed.", Counter::GetErrors),
+        ("quoit_put_errors", "Writes that failed.", Counter::PutErrors),
+    ] {
+        text.counter(name, help, snapshot.total(counter));
+    }
+    let times = (4..=26).map(|shift| 1u64 << shift);
+    let sizes = (4..=26).step_by(2).map(|shift| 1u64 << shift);
+    let siblings = [2, 3, 5, 9, 17, 33, 65, 129];
+    for (name, help, distribution, bounds, unit) in [
+        (
+            "quoit_get_duration_seconds",
+            "Time of reads.",
+            Distribution::GetTimeUs,
+            times.clone().collect::<Vec<_>>(),
+            US_PER_SEC,
+        ),
+        (
+            "quoit_put_duration_seconds",
+            "Time of writes.",
+            Distribution::PutTimeUs,
+            times.collect(),
+            US_PER_SEC,
+        ),
+        (
+            "quoit_get_object_bytes",
+            "Sizes of objects read.",
+            Distribution::GetObjectBytes,
+            sizes.collect(),
+            1.0,
+        ),
+        (
+            "quoit_get_siblings",
+            "Siblings of objects read.",
+            Distribution::GetSiblings,
+            siblings.to_vec(),
+            1.0,
+        ),
+    ] {
+        text.histogram(name, help, &snapshot.cumulative(distribution, &bounds), unit);
+    }
+}
+
+fn connections(text: &mut Text, context: &ServerContext) {
+    let counts = [("pb", &context.pb_connections), ("http", &context.http_connections)];
+    text.family("quoit_connections_open", "Client connections open.", "gauge");
+    for (protocol, counts) in counts {
+        let active = counts.active();
+        text.line(format_args!("quoit_connections_open{{protocol=\"{protocol}\"}} {active}"));
+    }
+    text.family("quoit_connections", "Client connections since the start.", "counter");
+    for (protocol, counts) in counts {
+        let total = counts.total();
+        text.line(format_args!("quoit_connections_total{{protocol=\"{protocol}\"}} {total}"));
+    }
+}
+
+/// Text in the making.
+#[derive(Default)]
+struct Text {
+    text: String,
+}
+
+impl Text {
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn family(&mut self, name: &str, help: &str, kind: &str) {
+        self.line(format_args!("# TYPE {name} {kind}"));
+        self.line(format_args!("# HELP {name} {help}"));
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, help, "gauge");
+        self.line(format_args!("{name} {value}"));
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, help, "counter");
+        self.line(format_args!("{name}_total {value}"));
+    }
+
+    /// `unit`: how many of what was measured make one of what is shown.
+    fn histogram(&mut self, name: &str, help: &str, histogram: &quoit_core::Cumulative, unit: f64) {
+        self.family(name, help, "histogram");
+        for (bound, count) in &histogram.at_most {
+            let bound = *bound as f64 / unit;
+            self.line(format_args!("{name}_bucket{{le=\"{bound}\"}} {count}"));
+        }
+        self.line(format_args!("{name}_bucket{{le=\"+Inf\"}} {}", histogram.count));
+        self.line(format_args!("{name}_sum {}", histogram.sum as f64 / unit));
+        self.line(format_args!("{name}_count {}", histogram.count));
+    }
+
+    fn finish(mut self) -> String {
+        self.text.push_str("# EOF\n");
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_is_cumulative_and_ends_at_infinity() {
+        let mut text = Text::default();
+        let histogram = quoit_core::Cumulative {
+            at_most: vec![(499_999, 2), (999_999, 3)],
+            count: 5,
+            sum: 3_000_000,
+        };
+        text.histogram("t_seconds", "Time.", &histogram, US_PER_SEC);
+        let lines: Vec<_> = text.text.lines().collect();
+        assert_eq!(lines[2], "t_seconds_bucket{le=\"0.499999\"} 2");
+        assert_eq!(lines[4], "t_seconds_bucket{le=\"+Inf\"} 5");
+        assert_eq!(lines[5], "t_seconds_sum 3");
+        assert!(text.finish().ends_with("# EOF\n"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Content negotiation: what the client accepts of what there is.
+//!
+//! Preferences are those of the headers `Accept`, `Accept-Charset` and `Accept-Encoding` (RFC 9110,
+//! section 12.5), with the order of Riak among equals: exact types before wildcards, then what
+//! comes later in the header.
+
+/// A weight of 0 to 1000 thousandths.
+type Quality = u16;
+const FULL: Quality = 1000;
+
+/// The offered media type that the client prefers, as its place in `offers`. `None`: it accepts
+/// none of them. Without a header, the first.
+pub fn choose_media_type(accept: Option<&[u8]>, offers: &[&[u8]]) -> Option<usize> {
+    let Some(accept) = accept else { return Some(0) };
+    let mut best: Option<(Quality, u8, usize, usize)> = None;
+    for (place, range) in list(accept).enumerate() {
+        let (media, quality) = weighted(range);
+        if quality == 0 {
+            continue;
+        }
+        let Some(offer) = offers
+            .iter()
+            .position(|offer| specificity(media, offer).is_some() && !is_excluded(accept, offer))
+        else {
+            continue;
+        };
+        let exactness = specificity(media, offers[offer]).unwrap_or(0);
+        let candidate = (quality, exactness, place, offer);
+        if best.is_none_or(|best| best < candidate) {
+            best = Some(candidate);
+        }
+    }
+    best.map(|(_, _, _, offer)| offer)
+}
+
+/// Whether the client accepts a media type.
+pub fn accepts_media_type(accept: Option<&[u8]>, media: &[u8]) -> bool {
+    choose_media_type(accept, &[media]).is_some()
+}
+
+/// Whether the most specific range that fits a media type excludes it.
+fn is_excluded(accept: &[u8], offer: &[u8]) -> bool {
+    let deciding = list(accept)
+        .map(weighted)
+        .filter_map(|(media, quality)| Some((specificity(media, offer)?, quality)))
+        .max_by_key(|(exactness, _)| *exactness);
+    deciding.is_some_and(|(_, quality)| quality == 0)
+}
+
+/// How closely a range names a media type: 2 exactly, 1 by its first half, 0 as anything. `None`:
+/// not at all.
+fn specificity(range: &[u8], media: &[u8]) -> Option<u8> {
+    if range.eq_ignore_ascii_case(media) {
+        return Some(2);
+    }
+    if range == b"*/*" || range == b"*" {
+        return Some(0);
+    }
+    let kind = range.strip_suffix(b"/*")?;
+    let half = media.split(|byte| *byte == b'/').next()?;
+    kind.eq_ignore_ascii_case(half).then_some(1)
+}
+
+/// Whether a header of words (`Accept-Charset`, `Accept-Encoding`) allows a word. Without a header
+/// all are.
+pub fn accepts_word(header: Option<&[u8]>, word: &[u8]) -> bool {
+    let Some(header) = header else { return true };
+    let named = list(header).map(weighted).find(|(name, _)| name.eq_ignore_ascii_case(word));
+    let deciding = named.or_else(|| list(header).map(weighted).find(|(name, _)| *name == b"*"));
+    deciding.is_some_and(|(_, quality)| quality > 0)
+}
+
+fn list(header: &[u8]) -> impl Iterator<Item = &[u8]> {
+    header.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
+}
+
+/// A member of a list and its weight. Other parameters are not looked at.
+fn weighted(member: &[u8]) -> (&[u8], Quality) {
+    let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let name = parts.next().unwrap_or_default();
+    let quality = parts
+        .find_map(|parameter| {
+            let (sign, value) = parameter.split_at_checked(2)?;
+            sign.eq_ignore_ascii_case(b"q=").then(|| parse_quality(value))
+        })
+        .unwrap_or(FULL);
+    (name, quality)
+}
+
+/// Reads `1`, `0.5`, `.5` and the like; what is none of them excludes.
+fn parse_quality(text: &[u8]) -> Quality {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse::<f32>().ok());
+    match number {
+        Some(number) if (0.0..=1.0).contains(&number) => (number * f32::from(FULL)) as Quality,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIBLINGS: [&[u8]; 2] = [b"text/plain", b"multipart/mixed"];
+
+    fn chosen(accept: &str) -> Option<&'static str> {
+        let place = choose_media_type(Some(accept.as_bytes()), &SIBLINGS)?;
+        Some(["text", "multipart"][place])
+    }
+
+    #[test]
+    fn the_form_of_siblings_follows_the_preferences() {
+        for (accept, form) in [
+            ("*/*", Some("text")),
+            ("text/plain", Some("text")),
+            ("multipart/mixed", Some("multipart")),
+            ("*/*, multipart/mixed", Some("multipart")),
+            ("multipart/mixed, */*", Some("multipart")),
+            ("multipart/mixed, */*;q=0.9", Some("multipart")),
+            ("multipart/mixed;q=0.5, text/plain", Some("text")),
+            ("text/plain;q=0.5, multipart/*", Some("multipart")),
+            ("application/json, */*;q=0.1", Some("text")),
+            ("TEXT/*", Some("text")),
+            ("application/json", None),
+            ("*/*;q=0", None),
+            ("*/*, text/plain;q=0", Some("multipart")),
+            ("", None),
+        ] {
+            assert_eq!(chosen(accept), form, "Accept: {accept}");
+        }
+        assert_eq!(choose_media_type(None, &SIBLINGS), Some(0));
+    }
+
+    #[test]
+    fn a_stored_type_must_be_acceptable() {
+        assert!(accepts_media_type(Some(b"text/plain;q=0.1, image/*"), b"text/plain"));
+        assert!(accepts_media_type(Some(b"application/json; charset=utf-8"), b"application/json"));
+        assert!(!accepts_media_type(Some(b"application/json"), b"text/plain"));
+        assert!(!accepts_media_type(Some(b"text"), b"text/plain"));
+    }
+
+    #[test]
+    fn charsets_and_encodings_are_named_or_wild() {
+        assert!(accepts_word(None, b"utf-8"));
+        assert!(accepts_word(Some(b"iso-8859-1, UTF-8;q=0.5"), b"utf-8"));
+        assert!(accepts_word(Some(b"*"), b"utf-8"));
+        assert!(!accepts_word(Some(b"iso-8859-1"), b"utf-8"));
+        assert!(!accepts_word(Some(b"*, utf-8;q=0"), b"utf-8"));
+        assert!(!accepts_word(Some(b"identity"), b"gzip"));
+    }
+}

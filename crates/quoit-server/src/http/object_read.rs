@@ -1,0 +1,130 @@
+//! Reading objects.
+
+use super::conditions::{ReadConditions, Verdict};
+use super::connection::{Connection, Request};
+use super::negotiate::{accepts_media_type, accepts_word, choose_media_type};
+use super::params::ObjectParams;
+use super::refusal::Refusal;
+use super::render::{Rendered, append_clock, append_version, content_type};
+use super::response::{TEXT, reply};
+use super::route::RecordName;
+use quoit_model::object::{Object, Sibling};
+
+const US_PER_SEC: u64 = 1_000_000;
+/// The forms in which siblings can be had, the default first.
+pub(super) const SIBLING_FORMS: [&[u8]; 2] = [b"text/plain", b"multipart/mixed"];
+/// The place of the multipart form in [`SIBLING_FORMS`].
+pub(super) const MULTIPART: usize = 1;
+
+impl Connection {
+    /// GET and HEAD.
+    pub(super) async fn get_object(
+        &mut self,
+        request: &Request,
+        name: &RecordName<'_>,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
+        self.check_origin(request)?;
+        let found = self.context.store.get(name.as_ref(), &params.read_options()).await?;
+        let Some(object) = found else { return Err(Refusal::not_found()) };
+        if object.is_tombstone() {
+            self.write_tombstone(&object);
+            return Ok(());
+        }
+        let rendered = Rendered { key: name.as_ref(), form: name.bucket.form, object: &object };
+        match selected(&object, params.vtag.as_deref())? {
+            Some(sibling) => self.write_single(request, rendered, sibling),
+            None => self.write_siblings(request, rendered),
+        }
+    }
+
+    fn write_tombstone(&mut self, object: &Object) {
+        reply(&mut self.out, self.form, 404)
+            .lines(|out| {
+                out.extend_from_slice(b"X-Riak-Deleted: true\r\n");
+                append_clock(out, &object.clock);
+            })
+            .body(TEXT, b"not found\n");
+    }
+
+    fn write_single(
+        &mut self,
+        request: &Request,
+        rendered: Rendered<'_>,
+        sibling: &Sibling,
+    ) -> Result<(), Refusal> {
+        let head = &request.head;
+        let meta = &sibling.meta;
+        let fits = accepts_media_type(head.get("accept"), content_type(meta))
+            && meta
+                .charset
+                .as_deref()
+                .is_none_or(|charset| accepts_word(head.get("accept-charset"), charset))
+            && meta
+                .content_encoding
+                .as_deref()
+                .is_none_or(|encoding| accepts_word(head.get("accept-encoding"), encoding));
+        if !fits {
+            return Err(Refusal::Page(406));
+        }
+        let last_modified_us = sibling.last_modified_us;
+        if self.is_settled_by_conditions(request, &sibling.vtag, last_modified_us)? {
+            return Ok(());
+        }
+        rendered.write_value(&mut self.out, self.form, 200, sibling, false);
+        Ok(())
+    }
+
+    fn write_siblings(&mut self, request: &Request, rendered: Rendered<'_>) -> Result<(), Refusal> {
+        let form = choose_media_type(request.head.get("accept"), &SIBLING_FORMS)
+            .ok_or(Refusal::Page(406))?;
+        let object = rendered.object;
+        let last_modified_us = object.last_modified_us();
+        if self.is_settled_by_conditions(request, &object.etag(), last_modified_us)? {
+            return Ok(());
+        }
+        if form == MULTIPART {
+            rendered.write_multipart(&mut self.out, self.form, 300);
+        } else {
+            rendered.write_tags(&mut self.out, self.form, 300);
+        }
+        Ok(())
+    }
+
+    /// Whether the client has what there is; then that is the answer.
+    fn is_settled_by_conditions(
+        &mut self,
+        request: &Request,
+        etag: &[u8],
+        last_modified_us: u64,
+    ) -> Result<bool, Refusal> {
+        let conditions = ReadConditions::of(&request.head);
+        if conditions.is_none() {
+            return Ok(false);
+        }
+        let now_secs = self.context.store.clock().unix_us() / US_PER_SEC;
+        match conditions.verdict(etag, last_modified_us / US_PER_SEC, now_secs) {
+            Verdict::Proceed => Ok(false),
+            Verdict::Failed => Err(Refusal::Page(412)),
+            Verdict::NotModified => {
+                reply(&mut self.out, self.form, 304)
+                    .lines(|out| append_version(out, etag, last_modified_us))
+                    .finish(b"");
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// The value that a request means; `None`: all of them.
+fn selected<'o>(object: &'o Object, vtag: Option<&[u8]>) -> Result<Option<&'o Sibling>, Refusal> {
+    match (vtag, object.siblings.as_slice()) {
+        (None, [single]) => Ok(Some(single)),
+        (None, _) => Ok(None),
+        (Some(vtag), siblings) => {
+            let named = siblings.iter().find(|sibling| *sibling.vtag == *vtag);
+            named.map(Some).ok_or(Refusal::Page(404))
+        }
+    }
+}

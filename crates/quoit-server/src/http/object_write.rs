@@ -1,0 +1,326 @@
+//! Writing and deleting objects.
+
+use super::conditions::{clock, delete_precondition, write_precondition};
+use super::connection::{Connection, Request};
+use super::head::Head;
+use super::links;
+use super::negotiate::choose_media_type;
+use super::object_read::{MULTIPART, SIBLING_FORMS};
+use super::params::ObjectParams;
+use super::refusal::Refusal;
+use super::render::Rendered;
+use super::response::{append_object_path, reply};
+use super::route::{BucketName, RecordName, UrlForm};
+use crate::index_entries::{self, IndexFault};
+use bytes::Bytes;
+use quoit_core::{DeleteRequest, Deleted, PutRequest, ReadOptions};
+use quoit_model::key::KeyRef;
+use quoit_model::object::{IndexEntry, Metadata, Object, UserMeta, UserMetaForm};
+
+const US_PER_SEC: u64 = 1_000_000;
+const INDEX_PREFIX: &str = "x-riak-index-";
+/// Our own header: seconds until the object expires.
+const TTL: &str = "x-quoit-ttl";
+
+impl Connection {
+    /// PUT and POST; without a key, the server makes one.
+    pub(super) async fn put_object(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+        key: Option<&[u8]>,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        let head = &request.head;
+        if head.get("content-type").is_none() {
+            return Err(Refusal::bad("Missing Content-Type request header"));
+        }
+        let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
+        let now_secs = self.context.store.clock().unix_us() / US_PER_SEC;
+        let meta = metadata(head, bucket.form, &bucket.bucket, now_secs).map_err(Refusal::bad)?;
+        let context = clock(head, "x-riak-vclock")?.unwrap_or_default();
+        let precondition = write_precondition(head)?;
+        self.check_origin(request)?;
+        self.check_bucket(bucket)?;
+        check_media_type(meta.content_type.as_deref().unwrap_or_default())?;
+        let generated = match key {
+            Some(_) => None,
+            None => Some(self.context.store.generate_key()?),
+        };
+        let key = bucket.as_ref().key(key.or(generated.as_deref()).unwrap_or_default());
+        let stored = self
+            .context
+            .store
+            .put(PutRequest {
+                key,
+                context,
+                meta,
+                value: request.body.clone(),
+                deleted: false,
+                as_is: params.as_is,
+                precondition,
+                return_object: params.return_body,
+                options: params.write_options(),
+            })
+            .await?;
+        match stored {
+            Some(object) => self.write_stored(head, bucket.form, key, &object, generated.is_some()),
+            None => self.write_done(bucket.form, key, generated.is_some()),
+        }
+        Ok(())
+    }
+
+    fn write_done(&mut self, form: UrlForm, key: KeyRef<'_>, created: bool) {
+        if !created {
+            reply(&mut self.out, self.form, 204).finish(b"");
+            return;
+        }
+        reply(&mut self.out, self.form, 201)
+            .lines(|out| {
+                out.extend_from_slice(b"Location: ");
+                append_object_path(out, form, key.bucket, key.key);
+                out.extend_from_slice(b"\r\n");
+            })
+            .finish(b"");
+    }
+
+    /// The object after the write. What the client accepts decides about the form only: the write
+    /// is done.
+    fn write_stored(
+        &mut self,
+        head: &Head,
+        form: UrlForm,
+        key: KeyRef<'_>,
+        object: &Object,
+        created: bool,
+    ) {
+        let rendered = Rendered { key, form, object };
+        if let [sibling] = object.siblings.as_slice() {
+            let status = if created { 201 } else { 200 };
+            rendered.write_value(&mut self.out, self.form, status, sibling, created);
+        } else if choose_media_type(head.get("accept"), &SIBLING_FORMS) == Some(MULTIPART) {
+            rendered.write_multipart(&mut self.out, self.form, 300);
+        } else {
+            rendered.write_tags(&mut self.out, self.form, 300);
+        }
+    }
+
+    /// DELETE.
+    pub(super) async fn delete_object(
+        &mut self,
+        request: &Request,
+        name: &RecordName<'_>,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
+        let context = clock(&request.head, "x-riak-vclock")?;
+        self.check_origin(request)?;
+        let request = DeleteRequest {
+            key: name.as_ref(),
+            context,
+            precondition: delete_precondition(&request.head),
+            rw: params.rw(),
+            // Distinct nodes are asked for of the write.
+            read: ReadOptions { node_confirms: None, ..params.read_options() },
+            write: params.write_options(),
+        };
+        match self.context.store.delete(request).await? {
+            Deleted::Done => reply(&mut self.out, self.form, 204).finish(b""),
+            Deleted::Missing => return Err(Refusal::not_found()),
+        }
+        Ok(())
+    }
+
+    /// Refuses buckets of types that do not exist or are not active.
+    pub(super) fn check_bucket(&self, bucket: &BucketName<'_>) -> Result<(), Refusal> {
+        let state = self.context.store.control().read();
+        if state.bucket_props(bucket.as_ref()).is_err() {
+            let name = bucket.bucket_type.to_vec();
+            return Err(quoit_core::RequestError::NoSuchType(name).into());
+        }
+        Ok(())
+    }
+}
+
+/// What the headers of a write say of its value.
+///
+/// # Errors
+///
+/// The text for the client.
+pub fn metadata(
+    head: &Head,
+    form: UrlForm,
+    bucket: &[u8],
+    now_secs: u64,
+) -> Result<Metadata, String> {
+    let (content_type, charset) = match head.get_shared("content-type") {
+        Some(header) => split_content_type(&header),
+        None => (None, None),
+    };
+    Ok(Metadata {
+        content_type,
+        charset,
+        content_encoding: head.get_shared("content-encoding"),
+        links: links::parse(head.get_all("link"), form, bucket)?,
+        user_meta: head
+            .with_prefix("x-riak-meta-")
+            .map(|(name, value)| UserMeta { name, value: Some(value), form: UserMetaForm::Text })
+            .collect(),
+        indexes: index_headers(head)?,
+        expires_at_secs: expiry(head, now_secs)?,
+        ..Metadata::default()
+    })
+}
+
+/// The media type without parameters, and the charset; other parameters are dropped.
+fn split_content_type(header: &Bytes) -> (Option<Bytes>, Option<Bytes>) {
+    let mut parts = header.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let shared = |part: &[u8]| if part.is_empty() { Bytes::new() } else { header.slice_ref(part) };
+    let media = parts.next().map(shared);
+    let charset = parts.find_map(|parameter| {
+        let (name, value) = parameter.split_at_checked("charset=".len())?;
+        (name.eq_ignore_ascii_case(b"charset=") && !value.is_empty()).then(|| shared(value))
+    });
+    (media, charset)
+}
+
+fn check_media_type(media: &[u8]) -> Result<(), Refusal> {
+    let halves = media.split(|byte| *byte == b'/').filter(|half| !half.is_empty()).count();
+    if halves == 2 {
+        return Ok(());
+    }
+    let media = String::from_utf8_lossy(media);
+    let text = format!("\"{media}\" is not a valid media type for the Content-type header.\n");
+    Err(Refusal::Text(415, text.into()))
+}
+
+fn index_headers(head: &Head) -> Result<Vec<IndexEntry>, String> {
+    let mut entries = Vec::new();
+    let mut faults = String::new();
+    for (name, value) in head.with_prefix(INDEX_PREFIX) {
+        let field = name.slice(INDEX_PREFIX.len()..);
+        for term in terms(&value) {
+            match index_entries::parse(&field, term) {
+                Ok(entry) => entries.push(entry),
+                Err(fault) => faults.push_str(&index_fault(&fault)),
+            }
+        }
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    index_entries::normalize(&mut entries);
+    Ok(entries)
+}
+
+/// The terms of a header: separated by a comma and one blank. A comma without a blank belongs to a
+/// term.
+fn terms(value: &Bytes) -> impl Iterator<Item = Bytes> + '_ {
+    let mut rest = Some(value.clone());
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let end = text.windows(2).position(|pair| pair == b", " || pair == b",\t");
+        Some(match end {
+            Some(end) => {
+                rest = Some(text.slice(end + 2..));
+                text.slice(..end)
+            }
+            None => text,
+        })
+    })
+}
+
+fn index_fault(fault: &IndexFault) -> String {
+    let shown = String::from_utf8_lossy;
+    match fault {
+        IndexFault::UnknownFieldType(field) => {
+            format!("Unknown field type for field: '{}'.\n", shown(field))
+        }
+        IndexFault::NotAnInteger { field, term } => {
+            format!("Could not parse field '{}', value '{}'.\n", shown(field), shown(term))
+        }
+    }
+}
+
+fn expiry(head: &Head, now_secs: u64) -> Result<Option<u32>, String> {
+    let Some(text) = head.get(TTL) else { return Ok(None) };
+    let text = String::from_utf8_lossy(text);
+    match text.trim().parse::<u32>() {
+        Ok(ttl_secs) if ttl_secs > 0 => {
+            let at = now_secs.saturating_add(u64::from(ttl_secs));
+            Ok(Some(u32::try_from(at).unwrap_or(u32::MAX)))
+        }
+        _ => Err(format!(
+            "X-Quoit-Ttl must be a number of seconds from 1 to 4294967295, not {text:?}\n"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::head::take_head;
+    use bytes::BytesMut;
+    use quoit_model::object::IndexTerm;
+
+    fn read(headers: &str) -> Result<Metadata, String> {
+        let text = format!("PUT / HTTP/1.1\r\n{headers}\r\n\r\n");
+        let head = take_head(&mut BytesMut::from(text.as_str())).expect("valid").expect("whole");
+        metadata(&head, UrlForm::Untyped, b"b", 1_000)
+    }
+
+    #[test]
+    fn of_a_media_type_only_the_charset_is_kept() {
+        let meta = read("Content-Type: text/plain ;a=b; Charset=UTF-8").expect("valid");
+        assert_eq!(meta.content_type.as_deref(), Some(&b"text/plain"[..]));
+        assert_eq!(meta.charset.as_deref(), Some(&b"UTF-8"[..]));
+        let meta = read("Content-Type: text/plain; boundary=x").expect("valid");
+        assert_eq!(meta.charset, None);
+    }
+
+    #[test]
+    fn a_media_type_has_two_halves() {
+        assert!(check_media_type(b"application/vnd.x+json").is_ok());
+        for bad in [&b"banana"[..], b"", b"a/", b"a/b/c"] {
+            assert!(matches!(check_media_type(bad), Err(Refusal::Text(415, _))), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn index_terms_are_separated_by_comma_and_blank() {
+        let meta = read("X-Riak-Index-F_bin: b, a,c\r\nx-riak-index-n_INT: 10, 9").expect("valid");
+        let entries: Vec<_> =
+            meta.indexes.iter().map(|entry| (&*entry.field, entry.term.clone())).collect();
+        let binary = |text: &'static str| IndexTerm::Binary(text.into());
+        let expected: [(&[u8], IndexTerm); 4] = [
+            (b"f_bin", binary("a,c")),
+            (b"f_bin", binary("b")),
+            (b"n_int", IndexTerm::Integer(9)),
+            (b"n_int", IndexTerm::Integer(10)),
+        ];
+        assert_eq!(entries, expected);
+    }
+
+    #[test]
+    fn bad_index_entries_are_named() {
+        assert_eq!(read("X-Riak-Index-f: x"), Err("Unknown field type for field: 'f'.\n".into()));
+        let fault = read("X-Riak-Index-f_int: x").expect_err("not a number");
+        assert_eq!(fault, "Could not parse field 'f_int', value 'x'.\n");
+    }
+
+    #[test]
+    fn a_ttl_counts_from_now() {
+        assert_eq!(read("X-Quoit-Ttl: 60").expect("valid").expires_at_secs, Some(1_060));
+        assert_eq!(read("X-Quoit-Ttl: 4294967295").expect("valid").expires_at_secs, Some(u32::MAX));
+        for bad in ["0", "-1", "x", ""] {
+            assert!(read(&format!("X-Quoit-Ttl: {bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn user_metadata_keeps_the_name_as_sent() {
+        let meta = read("x-RIAK-Meta-Colour: blue").expect("valid");
+        assert_eq!(meta.user_meta[0].name, "x-RIAK-Meta-Colour");
+        assert_eq!(meta.user_meta[0].form, UserMetaForm::Text);
+    }
+}

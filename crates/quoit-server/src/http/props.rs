@@ -1,0 +1,155 @@
+//! Properties of buckets and bucket types.
+
+use super::connection::{Connection, Request};
+use super::negotiate::accepts_media_type;
+use super::refusal::Refusal;
+use super::response::{JSON, reply};
+use super::route::BucketName;
+use quoit_cluster::{ChangeError, ControlPlane};
+use quoit_core::RequestError;
+use quoit_model::key::BucketRef;
+use quoit_model::props::PropUpdates;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+impl From<ChangeError> for Refusal {
+    fn from(fault: ChangeError) -> Self {
+        if fault.is_server_fault() {
+            tracing::error!(%fault, "a change of properties failed");
+            return Self::Json(500, fault.http_json());
+        }
+        Self::Json(400, fault.http_json())
+    }
+}
+
+impl Connection {
+    /// A bucket's effective properties.
+    pub(super) fn get_props(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+    ) -> Result<(), Refusal> {
+        self.check_origin(request)?;
+        accepts_json(request)?;
+        let props = self.bucket_props(bucket)?;
+        self.write_json(&json!({"props": props}));
+        Ok(())
+    }
+
+    pub(super) fn bucket_props(
+        &self,
+        bucket: &BucketName<'_>,
+    ) -> Result<Map<String, Value>, Refusal> {
+        let state = self.context.store.control().read();
+        state.bucket_props_json(bucket.as_ref()).map_err(|_| Refusal::Page(404))
+    }
+
+    /// Changes properties of a bucket.
+    pub(super) async fn put_props(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+    ) -> Result<(), Refusal> {
+        let updates = updates(request, "bucket")?;
+        self.check_origin(request)?;
+        has_json_body(request)?;
+        let key = bucket.as_ref().key(b"*");
+        key.check().map_err(|fault| Refusal::from(RequestError::from(fault)))?;
+        let (bucket_type, name) = (bucket.bucket_type.to_vec(), bucket.bucket.to_vec());
+        self.change(move |control| {
+            let bucket = BucketRef { bucket_type: &bucket_type, bucket: &name };
+            control.set_bucket_props(bucket, &updates)
+        })
+        .await??;
+        reply(&mut self.out, self.form, 204).finish(b"");
+        Ok(())
+    }
+
+    /// Lets a bucket follow its type again.
+    pub(super) async fn reset_props(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+    ) -> Result<(), Refusal> {
+        self.check_origin(request)?;
+        self.check_type(bucket.as_ref())?;
+        let (bucket_type, name) = (bucket.bucket_type.to_vec(), bucket.bucket.to_vec());
+        self.change(move |control| {
+            control.reset_bucket_props(BucketRef { bucket_type: &bucket_type, bucket: &name })
+        })
+        .await??;
+        reply(&mut self.out, self.form, 204).finish(b"");
+        Ok(())
+    }
+
+    /// What the buckets of a type inherit.
+    pub(super) fn get_type_props(&mut self, request: &Request, name: &[u8]) -> Result<(), Refusal> {
+        self.check_origin(request)?;
+        accepts_json(request)?;
+        self.check_type(BucketRef { bucket_type: name, bucket: b"*" })?;
+        let status = self.context.store.control().read().type_status(name);
+        let Some(status) = status else { return Err(Refusal::Page(404)) };
+        self.write_json(&json!({"props": status.props}));
+        Ok(())
+    }
+
+    /// Changes properties of an active type.
+    pub(super) async fn put_type_props(
+        &mut self,
+        request: &Request,
+        name: &[u8],
+    ) -> Result<(), Refusal> {
+        let updates = updates(request, "bucket type")?;
+        self.check_origin(request)?;
+        has_json_body(request)?;
+        let name = name.to_vec();
+        self.change(move |control| control.update_type(&name, &updates)).await??;
+        reply(&mut self.out, self.form, 204).finish(b"");
+        Ok(())
+    }
+
+    /// Makes a change of the control plane where waiting for the disk disturbs nobody.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&ControlPlane) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let store = Arc::clone(&self.context.store);
+        let done = tokio::task::spawn_blocking(move || change(store.control())).await;
+        done.map_err(|fault| {
+            tracing::error!(%fault, "a change of properties was interrupted");
+            let text = "Error:\nthe change was interrupted; look whether it was made\n";
+            Refusal::Text(500, text.into())
+        })
+    }
+}
+
+fn accepts_json(request: &Request) -> Result<(), Refusal> {
+    if accepts_media_type(request.head.get("accept"), JSON) {
+        Ok(())
+    } else {
+        Err(Refusal::Page(406))
+    }
+}
+
+/// Whether the body is declared as JSON.
+pub(crate) fn is_json(request: &Request) -> bool {
+    let header = request.head.get("content-type").unwrap_or_default();
+    let media = header.split(|byte| *byte == b';').next().unwrap_or_default();
+    media.trim_ascii().eq_ignore_ascii_case(JSON)
+}
+
+fn has_json_body(request: &Request) -> Result<(), Refusal> {
+    if is_json(request) { Ok(()) } else { Err(Refusal::Page(415)) }
+}
+
+/// The changes that a body of the form `{"props":{...}}` asks for.
+fn updates(request: &Request, what: &str) -> Result<PropUpdates, Refusal> {
+    let document = serde_json::from_slice::<Value>(&request.body).ok();
+    match document.and_then(|mut document| document.get_mut("props").map(Value::take)) {
+        Some(Value::Object(props)) => Ok(PropUpdates::from(props)),
+        _ => Err(Refusal::bad(format!(
+            "{what} PUT must be a JSON object of the form:\n\
+             {{\"props\":{{...bucket properties...}}}}"
+        ))),
+    }
+}

@@ -1,0 +1,164 @@
+//! Answers other than the one asked for.
+
+use super::head::Method;
+use super::response::{HTML, JSON, ReplyForm, TEXT, reply};
+use quoit_core::{QuorumKind, RequestError, Unmet};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::io;
+
+/// Why a request is not answered with what it asked for.
+#[derive(Debug)]
+pub enum Refusal {
+    /// A status and a text for the client.
+    Text(u16, Cow<'static, str>),
+    /// A status and a page that only says what the status means.
+    Page(u16),
+    /// A status and a JSON document.
+    Json(u16, Value),
+    /// The resource does not have the method, but these.
+    Method(&'static [Method]),
+    /// The same with a JSON document.
+    MethodJson(&'static [Method], Value),
+    /// The client is gone.
+    Socket(io::Error),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(fault: io::Error) -> Self {
+        Self::Socket(fault)
+    }
+}
+
+impl Refusal {
+    /// 400 with a text.
+    pub fn bad(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Text(400, text.into())
+    }
+
+    /// The object does not exist.
+    pub const fn not_found() -> Self {
+        Self::Text(404, Cow::Borrowed("not found\n"))
+    }
+
+    /// Writes the refusal.
+    ///
+    /// # Errors
+    ///
+    /// When the client is gone.
+    pub fn write(self, out: &mut Vec<u8>, form: ReplyForm) -> io::Result<()> {
+        match self {
+            Self::Text(status, text) => reply(out, form, status).body(TEXT, text.as_bytes()),
+            Self::Page(status) => write_page(out, form, status, None),
+            Self::Json(status, value) => {
+                reply(out, form, status).body(JSON, value.to_string().as_bytes());
+            }
+            Self::Method(allowed) => write_page(out, form, 405, Some(&names(allowed))),
+            Self::MethodJson(allowed, value) => reply(out, form, 405)
+                .header("Allow", names(allowed).as_bytes())
+                .body(JSON, value.to_string().as_bytes()),
+            Self::Socket(fault) => return Err(fault),
+        }
+        Ok(())
+    }
+}
+
+fn names(methods: &[Method]) -> String {
+    methods.iter().map(|method| method.name()).collect::<Vec<_>>().join(", ")
+}
+
+fn write_page(out: &mut Vec<u8>, form: ReplyForm, status: u16, allow: Option<&str>) {
+    let page = format!(
+        "<!DOCTYPE html><html><head><title>{status}</title></head>\
+         <body><h1>{}</h1></body></html>\n",
+        super::response::status_line(status)
+    );
+    let mut answer = reply(out, form, status);
+    if let Some(methods) = allow {
+        answer = answer.header("Allow", methods.as_bytes());
+    }
+    answer.body(HTML, page.as_bytes());
+}
+
+impl From<RequestError> for Refusal {
+    /// The words that clients of the object resources know.
+    fn from(fault: RequestError) -> Self {
+        let (status, text) = match &fault {
+            RequestError::Key(fault) => (400, format!("{fault}\n")),
+            RequestError::NoSuchType(name) => {
+                (404, format!("Unknown bucket type: {}", String::from_utf8_lossy(name)))
+            }
+            RequestError::NVal(fault) => (400, n_val_text(fault.n_val)),
+            RequestError::Unsatisfied { kind: QuorumKind::W, .. } => {
+                (503, "Too Many write failures to satisfy W/DW\n".into())
+            }
+            RequestError::Unsatisfied { kind, wanted, got } => {
+                (503, format!("{}-value unsatisfied: {got}/{wanted}\n", quorum_name(*kind)))
+            }
+            RequestError::InsufficientNodes { have, wanted } => {
+                (503, format!("node_confirms-value unsatisfied: {have}/{wanted}\n"))
+            }
+            RequestError::Unmet(Unmet::Http | Unmet::Exists) => return Self::Page(412),
+            RequestError::Unmet(Unmet::Modified | Unmet::Missing) => return Self::Page(409),
+            RequestError::Context(fault) => (400, format!("{fault}\n")),
+            RequestError::Timeout => (503, "request timed out\n".into()),
+            RequestError::Overload => (503, "Error:\noverload\n".into()),
+            RequestError::ObjectTooLarge { .. } | RequestError::TooManySiblings(_) => {
+                (500, format!("Error:\n{}\n", crate::pb::request_error_text(&fault)))
+            }
+            RequestError::Store(_) | RequestError::Damaged(_) => {
+                tracing::error!(%fault, "request failed");
+                (500, format!("Error:\n{fault}\n"))
+            }
+        };
+        Self::Text(status, text.into())
+    }
+}
+
+/// The text for a quorum above the number of replicas.
+pub fn n_val_text(n_val: u32) -> String {
+    format!("Specified w/dw/pw/node_confirms values invalid for bucket n value of {n_val}\n")
+}
+
+const fn quorum_name(kind: QuorumKind) -> &'static str {
+    match kind {
+        QuorumKind::R => "R",
+        QuorumKind::Pr => "PR",
+        QuorumKind::W => "W",
+        QuorumKind::Dw => "DW",
+        QuorumKind::Pw => "PW",
+        QuorumKind::NodeConfirms => "node_confirms",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::props::NValViolation;
+
+    const FORM: ReplyForm = ReplyForm { head_only: false, keep_alive: true, is_http_11: true };
+
+    fn written(refusal: Refusal) -> String {
+        let mut out = Vec::new();
+        refusal.write(&mut out, FORM).expect("a vector takes everything");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn quorum_faults_have_the_words_that_clients_match() {
+        let text = written(RequestError::from(NValViolation { n_val: 3 }).into());
+        assert!(text.starts_with("HTTP/1.1 400 "), "{text}");
+        let words = "Specified w/dw/pw/node_confirms values invalid for bucket n value of 3\n";
+        assert!(text.ends_with(words), "{text}");
+        let missed = RequestError::Unsatisfied { kind: QuorumKind::Pw, wanted: 2, got: 1 };
+        assert!(written(missed.into()).ends_with("\r\n\r\nPW-value unsatisfied: 1/2\n"));
+        let text = written(RequestError::NoSuchType(b"t".to_vec()).into());
+        assert!(text.starts_with("HTTP/1.1 404 ") && text.ends_with("Unknown bucket type: t"));
+    }
+
+    #[test]
+    fn a_wrong_method_is_told_the_right_ones() {
+        let text = written(Refusal::Method(&[Method::Get, Method::Head]));
+        assert!(text.starts_with("HTTP/1.1 405 ") && text.contains("\r\nAllow: GET, HEAD\r\n"));
+    }
+}

@@ -1,0 +1,121 @@
+//! The list of resources, liveness, preference lists.
+
+use super::connection::{Connection, Request};
+use super::negotiate::{accepts_media_type, choose_media_type};
+use super::refusal::Refusal;
+use super::response::{HTML, JSON, reply};
+use super::route::RecordName;
+use serde_json::json;
+
+/// Names of resources and their paths. Clients find out features by them. A name with several paths
+/// has the one that clients should use last: of duplicate members of a JSON object most readers
+/// keep that.
+const RESOURCES: [(&str, &str); 29] = [
+    ("riak_kv_wm_buckets", "/riak"),
+    ("riak_kv_wm_buckets", "/types"),
+    ("riak_kv_wm_buckets", "/buckets"),
+    ("riak_kv_wm_bucket_type", "/types"),
+    ("riak_kv_wm_counter", "/buckets"),
+    ("riak_kv_wm_crdt", "/types"),
+    ("riak_kv_wm_index", "/types"),
+    ("riak_kv_wm_index", "/buckets"),
+    ("riak_kv_wm_keylist", "/riak"),
+    ("riak_kv_wm_keylist", "/types"),
+    ("riak_kv_wm_keylist", "/buckets"),
+    ("riak_kv_wm_link_walker", "/riak"),
+    ("riak_kv_wm_link_walker", "/types"),
+    ("riak_kv_wm_link_walker", "/buckets"),
+    ("riak_kv_wm_mapred", "/mapred"),
+    ("riak_kv_wm_object", "/riak"),
+    ("riak_kv_wm_object", "/types"),
+    ("riak_kv_wm_object", "/buckets"),
+    ("riak_kv_wm_ping", "/ping"),
+    ("riak_kv_wm_preflist", "/types"),
+    ("riak_kv_wm_preflist", "/buckets"),
+    ("riak_kv_wm_props", "/riak"),
+    ("riak_kv_wm_props", "/types"),
+    ("riak_kv_wm_props", "/buckets"),
+    ("riak_kv_wm_stats", "/stats"),
+    ("quoit_metrics", "/metrics"),
+    ("quoit_admin", "/admin/v1/ping"),
+    ("quoit_admin", "/admin/v1/status"),
+    ("quoit_admin", "/admin/v1/bucket-types"),
+];
+
+impl Connection {
+    /// What there is.
+    pub(super) fn root(&mut self, request: &Request) -> Result<(), Refusal> {
+        let offers = [HTML, JSON];
+        let chosen = choose_media_type(request.head.get("accept"), &offers);
+        let chosen = chosen.ok_or(Refusal::Page(406))?;
+        let document = if offers[chosen] == JSON { list_as_json() } else { list_as_html() };
+        let links: Vec<_> =
+            RESOURCES.iter().map(|(name, path)| format!("<{path}>; rel=\"{name}\"")).collect();
+        reply(&mut self.out, self.form, 200)
+            .header("Link", links.join(", ").as_bytes())
+            .body(offers[chosen], document.as_bytes());
+        Ok(())
+    }
+
+    /// Liveness.
+    pub(super) fn ping(&mut self, request: &Request) -> Result<(), Refusal> {
+        if !accepts_media_type(request.head.get("accept"), HTML) {
+            return Err(Refusal::Page(406));
+        }
+        reply(&mut self.out, self.form, 200).body(HTML, b"OK");
+        Ok(())
+    }
+
+    /// The nodes of a record.
+    pub(super) fn preflist(
+        &mut self,
+        request: &Request,
+        name: &RecordName<'_>,
+    ) -> Result<(), Refusal> {
+        self.check_origin(request)?;
+        if !accepts_media_type(request.head.get("accept"), JSON) {
+            return Err(Refusal::Page(406));
+        }
+        let places: Vec<_> = self
+            .context
+            .store
+            .preflist(name.as_ref())?
+            .into_iter()
+            .map(|place| {
+                let (node, primary) = (place.node, place.primary);
+                json!({"partition": place.partition.0, "node": node, "primary": primary})
+            })
+            .collect();
+        self.write_json(&json!({"preflist": places}));
+        Ok(())
+    }
+}
+
+fn list_as_json() -> String {
+    let members: Vec<_> =
+        RESOURCES.iter().map(|(name, path)| format!("\"{name}\":\"{path}\"")).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn list_as_html() -> String {
+    let items: String = RESOURCES
+        .iter()
+        .map(|(name, path)| format!("<li><a href=\"{path}\">{name}</a></li>"))
+        .collect();
+    format!("<!DOCTYPE html><html><body><ul>{items}</ul></body></html>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn clients_that_keep_the_last_of_duplicate_names_see_the_present_urls() {
+        let list: Value = serde_json::from_str(&list_as_json()).expect("JSON");
+        assert_eq!(list["riak_kv_wm_buckets"], "/buckets");
+        assert_eq!(list["riak_kv_wm_object"], "/buckets");
+        assert_eq!(list["riak_kv_wm_bucket_type"], "/types");
+        assert!(list_as_html().contains("riak_kv_wm_buckets"));
+    }
+}

@@ -1,0 +1,347 @@
+//! `/stats`: the node's figures under the names that Riak's collectors read.
+
+use super::connection::{Connection, Request};
+use super::negotiate::choose_media_type;
+use super::refusal::Refusal;
+use super::response::{JSON, TEXT, reply};
+use crate::context::{RIAK_KV_VERSION, ServerContext};
+use crate::machine::Machine;
+use quoit_core::{Counter, Distribution, LatencySummary, StatsSnapshot};
+use serde_json::{Map, Value, json};
+
+type Figures = Map<String, Value>;
+
+/// Suffixes of a distribution over the last minute.
+const SUMMARY: [&str; 5] = ["mean", "median", "95", "99", "100"];
+/// Data types that have figures of their own.
+const DATATYPES: [&str; 4] = ["counter", "set", "map", "hll"];
+
+impl Connection {
+    /// All figures, as JSON or as the same text in lines.
+    pub(super) fn stats(&mut self, request: &Request) -> Result<(), Refusal> {
+        self.check_origin(request)?;
+        let offers = [JSON, TEXT];
+        let chosen = choose_media_type(request.head.get("accept"), &offers);
+        let chosen = chosen.ok_or(Refusal::Page(406))?;
+        let figures = Value::Object(statistics(&self.context));
+        let document =
+            if offers[chosen] == TEXT { format!("{figures:#}\n") } else { figures.to_string() };
+        reply(&mut self.out, self.form, 200).body(offers[chosen], document.as_bytes());
+        Ok(())
+    }
+}
+
+/// Every figure of the node by its name. Reads a few files of `/proc`.
+pub(crate) fn statistics(context: &ServerContext) -> Figures {
+    let mut figures = Figures::new();
+    let snapshot = context.store.stats().snapshot();
+    absent(&mut figures);
+    requests(&mut figures, &snapshot);
+    node(&mut figures, context);
+    machine(&mut figures);
+    figures
+}
+
+fn put(figures: &mut Figures, name: &str, value: impl Into<Value>) {
+    figures.insert(name.to_owned(), value.into());
+}
+
+/// Names of what this node does not do or does not count: 0.
+fn absent(figures: &mut Figures) {
+    let mut zero = |name: &str| put(figures, name, 0);
+    for name in ZERO {
+        zero(name);
+    }
+    for name in ZERO_WITH_TOTAL {
+        zero(name);
+        zero(&format!("{name}_total"));
+    }
+    for name in ZERO_SUMMARIES {
+        for suffix in SUMMARY {
+            zero(&format!("{name}_{suffix}"));
+        }
+    }
+    for datatype in DATATYPES {
+        for pattern in
+            ["node_gets_@", "node_puts_@", "read_repairs_@", "vnode_@_update", "object_@_merge"]
+        {
+            let name = pattern.replace('@', datatype);
+            zero(&name);
+            zero(&format!("{name}_total"));
+        }
+        for pattern in [
+            "node_get_fsm_@_time",
+            "node_put_fsm_@_time",
+            "node_get_fsm_@_siblings",
+            "node_get_fsm_@_objsize",
+            "vnode_@_update_time",
+            "object_@_merge_time",
+        ] {
+            for suffix in SUMMARY {
+                zero(&format!("{}_{suffix}", pattern.replace('@', datatype)));
+            }
+        }
+    }
+    for target in ["primary", "fallback"] {
+        for reason in ["notfound", "outofdate"] {
+            zero(&format!("read_repairs_{target}_{reason}_one"));
+            zero(&format!("read_repairs_{target}_{reason}_count"));
+        }
+    }
+    for pool in [
+        "vnode_pool",
+        "unregistered",
+        "node_worker_pool",
+        "af1_pool",
+        "af2_pool",
+        "af3_pool",
+        "af4_pool",
+        "be_pool",
+    ] {
+        for suffix in ["total", "queuetime_mean", "queuetime_100", "worktime_mean", "worktime_100"]
+        {
+            zero(&format!("worker_{pool}_{suffix}"));
+        }
+    }
+    for suffix in ["min", "max", "mean", "last"] {
+        zero(&format!("converge_delay_{suffix}"));
+        zero(&format!("rebalance_delay_{suffix}"));
+    }
+    for suffix in ["min", "median", "mean", "max", "total"] {
+        zero(&format!("riak_kv_vnodeq_{suffix}"));
+        zero(&format!("riak_pipe_vnodeq_{suffix}"));
+    }
+    put(figures, "leveldb_read_block_error", "undefined");
+}
+
+/// A node of its own coordinates a request and carries it out at once: both have the same figures.
+fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
+    for (counter, names) in
+        [(Counter::Gets, ["node_gets", "vnode_gets"]), (Counter::Puts, ["node_puts", "vnode_puts"])]
+    {
+        for name in names {
+            put(figures, name, snapshot.last_minute(counter));
+            put(figures, &format!("{name}_total"), snapshot.total(counter));
+        }
+    }
+    put(figures, "node_get_fsm_errors", snapshot.last_minute(Counter::GetErrors));
+    put(figures, "node_get_fsm_errors_total", snapshot.total(Counter::GetErrors));
+    for (distribution, names) in [
+        (Distribution::GetTimeUs, &["node_get_fsm_time", "vnode_get_fsm_time"][..]),
+        (Distribution::PutTimeUs, &["node_put_fsm_time", "vnode_put_fsm_time"]),
+        (Distribution::GetSiblings, &["node_get_fsm_siblings"]),
+        (Distribution::GetObjectBytes, &["node_get_fsm_objsize"]),
+    ] {
+        let LatencySummary { mean, median, p95, p99, max, .. } = snapshot.summary(distribution);
+        for name in names {
+            for (suffix, value) in SUMMARY.iter().zip([mean, median, p95, p99, max]) {
+                put(figures, &format!("{name}_{suffix}"), value);
+            }
+        }
+    }
+    for (name, counter) in [("get", Counter::Gets), ("put", Counter::Puts)] {
+        let per_second = snapshot.last_minute(counter) / 60;
+        put(figures, &format!("node_{name}_fsm_in_rate"), per_second);
+        put(figures, &format!("node_{name}_fsm_out_rate"), per_second);
+    }
+}
+
+fn node(figures: &mut Figures, context: &ServerContext) {
+    let partition_count = context.store.control().layout().ring_size().get();
+    let name = context.node_name.as_str();
+    put(figures, "nodename", name);
+    put(figures, "connected_nodes", json!([]));
+    put(figures, "ring_members", json!([name]));
+    put(figures, "ring_num_partitions", partition_count);
+    put(figures, "ring_creation_size", partition_count);
+    put(figures, "ring_ownership", format!("[{{'{name}',{partition_count}}}]"));
+    put(figures, "riak_kv_vnodes_running", partition_count);
+    put(figures, "riak_pipe_vnodes_running", 0);
+    put(figures, "storage_backend", "riak_kv_bitcask_backend");
+    put(figures, "disk", json!([]));
+    put(figures, "pbc_active", context.pb_connections.active());
+    put(figures, "pbc_connects_total", context.pb_connections.total());
+    put(figures, "pbc_connects", context.pb_connections.last_minute());
+    put(figures, "riak_kv_stat_ts", context.store.clock().unix_secs());
+    for application in ["riak_kv", "riak_core", "riak_api", "riak_pb", "riak_pipe", "riak_sysmon"] {
+        put(figures, &format!("{application}_version"), RIAK_KV_VERSION);
+    }
+    put(figures, "quoit_version", env!("CARGO_PKG_VERSION"));
+    let engine = context.store.engine().stats();
+    put(figures, "quoit_keys", engine.key_count);
+    put(figures, "quoit_tombstones", engine.tombstone_count);
+    put(figures, "quoit_index_bytes", engine.index_bytes);
+    put(figures, "quoit_disk_bytes", engine.disk_bytes);
+}
+
+fn machine(figures: &mut Figures) {
+    let machine = Machine::look();
+    put(figures, "mem_total", machine.memory_total_bytes);
+    put(figures, "mem_allocated", machine.memory_used_bytes);
+    for name in ["total", "processes", "processes_used"] {
+        put(figures, &format!("memory_{name}"), machine.resident_bytes);
+    }
+    for name in ["system", "atom", "atom_used", "binary", "code", "ets"] {
+        put(figures, &format!("memory_{name}"), 0);
+    }
+    put(figures, "cpu_nprocs", machine.process_count);
+    for (name, load) in ["cpu_avg1", "cpu_avg5", "cpu_avg15"].iter().zip(machine.load_256ths) {
+        put(figures, name, load);
+    }
+    put(figures, "sys_process_count", machine.thread_count);
+    put(figures, "sys_port_count", machine.open_file_count);
+    put(figures, "sys_logical_processors", machine.processor_count);
+    put(figures, "sys_thread_pool_size", machine.processor_count);
+    put(figures, "sys_monitor_count", 0);
+    put(figures, "sys_global_heaps_size", "deprecated");
+    put(figures, "sys_heap_type", "private");
+    put(figures, "sys_driver_version", "0");
+    put(figures, "sys_otp_release", "none");
+    put(figures, "sys_smp_support", true);
+    put(figures, "sys_threads_enabled", true);
+    put(figures, "sys_wordsize", usize::BITS / 8);
+    put(figures, "sys_system_version", concat!("Quoit ", env!("CARGO_PKG_VERSION")));
+    put(figures, "sys_system_architecture", std::env::consts::ARCH);
+}
+
+const ZERO: &[&str] = &[
+    "clusteraae_fsm_active",
+    "clusteraae_fsm_create",
+    "clusteraae_fsm_create_error",
+    "coord_local_soft_loaded_total",
+    "coord_local_unloaded_total",
+    "coord_redir_least_loaded_total",
+    "coord_redir_loaded_local_total",
+    "coord_redir_unloaded_total",
+    "coord_redirs_total",
+    "dropped_vnode_requests_total",
+    "executing_mappers",
+    "gossip_received",
+    "handoff_timeouts",
+    "ignored_gossip_total",
+    "index_fsm_active",
+    "index_fsm_complete",
+    "index_fsm_create",
+    "index_fsm_create_error",
+    "late_put_fsm_coordinator_ack",
+    "list_fsm_active",
+    "node_get_fsm_active",
+    "node_get_fsm_active_60s",
+    "node_get_fsm_rejected",
+    "node_get_fsm_rejected_60s",
+    "node_get_fsm_rejected_total",
+    "node_put_fsm_active",
+    "node_put_fsm_active_60s",
+    "node_put_fsm_rejected",
+    "node_put_fsm_rejected_60s",
+    "node_put_fsm_rejected_total",
+    "pipeline_active",
+    "pipeline_create_count",
+    "pipeline_create_error_count",
+    "pipeline_create_error_one",
+    "pipeline_create_one",
+    "postcommit_fail",
+    "precommit_fail",
+    "rejected_handoffs",
+    "soft_loaded_vnode_mbox_total",
+    "tictacaae_queue_microsec__max",
+    "tictacaae_queue_microsec_mean",
+    "ttaaefs_allcheck_total",
+    "ttaaefs_daycheck_total",
+    "ttaaefs_fail_time_100",
+    "ttaaefs_fail_total",
+    "ttaaefs_hourcheck_total",
+    "ttaaefs_nosync_time_100",
+    "ttaaefs_nosync_total",
+    "ttaaefs_rangecheck_total",
+    "ttaaefs_snk_ahead_total",
+    "ttaaefs_src_ahead_total",
+    "ttaaefs_sync_time_100",
+    "ttaaefs_sync_total",
+    "vnode_mbox_check_timeout_total",
+    "write_once_merge",
+];
+
+const ZERO_WITH_TOTAL: &[&str] = &[
+    "consistent_gets",
+    "consistent_puts",
+    "hll_bytes",
+    "list_fsm_create",
+    "list_fsm_create_error",
+    "ngrfetch_nofetch",
+    "ngrfetch_prefetch",
+    "ngrfetch_tofetch",
+    "ngrrepl_empty",
+    "ngrrepl_error",
+    "ngrrepl_object",
+    "ngrrepl_srcdiscard",
+    "object_merge",
+    "read_repairs",
+    "rings_reconciled",
+    "skipped_read_repairs",
+    "tictacaae_branch_compare",
+    "tictacaae_bucket",
+    "tictacaae_clock_compare",
+    "tictacaae_error",
+    "tictacaae_exchange",
+    "tictacaae_modtime",
+    "tictacaae_not_supported",
+    "tictacaae_root_compare",
+    "tictacaae_timeout",
+    "vnode_heads",
+    "vnode_index_deletes",
+    "vnode_index_deletes_postings",
+    "vnode_index_reads",
+    "vnode_index_refreshes",
+    "vnode_index_writes",
+    "vnode_index_writes_postings",
+    "write_once_puts",
+];
+
+const ZERO_SUMMARIES: &[&str] = &[
+    "consistent_get_objsize",
+    "consistent_get_time",
+    "consistent_put_objsize",
+    "consistent_put_time",
+    "counter_actor_counts",
+    "hll_bytes",
+    "index_fsm_results",
+    "index_fsm_time",
+    "map_actor_counts",
+    "object_merge_time",
+    "set_actor_counts",
+    "vnode_head_fsm_time",
+    "write_once_put_objsize",
+    "write_once_put_time",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_collectors_read_are_there_before_anything_has_happened() {
+        let mut figures = Figures::new();
+        absent(&mut figures);
+        requests(&mut figures, &quoit_core::Stats::default().snapshot());
+        machine(&mut figures);
+        for name in [
+            "node_gets",
+            "node_puts_total",
+            "vnode_gets",
+            "node_get_fsm_time_mean",
+            "node_put_fsm_time_99",
+            "node_get_fsm_siblings_100",
+            "read_repairs_total",
+            "read_repairs_primary_notfound_count",
+            "node_gets_counter_total",
+            "vnode_set_update_time_95",
+            "sys_process_count",
+            "memory_total",
+            "converge_delay_last",
+            "riak_kv_vnodeq_max",
+        ] {
+            assert!(figures.contains_key(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Figures of the machine and of this process, as the system tells them.
+
+use std::fs;
+
+/// What the system says. Zero where it says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Machine {
+    /// Memory of the machine.
+    pub(crate) memory_total_bytes: u64,
+    /// Memory of the machine that is in use.
+    pub(crate) memory_used_bytes: u64,
+    /// Memory of this process that is in the machine's.
+    pub(crate) resident_bytes: u64,
+    /// Processes of the machine.
+    pub(crate) process_count: u64,
+    /// Load over 1, 5 and 15 minutes, times 256.
+    pub(crate) load_256ths: [u64; 3],
+    /// Threads of this process.
+    pub(crate) thread_count: u64,
+    /// Files and sockets that this process has open.
+    pub(crate) open_file_count: u64,
+    /// Processors that this process may use.
+    pub(crate) processor_count: u64,
+}
+
+impl Machine {
+    /// Asks the system. Reads four files of `/proc`.
+    pub(crate) fn look() -> Self {
+        let mut machine = Self {
+            processor_count: std::thread::available_parallelism()
+                .map_or(1, |count| count.get() as u64),
+            open_file_count: fs::read_dir("/proc/self/fd").map_or(0, |files| files.count() as u64),
+            ..Self::default()
+        };
+        machine.read_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default());
+        machine.read_status(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+        machine.read_load(&fs::read_to_string("/proc/loadavg").unwrap_or_default());
+        machine
+    }
+
+    fn read_memory(&mut self, text: &str) {
+        self.memory_total_bytes = kilobytes(text, "MemTotal:");
+        let free_bytes = kilobytes(text, "MemAvailable:");
+        self.memory_used_bytes = self.memory_total_bytes.saturating_sub(free_bytes);
+    }
+
+    fn read_status(&mut self, text: &str) {
+        self.resident_bytes = kilobytes(text, "VmRSS:");
+        self.thread_count = number(text, "Threads:");
+    }
+
+    fn read_load(&mut self, text: &str) {
+        let mut words = text.split_whitespace();
+        for load in &mut self.load_256ths {
+            let value: f64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+            *load = (value * 256.0) as u64;
+        }
+        let processes = words.next().and_then(|word| word.split('/').nth(1));
+        self.process_count = processes.and_then(|count| count.parse().ok()).unwrap_or(0);
+    }
+}
+
+fn number(text: &str, name: &str) -> u64 {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
+}
+
+fn kilobytes(text: &str, name: &str) -> u64 {
+    number(text, name).saturating_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_s_texts_are_understood() {
+        let mut machine = Machine::default();
+        machine.read_memory("MemTotal:  100 kB\nMemFree: 1 kB\nMemAvailable:   40 kB\n");
+        machine.read_status("Name:\tx\nVmRSS:\t 12 kB\nThreads:\t7\n");
+        machine.read_load("0.50 1.00 2.25 3/456 789\n");
+        assert_eq!((machine.memory_total_bytes, machine.memory_used_bytes), (102_400, 61_440));
+        assert_eq!((machine.resident_bytes, machine.thread_count), (12_288, 7));
+        assert_eq!((machine.load_256ths, machine.process_count), ([128, 256, 576], 456));
+        machine.read_load("");
+        assert_eq!(machine.process_count, 0);
+    }
+}
