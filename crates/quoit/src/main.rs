@@ -1,6 +1,7 @@
 //! The `quoit` binary: a node, its administration, and the load generator.
 
 mod admin;
+mod bench;
 mod config;
 mod config_command;
 mod logs;
@@ -26,6 +27,8 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Administrate a running node.
     Admin(admin::AdminArgs),
+    /// Run basho_bench configurations against a server.
+    Bench(bench::BenchArgs),
     /// Look at configuration without starting a node.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Admin(args) => admin::run(&args),
+        Command::Bench(args) => return bench::command(&args),
         Command::Config(command) => config_command::run(&command),
     };
     match result {
