@@ -46,7 +46,7 @@ const RIAK_CLOCK_LIMITS: Limits = Limits {
 pub enum ContextError {
     /// Not a context of ours nor of Riak's.
     #[error(
-        "causal context of {size_bytes} bytes that begins with {start} is no context: {why}; \
+        "vector clock of {size_bytes} bytes that begins with {start} is none: {why}; \
          send back the bytes of an earlier answer unchanged, or none"
     )]
     Garbage {
@@ -59,8 +59,8 @@ pub enum ContextError {
     },
     /// More entries than any clock of a working cluster has.
     #[error(
-        "causal context has {entry_count} entries, more than {CONTEXT_ENTRIES_MAX}; \
-         read the record again and send the context of that answer"
+        "vector clock has {entry_count} entries, more than {CONTEXT_ENTRIES_MAX}; \
+         read the record again and send the clock of that answer"
     )]
     TooManyEntries {
         /// Number of entries.
@@ -68,8 +68,8 @@ pub enum ContextError {
     },
     /// Claims an event of this store that never was.
     #[error(
-        "causal context claims event {counter} of this store's actor {actor}, which has issued \
-         {issued_max} so far; read the record again and send the context of that answer"
+        "vector clock claims event {counter} of this store's actor {actor}, which has issued \
+         {issued_max} so far; read the record again and send the clock of that answer"
     )]
     NeverIssued {
         /// The store's actor in hexadecimal.

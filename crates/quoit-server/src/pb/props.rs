@@ -59,8 +59,14 @@ impl Connection {
     pub(super) async fn reset_bucket(&mut self, request: RpbResetBucketReq) -> Result<(), Fault> {
         check(bucket_of(&request.bucket_type, &request.bucket))?;
         let (bucket_type, name) = (request.bucket_type, request.bucket);
-        self.change(move |control| control.reset_bucket_props(bucket_of(&bucket_type, &name)))
-            .await?;
+        self.change(move |control| {
+            match control.reset_bucket_props(bucket_of(&bucket_type, &name)) {
+                // A bucket of no type has no properties of its own: it is as asked for.
+                Err(ChangeError::NoSuchType { .. }) => Ok(()),
+                result => result,
+            }
+        })
+        .await?;
         self.send_empty(MessageCode::ResetBucketResp);
         Ok(())
     }
