@@ -147,6 +147,12 @@ fn an_actor_twice_in_a_clock_is_an_error() {
     assert!(Object::decode(&bytes.into()).is_err());
 }
 
+#[test]
+fn a_counter_of_0_is_an_error() {
+    let error = Object::decode(&Bytes::from_static(&[OBJECT_FORMAT_1, 1, 1, b'a', 0, 0, 0]));
+    assert!(matches!(error, Err(ObjectError::BadField { what: "counter", .. })), "{error:?}");
+}
+
 fn dotted(name: &[u8], counter: u64) -> Sibling {
     Sibling { dot: Some(dot(name, counter)), ..Sibling::default() }
 }

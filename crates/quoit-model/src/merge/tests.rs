@@ -194,11 +194,12 @@ proptest! {
     #[test]
     fn digests_are_equal_exactly_where_causal_states_are(steps in any_steps()) {
         let world = World::run(WritePolicy::Siblings, &steps);
-        for (object, history) in &world.past {
-            for (other, other_history) in &world.past {
-                let same = (history.seen(), history.siblings())
-                    == (other_history.seen(), other_history.siblings());
-                prop_assert_eq!(object.digest() == other.digest(), same);
+        let states: Vec<_> = world.past.iter()
+            .map(|(object, history)| (object.digest(), (history.seen(), history.siblings())))
+            .collect();
+        for (digest, state) in &states {
+            for (other_digest, other_state) in &states {
+                prop_assert_eq!(digest == other_digest, state == other_state);
             }
         }
     }
@@ -316,6 +317,18 @@ fn without_siblings_the_later_of_concurrent_values_stays() {
     check(latest, &[(&[], "a", 2), (&[], "b", 1)], &["a"]);
     check(latest, &[(&[], "a", 2), (&[], "b", 2)], &["b"]);
     check(latest, &[(&[], "a", 2), (&[p(1)], "b", 1)], &["b"]);
+}
+
+#[test]
+fn without_siblings_only_values_later_than_the_new_one_stay_beside_it() {
+    let stored_count = |old_us, new_us| {
+        let write = |stored, counter, time_us| {
+            let (context, new) = (vector(&[]), new_value("v", time_us));
+            Object::write(stored, &context, new, dot(b"p", counter), WritePolicy::LatestModified)
+        };
+        write(Some(&write(None, 1, old_us)), 2, new_us).siblings.len()
+    };
+    assert_eq!([stored_count(1, 2), stored_count(2, 2), stored_count(2, 1)], [1, 1, 2]);
 }
 
 #[test]

@@ -128,6 +128,9 @@ fn order_and_presence_of_entries_are_kept() {
         let sibling = check(b"\x01v", &metadata(entries));
         let content_type = sibling.meta.content_type.as_deref();
         assert_eq!(content_type.is_some(), entries.contains(&text));
+        // The order is noted, in a byte an entry; the metadata itself is not kept twice.
+        let note = sibling.meta.other.iter().find(|(name, _)| name.len() == 1);
+        assert!(note.is_some_and(|(name, order)| name == "o" && order.len() == entries.len()));
         let has_other = sibling.meta.other.iter().any(|(name, _)| name == other.0);
         assert_eq!(has_other, entries.contains(&other));
     }
@@ -192,6 +195,18 @@ fn a_changed_sibling_is_not_written_as_it_was_read() {
     let again = decode_riak_object(&encoded(&object)).expect("own encoding");
     assert!(again.siblings[0].deleted);
     assert_eq!(again.siblings[0].meta.charset.as_deref(), Some(&b"utf-8"[..]));
+}
+
+#[test]
+fn a_changed_time_of_a_dot_is_written() {
+    let charset: (&[u8], &[u8]) = (b"\x01charset", b"\x01utf-8");
+    let dot: (&[u8], &[u8]) = (b"\x01dot", b"\0\x83h\x02m\0\0\0\x01ah\x02a\x01a\x09");
+    let bytes = object_with(b"\x01v", &metadata(&[charset, dot]));
+    let mut object = decode_riak_object(&bytes).expect("whole");
+    assert_eq!(encoded(&object), bytes);
+    object.siblings[0].dot.as_mut().expect("a dot").time_secs = 10;
+    let again = decode_riak_object(&encoded(&object)).expect("own encoding");
+    assert_eq!(again.siblings[0].dot.as_ref().map(|dot| dot.time_secs), Some(10));
 }
 
 fn tuple<const N: usize>(elements: [Term; N]) -> Term {

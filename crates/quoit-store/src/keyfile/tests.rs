@@ -353,3 +353,46 @@ fn a_writer_refuses_entries_out_of_order() {
         writer.push(&KeyEntry { key, encoded: &encoded, facts: plain_facts(1) }).unwrap();
     }
 }
+
+#[test]
+fn a_file_has_the_bytes_of_the_specification() {
+    let disk = PlainDisk::default();
+    let mut builder = KeyRunBuilder::default();
+    let name = (b"default".to_vec(), b"b".to_vec(), b"key".to_vec());
+    let facts = WriteFacts {
+        kind: WriteKind::Remove,
+        identity: Identity(0x0102_0304_0506_0708),
+        partition: Partition(300),
+        sequence: 1000,
+        offset_bytes: 0x1230,
+        size_bytes: 77,
+        meta: RecordMeta {
+            digest: 0x1112_1314_1516_1718,
+            tombstone: true,
+            n_val_class: 3,
+            expires_at_secs: 5,
+        },
+    };
+    builder.push(&encoded(&name), &facts);
+    builder.sort(9).write(&disk, "9.keys").unwrap();
+
+    let mut content = vec![0x37, 0, 15, 0, 7, 0, 1];
+    content.extend(b"defaultbkey");
+    content.extend([1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
+    content.extend([0, 0xac, 2, 0xa3, 2, 77, 5]);
+    let mut rest = (content.len() as u32).to_be_bytes().to_vec();
+    rest.extend(content);
+    let mut expected = b"\x8bQUOITK\n".to_vec();
+    expected.extend(xxhash_rust::xxh3::xxh3_64_with_seed(&rest, 8).to_be_bytes());
+    expected.extend(rest);
+    let end = expected.len() as u64;
+    let mut footer = vec![0, 0, 0, 9];
+    let numbers = [1u64, 1, 1000, 1000, 1000, end, 8];
+    numbers.iter().for_each(|number| footer.extend(number.to_be_bytes()));
+    let small = [end as u32 - 8, 0, 1];
+    small.iter().for_each(|number| footer.extend(number.to_be_bytes()));
+    footer.extend(xxhash_rust::xxh3::xxh3_64(&footer).to_be_bytes());
+    footer.extend(b"\x8bQUOITK\n");
+    expected.extend(footer);
+    assert_eq!(disk.bytes("9.keys"), expected);
+}

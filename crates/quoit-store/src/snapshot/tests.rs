@@ -172,3 +172,29 @@ proptest! {
         prop_assert!(is_corrupt(open_and_load(&disk)));
     }
 }
+
+#[test]
+fn a_snapshot_has_the_bytes_of_the_specification() {
+    let disk = PlainDisk::default();
+    write(&disk, &indexes(&[0, 1, 0, 0, 0, 0, 0, 0]), b"log");
+    let mut expected = b"\x8bQUOITI\n\0\0\0\x01".to_vec();
+    let entry = entry(1_000_000).encode();
+    expected.extend(entry);
+    let mut tail = b"log".to_vec();
+    for partition in 0..8u64 {
+        // Partitions were written from the last to the first.
+        let (offset, count, entries) = match partition {
+            0 => (12u64 + 21, 0u64, &[][..]),
+            1 => (12, 1, &entry[..]),
+            _ => (12, 0, &[][..]),
+        };
+        tail.extend(offset.to_be_bytes());
+        tail.extend(count.to_be_bytes());
+        tail.extend(xxh3_64(entries).to_be_bytes());
+    }
+    tail.extend([0, 0, 0, 0, 0, 0, 0, 33, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 8, 0, 0, 0, 1]);
+    expected.extend(&tail);
+    expected.extend(xxh3_64(&tail).to_be_bytes());
+    expected.extend(b"\x8bQUOITI\n");
+    assert_eq!(disk.bytes(NAME), expected);
+}
