@@ -1,8 +1,7 @@
 //! The head of a request: request line and headers, parsed once and kept as places in the bytes
 //! received.
 //!
-//! Header names keep their case (user metadata is stored under the name as sent); look-ups ignore
-//! it.
+//! Header names keep their case, look-ups ignore it.
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;

@@ -30,7 +30,7 @@ impl Connection {
         let writes = method == Method::Post;
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
         self.check_origin(request)?;
-        if let (true, DEFAULT_BUCKET_TYPE, Some(key)) = (writes, &*bucket.bucket_type, &key) {
+        if let (DEFAULT_BUCKET_TYPE, Some(key)) = (&*bucket.bucket_type, &key) {
             self.point_to_counter(&bucket.bucket, key);
             return Ok(());
         }
@@ -73,6 +73,10 @@ impl Connection {
     /// `/buckets/B/counters/K`.
     pub(super) fn counter(&mut self, request: &Request, query: &[u8]) -> Result<(), Refusal> {
         ObjectParams::parse(query).map_err(Refusal::bad)?;
+        let amount = std::str::from_utf8(&request.body).ok().map(|text| text.parse::<i128>());
+        if request.head.method == Some(Method::Post) && !matches!(amount, Some(Ok(_))) {
+            return Err(Refusal::Page(400));
+        }
         self.check_origin(request)?;
         Err(not_served("Counters"))
     }

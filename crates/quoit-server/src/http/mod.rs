@@ -1,9 +1,9 @@
 //! The HTTP interface: wire in, one call of the store, wire out.
 //!
-//! The connection loop is our own: header names keep their case (user metadata is stored under the
-//! name as sent), requests are answered on the thread that parsed them, and answers are written
-//! straight into the connection's buffer. A connection is a task; it answers every complete request
-//! that has arrived, in order, and writes once.
+//! The connection loop is our own: requests are answered on the thread that parsed them, header names
+//! and values stay where they were received, and answers are written straight into the connection's
+//! buffer. A connection is a task; it answers every complete request that has arrived, in order, and
+//! writes once.
 //!
 //! | file | what is in it |
 //! | --- | --- |

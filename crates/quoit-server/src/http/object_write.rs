@@ -164,12 +164,29 @@ pub fn metadata(
         links: links::parse(head.get_all("link"), form, bucket)?,
         user_meta: head
             .with_prefix("x-riak-meta-")
-            .map(|(name, value)| UserMeta { name, value: Some(value), form: UserMetaForm::Text })
+            .map(|(name, value)| UserMeta {
+                name: canonical(&name),
+                value: Some(value),
+                form: UserMetaForm::Text,
+            })
             .collect(),
         indexes: index_headers(head)?,
         expires_at_secs: expiry(head, now_secs)?,
         ..Metadata::default()
     })
+}
+
+/// The name of a header as Riak stores it: a capital at the start of each word, else small letters.
+fn canonical(name: &[u8]) -> Bytes {
+    let mut starts_word = true;
+    name.iter()
+        .map(|byte| {
+            let spelled =
+                if starts_word { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
+            starts_word = *byte == b'-';
+            spelled
+        })
+        .collect()
 }
 
 /// The media type without parameters, and the charset; other parameters are dropped.
@@ -318,9 +335,9 @@ mod tests {
     }
 
     #[test]
-    fn user_metadata_keeps_the_name_as_sent() {
-        let meta = read("x-RIAK-Meta-Colour: blue").expect("valid");
-        assert_eq!(meta.user_meta[0].name, "x-RIAK-Meta-Colour");
+    fn names_of_user_metadata_are_stored_in_one_spelling() {
+        let meta = read("x-riak-meta-COLOUR-of-x: Blue").expect("valid");
+        assert_eq!(meta.user_meta[0].name, "X-Riak-Meta-Colour-Of-X");
         assert_eq!(meta.user_meta[0].form, UserMetaForm::Text);
     }
 }
