@@ -1,0 +1,105 @@
+//! The operator's interface.
+
+use crate::fixture::Node;
+use quoit_server::ServerSettings;
+use serde_json::{Value, json};
+
+fn word(document: &Value) -> &str {
+    document["error"].as_str().expect("an error word")
+}
+
+#[test]
+fn a_bucket_type_lives_from_creation_to_activation() {
+    let node = Node::start();
+    let path = "/admin/v1/bucket-types/t";
+    let post = |command: &str, document: &str| {
+        node.send_json("POST", &format!("{path}/{command}"), document)
+    };
+    let missing = node.get(path);
+    assert_eq!((missing.status, word(&missing.json())), (404, "undefined"));
+    let created = node.send_json("PUT", path, "{\"props\":{\"n_val\":2}}");
+    assert_eq!(created.json(), json!({"name": "t", "state": "ready"}));
+    let early = post("update", "{\"props\":{\"n_val\":1}}");
+    assert_eq!((early.status, word(&early.json())), (409, "not_active"));
+    for _ in 0..2 {
+        assert_eq!(post("activate", "").json(), json!({"name": "t", "state": "active"}));
+    }
+    assert_eq!(post("update", "{\"props\":{\"n_val\":5}}").status, 200);
+    assert_eq!(node.get(path).json()["props"]["n_val"], 5);
+    assert_eq!(post("reset", "").status, 200);
+    assert_eq!(node.get(path).json()["props"]["n_val"], 3);
+    let again = node.send_json("PUT", path, "{\"props\":{}}");
+    assert_eq!((again.status, word(&again.json())), (409, "already_active"));
+    let list = node.get("/admin/v1/bucket-types").json();
+    let active = |name: &str| json!({"name": name, "state": "active"});
+    assert_eq!(list, json!({"types": [active("default"), active("t")]}));
+}
+
+#[test]
+fn refusals_say_what_is_wrong() {
+    let node = Node::start();
+    let put = |name: &str, document: &str| {
+        let answer = node.send_json("PUT", &format!("/admin/v1/bucket-types/{name}"), document);
+        (answer.status, answer.json())
+    };
+    let (status, document) = put("t", "{\"props\":{\"n_val\":0}}");
+    assert_eq!((status, word(&document)), (400, "invalid_props"));
+    assert_eq!(document["details"], json!({"n_val": "not_integer"}));
+    for (name, body, expected) in [
+        ("t", "{", (400, "invalid_json")),
+        ("t", "{}", (400, "no_props")),
+        ("default", "{\"props\":{}}", (409, "default_type")),
+        ("any", "{\"props\":{}}", (400, "reserved_name")),
+    ] {
+        let (status, document) = put(name, body);
+        assert_eq!((status, word(&document)), expected, "{name} {body}");
+    }
+    let answer = node.connect().request("DELETE", "/admin/v1/ping", &[], b"");
+    assert_eq!((answer.status, word(&answer.json())), (405, "method"));
+    assert_eq!(answer.header("allow"), Some("GET, HEAD"));
+    assert_eq!(word(&node.get("/admin/v2/ping").json()), "not_found");
+}
+
+#[test]
+fn properties_of_buckets_are_changed_and_reset() {
+    let node = Node::start();
+    let path = "/admin/v1/types/default/buckets/a%2Fb/props";
+    let changed = node.send_json("PUT", path, "{\"props\":{\"n_val\":2}}").json();
+    assert_eq!((&changed["props"]["n_val"], &changed["props"]["name"]), (&json!(2), &json!("a/b")));
+    assert_eq!(node.get("/buckets/a%2Fb/props").json()["props"]["n_val"], 2);
+    let reset = node.connect().request("DELETE", path, &[], b"").json();
+    assert_eq!(reset["props"]["n_val"], 3);
+    let unknown = node.get("/admin/v1/types/none/buckets/b/props");
+    assert_eq!((unknown.status, word(&unknown.json())), (404, "no_type"));
+}
+
+#[test]
+fn status_tells_the_memory_of_a_key() {
+    let node = Node::start();
+    assert_eq!(node.get("/admin/v1/ping").json(), json!({"ping": "pong", "node": "quoit@test"}));
+    let empty = node.get("/admin/v1/status").json();
+    assert_eq!(empty["engine"]["keys_per_gib"], Value::Null);
+    node.put("/buckets/b/keys/k", "v");
+    let status = node.get("/admin/v1/status").json();
+    assert_eq!(status["engine"]["key_count"], 1);
+    assert!(status["engine"]["index_bytes_per_key"].as_f64().is_some_and(|bytes| bytes > 0.0));
+    assert_eq!(status["stats"]["node_puts_total"], 1);
+    let named = node.get("/admin/v1/stat?pattern=riak.*.node.puts").json();
+    assert_eq!(named["stats"][0]["name"], "riak.riak_kv.node.puts");
+    assert_eq!(named["stats"][0]["datapoints"]["count"], 1);
+}
+
+#[test]
+fn web_pages_do_not_administrate() {
+    let node = Node::with(ServerSettings { admin_remote: true, ..ServerSettings::default() });
+    let mut client = node.connect();
+    let path = "/admin/v1/bucket-types/t";
+    let body = b"{\"props\":{}}";
+    let json_type = ("Content-Type", "application/json");
+    for page in [("Origin", "http://test"), ("Referer", "http://test/")] {
+        assert_eq!(client.request("PUT", path, &[page, json_type], body).status, 403);
+    }
+    let form = ("Content-Type", "text/plain");
+    assert_eq!(client.request("PUT", path, &[form], body).status, 415);
+    assert_eq!(node.get(path).status, 404, "nothing was made");
+}

@@ -1,0 +1,250 @@
+//! A server on the memory engine, and a client that sends bytes as they are.
+
+use quoit_cluster::{ControlPlane, NodeId};
+use quoit_core::{CounterReserve, DotSequence, ReplicatedStore, StoreSettings};
+use quoit_model::clock::Actor;
+use quoit_model::hash::RingSize;
+use quoit_model::props::BucketProps;
+use quoit_server::{ConnectionCounts, Protocol, Server, ServerContext, ServerSettings, bind};
+use quoit_store::error::StoreError;
+use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_store::seam::{Clock, ManualClock};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+const START_US: u64 = 1_700_000_000_000_000;
+/// A test that hears nothing for so long has failed; no test waits on purpose.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct NoReserve;
+
+impl CounterReserve for NoReserve {
+    fn reserved(&self) -> u64 {
+        0
+    }
+
+    fn reserve(&self, _: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A running server.
+pub struct Node {
+    pub address: SocketAddr,
+    pub clock: Arc<ManualClock>,
+    server: Option<Server>,
+    runtime: Runtime,
+    _dir: tempfile::TempDir,
+}
+
+impl Node {
+    pub fn start() -> Self {
+        Self::with(ServerSettings::default())
+    }
+
+    pub fn with(settings: ServerSettings) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let control = ControlPlane::open(
+            &dir.path().join("control.redb"),
+            quoit_cluster::Settings {
+                node_name: "quoit@test".to_owned(),
+                new_node_id: NodeId([7; 16]),
+                ring_size: Some(RingSize::new(8).unwrap()),
+                untyped_defaults: BucketProps::untyped(),
+            },
+        )
+        .unwrap();
+        let clock = Arc::new(ManualClock::at(START_US));
+        let ring_size = control.layout().ring_size();
+        let of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
+        let engine = MemoryEngine::new(MemorySettings::default(), ring_size, of_engine);
+        let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(NoReserve));
+        let of_store = Arc::clone(&clock) as Arc<dyn Clock>;
+        let store = ReplicatedStore::new(
+            Arc::new(engine),
+            Arc::new(control),
+            of_store,
+            dots,
+            StoreSettings::default(),
+        );
+        let context = Arc::new(ServerContext {
+            store: Arc::new(store),
+            node_name: "quoit@test".to_owned(),
+            settings,
+            pb_connections: ConnectionCounts::default(),
+            http_connections: ConnectionCounts::default(),
+        });
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+        let (server, address) = {
+            let _inside = runtime.enter();
+            let listener = bind("127.0.0.1:0".parse().unwrap(), 64).unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = Server::new(context);
+            server.serve(listener, Protocol::Http);
+            (server, address)
+        };
+        Self { address, clock, server: Some(server), runtime, _dir: dir }
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::new(self.address)
+    }
+
+    /// Stops the server; whether all connections ended in time.
+    pub fn stop(&mut self) -> bool {
+        let server = self.server.take().expect("stopped once");
+        self.runtime.block_on(server.stop(PATIENCE))
+    }
+
+    /// One request on a connection of its own, without further headers.
+    pub fn get(&self, path: &str) -> Answer {
+        self.connect().request("GET", path, &[], b"")
+    }
+
+    /// Writes a text.
+    pub fn put(&self, path: &str, body: &str) -> Answer {
+        let headers = [("Content-Type", "text/plain")];
+        self.connect().request("PUT", path, &headers, body.as_bytes())
+    }
+
+    /// Sends a JSON document.
+    pub fn send_json(&self, method: &str, path: &str, document: &str) -> Answer {
+        let headers = [("Content-Type", "application/json")];
+        self.connect().request(method, path, &headers, document.as_bytes())
+    }
+
+    /// Makes a bucket type and activates it.
+    pub fn make_type(&self, name: &str, props: &str) {
+        let path = format!("/admin/v1/bucket-types/{name}");
+        let document = format!("{{\"props\":{props}}}");
+        assert_eq!(self.send_json("PUT", &path, &document).status, 200);
+        let path = format!("{path}/activate");
+        assert_eq!(self.connect().request("POST", &path, &[], b"").status, 200);
+    }
+}
+
+/// One connection.
+pub struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+/// An answer as it came.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The first header of a name, in any case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(sent, _)| sent.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("a text")
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).expect("a JSON body")
+    }
+}
+
+impl Client {
+    fn new(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream: BufReader::new(stream) }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
+    /// Reads an answer; `method` tells whether it has a body.
+    pub fn read(&mut self, method: &str) -> Answer {
+        let status_line = self.line();
+        let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let status = status.unwrap_or_else(|| panic!("no status line: {status_line:?}"));
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line();
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_once(": ").expect("a header");
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        let mut answer = Answer { status, headers, body: Vec::new() };
+        if method != "HEAD" && !matches!(status, 100 | 204 | 304) {
+            answer.body = self.body(&answer);
+        }
+        answer
+    }
+
+    fn body(&mut self, answer: &Answer) -> Vec<u8> {
+        if let Some(length) = answer.header("content-length") {
+            return self.bytes(length.parse().unwrap());
+        }
+        let mut body = Vec::new();
+        if answer.header("transfer-encoding").is_none() {
+            self.stream.read_to_end(&mut body).unwrap();
+            return body;
+        }
+        loop {
+            let size = usize::from_str_radix(&self.line(), 16).expect("the size of a chunk");
+            body.extend(self.bytes(size));
+            assert_eq!(self.line(), "");
+            if size == 0 {
+                return body;
+            }
+        }
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        line.truncate(line.trim_end().len());
+        line
+    }
+
+    /// Whether the server has ended the connection, with nothing more to read.
+    pub fn is_closed(&mut self) -> bool {
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Ok(count) => count == 0,
+            Err(fault) => fault.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    pub fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\n");
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
+        let mut bytes = request.into_bytes();
+        bytes.extend_from_slice(body);
+        self.send(&bytes);
+        self.read(method)
+    }
+}

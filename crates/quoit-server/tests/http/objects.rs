@@ -1,0 +1,201 @@
+//! Objects.
+
+use crate::fixture::{Answer, Node};
+
+const TEXT: (&str, &str) = ("Content-Type", "text/plain");
+
+/// Two values that know nothing of each other.
+fn siblings(node: &Node) {
+    node.make_type("sibs", "{}");
+    node.put("/types/sibs/buckets/b/keys/k", "one");
+    node.put("/types/sibs/buckets/b/keys/k", "two");
+}
+
+fn get_with(node: &Node, path: &str, name: &str, value: &str) -> Answer {
+    node.connect().request("GET", path, &[(name, value)], b"")
+}
+
+#[test]
+fn a_value_comes_back_with_everything_that_describes_it() {
+    let node = Node::start();
+    let headers = [
+        ("Content-Type", "text/plain; charset=utf-8"),
+        ("Content-Encoding", "x-none"),
+        ("X-Riak-Meta-Colour", "blue"),
+        ("X-Riak-Index-f_bin", "y, x"),
+        ("Link", "</buckets/b2/keys/k%2F2>; riaktag=\"t\""),
+    ];
+    let answer = node.connect().request("PUT", "/buckets/b/keys/k", &headers, b"hello");
+    assert_eq!((answer.status, answer.body.len()), (204, 0));
+    let answer = node.get("/buckets/b/keys/k");
+    assert_eq!((answer.status, answer.text()), (200, "hello"));
+    for (name, value) in [
+        ("Content-Type", "text/plain; charset=utf-8"),
+        ("Content-Encoding", "x-none"),
+        ("X-Riak-Meta-Colour", "blue"),
+        ("X-Riak-Index-f_bin", "x, y"),
+        ("Link", "</buckets/b>; rel=\"up\", </buckets/b2/keys/k%2F2>; riaktag=\"t\""),
+        ("Last-Modified", "Tue, 14 Nov 2023 22:13:20 GMT"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{name}");
+    }
+    assert!(answer.header("x-riak-vclock").is_some() && answer.header("etag").is_some());
+    let head = node.connect().request("HEAD", "/buckets/b/keys/k", &[], b"");
+    assert_eq!((head.status, head.header("content-length")), (200, Some("5")));
+}
+
+#[test]
+fn siblings_are_a_list_of_tags_or_parts_and_a_write_resolves_them() {
+    let node = Node::start();
+    siblings(&node);
+    let path = "/types/sibs/buckets/b/keys/k";
+    let list = node.get(path);
+    assert_eq!(list.status, 300);
+    let tags: Vec<_> = list.text().lines().skip(1).collect();
+    assert_eq!((list.text().lines().next(), tags.len()), (Some("Siblings:"), 2));
+    let one = node.get(&format!("{path}?vtag={}", tags[0]));
+    assert_eq!((one.status, one.text()), (200, "one"));
+    assert_eq!(node.get(&format!("{path}?vtag=other")).status, 404);
+
+    let parts = get_with(&node, path, "Accept", "multipart/mixed");
+    let media = parts.header("content-type").expect("a media type");
+    let boundary = media.strip_prefix("multipart/mixed; boundary=").expect("a boundary");
+    let expected_start = format!("\r\n--{boundary}\r\nContent-Type: text/plain\r\nLink: ");
+    assert!(parts.text().starts_with(&expected_start), "{}", parts.text());
+    assert!(parts.text().ends_with(&format!("\r\n\r\ntwo\r\n--{boundary}--\r\n")));
+    assert!(parts.text().contains("\r\n\r\none\r\n--"));
+    assert_eq!(get_with(&node, path, "Accept", "application/json").status, 406);
+
+    let clock = list.header("x-riak-vclock").expect("a clock");
+    let headers = [TEXT, ("X-Riak-Vclock", clock)];
+    assert_eq!(node.connect().request("PUT", path, &headers, b"merged").status, 204);
+    assert_eq!(node.get(path).text(), "merged");
+}
+
+#[test]
+fn a_write_may_return_the_object() {
+    let node = Node::start();
+    let answer = node.put("/buckets/b/keys/k?returnbody=true", "v");
+    assert_eq!((answer.status, answer.text()), (200, "v"));
+    let answer = node.connect().request("POST", "/riak/b?returnbody=true", &[TEXT], b"w");
+    let location = answer.header("location").expect("a location").to_owned();
+    assert_eq!((answer.status, answer.text()), (201, "w"));
+    assert!(location.starts_with("/riak/b/"), "{location}");
+    assert_eq!(node.get(&location).text(), "w");
+    siblings(&node);
+    let headers = [TEXT, ("Accept", "multipart/mixed")];
+    let path = "/types/sibs/buckets/b/keys/k?returnbody=true";
+    let answer = node.connect().request("PUT", path, &headers, b"three");
+    assert_eq!(answer.status, 300);
+    assert!(answer.text().contains("\r\n\r\nthree\r\n"));
+}
+
+#[test]
+fn a_deleted_object_is_missing_and_keeps_its_clock() {
+    let node = Node::start();
+    node.put("/buckets/b/keys/k", "v");
+    let delete = |path| node.connect().request("DELETE", path, &[], b"");
+    assert_eq!(delete("/buckets/b/keys/k").status, 204);
+    let answer = node.get("/buckets/b/keys/k");
+    assert_eq!((answer.status, answer.text()), (404, "not found\n"));
+    assert_eq!(answer.header("x-riak-deleted"), Some("true"));
+    assert!(answer.header("x-riak-vclock").is_some());
+    assert_eq!(delete("/buckets/b/keys/k").status, 404);
+    let never = node.get("/buckets/b/keys/never");
+    assert_eq!((never.status, never.header("x-riak-deleted")), (404, None));
+}
+
+#[test]
+fn conditions_decide_before_anything_is_written() {
+    let node = Node::start();
+    let path = "/buckets/b/keys/k";
+    let first = node.put(&format!("{path}?returnbody=true"), "one");
+    let (etag, clock) =
+        (first.header("etag").expect("an etag"), first.header("x-riak-vclock").expect("a clock"));
+    let put = |path: &str, name: &str, value: &str| {
+        node.connect().request("PUT", path, &[TEXT, (name, value)], b"two").status
+    };
+    assert_eq!(put(path, "If-None-Match", "*"), 412);
+    assert_eq!(put(path, "If-None-Match", etag), 412);
+    assert_eq!(put(path, "If-Match", "\"other\""), 412);
+    assert_eq!(put(path, "If-Unmodified-Since", "Mon, 01 Jan 2001 00:00:00 GMT"), 412);
+    assert_eq!(put("/buckets/b/keys/new", "If-Match", "*"), 412);
+    assert_eq!(put("/buckets/b/keys/new", "X-Riak-If-Not-Modified", clock), 409);
+    assert_eq!(put(path, "X-Riak-If-Not-Modified", "bm90IGEgY2xvY2s="), 400);
+    assert_eq!(node.get(path).text(), "one", "nothing was written");
+    assert_eq!(get_with(&node, path, "If-None-Match", etag).status, 304);
+    assert_eq!(put(path, "X-Riak-If-Not-Modified", clock), 204);
+    assert_eq!(put(path, "X-Riak-If-Not-Modified", clock), 409);
+    assert_eq!(put(path, "If-Match", "*"), 204);
+    assert_eq!(put("/buckets/b/keys/new", "If-None-Match", "*"), 204);
+    let headers = [("If-Match", "\"other\"")];
+    assert_eq!(node.connect().request("DELETE", path, &headers, b"").status, 412);
+}
+
+#[test]
+fn faulty_requests_are_refused_in_the_order_of_the_checks() {
+    let node = Node::start();
+    let put = |path: &str, headers: &[(&str, &str)]| {
+        let answer = node.connect().request("PUT", path, headers, b"v");
+        (answer.status, answer.text().to_owned())
+    };
+    let path = "/types/none/buckets/b/keys/k?timeout=x&r=x";
+    let foreign = ("Referer", "http://evil.example/");
+    let (status, text) = put(path, &[foreign]);
+    assert_eq!((status, text.as_str()), (400, "Missing Content-Type request header"));
+    assert_eq!(put(path, &[TEXT, foreign]), (400, "Bad timeout value \"x\"\n".into()));
+    let (status, text) = put("/types/none/buckets/b/keys/k?r=x", &[TEXT, foreign]);
+    assert_eq!((status, &text[..2]), (400, "r "));
+    let link = ("Link", "nonsense");
+    assert_eq!(put("/types/none/buckets/b/keys/k", &[TEXT, foreign, link]).0, 400);
+    assert_eq!(put("/types/none/buckets/b/keys/k", &[TEXT, foreign]).0, 403);
+    let (status, text) = put("/types/none/buckets/b/keys/k", &[("Content-Type", "banana")]);
+    assert_eq!((status, text.as_str()), (404, "Unknown bucket type: none"));
+    assert_eq!(put("/buckets/b/keys/k", &[("Content-Type", "banana")]).0, 415);
+    assert_eq!(put("/buckets/b/keys/k", &[TEXT, ("X-Riak-Vclock", "!!!")]).0, 400);
+    assert_eq!(put("/buckets/b/keys/k?w=4", &[TEXT]).0, 400);
+    assert_eq!(node.get("/buckets/b/keys/k").status, 404, "nothing was written");
+}
+
+#[test]
+fn a_damaged_body_is_refused() {
+    let node = Node::start();
+    let put = |md5| {
+        let headers = [TEXT, ("Content-MD5", md5)];
+        node.connect().request("PUT", "/buckets/b/keys/k", &headers, b"hello").status
+    };
+    assert_eq!(put("XUFAKrxLKna5cZ2REBfFkg=="), 204);
+    assert_eq!(put("AAAAAAAAAAAAAAAAAAAAAA=="), 400);
+    assert_eq!(put("nonsense"), 400);
+}
+
+#[test]
+fn an_object_expires_when_its_writer_said_so() {
+    let node = Node::start();
+    let headers = [TEXT, ("X-Quoit-Ttl", "60")];
+    node.connect().request("PUT", "/buckets/b/keys/k", &headers, b"v");
+    assert_eq!(node.get("/buckets/b/keys/k").status, 200);
+    node.clock.advance_us(61_000_000);
+    assert_eq!(node.get("/buckets/b/keys/k").status, 404);
+}
+
+#[test]
+fn walks_follow_links_by_tag() {
+    let node = Node::start();
+    let put = |key: &str, links: &str| {
+        let path = format!("/buckets/b/keys/{key}");
+        let headers = [TEXT, ("Link", links)];
+        assert_eq!(node.connect().request("PUT", &path, &headers, key.as_bytes()).status, 204);
+    };
+    put("a", "</buckets/b/keys/b>; riaktag=\"friend\", </buckets/b/keys/none>; riaktag=\"friend\"");
+    put("b", "</buckets/b/keys/c>; riaktag=\"friend\", </buckets/b/keys/a>; riaktag=\"foe\"");
+    node.put("/buckets/b/keys/c", "c");
+    let answer = node.get("/buckets/b/keys/a/_,friend,1/_,friend,1");
+    let places: Vec<_> =
+        answer.text().lines().filter_map(|line| line.strip_prefix("Location: ")).collect();
+    assert_eq!((answer.status, places), (200, vec!["/buckets/b/keys/b", "/buckets/b/keys/c"]));
+    assert_eq!(node.get("/buckets/b/keys/a/x").status, 400);
+    assert_eq!(node.get("/buckets/b/keys/none/_,_,1").status, 404);
+    let typed = node.get("/types/t/buckets/b/keys/a/_,_,1");
+    assert_eq!(typed.status, 403);
+}

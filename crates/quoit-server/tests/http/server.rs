@@ -1,0 +1,68 @@
+//! The resources that are about the node.
+
+use crate::fixture::Node;
+use serde_json::json;
+
+#[test]
+fn the_root_lists_resources_in_the_form_that_is_asked_for() {
+    let node = Node::start();
+    assert_eq!(node.get("/").header("content-type"), Some("text/html"));
+    let accept = [("Accept", "application/json")];
+    let answer = node.connect().request("GET", "/", &accept, b"");
+    assert_eq!(answer.json()["riak_kv_wm_object"], "/buckets");
+    let links = answer.header("link").expect("links");
+    assert!(links.contains("</stats>; rel=\"riak_kv_wm_stats\""), "{links}");
+}
+
+#[test]
+fn statistics_count_what_was_done() {
+    let node = Node::start();
+    node.put("/buckets/b/keys/k", "v");
+    node.get("/buckets/b/keys/k");
+    let stats = node.get("/stats").json();
+    assert_eq!((&stats["node_puts_total"], &stats["node_gets_total"]), (&json!(1), &json!(1)));
+    assert_eq!((&stats["quoit_keys"], &stats["ring_num_partitions"]), (&json!(1), &json!(8)));
+    assert_eq!(stats["riak_kv_version"].as_str().map(|text| text.split('.').count()), Some(3));
+    let accept = [("Accept", "text/plain")];
+    let text = node.connect().request("GET", "/stats", &accept, b"");
+    assert!(text.text().contains("\n  \"nodename\": \"quoit@test\""));
+}
+
+#[test]
+fn metrics_are_open_metrics() {
+    let node = Node::start();
+    node.put("/buckets/b/keys/k", "v");
+    let answer = node.get("/metrics");
+    let lines: Vec<_> = answer.text().lines().collect();
+    assert!(lines.contains(&"quoit_puts_total 1"));
+    assert!(lines.contains(&"quoit_put_duration_seconds_bucket{le=\"+Inf\"} 1"));
+    assert_eq!(lines.last(), Some(&"# EOF"));
+}
+
+#[test]
+fn preference_lists_name_the_nodes_of_a_record() {
+    let node = Node::start();
+    let answer = node.get("/buckets/b/keys/k/preflist").json();
+    let places = answer["preflist"].as_array().expect("a list");
+    assert_eq!(places.len(), 3);
+    assert_eq!((&places[0]["node"], &places[0]["primary"]), (&json!("quoit@test"), &json!(true)));
+}
+
+#[test]
+fn what_is_not_served_yet_says_so_after_its_own_checks() {
+    let node = Node::start();
+    node.make_type("counters", "{\"datatype\":\"counter\"}");
+    let path = "/types/counters/buckets/b/datatypes/k";
+    assert_eq!(node.get(path).status, 501);
+    assert_eq!(node.get(&format!("{path}?r=x")).status, 400);
+    let answer = node.get(&format!("{path}?r=4"));
+    let text = "Specified w/dw/pw/node_confirms values invalid for bucket n value of 3\n";
+    assert_eq!((answer.status, answer.text()), (400, text));
+    assert_eq!(node.get("/types/none/buckets/b/datatypes/k").status, 404);
+    let answer = node.get("/types/default/buckets/b/datatypes/k");
+    assert_eq!((answer.status, answer.header("location")), (301, Some("/buckets/b/counters/k")));
+    assert_eq!(node.connect().request("PUT", path, &[], b"").status, 405);
+    assert_eq!(node.get("/buckets/b/index/f_bin/x").status, 501);
+    assert_eq!(node.get("/mapred").status, 400);
+    assert_eq!(node.put("/mapred", "x").status, 405);
+}
