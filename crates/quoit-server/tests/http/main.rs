@@ -1,5 +1,7 @@
 //! What a client sees over HTTP, on a real socket.
 
+#![expect(clippy::unwrap_used, reason = "a fixture that can't be made ends the test")]
+
 mod admin;
 mod connections;
 mod fixture;
