@@ -194,7 +194,10 @@ pub trait Engine: Send + Sync {
     /// Reads a record. At most one disk read.
     fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError>;
 
-    /// What the index knows of a record; touches the disk only to tell two keys of one hash apart.
+    /// What the index knows of a record; touches the disk only to tell two keys of one hash apart, and to
+    /// find out when a record expires. A record that is missing may be taken for another one that shares
+    /// its hash (by chance, one in 2^40 for each record of the partition): compare the answer with other
+    /// replicas' digests, never show it to a client.
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError>;
 
     /// Reads, decides and writes one record in one step: no other change of the record comes between.

@@ -44,12 +44,9 @@ impl Store {
         self.check_open()?;
         self.relieve()?;
         let writes = last_of_each(writes);
-        if writes.is_empty() {
-            return Ok(Ticket(self.log.written()));
-        }
         let (stripes, prepared) = self.prepare(&writes)?;
         if prepared.is_empty() {
-            return Ok(Ticket(self.log.written()));
+            return Ok(Ticket(self.log.empty_write()));
         }
         let headers: Vec<_> = prepared.iter().map(Prepared::header).collect();
         let (checks, mut bytes) = self.encode_batch(&prepared, &headers)?;
@@ -71,7 +68,7 @@ impl Store {
                 }
             }
         }
-        Ok(Ticket(self.log.written()))
+        Ok(Ticket(appended.last().map_or(0, |last| last.sequence)))
     }
 
     /// Holds the stripes of all writes and finds what they replace. Removals of what is not there are

@@ -32,7 +32,11 @@ impl Store {
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
         self.check_open()?;
-        let after = after.map(KeyRef::decode).transpose().map_err(|error| bad_cursor(&error))?;
+        let after = after.map(KeyRef::decode).transpose().map_err(|error| StoreError::Corrupt {
+            path: "the place to go on a listing from".to_owned(),
+            offset: 0,
+            reason: error.to_string(),
+        })?;
         let mut listing = KeyListing::new(self.key_sources(), range, after)?;
         let mut page = KeyPage::default();
         let looked_at_max = limit.saturating_mul(LOOKED_AT_PER_KEY).max(1_024);
@@ -170,12 +174,4 @@ fn take_whole_tags(
         taken.push(entry);
     }
     (taken, None)
-}
-
-fn bad_cursor(error: &quoit_model::key::KeyError) -> StoreError {
-    StoreError::Io {
-        action: "continue a listing after",
-        path: "its cursor".into(),
-        reason: format!("{error}; pass the `next` of a former page"),
-    }
 }

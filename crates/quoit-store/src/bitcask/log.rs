@@ -200,6 +200,15 @@ impl Log {
         Ok(appended)
     }
 
+    /// The ticket of a write that turned out to have nothing to do.
+    pub(super) fn empty_write(&self) -> u64 {
+        let mut tail = self.tail.lock();
+        let sequence = tail.next_sequence;
+        tail.next_sequence += 1;
+        self.written.store(sequence, Ordering::Release);
+        sequence
+    }
+
     /// Tells whom to wake when a segment was closed.
     pub(super) fn attach_sealer(&self, handle: Arc<dyn WorkerHandle>) {
         assert!(self.sealer.set(handle).is_ok(), "a sealer is attached once");

@@ -6,9 +6,11 @@
 mod clock;
 mod disk;
 mod execution;
+mod faulty;
 mod real;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{Disk, DiskFile, DiskLock, ReadAt};
 pub use execution::{Execution, ManualExecution, Next, Threads, Worker, WorkerHandle};
+pub use faulty::{Faults, FaultyDisk};
 pub use real::RealDisk;

@@ -245,7 +245,11 @@ impl Model {
     fn head(&self, engine: &dyn Engine, name: &Name) {
         let place = place_of(self.identities, name.clone());
         let found = engine.head(&place.at()).unwrap();
-        assert_eq!(found, self.records.get(name).map(|record| record.meta), "{name:?}");
+        let expected = self.records.get(name).map(|record| record.meta);
+        // Where hashes collide, a record that is missing may be taken for another one.
+        if expected.is_some() || self.identities == Identities::Hashed {
+            assert_eq!(found, expected, "{name:?}");
+        }
     }
 
     fn batch(&mut self, subject: &impl Subject, writes: &[(Which, Option<Content>)]) {

@@ -1,0 +1,479 @@
+//! A disk in memory that does what real ones do on bad days.
+
+use super::clock::ManualClock;
+use super::disk::{Disk, DiskFile, DiskLock, ReadAt};
+use crate::error::StoreError;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What survives a crash is decided for pieces of this size.
+const SECTOR_BYTES: u64 = 512;
+
+/// A data directory in memory, with faults on demand. Everything random follows from its seed.
+///
+/// What was written and not synced may be lost by [`FaultyDisk::crash`], in whole or in part and in any
+/// order; so may creations, removals and renames that no `sync_directory` has covered, the later ones
+/// first. Clones are the same disk.
+#[derive(Clone)]
+pub struct FaultyDisk {
+    state: Arc<Mutex<State>>,
+    /// Handles of an earlier boot are dead.
+    boot: u64,
+}
+
+struct State {
+    random: Random,
+    boot: u64,
+    locked: bool,
+    files: BTreeMap<u64, FileState>,
+    names: BTreeMap<String, u64>,
+    durable_names: BTreeMap<String, u64>,
+    /// Changes of names since the directory was synced.
+    name_changes: Vec<NameChange>,
+    next_file: u64,
+    faults: Faults,
+}
+
+#[derive(Default)]
+struct FileState {
+    bytes: Vec<u8>,
+    durable: Vec<u8>,
+    /// Changes since the file was synced.
+    changes: Vec<Change>,
+}
+
+enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    Truncate { size_bytes: u64 },
+}
+
+#[derive(Clone)]
+enum NameChange {
+    Create { name: String, file: u64 },
+    Remove { name: String },
+    Rename { from: String, to: String },
+}
+
+/// What goes wrong. The default is nothing.
+#[derive(Clone, Default)]
+pub struct Faults {
+    /// Bytes that all files together may take.
+    pub capacity_bytes: Option<u64>,
+    /// So many more operations succeed; then all fail until the next crash or kill.
+    pub operations_left: Option<u64>,
+    /// So many of the next writes fail, after having written a part.
+    pub failing_writes: u64,
+    /// So many of the next syncs of files fail; what they should have covered is dropped.
+    pub failing_syncs: u64,
+    /// Of this many reads that don't want to wait one would have to; 0 = none.
+    pub would_block_one_in: u64,
+    /// Syncs report success and do nothing: a bug to find.
+    pub forgets_syncs: bool,
+    /// Each sync of a file advances this clock by so many microseconds.
+    pub sync_takes_us: Option<(Arc<ManualClock>, u64)>,
+}
+
+impl FaultyDisk {
+    /// An empty disk.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let state = State {
+            random: Random(seed),
+            boot: 0,
+            locked: false,
+            files: BTreeMap::new(),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            name_changes: Vec::new(),
+            next_file: 0,
+            faults: Faults::default(),
+        };
+        Self { state: Arc::new(Mutex::new(state)), boot: 0 }
+    }
+
+    /// Lets things go wrong from now on. A crash or kill ends it.
+    pub fn set_faults(&self, change: impl FnOnce(&mut Faults)) {
+        change(&mut self.state.lock().faults);
+    }
+
+    /// Cuts the power: what was not synced is lost, or not. All handles die. Returns the disk as the
+    /// machine finds it when it is back.
+    #[must_use]
+    pub fn crash(&self) -> Self {
+        let mut state = self.state.lock();
+        state.lose_unsynced();
+        self.reboot(&mut state)
+    }
+
+    /// Kills the process: everything that was written is still there. All handles die.
+    #[must_use]
+    pub fn kill(&self) -> Self {
+        let mut state = self.state.lock();
+        self.reboot(&mut state)
+    }
+
+    fn reboot(&self, state: &mut State) -> Self {
+        state.boot += 1;
+        state.locked = false;
+        state.faults = Faults::default();
+        Self { state: Arc::clone(&self.state), boot: state.boot }
+    }
+
+    /// The bytes of a file; `None` when there is no such file.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.state.lock();
+        let file = state.names.get(name)?;
+        Some(state.files[file].bytes.clone())
+    }
+
+    /// Makes or replaces a file, durably, as somebody else would.
+    pub fn put(&self, name: &str, bytes: Vec<u8>) {
+        let mut state = self.state.lock();
+        let number = state.next_file;
+        state.next_file += 1;
+        let durable = bytes.clone();
+        state.files.insert(number, FileState { bytes, durable, changes: Vec::new() });
+        state.names.insert(name.to_owned(), number);
+        state.durable_names.insert(name.to_owned(), number);
+    }
+
+    /// Removes a file, durably, as somebody else would.
+    pub fn delete(&self, name: &str) {
+        let mut state = self.state.lock();
+        state.names.remove(name);
+        state.durable_names.remove(name);
+    }
+
+    /// Flips one bit of a file, durably.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such byte.
+    pub fn flip_bit(&self, name: &str, offset: usize, bit: u32) {
+        let mut state = self.state.lock();
+        let number = state.names[name];
+        let file = state.files.get_mut(&number).expect("names name files");
+        file.bytes[offset] ^= 1 << bit;
+        if let Some(byte) = file.durable.get_mut(offset) {
+            *byte ^= 1 << bit;
+        }
+    }
+
+    fn running(&self, what: &'static str, name: &str) -> Result<MutexGuard<'_, State>, StoreError> {
+        let mut state = self.state.lock();
+        if state.boot != self.boot {
+            return Err(failed(what, name, "the machine was restarted"));
+        }
+        if let Some(left) = &mut state.faults.operations_left {
+            if *left == 0 {
+                return Err(failed(what, name, "the disk is gone"));
+            }
+            *left -= 1;
+        }
+        Ok(state)
+    }
+
+    fn handle(&self, name: &str, number: u64) -> Arc<dyn DiskFile> {
+        Arc::new(FaultyFile { disk: self.clone(), name: name.to_owned(), number })
+    }
+}
+
+fn failed(action: &'static str, path: &str, reason: &str) -> StoreError {
+    StoreError::Io { action, path: path.to_owned(), reason: reason.to_owned() }
+}
+
+impl Disk for FaultyDisk {
+    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, StoreError> {
+        let mut state = self.running("open", name)?;
+        let number = match (state.names.get(name), create_new) {
+            (Some(number), false) => *number,
+            (None, true) => {
+                let number = state.next_file;
+                state.next_file += 1;
+                state.files.insert(number, FileState::default());
+                state.change_name(NameChange::Create { name: name.to_owned(), file: number });
+                number
+            }
+            (None, false) => return Err(failed("open", name, "no such file")),
+            (Some(_), true) => return Err(failed("open", name, "the file exists")),
+        };
+        drop(state);
+        Ok(self.handle(name, number))
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.running("list", "faulty disk")?.names.keys().cloned().collect())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let mut state = self.running("remove", name)?;
+        if !state.names.contains_key(name) {
+            return Err(failed("remove", name, "no such file"));
+        }
+        state.change_name(NameChange::Remove { name: name.to_owned() });
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        let mut state = self.running("rename", from)?;
+        if !state.names.contains_key(from) {
+            return Err(failed("rename", from, "no such file"));
+        }
+        state.change_name(NameChange::Rename { from: from.to_owned(), to: to.to_owned() });
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> Result<(), StoreError> {
+        let mut state = self.running("sync directory", "faulty disk")?;
+        if !state.faults.forgets_syncs {
+            state.name_changes.clear();
+            state.durable_names = state.names.clone();
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<Box<dyn DiskLock>, StoreError> {
+        let mut state = self.running("lock", "faulty disk")?;
+        if state.locked {
+            return Err(StoreError::Locked { path: self.path() });
+        }
+        state.locked = true;
+        Ok(Box::new(FaultyLock { disk: self.clone() }))
+    }
+
+    fn path(&self) -> String {
+        "faulty disk".to_owned()
+    }
+}
+
+struct FaultyLock {
+    disk: FaultyDisk,
+}
+
+impl DiskLock for FaultyLock {}
+
+impl Drop for FaultyLock {
+    fn drop(&mut self) {
+        let mut state = self.disk.state.lock();
+        if state.boot == self.disk.boot {
+            state.locked = false;
+        }
+    }
+}
+
+struct FaultyFile {
+    disk: FaultyDisk,
+    name: String,
+    number: u64,
+}
+
+impl FaultyFile {
+    fn state(&self, what: &'static str) -> Result<MutexGuard<'_, State>, StoreError> {
+        self.disk.running(what, &self.name)
+    }
+}
+
+impl DiskFile for FaultyFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
+        let mut state = self.state("read")?;
+        let bytes = &state.file(self.number).bytes;
+        let start = bytes.len().min(offset as usize);
+        let count = (bytes.len() - start).min(buffer.len());
+        buffer[..count].copy_from_slice(&bytes[start..start + count]);
+        Ok(count)
+    }
+
+    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, StoreError> {
+        let mut state = self.state("read")?;
+        let one_in = state.faults.would_block_one_in;
+        if one_in > 0 && state.random.below(one_in) == 0 {
+            return Ok(ReadAt::WouldBlock);
+        }
+        drop(state);
+        self.read_at(buffer, offset).map(ReadAt::Read)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
+        let mut state = self.state("write")?;
+        let used: u64 = state.names.values().map(|file| state.files[file].size()).sum();
+        let grows = (offset + bytes.len() as u64).saturating_sub(state.file(self.number).size());
+        let room = state.faults.capacity_bytes.map_or(u64::MAX, |all| all.saturating_sub(used));
+        let is_full = grows > room;
+        let fails = state.faults.failing_writes > 0;
+        if !is_full && !fails {
+            state.file(self.number).write(bytes, offset);
+            return Ok(());
+        }
+        let most = bytes.len() as u64 - if is_full { grows - room } else { 0 };
+        let part = state.random.below(most + 1) as usize;
+        state.file(self.number).write(&bytes[..part], offset);
+        if is_full {
+            let size_bytes = bytes.len() as u64;
+            return Err(StoreError::DiskFull { path: self.name.clone(), size_bytes });
+        }
+        state.faults.failing_writes -= 1;
+        Err(failed("write", &self.name, "input/output error"))
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        let mut state = self.state("sync")?;
+        if let Some((clock, us)) = &state.faults.sync_takes_us {
+            clock.advance_us(*us);
+        }
+        if state.faults.failing_syncs > 0 {
+            state.faults.failing_syncs -= 1;
+            // As Linux does: what could not be written is taken for clean from now on.
+            let file = state.file(self.number);
+            file.changes.clear();
+            return Err(failed("sync", &self.name, "input/output error"));
+        }
+        if !state.faults.forgets_syncs {
+            let file = state.file(self.number);
+            file.changes.clear();
+            file.durable.clone_from(&file.bytes);
+        }
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> Result<u64, StoreError> {
+        Ok(self.state("inspect")?.file(self.number).size())
+    }
+
+    fn truncate(&self, len: u64) -> Result<(), StoreError> {
+        let mut state = self.state("truncate")?;
+        let file = state.file(self.number);
+        file.bytes.resize(len as usize, 0);
+        file.changes.push(Change::Truncate { size_bytes: len });
+        Ok(())
+    }
+}
+
+impl State {
+    fn file(&mut self, number: u64) -> &mut FileState {
+        self.files.get_mut(&number).expect("files stay as long as the disk")
+    }
+
+    fn change_name(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.name_changes.push(change);
+    }
+
+    fn lose_unsynced(&mut self) {
+        let kept = self.random.part_of(self.name_changes.len());
+        for change in self.name_changes.drain(..).take(kept) {
+            change.apply(&mut self.durable_names);
+        }
+        self.names = self.durable_names.clone();
+        let named: Vec<u64> = self.names.values().copied().collect();
+        self.files.retain(|number, _| named.contains(number));
+        for file in self.files.values_mut() {
+            file.lose_unsynced(&mut self.random);
+        }
+    }
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<String, u64>) {
+        match self {
+            Self::Create { name, file } => {
+                names.insert(name.clone(), *file);
+            }
+            Self::Remove { name } => {
+                names.remove(name);
+            }
+            Self::Rename { from, to } => {
+                if let Some(file) = names.remove(from) {
+                    names.insert(to.clone(), file);
+                }
+            }
+        }
+    }
+}
+
+impl FileState {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) {
+        write(&mut self.bytes, bytes, offset);
+        self.changes.push(Change::Write { offset, bytes: bytes.to_vec() });
+    }
+
+    /// Keeps what was synced, and of the rest all, nothing, the first part, or any sectors.
+    fn lose_unsynced(&mut self, random: &mut Random) {
+        let changes = std::mem::take(&mut self.changes);
+        let any_order = random.below(3) == 0;
+        let kept = if any_order { changes.len() } else { random.part_of(changes.len()) };
+        for (number, change) in changes.iter().take(kept).enumerate() {
+            let is_last = number + 1 == kept && kept < changes.len();
+            match change {
+                Change::Write { offset, bytes } if any_order => {
+                    write_sectors(&mut self.durable, bytes, *offset, random);
+                }
+                Change::Write { offset, bytes } => {
+                    let size = bytes.len() as u64;
+                    let part = if is_last { random.below(size + 1) } else { size };
+                    write(&mut self.durable, &bytes[..part as usize], *offset);
+                }
+                Change::Truncate { size_bytes } => {
+                    if !any_order || random.below(2) == 0 {
+                        self.durable.resize(*size_bytes as usize, 0);
+                    }
+                }
+            }
+        }
+        self.bytes.clone_from(&self.durable);
+    }
+}
+
+fn write(target: &mut Vec<u8>, bytes: &[u8], offset: u64) {
+    let (start, end) = (offset as usize, offset as usize + bytes.len());
+    if target.len() < end {
+        target.resize(end, 0);
+    }
+    target[start..end].copy_from_slice(bytes);
+}
+
+/// Writes some of the sectors that a write touches.
+fn write_sectors(target: &mut Vec<u8>, bytes: &[u8], offset: u64, random: &mut Random) {
+    let end = offset + bytes.len() as u64;
+    let mut start = offset;
+    while start < end {
+        let next = ((start / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
+        if random.below(2) == 0 {
+            let sector = &bytes[(start - offset) as usize..(next - offset) as usize];
+            write(target, sector, start);
+        }
+        start = next;
+    }
+}
+
+/// Sebastiano Vigna's SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, which is not 0.
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// How many of `count` things survive: none, all, or any number.
+    fn part_of(&mut self, count: usize) -> usize {
+        match self.below(4) {
+            0 => 0,
+            1 => count,
+            _ => self.below(count as u64 + 1) as usize,
+        }
+    }
+}
