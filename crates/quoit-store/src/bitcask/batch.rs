@@ -61,6 +61,7 @@ impl Store {
                 stripes.get_mut(&write.at.partition).expect("the stripes of all writes are held");
             match (write.kind, &write.old) {
                 (Kind::Remove, Some(old)) => take_out(index, &table, old),
+                (Kind::Remove, None) => {}
                 _ => {
                     let size = header.record_bytes();
                     let new = entry_of(write.at.identity, &header.meta, appended.location, size);
@@ -72,7 +73,7 @@ impl Store {
     }
 
     /// Holds the stripes of all writes and finds what they replace. Removals of what is not there are
-    /// left out.
+    /// written too: what was removed before may come back in a crash that the batch survives.
     fn prepare<'a>(
         &self,
         writes: &[BatchWrite<'a>],
@@ -96,7 +97,6 @@ impl Store {
             let shares_tag = entries.len() > usize::from(old.is_some());
             let (kind, meta, value): (_, _, &[u8]) = match write {
                 BatchWrite::Put { meta, value, .. } => (Kind::Put, *meta, value),
-                BatchWrite::Remove { .. } if old.is_none() => continue,
                 BatchWrite::Remove { .. } => (Kind::Remove, RecordMeta::default(), &[]),
             };
             prepared.push(Prepared { at, kind, meta, value, old, shares_tag });

@@ -22,6 +22,8 @@
 
 mod batch;
 mod commit;
+#[cfg(test)]
+mod crash;
 mod directory;
 mod engine;
 mod keys;

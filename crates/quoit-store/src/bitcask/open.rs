@@ -217,38 +217,47 @@ impl<'o> Opening<'o> {
         store_id: u64,
     ) -> Result<Vec<Arc<Segment>>, StoreError> {
         let mut segments = Vec::new();
-        for Candidate { number, file, header } in candidates {
-            let name = log_name(number);
+        for candidate in candidates {
+            let name = log_name(candidate.number);
+            let size_bytes = candidate.file.size_bytes()?;
+            let has_records = self.has_records(&candidate, store_id)?;
+            let Candidate { number, file, header } = candidate;
             let is_foreign = match &header {
                 Ok(header) => header.store_id != store_id,
-                // A damaged header does no harm if there are records of ours behind it.
-                Err(reason) => {
-                    let file = Arc::clone(&file);
-                    let mut scan = Scan::new(file, store_id, number, SEGMENT_HEADER_BYTES)?;
-                    let has_records = scan.next()?.is_some();
-                    if has_records {
-                        let path = format!("{}/{name}", self.disk.path());
-                        let reason = reason.clone();
-                        self.report.note_damage(StoreError::Corrupt { path, offset: 0, reason });
-                    }
-                    !has_records
-                }
+                Err(_) => !has_records && !may_be_torn_header(&*file)?,
             };
-            let is_empty = file.size_bytes()? <= SEGMENT_HEADER_BYTES;
-            if is_empty && (!is_foreign || is_blank(&*file)?) {
-                // Begun and never written to. A number that was not used is as good as new.
+            if is_foreign {
+                self.report.foreign_files.push(name);
+                continue;
+            }
+            if !has_records && (size_bytes <= SEGMENT_HEADER_BYTES || header.is_err()) {
+                // Begun and never made durable. A number that was not used is as good as new.
+                self.report.torn_bytes += size_bytes.saturating_sub(SEGMENT_HEADER_BYTES);
                 self.disk.remove(&name)?;
                 self.remove_key_file(number)?;
-            } else if is_foreign {
-                self.report.foreign_files.push(name);
-            } else {
-                let first_sequence = header.as_ref().map_or(0, |header| header.first_sequence);
-                let uid = header.as_ref().map_or(0, SegmentHeader::uid);
-                segments.push(Arc::new(Segment::new(number, uid, file, first_sequence)));
+                continue;
             }
+            if let Err(reason) = &header {
+                let path = format!("{}/{name}", self.disk.path());
+                let reason = reason.clone();
+                self.report.note_damage(StoreError::Corrupt { path, offset: 0, reason });
+            }
+            let first_sequence = header.as_ref().map_or(0, |header| header.first_sequence);
+            let uid = header.as_ref().map_or(0, SegmentHeader::uid);
+            segments.push(Arc::new(Segment::new(number, uid, file, first_sequence)));
         }
         self.report.segment_count = segments.len() as u64;
         Ok(segments)
+    }
+
+    /// Whether a file has records of this store. Only looked for where the header leaves it open.
+    fn has_records(&self, candidate: &Candidate, store_id: u64) -> Result<bool, StoreError> {
+        let Candidate { number, file, header } = candidate;
+        if header.is_ok() {
+            return Ok(file.size_bytes()? > SEGMENT_HEADER_BYTES);
+        }
+        let mut scan = Scan::new(Arc::clone(file), store_id, *number, SEGMENT_HEADER_BYTES)?;
+        Ok(scan.next()?.is_some())
     }
 
     fn remove_key_file(&self, number: u32) -> Result<(), StoreError> {
@@ -355,9 +364,11 @@ impl LogStart {
     }
 }
 
-/// Whether a file holds nothing but zeros, or nothing.
-fn is_blank(file: &dyn DiskFile) -> Result<bool, StoreError> {
+/// Whether a file starts like one whose header was cut short by a crash: with a part of it, or with
+/// zeros.
+fn may_be_torn_header(file: &dyn DiskFile) -> Result<bool, StoreError> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
     let count = file.read_at(&mut bytes, 0)?;
-    Ok(bytes[..count].iter().all(|byte| *byte == 0))
+    let is_blank = bytes[..count].iter().all(|byte| *byte == 0);
+    Ok(is_blank || SegmentHeader::may_start_with(&bytes[..count]))
 }

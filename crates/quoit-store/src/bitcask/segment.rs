@@ -91,6 +91,13 @@ impl SegmentHeader {
         bytes[0..8] == MAGIC && bytes[8..10] != VERSION.to_le_bytes() && bytes[56..] == check
     }
 
+    /// Whether a header may start with these bytes.
+    #[must_use]
+    pub fn may_start_with(bytes: &[u8]) -> bool {
+        let count = bytes.len().min(MAGIC.len());
+        bytes[..count] == MAGIC[..count]
+    }
+
     /// Reads a header, or says what is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let bytes: &[u8; SEGMENT_HEADER_BYTES as usize] =

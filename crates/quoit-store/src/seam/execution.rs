@@ -145,6 +145,14 @@ impl ManualExecution {
         next
     }
 
+    /// Names of the running workers, in the order of their start.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        let workers = self.workers.lock();
+        let running = workers.iter().filter(|worker| worker.worker.lock().is_some());
+        running.map(|worker| worker.name).collect()
+    }
+
     /// Names of the workers that were woken since their last step, in the order of their start.
     #[must_use]
     pub fn woken(&self) -> Vec<&'static str> {

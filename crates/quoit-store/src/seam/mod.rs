@@ -14,3 +14,6 @@ pub use disk::{Disk, DiskFile, DiskLock, ReadAt};
 pub use execution::{Execution, ManualExecution, Next, Threads, Worker, WorkerHandle};
 pub use faulty::{Faults, FaultyDisk};
 pub use real::RealDisk;
+
+#[cfg(test)]
+pub(crate) use faulty::Random;

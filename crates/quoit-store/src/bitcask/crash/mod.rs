@@ -1,0 +1,57 @@
+//! Seeded crash tests: random work on a faulty disk, and restarts at bad moments.
+//!
+//! `QUOIT_CRASH_SEED=n` runs that seed alone; `QUOIT_CRASH_SEEDS=n` runs so many.
+
+mod model;
+mod world;
+
+use super::BitcaskSettings;
+use world::{Plan, World};
+
+/// Seeds of a test run.
+const SEEDS: u64 = 1_000;
+
+fn plan() -> Plan {
+    let settings = BitcaskSettings {
+        max_file_size_bytes: 3_000,
+        key_buffer_bytes: 8_000,
+        ..BitcaskSettings::new(0xfeed)
+    };
+    Plan { rounds: 4, operations_max: 60, faults: false, settings, forget_syncs: false }
+}
+
+fn run_all(plan: &Plan) {
+    let number = |name| std::env::var(name).ok().and_then(|number| number.parse().ok());
+    let seeds = match number("QUOIT_CRASH_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("QUOIT_CRASH_SEEDS").unwrap_or(SEEDS),
+    };
+    for seed in seeds {
+        if let Err(violation) = World::run(seed, plan) {
+            panic!("QUOIT_CRASH_SEED={seed}: {violation}");
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_crashes() {
+    run_all(&plan());
+}
+
+#[test]
+fn what_was_acknowledged_survives_crashes_of_a_failing_disk() {
+    run_all(&Plan { faults: true, ..plan() });
+}
+
+/// Whether one of some seeds finds a planted bug.
+fn is_found(plan: &Plan) -> bool {
+    (0..200).any(|seed| {
+        let run = std::panic::AssertUnwindSafe(|| World::run(seed, plan));
+        !matches!(std::panic::catch_unwind(run), Ok(Ok(())))
+    })
+}
+
+#[test]
+fn a_forgotten_sync_is_found() {
+    assert!(is_found(&Plan { forget_syncs: true, ..plan() }));
+}

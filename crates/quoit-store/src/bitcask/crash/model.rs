@@ -1,0 +1,102 @@
+//! What may be found after a crash.
+
+use std::collections::BTreeMap;
+
+/// A value, or that there is none.
+pub(super) type State = Option<Vec<u8>>;
+
+/// One write of a key.
+#[derive(Clone, Debug)]
+struct Version {
+    /// Number of the operation; that of a batch is the same for all its writes.
+    operation: u64,
+    state: State,
+    /// `None`: the engine reported an error, so that the write may be there or not.
+    ticket: Option<u64>,
+}
+
+/// The writes of each key since the last restart.
+#[derive(Default)]
+pub(super) struct Model {
+    /// The first version is what was found at the last restart.
+    keys: BTreeMap<u8, Vec<Version>>,
+    /// Writes with tickets up to this one are durable.
+    durable: u64,
+}
+
+/// How the process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// The machine died: what no sync has covered may be lost.
+    Crash,
+    /// The process died: everything that was accepted is there.
+    Kill,
+}
+
+impl Model {
+    /// What a reader must see now.
+    pub(super) fn now(&self, key: u8) -> State {
+        let versions = self.keys.get(&key)?;
+        versions.iter().rev().find(|version| version.ticket.is_some())?.state.clone()
+    }
+
+    /// Keys that a listing must show now.
+    pub(super) fn keys_now(&self) -> Vec<u8> {
+        self.keys.keys().copied().filter(|key| self.now(*key).is_some()).collect()
+    }
+
+    /// A write was accepted, or failed in a way that leaves open what is on the disk.
+    pub(super) fn write(&mut self, key: u8, operation: u64, state: State, ticket: Option<u64>) {
+        let base = Version { operation: 0, state: None, ticket: Some(0) };
+        let versions = self.keys.entry(key).or_insert_with(|| vec![base]);
+        versions.push(Version { operation, state, ticket });
+    }
+
+    pub(super) fn note_durable(&mut self, ticket: u64) {
+        self.durable = self.durable.max(ticket);
+    }
+
+    /// Checks what is found after a restart, and goes on from it.
+    pub(super) fn restart(&mut self, end: End, found: &BTreeMap<u8, State>) -> Result<(), String> {
+        let mut evidence: BTreeMap<u64, (Vec<u8>, Vec<u8>)> = BTreeMap::new();
+        for (key, versions) in &self.keys {
+            let state = &found[key];
+            let must_be_there = |version: &Version| match end {
+                End::Kill => version.ticket.is_some(),
+                End::Crash => version.ticket.is_some_and(|ticket| ticket <= self.durable),
+            };
+            let oldest = versions.iter().rposition(must_be_there).unwrap_or(0);
+            let allowed = &versions[oldest..];
+            let matching: Vec<usize> =
+                (0..allowed.len()).filter(|at| allowed[*at].state == *state).collect();
+            let (Some(&first), Some(&last)) = (matching.first(), matching.last()) else {
+                return Err(format!(
+                    "key {key} is {state:?} after {end:?}; allowed are {allowed:?} of {versions:?} \
+                     with {} durable",
+                    self.durable
+                ));
+            };
+            for version in &allowed[last + 1..] {
+                evidence.entry(version.operation).or_default().1.push(*key);
+            }
+            if first == last {
+                evidence.entry(allowed[first].operation).or_default().0.push(*key);
+            }
+        }
+        evidence.remove(&0);
+        for (operation, (there, missing)) in evidence {
+            if !there.is_empty() && !missing.is_empty() {
+                return Err(format!(
+                    "operation {operation} is there for keys {there:?} and not for {missing:?}"
+                ));
+            }
+        }
+        self.keys.clear();
+        self.durable = 0;
+        for (key, state) in found {
+            let base = Version { operation: 0, state: state.clone(), ticket: Some(0) };
+            self.keys.insert(*key, vec![base]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,425 @@
+//! An engine on a faulty disk, a random workload, and restarts at bad moments.
+
+use super::model::{End, Model, State};
+use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
+use crate::engine::{
+    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt,
+    RecordMeta,
+};
+use crate::error::StoreError;
+use crate::seam::{FaultyDisk, ManualClock, ManualExecution, Random};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
+use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// Keys of a run.
+const KEYS: u8 = 40;
+
+const PARTITIONS: u16 = 8;
+
+/// How a run is made.
+#[derive(Clone)]
+pub(super) struct Plan {
+    pub(super) rounds: u64,
+    pub(super) operations_max: u64,
+    /// Whether writes and syncs fail and the disk gets full.
+    pub(super) faults: bool,
+    pub(super) settings: BitcaskSettings,
+    pub(super) forget_syncs: bool,
+}
+
+pub(super) struct World {
+    random: Random,
+    plan: Plan,
+    disk: FaultyDisk,
+    clock: Arc<ManualClock>,
+    execution: ManualExecution,
+    engine: Option<BitcaskEngine>,
+    model: Model,
+    operation: u64,
+    last_ticket: u64,
+    incarnation: u64,
+    /// Whether a sync has failed: what is in memory may never reach the disk.
+    sync_failed: bool,
+}
+
+struct Name {
+    key: [u8; 2],
+    encoded: EncodedKey,
+    identity: Identity,
+    partition: Partition,
+}
+
+impl Name {
+    fn new(key: u8) -> Self {
+        let bytes = [b'k', key];
+        let encoded = key_ref(&bytes).encoded();
+        let hash = KeyHash::of(&encoded, key_ref(&bytes).bucket, PlacementRule::BucketAndKey);
+        // Every fourth key shares its identity with its neighbour.
+        let identity = if key % 8 < 2 { Identity(u64::from(key / 8)) } else { hash.identity };
+        let partition = Partition(u16::from(key / 8) % PARTITIONS);
+        Self { key: bytes, encoded, identity, partition }
+    }
+
+    fn at(&self) -> RecordAt<'_> {
+        RecordAt {
+            key: key_ref(&self.key),
+            encoded: &self.encoded,
+            identity: self.identity,
+            partition: self.partition,
+        }
+    }
+}
+
+fn key_ref(key: &[u8]) -> KeyRef<'_> {
+    let bucket: &[u8] = if key[1].is_multiple_of(3) { b"one" } else { b"another" };
+    BucketRef::untyped(bucket).key(key)
+}
+
+impl World {
+    /// Runs one seed to its end.
+    pub(super) fn run(seed: u64, plan: &Plan) -> Result<(), String> {
+        let disk = FaultyDisk::new(seed);
+        let mut world = Self {
+            random: Random(seed ^ 0x5eed),
+            plan: plan.clone(),
+            disk,
+            clock: Arc::new(ManualClock::at(1_700_000_000_000_000)),
+            execution: ManualExecution::default(),
+            engine: None,
+            model: Model::default(),
+            operation: 0,
+            last_ticket: 0,
+            incarnation: 0,
+            sync_failed: false,
+        };
+        world.open(true)?;
+        for _ in 0..plan.rounds {
+            world.round()?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, clean: bool) -> Result<(), String> {
+        if self.plan.forget_syncs {
+            self.disk.set_faults(|faults| faults.forgets_syncs = true);
+        }
+        let settings = BitcaskSettings {
+            ring_size: RingSize::new(PARTITIONS).expect("8 is a ring size"),
+            ..self.plan.settings.clone()
+        };
+        let disk = Arc::new(self.disk.clone());
+        let clock = Arc::clone(&self.clock);
+        let opened = BitcaskEngine::open(disk, clock, &self.execution, settings);
+        let (engine, report) = opened.map_err(|error| format!("does not open: {error}"))?;
+        self.check_report(clean, &report)?;
+        self.engine = Some(engine);
+        self.sync_failed = false;
+        Ok(())
+    }
+
+    fn check_report(&mut self, clean: bool, report: &OpenReport) -> Result<(), String> {
+        if clean && !report.clean {
+            return Err(format!("closed in good order, but {report:?}"));
+        }
+        if !clean && report.incarnation <= self.incarnation {
+            return Err(format!("incarnation {} came again", report.incarnation));
+        }
+        if !report.foreign_files.is_empty() || report.meta_rebuilt {
+            return Err(format!("only our own files are there, but {report:?}"));
+        }
+        self.incarnation = report.incarnation;
+        Ok(())
+    }
+
+    fn engine(&self) -> &BitcaskEngine {
+        self.engine.as_ref().expect("the engine runs between restarts")
+    }
+
+    fn round(&mut self) -> Result<(), String> {
+        let one_in = self.random.below(4);
+        self.disk.set_faults(|faults| faults.would_block_one_in = one_in);
+        let dies = self.random.below(2) == 0;
+        if dies {
+            let left = self.random.below(400);
+            self.disk.set_faults(|faults| faults.operations_left = Some(left));
+        }
+        for _ in 0..self.random.below(self.plan.operations_max) {
+            if self.plan.faults && self.random.below(20) == 0 {
+                self.inject_fault();
+            }
+            self.step(dies)?;
+        }
+        self.restart(dies)
+    }
+
+    fn inject_fault(&mut self) {
+        let (kind, count) = (self.random.below(4), self.random.below(3) + 1);
+        let capacity = 10_000 + self.random.below(100_000);
+        self.sync_failed |= kind == 1 && count > 0;
+        self.disk.set_faults(|faults| match kind {
+            0 => faults.failing_writes = count,
+            1 => faults.failing_syncs = 1,
+            2 => faults.capacity_bytes = Some(capacity),
+            _ => faults.capacity_bytes = None,
+        });
+    }
+
+    fn step(&mut self, may_fail: bool) -> Result<(), String> {
+        self.operation += 1;
+        let key = self.random.below(u64::from(KEYS)) as u8;
+        match self.random.below(40) {
+            0..=14 => self.put(key),
+            15..=18 => self.remove(key),
+            19..=21 => self.batch(),
+            22..=25 => self.read(key, may_fail || self.plan.faults),
+            26 => self.list(may_fail || self.plan.faults),
+            27 => self.drop_partition(key),
+            28..=29 => {
+                let synced = self.engine().sync();
+                if synced.is_ok() {
+                    self.model.note_durable(self.last_ticket);
+                }
+                Ok(())
+            }
+            30..=31 => {
+                self.clock.advance_us(self.random.below(2_000_000));
+                Ok(())
+            }
+            _ => {
+                self.background();
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets one of the workers make a step.
+    fn background(&mut self) {
+        let names = self.execution.names();
+        let name = names[self.random.below(names.len() as u64) as usize];
+        self.execution.step(name);
+        let durable =
+            self.engine().poll_durable(crate::engine::Ticket(self.last_ticket), Waker::noop());
+        if matches!(durable, Poll::Ready(Ok(()))) {
+            self.model.note_durable(self.last_ticket);
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let size = match self.random.below(10) {
+            0 => self.random.below(4_000),
+            1 => 0,
+            _ => self.random.below(200),
+        };
+        let mut value = self.operation.to_be_bytes().to_vec();
+        let mut filler = Random(self.operation);
+        value.extend((0..size).map(|_| filler.next() as u8));
+        value
+    }
+
+    fn put(&mut self, key: u8) -> Result<(), String> {
+        let value = self.value();
+        let before = [Before::Read, Before::Skip][self.random.below(2) as usize];
+        let expected = self.model.now(key);
+        let mut seen = None;
+        let applied = self.update(key, before, &mut |stored, out| {
+            seen = Some(stored.map(|record| record.value.to_vec()));
+            out.extend_from_slice(&value);
+            Decision::Put(meta_of(&value))
+        });
+        if before == Before::Read && seen.as_ref().is_some_and(|seen| *seen != expected) {
+            return Err(format!("key {key}: an update saw {seen:?} instead of {expected:?}"));
+        }
+        self.note(&[(key, Some(value))], applied)
+    }
+
+    fn remove(&mut self, key: u8) -> Result<(), String> {
+        let applied = self.update(key, Before::Read, &mut |_, _| Decision::Remove);
+        if matches!(applied, Ok(Applied::Kept)) {
+            let expected = self.model.now(key);
+            return match expected {
+                None => Ok(()),
+                Some(_) => Err(format!("key {key} is there, but a removal left it alone")),
+            };
+        }
+        self.note(&[(key, None)], applied)
+    }
+
+    fn update(
+        &self,
+        key: u8,
+        before: Before,
+        change: &mut dyn FnMut(Option<&Record>, &mut Vec<u8>) -> Decision,
+    ) -> Result<Applied, StoreError> {
+        let name = Name::new(key);
+        match self.engine().update(&name.at(), before, Access::NoWait, change)? {
+            Applied::WouldBlock => self.engine().update(&name.at(), before, Access::Wait, change),
+            applied => Ok(applied),
+        }
+    }
+
+    fn batch(&mut self) -> Result<(), String> {
+        let count = self.random.below(5) + 2;
+        let mut writes: BTreeMap<u8, State> = BTreeMap::new();
+        for _ in 0..count {
+            let key = self.random.below(u64::from(KEYS)) as u8;
+            let removes = self.random.below(4) == 0;
+            writes.insert(key, if removes { None } else { Some(self.value()) });
+        }
+        let names: Vec<Name> = writes.keys().map(|key| Name::new(*key)).collect();
+        let batch: Vec<BatchWrite<'_>> = names
+            .iter()
+            .zip(writes.values())
+            .map(|(name, state)| match state {
+                Some(value) => BatchWrite::Put { at: name.at(), meta: meta_of(value), value },
+                None => BatchWrite::Remove { at: name.at() },
+            })
+            .collect();
+        let applied = self.engine().batch(&batch).map(Applied::Written);
+        let writes: Vec<_> = writes.into_iter().collect();
+        self.note(&writes, applied)
+    }
+
+    fn drop_partition(&mut self, key: u8) -> Result<(), String> {
+        let partition = Name::new(key).partition;
+        let keys = (0..KEYS).filter(|key| Name::new(*key).partition == partition);
+        let writes: Vec<_> = keys.map(|key| (key, None)).collect();
+        let applied = self.engine().drop_partition(partition).map(Applied::Written);
+        self.note(&writes, applied)
+    }
+
+    /// Tells the model of writes that belong together.
+    fn note(
+        &mut self,
+        writes: &[(u8, State)],
+        applied: Result<Applied, StoreError>,
+    ) -> Result<(), String> {
+        let ticket = match applied {
+            Ok(Applied::Written(ticket)) if ticket.0 > self.last_ticket => Some(ticket.0),
+            Ok(other) => return Err(format!("{other:?} after ticket {}", self.last_ticket)),
+            Err(_) => None,
+        };
+        self.last_ticket = ticket.unwrap_or(self.last_ticket);
+        for (key, state) in writes {
+            self.model.write(*key, self.operation, state.clone(), ticket);
+        }
+        Ok(())
+    }
+
+    fn read(&self, key: u8, may_fail: bool) -> Result<(), String> {
+        match self.get(key) {
+            Ok(found) if found == self.model.now(key) => Ok(()),
+            Ok(found) => {
+                Err(format!("key {key} reads {found:?} instead of {:?}", self.model.now(key)))
+            }
+            Err(_) if may_fail => Ok(()),
+            Err(error) => Err(format!("key {key} can't be read: {error}")),
+        }
+    }
+
+    fn get(&self, key: u8) -> Result<State, StoreError> {
+        let name = Name::new(key);
+        let mut fetch = self.engine().get(&name.at(), Access::NoWait)?;
+        if fetch == Fetch::WouldBlock {
+            fetch = self.engine().get(&name.at(), Access::Wait)?;
+        }
+        match fetch {
+            Fetch::Found(record) => {
+                assert_eq!(record.meta, meta_of(&record.value), "meta of key {key}");
+                Ok(Some(record.value.to_vec()))
+            }
+            Fetch::Missing => Ok(None),
+            Fetch::WouldBlock => panic!("waited"),
+        }
+    }
+
+    fn list(&self, may_fail: bool) -> Result<(), String> {
+        let mut expected = self.model.keys_now();
+        expected.sort_by(|one, other| {
+            let (one, other) = (Name::new(*one), Name::new(*other));
+            key_ref(&one.key).cmp(&key_ref(&other.key))
+        });
+        let mut listed = Vec::new();
+        let mut after = None;
+        loop {
+            let page = match self.engine().list_keys(KeyRange::All, after.as_deref(), 5) {
+                Ok(page) => page,
+                Err(_) if may_fail => return Ok(()),
+                Err(error) => return Err(format!("can't be listed: {error}")),
+            };
+            listed.extend(page.entries.iter().map(|(key, _)| key[key.len() - 1]));
+            match page.next {
+                Some(next) => after = Some(next),
+                None if listed == expected => return Ok(()),
+                None => return Err(format!("listed {listed:?} instead of {expected:?}")),
+            }
+        }
+    }
+
+    fn restart(&mut self, died: bool) -> Result<(), String> {
+        let way = self.random.below(5);
+        let mut clean = false;
+        if way == 0 && !died {
+            clean = self.engine().close().is_ok();
+            if clean {
+                self.model.note_durable(self.last_ticket);
+            }
+        }
+        self.engine = None;
+        let mut end = End::Crash;
+        if way <= 2 && !self.sync_failed {
+            self.disk = self.disk.kill();
+            end = End::Kill;
+        } else {
+            self.disk = self.disk.crash();
+        }
+        if self.random.below(4) == 0 {
+            self.die_while_opening(end)?;
+        } else {
+            self.open(clean)?;
+        }
+        let mut found = BTreeMap::new();
+        for key in 0..KEYS {
+            let state = self.get(key).map_err(|error| format!("key {key}: {error}"))?;
+            found.insert(key, state);
+        }
+        self.model.restart(end, &found)?;
+        // Tickets go on, or start again below what was lost.
+        self.last_ticket = 0;
+        self.list(false)?;
+        let key_count = self.engine().stats().key_count;
+        let expected = self.model.keys_now().len() as u64;
+        if key_count != expected {
+            return Err(format!("counts {key_count} keys instead of {expected}"));
+        }
+        Ok(())
+    }
+
+    /// Starts, dies meanwhile in the same way as before, and starts again.
+    fn die_while_opening(&mut self, end: End) -> Result<(), String> {
+        let left = self.random.below(60);
+        self.disk.set_faults(|faults| faults.operations_left = Some(left));
+        let incarnation = self.incarnation;
+        // It may have come so far that it runs; a store that runs has an incarnation of its own.
+        let _ = self.open(false);
+        self.engine = None;
+        self.disk = if end == End::Crash { self.disk.crash() } else { self.disk.kill() };
+        self.incarnation = 0;
+        self.open(false)?;
+        if self.incarnation < incarnation {
+            return Err(format!("incarnation {} after {incarnation}", self.incarnation));
+        }
+        Ok(())
+    }
+}
+
+fn meta_of(value: &[u8]) -> RecordMeta {
+    RecordMeta {
+        digest: xxhash_rust::xxh3::xxh3_64(value),
+        tombstone: value.len().is_multiple_of(5),
+        n_val_class: (value.len() % 16) as u8,
+        expires_at_secs: 0,
+    }
+}
