@@ -6,6 +6,8 @@ mod known;
 mod operations;
 mod settings;
 mod targets;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,6 +3,8 @@
 
 mod body;
 mod connection;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 

@@ -93,7 +93,6 @@ fn parse_named(
     if let Some(parsed) = parse_integers(term, name, arguments) {
         return parsed;
     }
-    let shape = |expected: &str| Err(shape_error(term, expected));
     match (name, arguments) {
         ("int_to_bin_bigendian", [inner]) => integer_to_binary(term, 32, false, inner),
         ("int_to_bin_littleendian" | "int_to_bin", [inner]) => {
@@ -137,26 +136,31 @@ fn parse_named(
         ("modulo_format", _) => {
             Err(not_offered(term, "use to_binstr, or concat_binary of several"))
         }
-        (
-            "int_to_bin_bigendian"
-            | "int_to_bin_littleendian"
-            | "int_to_bin"
-            | "int_to_str"
-            | "str_to_bin"
-            | "bin_to_str"
-            | "base64",
-            _,
-        ) => shape(&format!("{{{name}, Generator}}")),
-        ("to_binstr" | "to_str", _) => shape(&format!("{{{name}, \"Format\", Generator}}")),
-        ("concat_binary" | "concat_string", _) => {
-            shape(&format!("{{{name}, Generator, Generator}}"))
-        }
-        ("valgen", _) => shape("{valgen, ValueGenerator}"),
-        ("random_dynamo_style_string" | "dynamo_style_string", _) => {
-            shape(&format!("{{{name}, N}}"))
-        }
-        _ => Err(unknown(term, name)),
+        _ => match form_of(name) {
+            Some(form) => Err(shape_error(term, form)),
+            None => Err(unknown(term, name)),
+        },
     }
+}
+
+/// How a generator of this name is written.
+fn form_of(name: &str) -> Option<String> {
+    Some(match name {
+        "int_to_bin_bigendian"
+        | "int_to_bin_littleendian"
+        | "int_to_bin"
+        | "int_to_str"
+        | "str_to_bin"
+        | "bin_to_str"
+        | "base64" => format!("{{{name}, Generator}}"),
+        "to_binstr" | "to_str" => format!("{{{name}, \"Format\", Generator}}"),
+        "concat_binary" | "concat_string" => format!("{{{name}, Generator, Generator}}"),
+        "valgen" => "{valgen, ValueGenerator}".to_owned(),
+        "uuid_v4" => "uuid_v4".to_owned(),
+        "uuid_v4_s" => "{uuid_v4_s, \"-\"}".to_owned(),
+        "random_dynamo_style_string" | "dynamo_style_string" => format!("{{{name}, N}}"),
+        _ => return None,
+    })
 }
 
 /// The generators of integers and their old compound names, or nothing for other names.

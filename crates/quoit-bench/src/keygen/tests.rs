@@ -268,7 +268,11 @@ fn wrong_terms_say_what_they_should_be() {
 
 proptest! {
     #[test]
-    fn partitions_always_cover_the_range_once(start in -1000_i64..1000, num in 1_u32..500, workers in 1_u32..40) {
+    fn partitions_always_cover_the_range_once(
+        start in -1000_i64..1000,
+        num in 1_u32..500,
+        workers in 1_u32..40,
+    ) {
         let text = format!("{{partitioned_sequential_int, {start}, {num}}}");
         let mut all = Vec::new();
         for number in 1..=workers {

@@ -105,17 +105,18 @@ impl OperationStats {
         }
     }
 
-    /// Values at ascending quantiles, in one pass.
+    /// Values at ascending quantiles, in one pass. The last element is exact, others are the
+    /// middle of what the histogram cannot tell apart.
     fn quantiles_us<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
-        let count = self.count() as f64;
-        let ranks = quantiles.map(|quantile| ((quantile * count).round() as u64).max(1));
+        let count = self.count();
+        let ranks = quantiles.map(|quantile| ((quantile * count as f64).round() as u64).max(1));
         let mut values = [to_us(self.max_ns); N];
         let (mut reached, mut next) = (0, 0);
         for step in self.latencies_ns.iter_recorded() {
             reached += step.count_since_last_iteration();
-            while next < N && ranks[next] <= reached {
-                let value_ns = step.value_iterated_to().clamp(self.min_ns, self.max_ns);
-                values[next] = to_us(value_ns);
+            while next < N && ranks[next] <= reached && ranks[next] < count {
+                let middle_ns = self.latencies_ns.median_equivalent(step.value_iterated_to());
+                values[next] = to_us(middle_ns.clamp(self.min_ns, self.max_ns));
                 next += 1;
             }
         }

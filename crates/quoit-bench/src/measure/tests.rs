@@ -114,7 +114,10 @@ proptest! {
     }
 
     #[test]
-    fn windows_add_up_to_the_whole(us in prop::collection::vec(1_u64..10_000_000, 1..300), cut in any::<prop::sample::Index>()) {
+    fn windows_add_up_to_the_whole(
+        us in prop::collection::vec(1_u64..10_000_000, 1..300),
+        cut in any::<prop::sample::Index>(),
+    ) {
         let (left, right) = us.split_at(cut.index(us.len()));
         let mut sum = window_of(left);
         sum.add(&window_of(right));

@@ -6,6 +6,8 @@ mod log;
 mod reporter;
 mod tables;
 mod terminal;
+#[cfg(test)]
+mod tests;
 pub(crate) mod text;
 
 use std::io;

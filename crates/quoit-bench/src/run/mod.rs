@@ -3,6 +3,8 @@
 mod control;
 mod coordinator;
 mod mix;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod worker;
 

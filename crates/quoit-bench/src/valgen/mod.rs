@@ -198,64 +198,32 @@ fn slice_of<'a>(source: &'a [u8], size: u64, random: &mut Random) -> &'a [u8] {
 }
 
 fn parse_spec(term: &Term) -> Result<ValueSpec, GeneratorError> {
-    let name = match term.as_tuple() {
-        Some([Term::Atom(name), ..]) => name.as_str(),
-        _ => "",
+    let (name, arguments) = match term.as_tuple() {
+        Some([Term::Atom(name), arguments @ ..]) => (name.as_str(), arguments),
+        _ => ("", &[][..]),
     };
-    let arguments = term.as_tuple().unwrap_or_default().get(1..).unwrap_or_default();
-    let size = |index: usize| -> Option<u64> {
-        let size = arguments.get(index)?.as_integer()?;
-        u64::try_from(size).ok().filter(|size| *size <= SIZE_BYTES_MAX)
-    };
-    let number = |index: usize| -> Option<f64> {
-        arguments.get(index)?.as_number().filter(|number| (0.0..=1e12).contains(number))
-    };
-    let integer = |index: usize| -> Option<i64> {
-        let integer = i64::try_from(arguments.get(index)?.as_integer()?).ok()?;
-        Some(integer).filter(|integer| integer.unsigned_abs() < 1 << 62)
-    };
-    let (spec, expected) = match (name, arguments.len()) {
-        ("fixed_bin", 2) => (constant(arguments), "{fixed_bin, SizeBytes, Byte}, Byte up to 255"),
-        ("fixed_bin", _) => (size(0).map(|size| ValueSpec::Fixed { size }), "{fixed_bin, Size}"),
-        ("fixed_char", _) => {
-            let size = size(0).filter(|size| *size <= 1 << 30);
-            (size.map(|size| ValueSpec::Printable { size }), "{fixed_char, Size}")
+    let (spec, expected) = match name {
+        "fixed_bin" if arguments.len() == 2 => {
+            (constant(arguments), "{fixed_bin, SizeBytes, Byte}, Byte up to 255")
         }
-        ("exponential_bin", _) => (
-            size(0).zip(number(1)).map(|(min, mean)| ValueSpec::Exponential { min, mean }),
-            "{exponential_bin, MinBytes, MeanExcessBytes}",
-        ),
-        ("uniform_bin", _) => (
-            size(0)
-                .zip(size(1))
-                .filter(|(min, max)| min < max)
-                .map(|(min, max)| ValueSpec::UniformSize { min, max }),
+        "fixed_bin" => (fixed(arguments), "{fixed_bin, Size}"),
+        "fixed_char" => (printable(arguments), "{fixed_char, Size}"),
+        "exponential_bin" => {
+            (exponential(arguments), "{exponential_bin, MinBytes, MeanExcessBytes}")
+        }
+        "uniform_bin" => (
+            uniform_size(arguments),
             "{uniform_bin, MinBytes, MaxBytes} with MinBytes below MaxBytes",
         ),
-        ("uniform_int", 1) => (
-            integer(0).filter(|max| *max > 0).map(|max| ValueSpec::UniformInteger { min: 0, max }),
-            "{uniform_int, Max} with Max of at least 1",
+        "uniform_int" => (
+            uniform_integer(arguments),
+            "{uniform_int, Max} with Max of at least 1, or {uniform_int, Min, Max}",
         ),
-        ("uniform_int", _) => (
-            integer(0)
-                .zip(integer(1))
-                .filter(|(min, max)| min < max)
-                .map(|(min, max)| ValueSpec::UniformInteger { min, max }),
-            "{uniform_int, Min, Max} with Min below Max",
+        "semi_compressible" => (
+            semi_compressible(arguments),
+            "{semi_compressible, MinBytes, MeanExcessBytes, Factor, Share}, Share up to 1",
         ),
-        ("semi_compressible", count) => {
-            let (large_factor, large_share) =
-                if count == 2 { (Some(1.0), Some(0.0)) } else { (number(2), number(3)) };
-            let large = large_factor.zip(large_share.filter(|share| *share <= 1.0));
-            let spec = size(0).zip(number(1)).zip(large);
-            (
-                spec.map(|((min, mean), (large_factor, large_share))| {
-                    ValueSpec::SemiCompressible { min, mean, large_factor, large_share }
-                }),
-                "{semi_compressible, MinBytes, MeanExcessBytes, Factor, Share}, Share up to 1",
-            )
-        }
-        ("function", _) => {
+        "function" => {
             return Err(GeneratorError::NotOffered {
                 term: Box::new(term.clone()),
                 remedy: "Erlang code is not run; use fixed_bin or exponential_bin",
@@ -266,12 +234,62 @@ fn parse_spec(term: &Term) -> Result<ValueSpec, GeneratorError> {
             return Err(GeneratorError::Unknown { term: Box::new(term.clone()), nearest });
         }
     };
-    let arity = expected.split('}').next().map_or(0, |form| form.matches(',').count());
-    let is_short_form = name == "semi_compressible" && arguments.len() == 2;
-    match spec {
-        Some(spec) if arguments.len() == arity || is_short_form => Ok(spec),
-        _ => Err(shape_error(term, expected)),
-    }
+    spec.ok_or_else(|| shape_error(term, expected))
+}
+
+fn size_of(term: &Term) -> Option<u64> {
+    u64::try_from(term.as_integer()?).ok().filter(|size| *size <= SIZE_BYTES_MAX)
+}
+
+fn number_of(term: &Term) -> Option<f64> {
+    term.as_number().filter(|number| (0.0..=1e12).contains(number))
+}
+
+fn integer_of(term: &Term) -> Option<i64> {
+    let integer = i64::try_from(term.as_integer()?).ok()?;
+    Some(integer).filter(|integer| integer.unsigned_abs() < 1 << 62)
+}
+
+fn fixed(arguments: &[Term]) -> Option<ValueSpec> {
+    let [size] = arguments else { return None };
+    Some(ValueSpec::Fixed { size: size_of(size)? })
+}
+
+fn printable(arguments: &[Term]) -> Option<ValueSpec> {
+    let [size] = arguments else { return None };
+    let size = size_of(size).filter(|size| *size <= 1 << 30)?;
+    Some(ValueSpec::Printable { size })
+}
+
+fn exponential(arguments: &[Term]) -> Option<ValueSpec> {
+    let [min, mean] = arguments else { return None };
+    Some(ValueSpec::Exponential { min: size_of(min)?, mean: number_of(mean)? })
+}
+
+fn uniform_size(arguments: &[Term]) -> Option<ValueSpec> {
+    let [min, max] = arguments else { return None };
+    let (min, max) = (size_of(min)?, size_of(max)?);
+    (min < max).then_some(ValueSpec::UniformSize { min, max })
+}
+
+fn uniform_integer(arguments: &[Term]) -> Option<ValueSpec> {
+    let (min, max) = match arguments {
+        [max] => (0, integer_of(max)?),
+        [min, max] => (integer_of(min)?, integer_of(max)?),
+        _ => return None,
+    };
+    (min < max).then_some(ValueSpec::UniformInteger { min, max })
+}
+
+fn semi_compressible(arguments: &[Term]) -> Option<ValueSpec> {
+    let (min, mean, large_factor, large_share) = match arguments {
+        [min, mean] => (min, mean, 1.0, 0.0),
+        [min, mean, factor, share] => (min, mean, number_of(factor)?, number_of(share)?),
+        _ => return None,
+    };
+    let (min, mean) = (size_of(min)?, number_of(mean)?);
+    let is_share = large_share <= 1.0;
+    is_share.then_some(ValueSpec::SemiCompressible { min, mean, large_factor, large_share })
 }
 
 /// `Size` copies of one byte.

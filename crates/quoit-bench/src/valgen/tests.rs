@@ -160,6 +160,7 @@ fn wrong_terms_say_what_they_should_be() {
         ("{exponential_bin, 10}", "{exponential_bin, MinBytes, MeanExcessBytes}"),
         ("{uniform_bin, 10, 10}", "MinBytes below MaxBytes"),
         ("{uniform_int, 0}", "Max of at least 1"),
+        ("{uniform_int, 3, 3}", "{uniform_int, Min, Max}"),
         ("{semi_compressible, 1, 2, 3, 4}", "Share up to 1"),
         ("{semi_compressible, 1, 2, 3}", "Share up to 1"),
         ("{function, m, f, []}", "Erlang code is not run"),

@@ -27,7 +27,8 @@ fn a_finite_generator_ends_the_run_and_every_operation_is_counted_once() {
 #[test]
 fn the_tables_have_basho_benchs_shape() {
     let run = run(&format!(
-        "{FINITE} {{operations, [{{do_something, 1}}, {{an_error, 1}}, {{{{x, 'a_b', 5}}, another_error, 0}}]}}."
+        "{FINITE} {{operations, [{{do_something, 1}}, {{an_error, 1}},
+         {{{{x, 'a_b', 5}}, another_error, 0}}]}}."
     ));
     let summary = run.file("summary.csv");
     assert_eq!(summary.lines().next(), Some("elapsed, window, total, successful, failed"));

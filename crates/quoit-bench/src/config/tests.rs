@@ -1,0 +1,219 @@
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+
+fn settings(text: &str) -> Settings {
+    let mut settings = Settings::default();
+    settings.add(Path::new("a.config"), text.as_bytes()).expect(text);
+    settings
+}
+
+fn config(text: &str) -> Config {
+    Config::from_settings(settings(text)).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn error(text: &str) -> String {
+    match Config::from_settings(settings(text)) {
+        Ok(_) => panic!("{text} must be refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn targets(text: &str) -> Vec<String> {
+    let config = config(text);
+    let targets = config.targets("http_raw_ips", "http_raw_port", 8098).expect(text);
+    targets.iter().map(Target::to_string).collect()
+}
+
+#[test]
+fn an_empty_file_gives_the_defaults() {
+    let config = config("");
+    assert_eq!(config.pacing, Pacing::Rate(5.0));
+    assert_eq!(config.length, RunLength::For(Duration::from_secs(300)));
+    assert_eq!((config.worker_count, config.driver.as_str()), (3, "http_raw"));
+    let operations: Vec<(String, u32)> =
+        config.operations.iter().map(|entry| (entry.label.to_string(), entry.weight)).collect();
+    assert_eq!(
+        operations,
+        [("get".to_owned(), 4), ("put".to_owned(), 4), ("delete".to_owned(), 1)]
+    );
+    assert_eq!(config.key_generator.dimension(), Some(100_000));
+    assert_eq!(config.estimated_size_bytes(), Some(10_000_000));
+    assert_eq!(config.report_interval, Duration::from_secs(10));
+    assert_eq!((config.seed, config.random_kind), (Seed([42, 23, 12]), RandomKind::Xoshiro));
+    assert_eq!(config.log_level, LogLevel::Debug);
+    assert!(!config.shutdown_on_error && config.warnings.is_empty());
+    assert_eq!(config.results_dir, PathBuf::from("tests"));
+}
+
+#[test]
+fn modes_are_read_in_every_spelling() {
+    for (mode, pacing) in [
+        ("max", Pacing::Max),
+        ("{max}", Pacing::Max),
+        ("{rate, max}", Pacing::Max),
+        ("{rate, 10}", Pacing::Rate(10.0)),
+        ("{rate, 0.5}", Pacing::Rate(0.5)),
+    ] {
+        assert_eq!(config(&format!("{{mode, {mode}}}.")).pacing, pacing, "{mode}");
+    }
+    for mode in ["fast", "{rate, 0}", "{rate, -1}", "5", "{rate}"] {
+        assert!(error(&format!("{{mode, {mode}}}.")).contains("write max, {rate, max}"), "{mode}");
+    }
+}
+
+#[test]
+fn durations_are_minutes_in_files_and_have_units_on_the_command_line() {
+    let length = |seconds: f64| RunLength::For(Duration::from_secs_f64(seconds));
+    assert_eq!(config("{duration, 2}.").length, length(120.0));
+    assert_eq!(config("{duration, 0.5}.").length, length(30.0));
+    assert_eq!(config("{duration, infinity}.").length, RunLength::Unlimited);
+    assert!(error("{duration, 0}.").contains("a.config:1: duration is 0: write minutes"));
+    for (text, expected) in [
+        ("500ms", length(0.5)),
+        ("60s", length(60.0)),
+        ("2m", length(120.0)),
+        ("1.5h", length(5400.0)),
+        ("3", length(180.0)),
+        (" 1 s ", length(1.0)),
+        ("infinity", RunLength::Unlimited),
+    ] {
+        assert_eq!(RunLength::parse(text).expect(text), expected, "{text}");
+    }
+    for text in ["", "s", "-1s", "0s", "5x", "1e99h", "nan", "inf"] {
+        assert!(RunLength::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn targets_come_in_reverse_and_ports_in_order() {
+    assert_eq!(targets(""), ["127.0.0.1:8098"]);
+    assert_eq!(targets("{http_raw_port, 1}."), ["127.0.0.1:1"]);
+    assert_eq!(
+        targets(
+            "{http_raw_ips, [\"a\", {10,0,0,1}, {\"b\", 5}, {{10,0,0,2}, [7,8]},
+             {0,0,0,0,0,0,0,1}, {\"::2\", 9}]}."
+        ),
+        ["[::2]:9", "[::1]:8098", "10.0.0.2:7", "10.0.0.2:8", "b:5", "10.0.0.1:8098", "a:8098"]
+    );
+    // Small ports written as a list are not mistaken for text.
+    assert_eq!(targets("{http_raw_ips, [{\"a\", [80, 81]}]}."), ["a:80", "a:81"]);
+    for list in ["[]", "\"127.0.0.1\"", "[{\"a\", 0}]", "[{\"a\", 65536}]", "[5]", "[{1,2,3}]"] {
+        let config = config(&format!("{{http_raw_ips, {list}}}."));
+        let read = config.targets("http_raw_ips", "http_raw_port", 8098);
+        assert!(read.is_err_and(|error| error.to_string().contains("{\"host\", Port}")), "{list}");
+    }
+}
+
+#[test]
+fn targets_of_the_command_line_are_parsed() {
+    let parsed = |text: &str| Target::parse(text).map(|target| (target.host, target.port));
+    assert_eq!(parsed("a.b:80").expect("a name"), ("a.b".to_owned(), 80));
+    assert_eq!(parsed("[::1]:80").expect("an address"), ("::1".to_owned(), 80));
+    for text in ["a", "a:", ":80", "a:0", "a:x", ""] {
+        assert!(parsed(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn operations_have_labels_and_weights() {
+    let config = config(
+        "{operations, [{get, 1}, {{put_pb, 5}, 2}, {mine, {search, \"x y\"}, 0},
+          {<<\"b/c\">>, put, 1}, {\"d.e\", put, 1}]}.",
+    );
+    let labels: Vec<String> =
+        config.operations.iter().map(|entry| file_label(&entry.label)).collect();
+    assert_eq!(labels, ["get", "put-pb-5", "mine", "b-c", "d-e"]);
+    assert_eq!(config.operations[2].operation.to_string(), "{search,\"x y\"}");
+    assert_eq!(file_label(&Term::atom("get_existing")), "get-existing");
+    for list in ["[]", "[get]", "[{get, -1}]", "[{get, 1.5}]", "[{get, 0}]", "get", "[{a,b,1,2}]"] {
+        assert!(
+            error(&format!("{{operations, {list}}}.")).contains("at least one above"),
+            "{list}"
+        );
+    }
+}
+
+#[test]
+fn the_last_setting_of_a_key_wins_and_lists_are_flattened() {
+    let config = config(
+        "{concurrent, 1}. [{concurrent, 2}, [{mode, max}], {report_interval, 3}]. not_a_pair.
+         {a, b, c}. {report_interval, 4}. {\"string_key\", 1}.",
+    );
+    assert_eq!((config.worker_count, config.pacing), (2, Pacing::Max));
+    assert_eq!(config.report_interval, Duration::from_secs(4));
+    assert!(config.warnings.is_empty());
+}
+
+#[test]
+fn unknown_keys_and_keys_without_effect_are_told_with_their_place() {
+    let config =
+        config("{mode, max}.\n{concurent, 5}. {pre_hook, {m, f}}. {zzz, 1}. {stats, riemann}.");
+    let told = config.warnings.join("\n");
+    for expected in [
+        "a.config:2: the key `concurent` is not known and is ignored: did you mean `concurrent`?",
+        "a.config:2: the key `zzz` is not known and is ignored",
+        "a.config:2: pre_hook has no effect: Erlang functions are not run",
+        "a.config:2: stats riemann is not written to",
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
+    assert_eq!(config.warnings.len(), 4);
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_refused_with_place_and_remedy() {
+    for (text, expected) in [
+        ("{concurrent, 0}.", "a.config:1: concurrent is 0: write an integer from 1 to 100000"),
+        ("\n{concurrent, many}.", "a.config:2: concurrent is many"),
+        ("{report_interval, 0}.", "write an integer from 1"),
+        ("{driver, \"null\"}.", "write the name of a driver"),
+        ("{rng_seed, {1, 2}}.", "write {A, B, C} of integers, or now"),
+        ("{rng, best}.", "write default or as183"),
+        ("{log_level, loud}.", "write debug, info"),
+        ("{shutdown_on_error, yes}.", "write true or false"),
+        ("{value_generator_source_size, big}.", "write a number of bytes"),
+        ("{key_generator, {uniform_int}}.", "a.config:1: key_generator: `{uniform_int}` should be"),
+        (
+            "{value_generator, {fixed, 5}}.",
+            "a.config:1: value_generator: `{fixed,5}` is no generator",
+        ),
+    ] {
+        let error = error(text);
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_driver_is_named_with_or_without_its_prefix() {
+    assert_eq!(config("{driver, basho_bench_driver_riakc_pb}.").driver, "riakc_pb");
+    assert_eq!(config("{driver, riakc_pb}.").driver, "riakc_pb");
+}
+
+#[test]
+fn the_seed_can_be_the_time() {
+    assert_eq!(config("{rng_seed, {-1, 2, 3}}.").seed, Seed([-1, 2, 3]));
+    assert_ne!(config("{rng_seed, now}.").seed, Seed::default());
+}
+
+#[test]
+fn the_example_configurations_are_read_without_a_warning() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
+    let mut count = 0;
+    for entry in std::fs::read_dir(directory).expect("the directory of examples") {
+        let path = entry.expect("an entry").path();
+        let config = Config::load(std::slice::from_ref(&path))
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(config.warnings.is_empty(), "{}: {:?}", path.display(), config.warnings);
+        count += 1;
+    }
+    assert_eq!(count, 6);
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let missing = Config::load(&["/no/such.config".into()]).err().map(|error| error.to_string());
+    assert!(missing.is_some_and(|text| text.starts_with("/no/such.config: the configuration")));
+    assert!(matches!(Config::load(&[]), Err(ConfigError::NoFile)));
+}
