@@ -251,8 +251,8 @@ impl PartitionIndex {
         bits <= self.directory_bits || bits < TAG_BITS && 1 << bits <= limit
     }
 
-    /// Splits a group by the first bit in which its tags differ. False when they don't, or when the
-    /// directory would become too large for it: the group stays as it is.
+    /// Splits a group by the next bit. False when all its tags are equal, or when the directory
+    /// would become too large before the first bit in which they differ: the group stays as it is.
     fn split(&mut self, group: usize) -> bool {
         let Some((first, last)) = self.groups[group].tag_bounds(&self.slab) else {
             return false;
@@ -262,13 +262,6 @@ impl PartitionIndex {
             return false;
         }
         let run = self.groups[group].take_all(&mut self.slab);
-        let mut group = group;
-        while self.groups[group].depth() < common {
-            let upper = self.split_empty(group);
-            if self.groups[upper].prefix() <= first {
-                group = upper;
-            }
-        }
         let upper = self.split_empty(group);
         let border = self.groups[upper].prefix();
         let (low, high) = run.split_at(run.partition_point(|entry| tag_of(entry) < border));

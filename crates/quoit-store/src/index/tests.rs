@@ -74,6 +74,7 @@ enum Spread {
     OneTag,
     FewTags,
     CommonPrefix,
+    ShortCommonPrefix,
     Ascending,
 }
 
@@ -85,6 +86,7 @@ impl Spread {
             Self::OneTag => 0xab_cdef_0123,
             Self::FewTags => (even % 5) << 37 | 1,
             Self::CommonPrefix => 0xff_ffff_f000 | (even % 4096),
+            Self::ShortCommonPrefix => 0xff_ff00_0000 | even % (1 << 24),
             Self::Ascending => number,
         })
     }
@@ -116,6 +118,7 @@ fn spread() -> impl Strategy<Value = Spread> {
         Just(Spread::OneTag),
         Just(Spread::FewTags),
         Just(Spread::CommonPrefix),
+        Just(Spread::ShortCommonPrefix),
         Just(Spread::Ascending),
     ]
 }
@@ -385,7 +388,7 @@ fn a_loaded_index_is_dense() {
 
 #[test]
 fn crafted_tags_cost_memory_like_others() {
-    for spread in [Spread::OneTag, Spread::CommonPrefix] {
+    for spread in [Spread::OneTag, Spread::CommonPrefix, Spread::ShortCommonPrefix] {
         let mut index = PartitionIndex::new();
         for number in 0..20_000 {
             index.insert(Entry { tag: spread.tag(number), ..numbered(number) });

@@ -299,6 +299,30 @@ fn seeks_in_a_file_of_several_levels_find_their_keys() {
 }
 
 #[test]
+fn writes_of_a_key_in_many_partitions_are_found_across_blocks() {
+    let mut builder = KeyRunBuilder::default();
+    let bucket = BucketRef::untyped(b"bucket");
+    let mut encoded = Vec::new();
+    for key in [b"a", b"b", b"c"] {
+        encoded.clear();
+        bucket.key(key).encode_into(&mut encoded);
+        for partition in 0..2000 {
+            let facts = WriteFacts { partition: Partition(partition), ..plain_facts(1) };
+            builder.push(&encoded, &facts);
+        }
+    }
+    let file = write_and_open(&PlainDisk::default(), &builder.sort(7));
+    for key in [b"a", b"b", b"c"] {
+        let cursor = FileCursor::seek(&file, bucket.key(key)).unwrap();
+        assert_eq!(cursor.current().map(|entry| entry.facts.partition), Some(Partition(0)));
+        for partition in [0, 1, 700, 1999] {
+            let found = file.find(bucket.key(key), Partition(partition)).unwrap();
+            assert_eq!(found.map(|facts| facts.partition), Some(Partition(partition)));
+        }
+    }
+}
+
+#[test]
 fn an_empty_run_makes_a_file_without_entries() {
     let file = write_and_open(&PlainDisk::default(), &KeyRunBuilder::default().sort(3));
     assert_eq!(walked(&file).unwrap(), []);
