@@ -1,8 +1,9 @@
 //! The replicated store: coordination of get, put, delete and coverage over local engines.
 //!
 //! [`ReplicatedStore`] is what the client protocols call: one call for one request. It knows quorums,
-//! causality and policies; it knows no protocol, no socket and no wall clock of its own. Storage comes in as a
-//! [`quoit_store::engine::Engine`], bucket types and layout as a [`quoit_cluster::ControlPlane`].
+//! causality and policies; it knows no protocol, no socket and no wall clock of its own. Storage comes
+//! in as a [`quoit_store::engine::Engine`], bucket types and layout as a
+//! [`quoit_cluster::ControlPlane`].
 
 mod dots;
 mod error;

@@ -12,6 +12,7 @@ use quoit_model::key::KeyRef;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
 use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
+use quoit_model::prune::PruneLimits;
 use quoit_model::vtag::{make_vtag, riak_secs};
 use quoit_store::engine::{Applied, Before, Decision, Record, RecordAt, RecordMeta, Ticket};
 
@@ -94,6 +95,9 @@ struct ObjectChange<'a> {
 ///
 /// The object after the change is `None` when there was nothing to change.
 type Accepted = (WriteQuorums, Option<Object>, Option<Ticket>);
+
+/// Last-write times never run further ahead of the local clock, in microseconds.
+const CLOCK_AHEAD_US_MAX: u64 = 500_000;
 
 /// Quorums of a delete that wrote nothing.
 const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
@@ -280,7 +284,7 @@ impl ReplicatedStore {
         if let Some(fault) = &change.refused {
             return Err(fault.clone());
         }
-        let now_us = self.clock.unix_us();
+        let now_us = write_time_us(self.clock.unix_us(), stored.as_ref());
         let mut meta = change.meta.clone();
         if !change.deleted && meta.expires_at_secs.is_none() {
             meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));
@@ -293,11 +297,14 @@ impl ReplicatedStore {
             last_modified_us: now_us,
             vtag: make_vtag(&dot, at.identity.0),
         };
-        let object = if change.as_is {
+        let mut object = if change.as_is {
             Object::put_as_is(stored.as_ref(), context, new)
         } else {
             Object::write(stored.as_ref(), &context, new, dot, policy)
         };
+        if !props.dvv_enabled {
+            object.prune_clock(&prune_limits(props), riak_secs(now_us / 1_000_000));
+        }
         let sibling_count = object.siblings.len() as u32;
         if sibling_count > self.settings.limits.sibling_count_max {
             return Err(RequestError::TooManySiblings(sibling_count));
@@ -378,6 +385,23 @@ fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
         WritePolicy::Siblings
     } else {
         WritePolicy::LatestModified
+    }
+}
+
+/// The time of a write: the clock's, or just after what is stored when that is a little ahead, so that the
+/// order of last-write times is the order of writes (Kulkarni et al., "Logical Physical Clocks", 2014).
+fn write_time_us(clock_us: u64, stored: Option<&Object>) -> u64 {
+    let stored_us = stored.map_or(0, Object::last_modified_us);
+    let ahead = stored_us >= clock_us && stored_us < clock_us + CLOCK_AHEAD_US_MAX;
+    if ahead { stored_us + 1 } else { clock_us }
+}
+
+fn prune_limits(props: &BucketProps) -> PruneLimits {
+    PruneLimits {
+        small_entries: props.small_vclock,
+        big_entries: props.big_vclock,
+        young_secs: props.young_vclock,
+        old_secs: props.old_vclock,
     }
 }
 

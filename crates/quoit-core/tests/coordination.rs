@@ -161,6 +161,17 @@ async fn without_siblings_the_latest_write_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_two_writes_within_one_tick_of_the_clock_the_second_is_shown() {
+    let fixture = fixture();
+    let at = key("default", "k");
+    fixture.put(at, "one").await;
+    fixture.put(at, "two").await;
+    let object = fixture.get(at).await.unwrap();
+    assert_eq!(values(&object), ["two"]);
+    assert_eq!(object.last_modified_us(), START_US + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn last_write_wins_ignores_contexts() {
     let fixture = fixture();
     let props = json!({"allow_mult": false, "last_write_wins": true, "dvv_enabled": false});

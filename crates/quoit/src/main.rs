@@ -23,7 +23,8 @@ struct Cli {
 enum Command {
     /// Start a node.
     ///
-    /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098) and keeps its data in ./data.
+    /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098) and keeps its data
+    /// in ./data.
     Serve(Box<serve::ServeArgs>),
     /// Administrate a running node.
     Admin(admin::AdminArgs),
