@@ -30,11 +30,15 @@ impl Connection {
         if method != Method::Post || request.body.is_empty() {
             return Err(Refusal::bad(USAGE));
         }
-        let job = parse(&request.body)?;
+        let job = parse(&request.body);
+        if let Err(Refusal::Text(400, _) | Refusal::Json(400, _)) = job {
+            return job.map(drop);
+        }
         self.check_origin(request)?;
         if !is_json(request) {
             return Err(Refusal::Page(415));
         }
+        let job = job?;
         let deadline = Deadline::after_ms(job.timeout_ms.into());
         let mut kept = Vec::new();
         let mut outputs: Vec<Value> = job.inputs.iter().map(Item::to_json).collect();
