@@ -27,9 +27,23 @@ def features_used(conversation):
             found.add("data types")
         if message in ("RpbIndexReq", "RpbCSBucketReq") or "/index/" in path:
             found.add("index queries")
-        if message == "RpbMapRedReq" or "/mapred" in path:
+        if message == "RpbMapRedReq" or ("/mapred" in path and not is_served_job(step)):
             found.add("MapReduce")
     return found
+
+
+def is_served_job(step):
+    """Whether a MapReduce request over HTTP is one of those that the server runs or refuses for
+    good: links and values of listed keys, or no job at all."""
+    body = step.get("body", "")
+    if not isinstance(body, dict):
+        return True
+    job = body.get("json", {})
+    inputs, phases = job.get("inputs"), job.get("query", [])
+    keys_listed = isinstance(inputs, list) and all(isinstance(item, list) for item in inputs)
+    return keys_listed and all(
+        "link" in phase or phase.get("map", {}).get("function") == "map_object_value"
+        for phase in phases)
 
 
 def load_plan():

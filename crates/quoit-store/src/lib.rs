@@ -10,7 +10,5 @@ mod output;
 mod range;
 pub mod seam;
 pub mod snapshot;
-#[cfg(test)]
-mod testing;
 
 pub use output::is_temporary_name;

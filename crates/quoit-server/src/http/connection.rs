@@ -289,7 +289,7 @@ impl Connection {
             Route::Metrics => self.metrics(request),
             Route::Admin(parts) => self.admin(request, method, &parts, query).await,
             Route::Index(bucket, names) => self.index_query(request, &bucket, &names),
-            Route::Mapred => self.mapred(request, method),
+            Route::Mapred => self.mapred(request, method).await,
             Route::Datatype(bucket, key) => self.datatype(request, method, &bucket, key, query),
             Route::Counter(_) => self.counter(request, query),
         }

@@ -1,5 +1,5 @@
 //! Resources whose routes, methods and checks are here, and whose engines are not: index queries,
-//! MapReduce, data types, counters.
+//! data types, counters.
 
 use super::connection::{Connection, Request};
 use super::head::Method;
@@ -97,20 +97,5 @@ impl Connection {
             return Err(RequestError::NoSuchType(bucket.bucket_type.to_vec()).into());
         }
         Err(not_served("Index queries"))
-    }
-
-    /// `/mapred`.
-    pub(super) fn mapred(&mut self, request: &Request, method: Method) -> Result<(), Refusal> {
-        const USAGE: &str = "This resource accepts POSTs with bodies containing JSON of the form:\n\
-            {\n \"inputs\":[...list of inputs...],\n \
-            \"query\":[...list of map/reduce phases...]\n}\n";
-        if method != Method::Post || request.body.is_empty() {
-            return Err(Refusal::bad(USAGE));
-        }
-        self.check_origin(request)?;
-        if !super::props::is_json(request) {
-            return Err(Refusal::Page(415));
-        }
-        Err(not_served("MapReduce jobs"))
     }
 }

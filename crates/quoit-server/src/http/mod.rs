@@ -10,7 +10,8 @@
 //! | `connection`, `head`, `chunked` | requests as they arrive |
 //! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | what a request means |
 //! | `response`, `refusal`, `render` | how answers look |
-//! | `object_*`, `walk`, `listing`, `props`, `server`, `stats`, `metrics`, `later` | resources |
+//! | `object_*`, `walk`, `listing`, `props`, `mapred*`, `later` | resources of data |
+//! | `server`, `stats`, `metrics` | resources of the node |
 
 mod chunked;
 mod conditions;
@@ -20,6 +21,8 @@ mod head;
 mod later;
 mod links;
 mod listing;
+mod mapred;
+mod mapred_job;
 mod metrics;
 mod negotiate;
 mod object_read;
@@ -50,6 +53,7 @@ const FUZZ_BODY_BYTES_MAX: usize = 1 << 20;
 /// Parses bytes as a client might send them and finds their resource, without a store: the entry
 /// for fuzzing. Whatever the bytes are, it returns.
 pub fn fuzz_request(bytes: &[u8]) {
+    let _ = mapred_job::parse(bytes);
     let mut input = bytes::BytesMut::from(bytes);
     while let Ok(Some(head)) = head::take_head(&mut input) {
         let _ = (head.keeps_alive(), head.expects_continue());

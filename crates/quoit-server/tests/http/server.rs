@@ -63,6 +63,29 @@ fn what_is_not_served_yet_says_so_after_its_own_checks() {
     assert_eq!((answer.status, answer.header("location")), (301, Some("/buckets/b/counters/k")));
     assert_eq!(node.connect().request("PUT", path, &[], b"").status, 405);
     assert_eq!(node.get("/buckets/b/index/f_bin/x").status, 501);
-    assert_eq!(node.get("/mapred").status, 400);
     assert_eq!(node.put("/mapred", "x").status, 405);
+}
+
+#[test]
+fn a_job_follows_links_and_fetches_values() {
+    let node = Node::start();
+    let headers =
+        [("Content-Type", "text/plain"), ("Link", "</buckets/b/keys/c>; riaktag=\"friend\"")];
+    node.connect().request("PUT", "/buckets/b/keys/a", &headers, b"A");
+    node.put("/buckets/b/keys/c", "C");
+    let run = |job: &str| node.send_json("POST", "/mapred", job);
+    let map = "{\"map\":{\"language\":\"erlang\",\"module\":\"riak_kv_mapreduce\",\
+               \"function\":\"map_object_value\"}}";
+    let job = |query: &str| format!("{{\"inputs\":[[\"b\",\"a\"]],\"query\":[{query}]}}");
+    let links = run(&job("{\"link\":{\"tag\":\"friend\"}}"));
+    assert_eq!((links.status, links.json()), (200, json!([["b", "c", "friend"]])));
+    assert_eq!(run(&job(&format!("{{\"link\":{{}}}},{map}"))).json(), json!(["C"]));
+    let both = run(&job(&format!("{{\"link\":{{\"keep\":true}}}},{map}")));
+    assert_eq!(both.json(), json!([[["b", "c", "friend"]], ["C"]]));
+    assert_eq!(run(&job("")).json(), json!([["b", "a"]]));
+    let missing = run(&job(map).replace("\"a\"]", "\"none\"]"));
+    assert_eq!((missing.status, &missing.json()["phase"]), (500, &json!(0)));
+    assert_eq!(node.connect().request("POST", "/mapred", &[], job("").as_bytes()).status, 415);
+    assert!(node.get("/mapred").text().starts_with("This resource accepts POSTs"));
+    assert_eq!(run(&job("{\"reduce\":{}}")).status, 501);
 }

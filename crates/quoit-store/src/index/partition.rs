@@ -207,10 +207,8 @@ impl PartitionIndex {
 
     /// Fills an empty group with a run, splitting it as far as the group's size asks for.
     fn fill_group(&mut self, group: usize, run: &[EntryBytes]) {
-        let target = &self.groups[group];
         let splits = run.len() > GROUP_PAGES_MAX * PAGE_ENTRIES
-            && tag_of(&run[0]) != tag_of(&run[run.len() - 1])
-            && self.directory_may_have(target.depth() + 1);
+            && self.can_part(tag_of(&run[0]), tag_of(&run[run.len() - 1]));
         if !splits {
             self.groups[group].fill(&mut self.slab, run);
             return;
@@ -246,9 +244,11 @@ impl PartitionIndex {
         None
     }
 
-    fn directory_may_have(&self, bits: u32) -> bool {
+    /// Whether two tags differ, and do so in a bit that the directory can have.
+    fn can_part(&self, first: Tag, last: Tag) -> bool {
+        let common_bits = (first.number() ^ last.number()).leading_zeros() - (64 - TAG_BITS);
         let limit = DIRECTORY_SLOTS_MIN + self.sums.entry_count / DIRECTORY_ENTRIES_PER_SLOT;
-        bits <= self.directory_bits || bits < TAG_BITS && 1 << bits <= limit
+        common_bits < self.directory_bits || 2u64 << common_bits <= limit
     }
 
     /// Splits a group by the next bit. False when all its tags are equal, or when the directory
@@ -257,8 +257,7 @@ impl PartitionIndex {
         let Some((first, last)) = self.groups[group].tag_bounds(&self.slab) else {
             return false;
         };
-        let common = (first.number() ^ last.number()).leading_zeros() - (64 - TAG_BITS);
-        if first == last || !self.directory_may_have(common + 1) {
+        if !self.can_part(first, last) {
             return false;
         }
         let run = self.groups[group].take_all(&mut self.slab);

@@ -86,7 +86,7 @@ impl Spread {
             Self::OneTag => 0xab_cdef_0123,
             Self::FewTags => (even % 5) << 37 | 1,
             Self::CommonPrefix => 0xff_ffff_f000 | (even % 4096),
-            Self::ShortCommonPrefix => 0xff_ff00_0000 | even % (1 << 24),
+            Self::ShortCommonPrefix => 0xff_ff00_0000 | (even % (1 << 24)),
             Self::Ascending => number,
         })
     }
@@ -198,7 +198,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn behaves_like_an_ordered_map(spread in spread(), before in 0..2500u64, steps in steps()) {

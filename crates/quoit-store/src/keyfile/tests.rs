@@ -1,8 +1,7 @@
 use super::*;
 use crate::engine::{KeyRange, RecordMeta};
 use crate::error::StoreError;
-use crate::seam::Disk;
-use crate::testing::PlainDisk;
+use crate::seam::{Disk, FaultyDisk};
 use proptest::prelude::*;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
@@ -64,7 +63,7 @@ struct Segments {
 
 /// Segments of the writes; `in_memory` says which are runs.
 fn segments(segments: Vec<Vec<(Name, WriteFacts)>>, in_memory: &[bool]) -> Segments {
-    let disk = PlainDisk::default();
+    let disk = FaultyDisk::new(1);
     let mut made = Segments { sources: Vec::new(), model: BTreeMap::new() };
     // Sequences go up and down from segment to segment, as after merges.
     let count = segments.len() as u64;
@@ -89,7 +88,7 @@ fn segments(segments: Vec<Vec<(Name, WriteFacts)>>, in_memory: &[bool]) -> Segme
     made
 }
 
-fn write_and_open(disk: &PlainDisk, run: &KeyRun) -> Arc<KeyFile> {
+fn write_and_open(disk: &FaultyDisk, run: &KeyRun) -> Arc<KeyFile> {
     let name = format!("{}.keys", run.segment());
     let footer = run.write(disk, &name).unwrap();
     let file = KeyFile::open(disk, &name).unwrap();
@@ -211,11 +210,11 @@ proptest! {
         cut: bool,
         wanted in name(),
     ) {
-        let disk = PlainDisk::default();
+        let disk = FaultyDisk::new(1);
         let made = segments(vec![writes], &[true]);
         let KeySource::Run(run) = &made.sources[0] else { unreachable!() };
         let whole = walked(&write_and_open(&disk, run)).unwrap();
-        let mut bytes = disk.bytes("0.keys");
+        let mut bytes = disk.bytes("0.keys").unwrap();
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] ^= 1 << bit }
         disk.put("0.keys", bytes);
@@ -236,7 +235,7 @@ proptest! {
 
     #[test]
     fn outside_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let disk = PlainDisk::default();
+        let disk = FaultyDisk::new(1);
         let mut framed = footer::MAGIC.to_vec();
         framed.extend_from_slice(&bytes);
         disk.put("foreign", framed);
@@ -249,7 +248,7 @@ proptest! {
 }
 
 fn is_corrupt(error: &StoreError) -> bool {
-    matches!(error, StoreError::Corrupt { path, .. } if path == "memory/0.keys")
+    matches!(error, StoreError::Corrupt { path, .. } if path == "faulty disk/0.keys")
 }
 
 fn plain_facts(number: u64) -> WriteFacts {
@@ -281,7 +280,7 @@ fn even_numbers(count: u64, padding: usize) -> (Model, KeyRun) {
 fn seeks_in_a_file_of_several_levels_find_their_keys() {
     for (count, padding) in [(6000, 600), (200, 60_000)] {
         let (model, run) = even_numbers(count, padding);
-        let file = write_and_open(&PlainDisk::default(), &run);
+        let file = write_and_open(&FaultyDisk::new(1), &run);
         assert!(file.footer().level_count >= 2, "{} levels", file.footer().level_count);
         assert_eq!(walked(&file).unwrap().len(), count as usize);
         for number in (0..count * 2).step_by(count as usize / 100) {
@@ -311,7 +310,7 @@ fn writes_of_a_key_in_many_partitions_are_found_across_blocks() {
             builder.push(&encoded, &facts);
         }
     }
-    let file = write_and_open(&PlainDisk::default(), &builder.sort(7));
+    let file = write_and_open(&FaultyDisk::new(1), &builder.sort(7));
     for key in [b"a", b"b", b"c"] {
         let cursor = FileCursor::seek(&file, bucket.key(key)).unwrap();
         assert_eq!(cursor.current().map(|entry| entry.facts.partition), Some(Partition(0)));
@@ -323,8 +322,23 @@ fn writes_of_a_key_in_many_partitions_are_found_across_blocks() {
 }
 
 #[test]
+fn drops_of_partitions_stand_beside_a_record_of_their_name() {
+    let mut builder = KeyRunBuilder::default();
+    let mut encoded = Vec::new();
+    WriteFacts::DROP_KEY.encode_into(&mut encoded);
+    let drop = |sequence| WriteFacts { kind: WriteKind::DropPartition, ..plain_facts(sequence) };
+    for facts in [drop(1), plain_facts(2), drop(3), plain_facts(4)] {
+        builder.push(&encoded, &facts);
+    }
+    let file = write_and_open(&FaultyDisk::new(1), &builder.sort(7));
+    let mut listing = KeyListing::new(vec![KeySource::File(file)], KeyRange::All, None).unwrap();
+    let found: Vec<_> = listed(&mut listing).into_iter().map(|(_, (facts, _))| facts).collect();
+    assert_eq!(found, [plain_facts(4), drop(3)]);
+}
+
+#[test]
 fn an_empty_run_makes_a_file_without_entries() {
-    let file = write_and_open(&PlainDisk::default(), &KeyRunBuilder::default().sort(3));
+    let file = write_and_open(&FaultyDisk::new(1), &KeyRunBuilder::default().sort(3));
     assert_eq!(walked(&file).unwrap(), []);
     assert_eq!((file.footer().segment, file.footer().entry_count), (3, 0));
     assert!(
@@ -334,16 +348,16 @@ fn an_empty_run_makes_a_file_without_entries() {
 
 #[test]
 fn a_file_takes_what_it_must_for_each_key() {
-    let disk = PlainDisk::default();
+    let disk = FaultyDisk::new(1);
     let (_, run) = even_numbers(20_000, 0);
     run.write(&disk, "7.keys").unwrap();
-    let bytes = disk.bytes("7.keys").len();
+    let bytes = disk.bytes("7.keys").unwrap().len();
     assert!(bytes < 20_000 * 32, "{bytes} bytes");
 }
 
 #[test]
 fn a_leftover_of_an_interrupted_writer_is_replaced() {
-    let disk = PlainDisk::default();
+    let disk = FaultyDisk::new(1);
     disk.put("7.keys.tmp", vec![1; 1000]);
     let (model, run) = even_numbers(10, 0);
     assert_eq!(walked(&write_and_open(&disk, &run)).unwrap().len(), model.len());
@@ -353,9 +367,9 @@ fn a_leftover_of_an_interrupted_writer_is_replaced() {
 
 #[test]
 fn a_file_of_a_newer_version_is_refused_by_name() {
-    let disk = PlainDisk::default();
+    let disk = FaultyDisk::new(1);
     even_numbers(10, 0).1.write(&disk, "0.keys").unwrap();
-    let mut bytes = disk.bytes("0.keys");
+    let mut bytes = disk.bytes("0.keys").unwrap();
     let footer = bytes.len() - footer::FOOTER_BYTES;
     bytes[footer + 71] = 2;
     let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[footer..footer + 72]).to_be_bytes();
@@ -368,7 +382,7 @@ fn a_file_of_a_newer_version_is_refused_by_name() {
 #[test]
 #[should_panic(expected = "in order")]
 fn a_writer_refuses_entries_out_of_order() {
-    let disk = PlainDisk::default();
+    let disk = FaultyDisk::new(1);
     let mut writer = KeyFileWriter::create(&disk, "x", 0, 0).unwrap();
     for key in [b"b", b"a"] {
         let key = BucketRef::untyped(b"bucket").key(key);
@@ -380,7 +394,7 @@ fn a_writer_refuses_entries_out_of_order() {
 
 #[test]
 fn a_file_has_the_bytes_of_the_specification() {
-    let disk = PlainDisk::default();
+    let disk = FaultyDisk::new(1);
     let mut builder = KeyRunBuilder::default();
     let name = (b"default".to_vec(), b"b".to_vec(), b"key".to_vec());
     let facts = WriteFacts {
@@ -418,5 +432,5 @@ fn a_file_has_the_bytes_of_the_specification() {
     footer.extend(xxhash_rust::xxh3::xxh3_64(&footer).to_be_bytes());
     footer.extend(b"\x8bQUOITK\n");
     expected.extend(footer);
-    assert_eq!(disk.bytes("9.keys"), expected);
+    assert_eq!(disk.bytes("9.keys").unwrap(), expected);
 }

@@ -2,8 +2,7 @@ use super::format::{FOOTER_BYTES, HEADER_BYTES};
 use super::*;
 use crate::error::StoreError;
 use crate::index::{Entry, Location, PartitionIndex, Tag};
-use crate::seam::Disk;
-use crate::testing::PlainDisk;
+use crate::seam::{Disk, FaultyDisk};
 use proptest::prelude::*;
 use quoit_model::hash::{Partition, RingSize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -29,12 +28,12 @@ fn indexes(counts: &[u64; 8]) -> Vec<PartitionIndex> {
     (0..8).map(|number| index(number * 1_000_000, counts[number as usize])).collect()
 }
 
-fn write(disk: &PlainDisk, indexes: &[PartitionIndex], state: &[u8]) {
-    let mut writer = SnapshotWriter::create(disk, NAME, RingSize::new(8).unwrap()).unwrap();
+fn write(disk: &FaultyDisk, indexes: &[PartitionIndex], state: &[u8]) -> Result<(), StoreError> {
+    let mut writer = SnapshotWriter::create(disk, NAME, RingSize::new(8).unwrap())?;
     for (number, index) in indexes.iter().enumerate().rev() {
-        writer.write_partition(Partition(number as u16), |copy| copy(index)).unwrap();
+        writer.write_partition(Partition(number as u16), |copy| copy(index))?;
     }
-    writer.finish(state).unwrap();
+    writer.finish(state)
 }
 
 fn same(one: &PartitionIndex, other: &PartitionIndex) -> bool {
@@ -45,19 +44,19 @@ fn same(one: &PartitionIndex, other: &PartitionIndex) -> bool {
 }
 
 fn is_corrupt<T>(result: Result<T, StoreError>) -> bool {
-    matches!(result, Err(StoreError::Corrupt { path, .. }) if path == "memory/index.snapshot")
+    matches!(result, Err(StoreError::Corrupt { path, .. }) if path == "faulty disk/index.snapshot")
 }
 
-fn open_and_load(disk: &PlainDisk) -> Result<(Vec<u8>, Vec<PartitionIndex>), StoreError> {
+fn open_and_load(disk: &FaultyDisk) -> Result<(Vec<u8>, Vec<PartitionIndex>), StoreError> {
     let snapshot = Snapshot::open(disk, NAME)?;
     Ok((snapshot.state().to_vec(), snapshot.load(1)?))
 }
 
 #[test]
 fn a_snapshot_loads_as_it_was_on_one_thread_and_on_two() {
-    let disk = PlainDisk::default();
+    let disk = FaultyDisk::new(1);
     let before = indexes(&[10_000, 0, 1, 64, 65, 30_000, 0, 7]);
-    write(&disk, &before, b"state of the log");
+    write(&disk, &before, b"state of the log").unwrap();
     let snapshot = Snapshot::open(&disk, NAME).unwrap();
     assert_eq!(snapshot.state(), b"state of the log");
     assert_eq!((snapshot.partition_count(), snapshot.entry_count()), (8, 40_137));
@@ -70,8 +69,33 @@ fn a_snapshot_loads_as_it_was_on_one_thread_and_on_two() {
 }
 
 #[test]
+fn a_crash_at_any_moment_leaves_the_former_snapshot_or_the_new_one() {
+    let (old, new) = (indexes(&[500; 8]), indexes(&[2000; 8]));
+    let mut outcomes = [0, 0];
+    for operations_left in 0..12 {
+        for seed in 0..8 {
+            let disk = FaultyDisk::new(seed);
+            write(&disk, &old, b"old").unwrap();
+            disk.set_faults(|faults| faults.operations_left = Some(operations_left));
+            let written = write(&disk, &new, b"new");
+            let disk = disk.crash();
+            let (state, loaded) = open_and_load(&disk).unwrap();
+            let expected = if state == b"new" { &new } else { &old };
+            assert!(state == b"new" || written.is_err(), "a complete snapshot was lost");
+            assert!(loaded.iter().zip(expected).all(|(one, other)| same(one, other)));
+            outcomes[usize::from(state == b"new")] += 1;
+            let left = disk.list().unwrap();
+            assert!(left.iter().all(|name| name == NAME || crate::is_temporary_name(name)));
+            write(&disk, &new, b"again").unwrap();
+            assert_eq!(open_and_load(&disk).unwrap().0, b"again");
+        }
+    }
+    assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
+}
+
+#[test]
 fn partitions_that_were_not_written_are_empty() {
-    let disk = PlainDisk::default();
+    let disk = FaultyDisk::new(1);
     let writer = SnapshotWriter::create(&disk, NAME, RingSize::new(16).unwrap()).unwrap();
     writer.finish(&[]).unwrap();
     let (state, loaded) = open_and_load(&disk).unwrap();
@@ -81,7 +105,7 @@ fn partitions_that_were_not_written_are_empty() {
 
 #[test]
 fn an_index_can_change_between_pieces() {
-    let disk = PlainDisk::default();
+    let disk = FaultyDisk::new(1);
     let mut changing = index(0, 40_000);
     let mut next = 0;
     let mut writer = SnapshotWriter::create(&disk, NAME, RingSize::new(8).unwrap()).unwrap();
@@ -108,9 +132,9 @@ fn an_index_can_change_between_pieces() {
 
 #[test]
 fn every_cut_is_reported() {
-    let disk = PlainDisk::default();
-    write(&disk, &indexes(&[3, 0, 0, 1, 0, 0, 0, 2]), b"state");
-    let whole = disk.bytes(NAME);
+    let disk = FaultyDisk::new(1);
+    write(&disk, &indexes(&[3, 0, 0, 1, 0, 0, 0, 2]), b"state").unwrap();
+    let whole = disk.bytes(NAME).unwrap();
     for size in 0..whole.len() {
         disk.put(NAME, whole[..size].to_vec());
         assert!(is_corrupt(open_and_load(&disk)), "{size} bytes");
@@ -119,9 +143,9 @@ fn every_cut_is_reported() {
 
 #[test]
 fn every_flipped_bit_is_reported() {
-    let disk = PlainDisk::default();
-    write(&disk, &indexes(&[3, 0, 0, 1, 0, 0, 0, 2]), b"state");
-    let whole = disk.bytes(NAME);
+    let disk = FaultyDisk::new(1);
+    write(&disk, &indexes(&[3, 0, 0, 1, 0, 0, 0, 2]), b"state").unwrap();
+    let whole = disk.bytes(NAME).unwrap();
     for bit in 0..whole.len() * 8 {
         let mut bytes = whole.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -132,9 +156,9 @@ fn every_flipped_bit_is_reported() {
 
 #[test]
 fn entries_that_are_no_index_are_reported_in_spite_of_a_good_checksum() {
-    let disk = PlainDisk::default();
-    write(&disk, &indexes(&[3, 0, 0, 0, 0, 0, 0, 0]), b"");
-    let mut bytes = disk.bytes(NAME);
+    let disk = FaultyDisk::new(1);
+    write(&disk, &indexes(&[3, 0, 0, 0, 0, 0, 0, 0]), b"").unwrap();
+    let mut bytes = disk.bytes(NAME).unwrap();
     bytes[HEADER_BYTES] = 0xff;
     let table = bytes.len() - FOOTER_BYTES - 8 * 24;
     let entries = xxh3_64(&bytes[HEADER_BYTES..HEADER_BYTES + 63]).to_be_bytes();
@@ -149,9 +173,9 @@ fn entries_that_are_no_index_are_reported_in_spite_of_a_good_checksum() {
 
 #[test]
 fn a_snapshot_of_a_newer_version_is_refused_by_name() {
-    let disk = PlainDisk::default();
-    write(&disk, &indexes(&[0; 8]), b"");
-    let mut bytes = disk.bytes(NAME);
+    let disk = FaultyDisk::new(1);
+    write(&disk, &indexes(&[0; 8]), b"").unwrap();
+    let mut bytes = disk.bytes(NAME).unwrap();
     let at = bytes.len() - FOOTER_BYTES + 23;
     bytes[at] = 2;
     disk.put(NAME, bytes);
@@ -164,7 +188,7 @@ proptest! {
 
     #[test]
     fn outside_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        let disk = PlainDisk::default();
+        let disk = FaultyDisk::new(1);
         disk.put(NAME, bytes.clone());
         prop_assert!(is_corrupt(open_and_load(&disk)));
         let framed = [&format::header()[..], &bytes, &format::MAGIC].concat();
@@ -175,8 +199,8 @@ proptest! {
 
 #[test]
 fn a_snapshot_has_the_bytes_of_the_specification() {
-    let disk = PlainDisk::default();
-    write(&disk, &indexes(&[0, 1, 0, 0, 0, 0, 0, 0]), b"log");
+    let disk = FaultyDisk::new(1);
+    write(&disk, &indexes(&[0, 1, 0, 0, 0, 0, 0, 0]), b"log").unwrap();
     let mut expected = b"\x8bQUOITI\n\0\0\0\x01".to_vec();
     let entry = entry(1_000_000).encode();
     expected.extend(entry);
@@ -196,5 +220,5 @@ fn a_snapshot_has_the_bytes_of_the_specification() {
     expected.extend(&tail);
     expected.extend(xxh3_64(&tail).to_be_bytes());
     expected.extend(b"\x8bQUOITI\n");
-    assert_eq!(disk.bytes(NAME), expected);
+    assert_eq!(disk.bytes(NAME).unwrap(), expected);
 }
