@@ -37,8 +37,9 @@ class ProcessCase(unittest.TestCase):
 
     def refused(self, *flags):
         """What `quoit serve` says when it does not start; it must end by itself, and not well."""
-        command = [binary_from_environment(), "serve", "--data-dir", self.data_dir,
-                   "--pb", "127.0.0.1:0", "--http", "127.0.0.1:0", "--node", "127.0.0.1:0"]
+        command = [binary_from_environment(), "serve", "--data-dir", self.data_dir]
+        for flag in ("--pb", "--http", "--node"):
+            command += [] if flag in flags else [flag, "127.0.0.1:0"]
         done = subprocess.run(command + list(flags), stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30)
         self.assertNotEqual(done.returncode, 0, done.stdout)
@@ -244,7 +245,8 @@ class Admin(ProcessCase):
     def test_commands_answer_in_json(self):
         node = self.start()
         node.create_bucket_type("sibs", {"allow_mult": True})
-        for arguments in (["ping"], ["status"], ["stat"], ["bucket-type", "list"]):
+        for arguments in (["ping"], ["status"], ["stat", "show", "**"],
+                          ["bucket-type", "list"]):
             with self.subTest(arguments=arguments):
                 self.json(node, *arguments)
         status = self.json(node, "bucket-type", "status", "sibs")

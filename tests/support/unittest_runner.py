@@ -17,6 +17,11 @@ class _Result(unittest.TextTestResult):
         super(unittest.TextTestResult, self).addSuccess(test)
         self._line("pass", test)
 
+    def addSubTest(self, test, subtest, err):
+        super(unittest.TextTestResult, self).addSubTest(test, subtest, err)
+        if err is not None:
+            self._line("FAIL", test)
+
     def addFailure(self, test, err):
         super(unittest.TextTestResult, self).addFailure(test, err)
         self._line("FAIL", test)
@@ -24,6 +29,11 @@ class _Result(unittest.TextTestResult):
     def addError(self, test, err):
         super(unittest.TextTestResult, self).addError(test, err)
         self.stream.writeln("FAIL %s" % test)
+
+
+def test_of(problem):
+    """The name of the test that a problem belongs to."""
+    return getattr(problem, "test_case", problem).id()
 
 
 def run(module):
@@ -34,6 +44,8 @@ def run(module):
         else loader.loadTestsFromModule(module)
     count = suite.countTestCases()
     result = unittest.TextTestRunner(sys.stdout, resultclass=_Result, verbosity=0).run(suite)
-    failed = len(result.failures) + len(result.errors)
+    # A test may fail several times, in sub-tests; what stops a whole module fails all its tests.
+    failed = len({test_of(problem) for problem, _ in result.failures + result.errors})
+    failed = failed if result.testsRun else count
     print("%d passed, %d failed" % (max(0, count - failed), failed))
     return 0 if failed == 0 and count > 0 else 1
