@@ -27,8 +27,18 @@ pub struct Target {
 }
 
 /// Every target, in the order of the smoke run.
-pub const TARGETS: &[Target] =
-    &[targets::pb_frames::TARGET, targets::record_keys::TARGET, targets::stored_objects::TARGET];
+pub const TARGETS: &[Target] = &[
+    targets::pb_frames::TARGET,
+    targets::http_requests::TARGET,
+    targets::contexts::TARGET,
+    targets::record_keys::TARGET,
+    targets::stored_objects::TARGET,
+    targets::riak_objects::TARGET,
+    targets::riak_keys::TARGET,
+    targets::external_terms::TARGET,
+    targets::erlang_terms::TARGET,
+    targets::bench_configs::TARGET,
+];
 
 /// The target of that name.
 #[must_use]

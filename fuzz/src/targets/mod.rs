@@ -1,5 +1,12 @@
 //! The targets, one module for each parser.
 
+pub(crate) mod bench_configs;
+pub(crate) mod contexts;
+pub(crate) mod erlang_terms;
+pub(crate) mod external_terms;
+pub(crate) mod http_requests;
 pub(crate) mod pb_frames;
 pub(crate) mod record_keys;
+pub(crate) mod riak_keys;
+pub(crate) mod riak_objects;
 pub(crate) mod stored_objects;

@@ -26,8 +26,17 @@ fn dot(actor: &[u8], counter: u64) -> Dot {
     Dot { actor: Actor(actor.into()), counter, time_secs: 63_900_000_000 }
 }
 
-/// A tombstone, a plain object, and one with siblings and everything that metadata may have.
 fn seeds() -> Vec<Vec<u8>> {
+    let encode = |object: Object| {
+        let mut out = Vec::new();
+        object.encode_into(&mut out);
+        out
+    };
+    sample_objects().into_iter().map(encode).collect()
+}
+
+/// A plain object, a tombstone, and one with siblings and everything that metadata may have.
+pub(crate) fn sample_objects() -> Vec<Object> {
     let plain = Sibling {
         dot: Some(dot(b"actor-01", 3)),
         last_modified_us: 1_700_000_000_000_000,
@@ -44,12 +53,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let clock = VersionVector::from_entries([dot(b"actor-01", 3), dot(b"other", 1 << 40)]);
     [vec![plain.clone()], vec![tombstone], vec![plain, rich]]
         .into_iter()
-        .map(|siblings| {
-            let object = Object { clock: clock.clone(), siblings: siblings.into() };
-            let mut out = Vec::new();
-            object.encode_into(&mut out);
-            out
-        })
+        .map(|siblings| Object { clock: clock.clone(), siblings: siblings.into() })
         .collect()
 }
 
