@@ -1,5 +1,7 @@
 //! Configuration: `quoit.conf`, `QUOIT_*` variables, `--set`, in rising order of precedence.
 
+#[cfg(test)]
+mod fuzz_tests;
 mod keys;
 mod parse;
 mod settings;
