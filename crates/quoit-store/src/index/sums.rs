@@ -6,7 +6,7 @@ use super::entry::{Entry, N_VAL_CLASS_COUNT, Tag};
 /// when they vanish differs between replicas, so they are compared by other means.
 ///
 /// Equal sets have equal digests on every node and in every release: the function is
-/// `finish(digest ^ finish(tag))`, with [`finish`] the output function of SplitMix64 (Steele, Lea,
+/// `finish(digest ^ finish(tag))`, with `finish` the output function of SplitMix64 (Steele, Lea,
 /// Flood: Fast Splittable Pseudorandom Number Generators, 2014).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digests(pub [u64; N_VAL_CLASS_COUNT]);
