@@ -48,7 +48,18 @@ impl Terminal {
             return;
         }
         self.has_progress = true;
-        let _ = write!(self.writer, "\r\x1b[K{text}");
+        // A line that wraps could not be written over.
+        let shown: String = text.chars().take(columns().saturating_sub(1)).collect();
+        let _ = write!(self.writer, "\r\x1b[K{shown}");
         let _ = self.writer.flush();
     }
+}
+
+/// Width of the terminal on the standard output; no limit when it is none.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    size.ok()
+        .map(|size| usize::from(size.ws_col))
+        .filter(|columns| *columns > 0)
+        .unwrap_or(usize::MAX)
 }

@@ -97,6 +97,9 @@ const NAMES: [&str; 7] = [
 /// Largest size that a configuration may name, in bytes.
 const SIZE_BYTES_MAX: u64 = 1 << 40;
 
+/// Largest size of values that are not slices of a source, in bytes: they are kept in memory.
+const KEPT_SIZE_BYTES_MAX: u64 = 64 << 20;
+
 impl ValueGenerator {
     /// Reads a generator from its configuration term.
     ///
@@ -204,10 +207,10 @@ fn parse_spec(term: &Term) -> Result<ValueSpec, GeneratorError> {
     };
     let (spec, expected) = match name {
         "fixed_bin" if arguments.len() == 2 => {
-            (constant(arguments), "{fixed_bin, SizeBytes, Byte}, Byte up to 255")
+            (constant(arguments), "{fixed_bin, Size, Byte}, Size up to 64 MiB, Byte up to 255")
         }
         "fixed_bin" => (fixed(arguments), "{fixed_bin, Size}"),
-        "fixed_char" => (printable(arguments), "{fixed_char, Size}"),
+        "fixed_char" => (printable(arguments), "{fixed_char, Size}, Size up to 64 MiB"),
         "exponential_bin" => {
             (exponential(arguments), "{exponential_bin, MinBytes, MeanExcessBytes}")
         }
@@ -257,7 +260,7 @@ fn fixed(arguments: &[Term]) -> Option<ValueSpec> {
 
 fn printable(arguments: &[Term]) -> Option<ValueSpec> {
     let [size] = arguments else { return None };
-    let size = size_of(size).filter(|size| *size <= 1 << 30)?;
+    let size = size_of(size).filter(|size| *size <= KEPT_SIZE_BYTES_MAX)?;
     Some(ValueSpec::Printable { size })
 }
 
@@ -294,7 +297,8 @@ fn semi_compressible(arguments: &[Term]) -> Option<ValueSpec> {
 
 /// `Size` copies of one byte.
 fn constant(arguments: &[Term]) -> Option<ValueSpec> {
-    let size = usize::try_from(arguments.first()?.as_integer()?).ok().filter(|n| *n <= 1 << 30)?;
+    let size = size_of(arguments.first()?).filter(|size| *size <= KEPT_SIZE_BYTES_MAX)?;
+    let size = usize::try_from(size).ok()?;
     let byte = u8::try_from(arguments.get(1)?.as_integer()?).ok()?;
     Some(ValueSpec::Constant(vec![byte; size].into()))
 }

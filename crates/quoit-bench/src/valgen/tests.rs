@@ -156,6 +156,8 @@ fn wrong_terms_say_what_they_should_be() {
         ("{fixed_bin, -1}", "{fixed_bin, Size}"),
         ("{fixed_bin}", "{fixed_bin, Size}"),
         ("{fixed_bin, 10, 256}", "Byte up to 255"),
+        ("{fixed_char, 99999999999}", "up to 64 MiB"),
+        ("{fixed_bin, 99999999999, 0}", "up to 64 MiB"),
         ("{fixed_bin, 10, 20, 30}", "{fixed_bin, Size}"),
         ("{exponential_bin, 10}", "{exponential_bin, MinBytes, MeanExcessBytes}"),
         ("{uniform_bin, 10, 10}", "MinBytes below MaxBytes"),

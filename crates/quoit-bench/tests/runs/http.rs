@@ -203,6 +203,10 @@ fn connections_are_closed_as_often_as_asked() {
     );
     let run = run(&config(&server, &rest));
     assert_eq!(run.report.total.success_count(), 10);
+    assert_eq!(server.connection_count(), 5);
+    let kept = Server::store();
+    run_operation(&kept, "put");
+    assert_eq!(kept.connection_count(), 1);
 }
 
 #[test]

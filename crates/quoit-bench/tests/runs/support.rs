@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -28,6 +29,7 @@ pub type Answer = dyn Fn(&Seen, usize) -> Vec<u8> + Send + Sync;
 pub struct Server {
     pub address: SocketAddr,
     pub seen: Arc<Mutex<Vec<Seen>>>,
+    connection_count: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -35,14 +37,16 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let shared = seen.clone();
+        let connection_count = Arc::new(AtomicUsize::new(0));
+        let (shared, count) = (seen.clone(), connection_count.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
+                count.fetch_add(1, Ordering::SeqCst);
                 let (stream, seen, answer) = (stream.unwrap(), shared.clone(), answer.clone());
                 thread::spawn(move || serve(stream, &seen, &*answer));
             }
         });
-        Self { address, seen }
+        Self { address, seen, connection_count }
     }
 
     /// A store of objects, as Riak's: 404 or 200 with a vector clock, 204 for what is stored.
@@ -70,6 +74,11 @@ impl Server {
                 _ => response("405 Method Not Allowed", "", b""),
             }
         }))
+    }
+
+    /// Connections that were made so far.
+    pub fn connection_count(&self) -> usize {
+        self.connection_count.load(Ordering::SeqCst)
     }
 
     pub fn seen(&self) -> Vec<Seen> {
