@@ -69,6 +69,8 @@ pub struct ServerContext {
     pub store: Arc<ReplicatedStore>,
     /// The node's name, for example `riak@127.0.0.1`.
     pub node_name: String,
+    /// The storage engine by the name of its setting, for example `bitcask`.
+    pub storage_backend: &'static str,
     /// Limits.
     pub settings: ServerSettings,
     /// Protocol Buffers connections open and opened.

@@ -93,6 +93,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let context = Arc::new(ServerContext {
         store: Arc::clone(&store),
         node_name: node_name.clone(),
+        storage_backend: settings.storage().name(),
         settings: settings.server(),
         pb_connections: quoit_server::ConnectionCounts::default(),
         http_connections: quoit_server::ConnectionCounts::default(),

@@ -12,14 +12,12 @@ const US_PER_SEC: u64 = 1_000_000;
 /// Everything at once.
 pub(super) fn status(context: &ServerContext) -> Value {
     let figures = statistics(context);
-    let backend = figures.get("storage_backend").and_then(Value::as_str).unwrap_or_default();
-    let backend = backend.trim_start_matches("riak_kv_").trim_end_matches("_backend").to_owned();
     json!({
         "node": context.node_name,
         "version": env!("CARGO_PKG_VERSION"),
         "riak_kv_version": RIAK_KV_VERSION,
         "uptime_secs": context.store.clock().monotonic_us() / US_PER_SEC,
-        "engine": engine(&backend, &context.store.engine().stats()),
+        "engine": engine(context.storage_backend, &context.store.engine().stats()),
         "stats": figures,
     })
 }

@@ -28,10 +28,10 @@ const FLUSH_BYTES: usize = 64 * 1024;
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 /// Time for the head of a request, from its first byte.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
-/// Time for a body besides what its size allows.
-const BODY_LIMIT: Duration = Duration::from_secs(60);
-/// Slowest rate at which a body may arrive.
-const BODY_BYTES_PER_SEC: u64 = 1024;
+/// Time for a body, and for the client to take an answer, besides what their sizes allow.
+const TRANSFER_LIMIT: Duration = Duration::from_secs(60);
+/// Slowest rate at which a body may arrive and an answer may be taken.
+const TRANSFER_BYTES_PER_SEC: u64 = 1024;
 /// Time and bytes for a client to read its last answer before the connection is torn down.
 const LINGER_LIMIT: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -210,7 +210,12 @@ impl Connection {
     /// slows the listing down instead of filling memory.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         if !self.out.is_empty() {
-            self.socket.write_all(&self.out).await?;
+            // The timer is only set when the socket does not take everything at once.
+            let written = self.socket.write_all(&self.out);
+            match tokio::time::timeout(allowed(self.out.len()), written).await {
+                Ok(written) => written?,
+                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+            }
             self.out.clear();
             if self.out.capacity() > KEPT_BYTES_MAX {
                 self.out = Vec::new();
@@ -314,9 +319,9 @@ impl Connection {
     }
 }
 
-/// Time that may have passed when so many bytes of a body have arrived.
-fn allowed(received_bytes: usize) -> Duration {
-    BODY_LIMIT + Duration::from_secs(received_bytes as u64 / BODY_BYTES_PER_SEC)
+/// Time that the transfer of so many bytes may take.
+fn allowed(transferred_bytes: usize) -> Duration {
+    TRANSFER_LIMIT + Duration::from_secs(transferred_bytes as u64 / TRANSFER_BYTES_PER_SEC)
 }
 
 fn check_md5(request: &Request) -> Result<(), Refusal> {

@@ -157,7 +157,7 @@ fn node(figures: &mut Figures, context: &ServerContext) {
     put(figures, "ring_ownership", format!("[{{'{name}',{partition_count}}}]"));
     put(figures, "riak_kv_vnodes_running", partition_count);
     put(figures, "riak_pipe_vnodes_running", 0);
-    put(figures, "storage_backend", "riak_kv_bitcask_backend");
+    put(figures, "storage_backend", format!("riak_kv_{}_backend", context.storage_backend));
     put(figures, "disk", json!([]));
     put(figures, "pbc_active", context.pb_connections.active());
     put(figures, "pbc_connects_total", context.pb_connections.total());

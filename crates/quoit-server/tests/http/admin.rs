@@ -82,6 +82,7 @@ fn status_tells_the_memory_of_a_key() {
     node.put("/buckets/b/keys/k", "v");
     let status = node.get("/admin/v1/status").json();
     assert_eq!(status["engine"]["key_count"], 1);
+    assert_eq!(status["engine"]["backend"], "memory");
     assert!(status["engine"]["index_bytes_per_key"].as_f64().is_some_and(|bytes| bytes > 0.0));
     assert_eq!(status["stats"]["node_puts_total"], 1);
     let named = node.get("/admin/v1/stat?pattern=riak.*.node.puts").json();

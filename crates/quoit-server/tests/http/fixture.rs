@@ -46,6 +46,21 @@ impl Node {
     }
 
     pub fn with(settings: ServerSettings) -> Self {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        Self::made(settings, builder.worker_threads(1).enable_all().build().unwrap())
+    }
+
+    /// A node on a runtime that runs only inside [`Node::run`].
+    pub fn inside(runtime: Runtime) -> Self {
+        Self::made(ServerSettings::default(), runtime)
+    }
+
+    /// Runs the node's runtime until the future is ready.
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    fn made(settings: ServerSettings, runtime: Runtime) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let control = ControlPlane::open(
             &dir.path().join("control.redb"),
@@ -73,12 +88,11 @@ impl Node {
         let context = Arc::new(ServerContext {
             store: Arc::new(store),
             node_name: "quoit@test".to_owned(),
+            storage_backend: "memory",
             settings,
             pb_connections: ConnectionCounts::default(),
             http_connections: ConnectionCounts::default(),
         });
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(1).enable_all().build().unwrap();
         let (server, address) = {
             let _inside = runtime.enter();
             let listener = bind("127.0.0.1:0".parse().unwrap(), 64).unwrap();

@@ -8,3 +8,4 @@ mod fixture;
 mod lists_and_props;
 mod objects;
 mod server;
+mod slow_clients;

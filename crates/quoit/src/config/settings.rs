@@ -64,6 +64,16 @@ pub(crate) enum Storage {
     Memory,
 }
 
+impl Storage {
+    /// The value of the setting.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Bitcask => "bitcask",
+            Self::Memory => "memory",
+        }
+    }
+}
+
 /// The effective configuration.
 #[derive(Debug)]
 pub(crate) struct Settings {

@@ -1,0 +1,52 @@
+//! Clients that take their time. The clock of the runtime stands still and jumps to the next deadline
+//! whenever nothing else is left to do.
+
+use crate::fixture::{Client, Node};
+use std::thread;
+use tokio::sync::oneshot;
+
+/// Runs a server under a jumping clock, and `client` on a thread of its own.
+fn with_client<T: Send + 'static>(client: impl FnOnce(Client) -> T + Send + 'static) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+    let node = Node::inside(runtime);
+    let (done, result) = oneshot::channel();
+    let connected = node.connect();
+    let thread = thread::spawn(move || done.send(client(connected)).map_err(drop));
+    let result = node.run(result).expect("the client's result");
+    thread.join().expect("the client").expect("somebody waits for the result");
+    result
+}
+
+#[test]
+fn a_head_that_does_not_end_is_given_up() {
+    let (status, is_closed) = with_client(|mut client| {
+        client.send(b"GET /ping HTTP/1.1\r\nHost: ");
+        let status = client.read("GET").status;
+        (status, client.is_closed())
+    });
+    assert_eq!((status, is_closed), (408, true));
+}
+
+#[test]
+fn a_body_that_does_not_end_is_given_up() {
+    let status = with_client(|mut client| {
+        client.send(b"PUT /buckets/b/keys/k HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc");
+        client.read("PUT").status
+    });
+    assert_eq!(status, 408);
+    let status = with_client(|mut client| {
+        client.send(b"PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");
+        client.read("PUT").status
+    });
+    assert_eq!(status, 408);
+}
+
+#[test]
+fn an_idle_connection_is_not_given_up() {
+    let texts = with_client(|mut client| {
+        let mut ask = || client.request("GET", "/ping", &[], b"").text().to_owned();
+        [ask(), ask()]
+    });
+    assert_eq!(texts, ["OK", "OK"]);
+}
