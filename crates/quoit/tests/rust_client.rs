@@ -1,0 +1,184 @@
+//! The Rust client against the real program.
+
+use quoit_client::{
+    Bucket, Client, Content, Error, Fetched, GetOptions, LatestModified, Location, PutOptions,
+    Quorum, UpdateOptions,
+};
+use quoit_wire::messages::RpbBucketProps;
+use std::collections::BTreeSet;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A node of its own for one test; it ends with its handle.
+struct Node {
+    child: Child,
+    pb: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Node {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ready = dir.path().join("ready");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quoit"))
+            .args(["serve", "--pb", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data-dir"])
+            .arg(dir.path().join("data"))
+            .arg("--ready-file")
+            .arg(&ready)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        let record = loop {
+            if let Ok(text) = std::fs::read_to_string(&ready) {
+                break text;
+            }
+            assert_eq!(child.try_wait().unwrap(), None, "the node ended before it served");
+            assert!(started.elapsed() < Duration::from_secs(60), "the node does not serve");
+            std::thread::yield_now();
+        };
+        let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+        Self { child, pb: record["pb"].as_str().unwrap().to_owned(), _dir: dir }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect_to(self.pb.clone()).unwrap()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn values(object: &quoit_client::Object) -> BTreeSet<&[u8]> {
+    object.siblings.iter().map(|sibling| &sibling.value[..]).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_written_read_and_deleted() {
+    let node = Node::start();
+    let client = node.client();
+    client.ping().await.unwrap();
+    assert_eq!(client.server_info().await.unwrap().server_version, "3.2.2");
+
+    let at = Location::new("cities", "Nara");
+    assert_eq!(client.get(&at).await.unwrap(), None);
+    client.put(&at, Content::text("367353")).await.unwrap();
+    let object = client.get(&at).await.unwrap().unwrap();
+    assert_eq!(object.single().unwrap().value, "367353");
+
+    let unchanged =
+        GetOptions { if_modified: Some(object.context.clone()), ..GetOptions::default() };
+    assert_eq!(client.get_with(&at, &unchanged).await.unwrap(), Fetched::Unchanged);
+
+    client.delete(&at).await.unwrap();
+    assert_eq!(client.get(&at).await.unwrap(), None);
+    let stored = client
+        .insert(&Bucket::new("cities"), Content::text("anonymous"), &PutOptions::default())
+        .await
+        .unwrap();
+    let made = Bucket::new("cities").key(stored.key.unwrap());
+    assert_eq!(client.get(&made).await.unwrap().unwrap().single().unwrap().value, "anonymous");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_updates_lose_nothing() {
+    let node = Node::start();
+    let client = node.client();
+    let at = Location::new("counters", "n");
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let (client, at) = (client.clone(), at.clone());
+            tokio::spawn(async move {
+                let options = UpdateOptions { attempts_max: 1_000, ..UpdateOptions::default() };
+                for _ in 0..10 {
+                    let add = |old: Option<Content>| {
+                        let old = old.map_or(0, |content| {
+                            std::str::from_utf8(&content.value).unwrap().parse::<u32>().unwrap()
+                        });
+                        Some(Content::text((old + 1).to_string()))
+                    };
+                    client.update(&at, &LatestModified, &options, add).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(client.get(&at).await.unwrap().unwrap().single().unwrap().value, "80");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn siblings_are_kept_and_resolved() {
+    let node = Node::start();
+    let client = node.client();
+    let bucket = Bucket::new("carts");
+    let props = RpbBucketProps { allow_mult: Some(true), ..RpbBucketProps::default() };
+    client.set_bucket_props(&bucket, props).await.unwrap();
+    assert_eq!(client.bucket_props(&bucket).await.unwrap().allow_mult, Some(true));
+
+    let at = bucket.key("42");
+    client.put(&at, Content::text("apples")).await.unwrap();
+    client.put(&at, Content::text("pears")).await.unwrap();
+    let object = client.get(&at).await.unwrap().unwrap();
+    assert!(object.is_conflict());
+    assert_eq!(values(&object), BTreeSet::from([&b"apples"[..], b"pears"]));
+
+    let both = |siblings: Vec<Content>| {
+        let mut names: Vec<_> =
+            siblings.iter().map(|each| each.value.escape_ascii().to_string()).collect();
+        names.sort();
+        Content::text(names.join(","))
+    };
+    let (resolved, context) = client.get_resolved(&at, &both).await.unwrap().unwrap();
+    assert_eq!(resolved.value, "apples,pears");
+    let options = PutOptions { context: Some(context), ..PutOptions::default() };
+    client.put_with(&at, resolved, &options).await.unwrap();
+    let object = client.get(&at).await.unwrap().unwrap();
+    assert_eq!(values(&object), BTreeSet::from([&b"apples,pears"[..]]));
+
+    client.reset_bucket_props(&bucket).await.unwrap();
+    assert_eq!(client.bucket_props(&bucket).await.unwrap().allow_mult, Some(false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pipelined_writes_are_all_listed() {
+    let node = Node::start();
+    let client = node.client();
+    let bucket = Bucket::new("many");
+    let tasks: Vec<_> = (0..500)
+        .map(|number| {
+            let (client, at) = (client.clone(), bucket.key(format!("key-{number:03}")));
+            tokio::spawn(async move { client.put(&at, Content::text("v")).await.unwrap() })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let keys = client.list_keys(&bucket, None).await.unwrap().collect().await.unwrap();
+    assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), 500);
+    assert_eq!(keys.len(), 500);
+    let buckets = client.list_buckets(None, None).await.unwrap().collect().await.unwrap();
+    assert_eq!(buckets, ["many"]);
+    assert_eq!(client.preflist(&bucket.key("key-000")).await.unwrap().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_arrive_as_the_servers_words() {
+    let node = Node::start();
+    let client = node.client();
+    let at = Location::new("b", "k");
+    let options = GetOptions { r: Quorum::Count(4), ..GetOptions::default() };
+    let Err(Error::Server(refusal)) = client.get_with(&at, &options).await else {
+        panic!("r is above n_val");
+    };
+    assert_eq!(refusal.message, "{n_val_violation,3}");
+    let Err(Error::Server(refusal)) = client.get(&Bucket::typed("none", "b").key("k")).await else {
+        panic!("there is no such type");
+    };
+    assert_eq!(refusal.message, "no_type");
+}
