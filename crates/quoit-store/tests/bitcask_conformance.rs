@@ -5,7 +5,7 @@
 mod conformance;
 
 use conformance::{Identities, START_SECS, Subject, ring_size};
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SEAL_WORKER};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::Engine;
 use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk};
 use std::sync::Arc;
@@ -50,6 +50,7 @@ impl Bitcask {
         let settings = BitcaskSettings {
             ring_size: ring_size(),
             max_file_size_bytes: 2_000,
+            snapshot_interval_bytes: 3_000,
             ..BitcaskSettings::new(1)
         };
         let clock = Arc::clone(&self.clock);
@@ -81,7 +82,9 @@ impl Subject for Bitcask {
     }
 
     fn maintain(&mut self) {
-        self.execution.step(SEAL_WORKER);
+        for name in self.execution.names() {
+            self.execution.step(name);
+        }
     }
 }
 

@@ -11,8 +11,11 @@ use crate::socket::{Incoming, Socket, StopSignal};
 use base64::Engine as _;
 use bytes::{Bytes, BytesMut};
 use md5::{Digest, Md5};
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -210,12 +213,7 @@ impl Connection {
     /// slows the listing down instead of filling memory.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         if !self.out.is_empty() {
-            // The timer is only set when the socket does not take everything at once.
-            let written = self.socket.write_all(&self.out);
-            match tokio::time::timeout(allowed(self.out.len()), written).await {
-                Ok(written) => written?,
-                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-            }
+            within(allowed(self.out.len()), self.socket.write_all(&self.out)).await?;
             self.out.clear();
             if self.out.capacity() > KEPT_BYTES_MAX {
                 self.out = Vec::new();
@@ -322,6 +320,16 @@ impl Connection {
 /// Time that the transfer of so many bytes may take.
 fn allowed(transferred_bytes: usize) -> Duration {
     TRANSFER_LIMIT + Duration::from_secs(transferred_bytes as u64 / TRANSFER_BYTES_PER_SEC)
+}
+
+/// Runs a write that may take so long. A socket nearly always takes everything at once; only else is a
+/// timer made.
+async fn within(limit: Duration, write: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+    let mut write = pin!(write);
+    match poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await {
+        Poll::Ready(written) => written,
+        Poll::Pending => tokio::time::timeout(limit, write).await?,
+    }
 }
 
 fn check_md5(request: &Request) -> Result<(), Refusal> {

@@ -118,7 +118,8 @@ pub fn append_last_chunk(out: &mut Vec<u8>, form: ReplyForm) {
 /// Appends a header value. Control bytes, which could end the header, become spaces.
 pub fn append_value(out: &mut Vec<u8>, value: &[u8]) {
     let is_control = |byte: &u8| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f;
-    if value.iter().any(is_control) {
+    // Not `any`: without a way out of the loop the compiler looks at many bytes at a time.
+    if value.iter().fold(false, |found, byte| found | is_control(byte)) {
         out.extend(value.iter().map(|byte| if is_control(byte) { b' ' } else { *byte }));
     } else {
         out.extend_from_slice(value);

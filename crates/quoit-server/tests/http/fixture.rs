@@ -35,6 +35,7 @@ impl CounterReserve for NoReserve {
 pub struct Node {
     pub address: SocketAddr,
     pub clock: Arc<ManualClock>,
+    pub context: Arc<ServerContext>,
     server: Option<Server>,
     runtime: Runtime,
     _dir: tempfile::TempDir,
@@ -97,11 +98,11 @@ impl Node {
             let _inside = runtime.enter();
             let listener = bind("127.0.0.1:0".parse().unwrap(), 64).unwrap();
             let address = listener.local_addr().unwrap();
-            let server = Server::new(context);
+            let server = Server::new(Arc::clone(&context));
             server.serve(listener, Protocol::Http);
             (server, address)
         };
-        Self { address, clock, server: Some(server), runtime, _dir: dir }
+        Self { address, clock, context, server: Some(server), runtime, _dir: dir }
     }
 
     pub fn connect(&self) -> Client {

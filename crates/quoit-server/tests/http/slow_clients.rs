@@ -3,13 +3,18 @@
 
 use crate::fixture::{Client, Node};
 use std::thread;
+use std::time::Duration;
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
+
+fn paused() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
 
 /// Runs a server under a jumping clock, and `client` on a thread of its own.
 fn with_client<T: Send + 'static>(client: impl FnOnce(Client) -> T + Send + 'static) -> T {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_all().start_paused(true).build().unwrap();
-    let node = Node::inside(runtime);
+    let node = Node::inside(paused());
     let (done, result) = oneshot::channel();
     let connected = node.connect();
     let thread = thread::spawn(move || done.send(client(connected)).map_err(drop));
@@ -49,4 +54,31 @@ fn an_idle_connection_is_not_given_up() {
         [ask(), ask()]
     });
     assert_eq!(texts, ["OK", "OK"]);
+}
+
+#[test]
+fn a_client_that_does_not_take_its_answers_is_given_up() {
+    let node = Node::inside(paused());
+    let mut client = node.connect();
+    let (sent, result) = oneshot::channel();
+    let thread = thread::spawn(move || {
+        // Far more answers than the buffers of two sockets hold.
+        client.send("GET /stats HTTP/1.1\r\n\r\n".repeat(2_000).as_bytes());
+        // Kept open, and nothing is read any more.
+        sent.send(client).map_err(drop)
+    });
+    let client = node.run(result).expect("a client that waits");
+    thread.join().expect("the client").expect("somebody waits for it");
+    let has_ended = node.run(async {
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        for _ in 0..1_000 {
+            seconds.tick().await;
+            if node.context.http_connections.active() == 0 {
+                return true;
+            }
+        }
+        false
+    });
+    assert!(has_ended, "the connection is open after 1000 seconds");
+    drop(client);
 }

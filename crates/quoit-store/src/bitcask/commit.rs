@@ -4,7 +4,7 @@ use super::log::Log;
 use super::settings::Durability;
 use crate::engine::Ticket;
 use crate::error::StoreError;
-use crate::seam::{Clock, Disk, Next, Worker, WorkerHandle};
+use crate::seam::{Clock, Disk, Next, Pace, Worker, WorkerHandle};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -177,7 +177,7 @@ fn sync_failed(error: &StoreError) -> StoreError {
 }
 
 impl Worker for Committer {
-    fn step(&self) -> Next {
+    fn step(&self, _pace: &dyn Pace) -> Next {
         let idle_us =
             self.clock.monotonic_us().saturating_sub(self.committed_us.load(Ordering::Relaxed));
         let has_waiters = !self.waiting.lock().waiters.is_empty();

@@ -1,5 +1,6 @@
 //! The engine's face: the trait, opening and closing, background work.
 
+use super::checkpoint::Checkpointer;
 use super::report::OpenReport;
 use super::seal::Sealer;
 use super::settings::BitcaskSettings;
@@ -23,6 +24,9 @@ pub const COMMIT_WORKER: &str = "commit";
 
 /// Name of the worker that writes key files.
 pub const SEAL_WORKER: &str = "seal";
+
+/// Name of the worker that writes snapshots of the index.
+pub const SNAPSHOT_WORKER: &str = "snapshot";
 
 /// The Bitcask engine: an append-only log and an index in memory. See the module's documentation.
 pub struct BitcaskEngine {
@@ -50,8 +54,10 @@ impl BitcaskEngine {
         store.committer.attach(Arc::clone(&commit));
         let sealer = Arc::new(Sealer::new(Arc::clone(&store)));
         let seal = execution.start(SEAL_WORKER, sealer);
-        store.log.attach_sealer(Arc::clone(&seal));
-        let engine = Self { store, workers: Mutex::new(vec![seal, commit]) };
+        let checkpointer = Arc::new(Checkpointer::new(Arc::clone(&store)));
+        let snapshot = execution.start(SNAPSHOT_WORKER, checkpointer);
+        store.log.wake_when_rolled(vec![Arc::clone(&seal), Arc::clone(&snapshot)]);
+        let engine = Self { store, workers: Mutex::new(vec![snapshot, seal, commit]) };
         Ok((engine, report))
     }
 
@@ -87,6 +93,28 @@ impl BitcaskEngine {
         }
         let reserved = super::meta::Meta { reserved_counter: counter, ..meta.meta().clone() };
         meta.write(reserved)
+    }
+
+    /// What each index entry refers to.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> Vec<String> {
+        let store = &self.store;
+        let table = store.table.load();
+        let mut told = Vec::new();
+        for (partition, stripe) in store.stripes.iter().enumerate() {
+            for entry in stripe.read().iter() {
+                let (part, wait) = (super::read::Part::Key, Access::Wait);
+                let loaded = store.reader.load(&table, &entry, 64, part, wait);
+                let header = match loaded {
+                    Ok(super::read::Loaded::Stored(stored)) => {
+                        format!("{:?} {:?}", stored.key(), stored.header)
+                    }
+                    _ => "unreadable".to_owned(),
+                };
+                told.push(format!("{partition}: {:?} {header}", entry.location));
+            }
+        }
+        told
     }
 
     fn stop_workers(&self) {

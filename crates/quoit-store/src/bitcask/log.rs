@@ -63,8 +63,8 @@ pub(super) struct Log {
     written_bytes: AtomicU64,
     disk_full: AtomicBool,
     sealed_count: AtomicU64,
-    /// Writes the key files of closed segments.
-    sealer: OnceLock<Arc<dyn WorkerHandle>>,
+    /// Woken when a segment was closed.
+    followers: OnceLock<Vec<Arc<dyn WorkerHandle>>>,
 }
 
 /// What a log works with.
@@ -141,7 +141,7 @@ impl Log {
             written_bytes: AtomicU64::new(0),
             disk_full: AtomicBool::new(false),
             sealed_count,
-            sealer: OnceLock::new(),
+            followers: OnceLock::new(),
         })
     }
 
@@ -210,8 +210,8 @@ impl Log {
     }
 
     /// Tells whom to wake when a segment was closed.
-    pub(super) fn attach_sealer(&self, handle: Arc<dyn WorkerHandle>) {
-        assert!(self.sealer.set(handle).is_ok(), "a sealer is attached once");
+    pub(super) fn wake_when_rolled(&self, followers: Vec<Arc<dyn WorkerHandle>>) {
+        assert!(self.followers.set(followers).is_ok(), "followers are attached once");
     }
 
     /// Takes no more records, for this reason. The first reason stays.
@@ -281,9 +281,7 @@ impl Log {
     /// Begins a segment for a merge.
     pub(super) fn begin_merge_segment(&self) -> Result<Arc<Segment>, StoreError> {
         let mut tail = self.tail.lock();
-        let segment = self.begin_segment(&mut tail, Origin::Merge)?;
-        segment.sequence_min.store(u64::MAX, Ordering::Relaxed);
-        Ok(segment)
+        self.begin_segment(&mut tail, Origin::Merge)
     }
 
     /// Closes the active segment, for good.
@@ -315,12 +313,11 @@ impl Log {
         let segment = std::mem::replace(&mut tail.active, active);
         let keys = std::mem::replace(&mut tail.keys, keys);
         tail.end = SEGMENT_HEADER_BYTES;
+        segment.close();
         tail.unsynced.push(Arc::clone(&segment));
         tail.sealed.push(Sealed { segment, keys });
         self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
-        if let Some(sealer) = self.sealer.get() {
-            sealer.wake();
-        }
+        self.followers.get().into_iter().flatten().for_each(|follower| follower.wake());
         Ok(())
     }
 
@@ -453,6 +450,6 @@ impl Begin<'_> {
             self.disk.remove(&name).ok();
             return Err(error);
         }
-        Ok(Arc::new(Segment::new(number, header.uid(), file, first_sequence)))
+        Ok(Arc::new(Segment::new(number, file, Some(&header))))
     }
 }

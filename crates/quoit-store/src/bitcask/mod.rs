@@ -10,7 +10,8 @@
 //! - `log`, `commit`: writing, and making durable.
 //! - `store`: what the parts share; `point`, `batch`, `list`: the requests.
 //! - `keys`, `seal`: keys of young segments in memory, key files of closed ones.
-//! - `scan`, `rebuild`, `open`: starting.
+//! - `checkpoint`: snapshots of the index.
+//! - `open`, `load`, `scan`, `replay`, `rebuild`: starting.
 //!
 //! Locks are taken in this order: stripe (one, or several by ascending partition), end of the log, keys.
 //! The disk is waited for while none but the committer's own lock is held, with these exceptions: appending
@@ -21,6 +22,7 @@
 #![expect(dead_code, reason = "merges and snapshots, which use the rest, come next")]
 
 mod batch;
+mod checkpoint;
 mod commit;
 #[cfg(test)]
 mod crash;
@@ -28,6 +30,7 @@ mod directory;
 mod engine;
 mod keys;
 mod list;
+mod load;
 mod log;
 mod meta;
 mod open;
@@ -35,6 +38,7 @@ mod point;
 mod read;
 mod rebuild;
 mod record;
+mod replay;
 mod report;
 mod scan;
 mod seal;
@@ -42,6 +46,6 @@ mod segment;
 mod settings;
 mod store;
 
-pub use engine::{BitcaskEngine, COMMIT_WORKER, SEAL_WORKER};
+pub use engine::{BitcaskEngine, COMMIT_WORKER, SEAL_WORKER, SNAPSHOT_WORKER};
 pub use report::OpenReport;
 pub use settings::{BitcaskSettings, Durability, MergePolicy, MergeSettings};

@@ -5,20 +5,19 @@ use super::directory::Directory;
 use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
 use super::meta::{META_NAME, Meta, MetaFile};
 use super::read::Reader;
-use super::rebuild::Rebuild;
 use super::report::OpenReport;
 use super::scan::Scan;
 use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, keys_name, log_name,
 };
 use super::settings::BitcaskSettings;
-use super::store::{Counters, Store, Stripe};
+use super::store::{Counters, Store};
 use crate::error::StoreError;
 use crate::index::Location;
 use crate::keyfile::KeyFile;
 use crate::seam::{Clock, Disk, DiskFile};
 use arc_swap::ArcSwap;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,13 +29,13 @@ struct Candidate {
     header: Result<SegmentHeader, String>,
 }
 
-struct Opening<'o> {
-    disk: &'o dyn Disk,
-    settings: &'o BitcaskSettings,
-    report: OpenReport,
+pub(super) struct Opening<'o> {
+    pub(super) disk: &'o dyn Disk,
+    pub(super) settings: &'o BitcaskSettings,
+    pub(super) report: OpenReport,
     /// Segments whose key files could not be written.
-    unkeyed: Vec<Sealed>,
-    key_files: BTreeMap<u32, Arc<KeyFile>>,
+    pub(super) unkeyed: Vec<Sealed>,
+    pub(super) key_files: BTreeMap<u32, Arc<KeyFile>>,
 }
 
 impl Store {
@@ -59,7 +58,8 @@ impl Store {
         let (store_id, incarnation) = (meta.meta().store_id, meta.meta().incarnation);
         let start = LogStart::after(&candidates);
         let segments = opening.segments(candidates, store_id)?;
-        let loaded = opening.load(&directory, segments, store_id)?;
+        let reader = Reader { store_id, directory: disk.path() };
+        let loaded = opening.load(&directory, segments, &reader)?;
         let Opening { mut report, unkeyed, key_files, .. } = opening;
         let table = Arc::new(ArcSwap::from_pointee(SegmentTable::new(loaded.segments)));
         let next_sequence = start.next_sequence.max(loaded.sequence_max + 1);
@@ -84,7 +84,7 @@ impl Store {
         report.key_count = loaded.stripes.iter().map(|stripe| stripe.read().entry_count()).sum();
         report.elapsed_us = clock.monotonic_us().saturating_sub(started_us);
         let store = Self {
-            reader: Reader { store_id, directory: disk.path() },
+            reader,
             settings,
             disk,
             clock,
@@ -94,6 +94,7 @@ impl Store {
             log,
             committer,
             sealing: Mutex::new(()),
+            checkpointing: Mutex::new(()),
             meta: Mutex::new(meta),
             counters: Counters::default(),
             closed: AtomicBool::new(false),
@@ -102,12 +103,6 @@ impl Store {
         store.counters.corrupt_records.store(report.damage_count, Ordering::Relaxed);
         Ok((store, report))
     }
-}
-
-struct Loaded {
-    segments: Vec<Arc<Segment>>,
-    stripes: Box<[Stripe]>,
-    sequence_max: u64,
 }
 
 impl<'o> Opening<'o> {
@@ -242,9 +237,9 @@ impl<'o> Opening<'o> {
                 let reason = reason.clone();
                 self.report.note_damage(StoreError::Corrupt { path, offset: 0, reason });
             }
-            let first_sequence = header.as_ref().map_or(0, |header| header.first_sequence);
-            let uid = header.as_ref().map_or(0, SegmentHeader::uid);
-            segments.push(Arc::new(Segment::new(number, uid, file, first_sequence)));
+            let segment = Segment::new(number, file, header.as_ref().ok());
+            segment.close();
+            segments.push(Arc::new(segment));
         }
         self.report.segment_count = segments.len() as u64;
         Ok(segments)
@@ -263,92 +258,6 @@ impl<'o> Opening<'o> {
     fn remove_key_file(&self, number: u32) -> Result<(), StoreError> {
         let name = keys_name(number);
         if self.disk.list()?.contains(&name) { self.disk.remove(&name) } else { Ok(()) }
-    }
-
-    /// Makes the index.
-    fn load(
-        &mut self,
-        directory: &Directory,
-        segments: Vec<Arc<Segment>>,
-        store_id: u64,
-    ) -> Result<Loaded, StoreError> {
-        let partition_count = usize::from(self.settings.ring_size.get());
-        let mut rebuild = Rebuild::new(store_id, partition_count);
-        for segment in &segments {
-            let has_keys = directory.key_files.contains(&segment.number);
-            if !(has_keys && self.read_key_file(&mut rebuild, segment)) {
-                self.scan(&mut rebuild, segment)?;
-            }
-        }
-        self.disk.sync_directory()?;
-        if let Some(partition) = rebuild.partition_beyond() {
-            return Err(StoreError::Corrupt {
-                path: self.disk.path(),
-                offset: 0,
-                reason: format!(
-                    "records belong to partition {}, but ring_size is {partition_count}; \
-                     set the ring_size that the store was made with",
-                    partition.0
-                ),
-            });
-        }
-        let table = SegmentTable::new(segments.clone());
-        let sequence_max = rebuild.sequence_max();
-        let indexes = rebuild.finish(|location, class| {
-            if let Some(segment) = table.get(location.segment()) {
-                segment.count_live(class);
-            }
-        });
-        let stripes = indexes.into_iter().map(RwLock::new).collect();
-        Ok(Loaded { segments, stripes, sequence_max })
-    }
-
-    /// Takes the records of a segment from its key file. False when that can't be used.
-    fn read_key_file(&mut self, rebuild: &mut Rebuild, segment: &Segment) -> bool {
-        let name = keys_name(segment.number);
-        let read = KeyFile::open(self.disk, &name).map(Arc::new).and_then(|keys| {
-            if keys.footer().segment != segment.number {
-                return Err(StoreError::Corrupt {
-                    path: format!("{}/{name}", self.disk.path()),
-                    offset: 0,
-                    reason: format!("key file of segment {}", keys.footer().segment),
-                });
-            }
-            rebuild.add_key_file(segment, &keys)?;
-            Ok(keys)
-        });
-        match read {
-            Ok(keys) => {
-                self.key_files.insert(segment.number, keys);
-                true
-            }
-            Err(error) => {
-                self.report.note_damage(error);
-                false
-            }
-        }
-    }
-
-    /// Reads the records of a segment one by one, makes them durable, and writes the key file.
-    fn scan(&mut self, rebuild: &mut Rebuild, segment: &Arc<Segment>) -> Result<(), StoreError> {
-        let outcome = rebuild.add_segment(segment, &self.disk.path())?;
-        // What is shown to readers from now on must survive, as if it had been acknowledged.
-        segment.file.sync()?;
-        self.report.scanned_segment_count += 1;
-        self.report.scanned_bytes += outcome.scanned_bytes;
-        self.report.torn_bytes += outcome.torn_bytes;
-        outcome.damages.into_iter().for_each(|damage| self.report.note_damage(damage));
-        match outcome.keys.write_file(self.disk) {
-            Ok(keys) => {
-                self.key_files.insert(segment.number, keys);
-            }
-            Err(error) => {
-                // The disk may be full: the store can be read all the same.
-                tracing::warn!(%error, segment = segment.number, "no key file could be written");
-                self.unkeyed.push(Sealed { segment: segment.clone(), keys: outcome.keys });
-            }
-        }
-        Ok(())
     }
 }
 

@@ -35,6 +35,13 @@ impl Stored {
             && self.bytes[HEADER_BYTES..].starts_with(at.encoded)
     }
 
+    /// As much as was read of the encoded key.
+    #[cfg(test)]
+    pub(super) fn key(&self) -> &[u8] {
+        let end = self.bytes.len().min(HEADER_BYTES + usize::from(self.header.key_bytes));
+        &self.bytes[HEADER_BYTES..end]
+    }
+
     /// The record; its value shares the buffer that was read into.
     pub(super) fn into_record(self) -> Record {
         let skip = HEADER_BYTES + usize::from(self.header.key_bytes);

@@ -1,10 +1,8 @@
 //! Makes the index from key files and records: of each record, the write with the highest sequence.
 
-use super::keys::ActiveKeys;
-use super::log::{facts_of, note_key};
-use super::record::Kind;
-use super::scan::{Damage, Scan};
-use super::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentCounts, log_name};
+use super::log::facts_of;
+use super::record::{Header, Kind};
+use super::segment::{Segment, SegmentCounts, log_name};
 use super::store::entry_of;
 use crate::engine::RecordMeta;
 use crate::error::StoreError;
@@ -40,15 +38,6 @@ pub(super) struct Rebuild {
     partition_beyond: Option<Partition>,
 }
 
-/// What a scan of a segment found.
-pub(super) struct ScanOutcome {
-    /// The keys, for listings and the key file.
-    pub(super) keys: Arc<ActiveKeys>,
-    pub(super) damages: Vec<StoreError>,
-    pub(super) torn_bytes: u64,
-    pub(super) scanned_bytes: u64,
-}
-
 impl Rebuild {
     pub(super) fn new(store_id: u64, partition_count: usize) -> Self {
         Self {
@@ -60,47 +49,16 @@ impl Rebuild {
         }
     }
 
-    /// Adds the records of a segment, read one by one.
-    pub(super) fn add_segment(
-        &mut self,
-        segment: &Segment,
-        directory: &str,
-    ) -> Result<ScanOutcome, StoreError> {
-        let file = Arc::clone(&segment.file);
-        let number = segment.number;
-        let mut scan = Scan::new(file, self.store_id, number, SEGMENT_HEADER_BYTES)?;
-        let keys = ActiveKeys::new(number);
-        let mut counts = SegmentCounts::default();
-        let mut sequence_min = u64::MAX;
-        while let Some(record) = scan.next()? {
-            let header = record.header;
-            self.sequence_max = self.sequence_max.max(header.sequence);
-            sequence_min = sequence_min.min(header.sequence);
-            counts.record_count += 1;
-            counts.record_bytes += SizeClass::of(header.record_bytes()).size_bytes_max();
-            let kind = match header.kind {
-                Kind::Put => WriteKind::Put,
-                Kind::Remove => WriteKind::Remove,
-                Kind::DropPartition => WriteKind::DropPartition,
-                Kind::Batch => continue,
-            };
-            note_key(&keys, record.key(), &header, record.offset);
-            self.add(number, record.key(), &facts_of(&header, kind, record.offset));
-        }
-        segment.set_counts(&counts);
-        segment.sequence_min.store(sequence_min, Ordering::Relaxed);
-        let path = format!("{directory}/{}", log_name(number));
-        let damaged = |damage: &Damage| StoreError::Corrupt {
-            path: path.clone(),
-            offset: damage.start,
-            reason: format!("{} bytes hold no usable record", damage.end - damage.start),
+    /// Adds a record.
+    pub(super) fn add_record(&mut self, header: &Header, key: &[u8], location: Location) {
+        let kind = match header.kind {
+            Kind::Put => WriteKind::Put,
+            Kind::Remove => WriteKind::Remove,
+            Kind::DropPartition => WriteKind::DropPartition,
+            Kind::Batch => return,
         };
-        Ok(ScanOutcome {
-            keys: Arc::new(keys),
-            damages: scan.damages().iter().map(damaged).collect(),
-            torn_bytes: scan.torn_bytes(),
-            scanned_bytes: scan.offset().saturating_sub(SEGMENT_HEADER_BYTES),
-        })
+        let facts = facts_of(header, kind, location.offset_bytes());
+        self.add(location.segment(), key, &facts);
     }
 
     /// Adds the records that a key file tells of. Nothing is added when the file is damaged or tells of
@@ -182,8 +140,8 @@ impl Rebuild {
         self.partition_beyond
     }
 
-    /// The index of each partition. Calls `live` for each record in it.
-    pub(super) fn finish(self, mut live: impl FnMut(Location, SizeClass)) -> Vec<PartitionIndex> {
+    /// The index of each partition.
+    pub(super) fn finish(self) -> Vec<PartitionIndex> {
         let mut indexes = Vec::with_capacity(self.partitions.len());
         for (mut writes, dropped) in self.partitions.into_iter().zip(self.dropped) {
             writes.retain(|write| write.sequence > dropped);
@@ -194,9 +152,7 @@ impl Rebuild {
             for write in &writes {
                 let identity = Identity(write.name.0);
                 let size = u64::from(write.size_bytes);
-                let entry = entry_of(identity, &write.meta, write.location, size);
-                live(entry.location, entry.size_class);
-                entries.push(entry);
+                entries.push(entry_of(identity, &write.meta, write.location, size));
             }
             indexes.push(PartitionIndex::from_entries(entries));
         }

@@ -4,7 +4,7 @@ use super::meta::Meta;
 use super::store::Store;
 use crate::engine::EngineStats;
 use crate::error::StoreError;
-use crate::seam::{Next, Worker};
+use crate::seam::{Next, Pace, Unpaced, Worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ impl Sealer {
 }
 
 impl Worker for Sealer {
-    fn step(&self) -> Next {
+    fn step(&self, _pace: &dyn Pace) -> Next {
         match self.store.seal_next() {
             Ok(true) => Next::Again,
             Ok(false) => Next::WhenWoken,
@@ -68,6 +68,12 @@ impl Store {
         self.committer.sync()?;
         self.log.roll_to_close()?;
         while self.seal_next()? {}
+        let checkpointing = self.checkpointing.lock();
+        if let Err(error) = self.checkpoint(&[], &Unpaced) {
+            // The next start reads key files instead, which takes longer and loses nothing.
+            tracing::warn!(%error, "no snapshot of the index could be written");
+        }
+        drop(checkpointing);
         let mut meta = self.meta.lock();
         let closed = Meta { clean: true, ..meta.meta().clone() };
         meta.write(closed)

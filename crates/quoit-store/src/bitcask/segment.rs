@@ -21,7 +21,7 @@ use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
 use crate::seam::DiskFile;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Size of a segment's own header.
@@ -169,8 +169,12 @@ fn number_before(name: &str, suffix: &str) -> Option<u32> {
 pub struct Segment {
     /// Its number.
     pub number: u32,
-    /// [`SegmentHeader::uid`].
+    /// [`SegmentHeader::uid`]; 0 when the header is damaged.
     pub uid: u64,
+    /// Who wrote it.
+    pub origin: Origin,
+    /// The store's next sequence when the segment was begun.
+    pub first_sequence: u64,
     /// The file.
     pub file: Arc<dyn DiskFile>,
     /// The lowest sequence that a record in it can have.
@@ -181,23 +185,43 @@ pub struct Segment {
     live_count: AtomicI64,
     live_bytes: AtomicI64,
     held_count: AtomicU64,
+    closed: AtomicBool,
 }
 
 impl Segment {
-    /// A segment without records.
+    /// A segment without records. One whose header is damaged is taken for one of requests.
     #[must_use]
-    pub fn new(number: u32, uid: u64, file: Arc<dyn DiskFile>, sequence_min: u64) -> Self {
+    pub fn new(number: u32, file: Arc<dyn DiskFile>, header: Option<&SegmentHeader>) -> Self {
+        let first_sequence = header.map_or(0, |header| header.first_sequence);
+        let origin = header.map_or(Origin::Log, |header| header.origin);
         Self {
             number,
-            uid,
+            uid: header.map_or(0, SegmentHeader::uid),
+            origin,
+            first_sequence,
             file,
-            sequence_min: AtomicU64::new(sequence_min),
+            sequence_min: AtomicU64::new(match origin {
+                Origin::Log => first_sequence,
+                Origin::Merge => u64::MAX,
+            }),
             record_count: AtomicU64::new(0),
             record_bytes: AtomicU64::new(0),
             live_count: AtomicI64::new(0),
             live_bytes: AtomicI64::new(0),
             held_count: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
         }
+    }
+
+    /// Tells that no more records are written to it.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether no more records are written to it.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Counts a record that was written.
@@ -278,7 +302,13 @@ impl SegmentTable {
     /// The segment with this number. Costs a binary search among numbers.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<&Arc<Segment>> {
-        self.numbers.binary_search(&number).ok().map(|at| &self.segments[at])
+        self.position(number).map(|at| &self.segments[at])
+    }
+
+    /// Where in [`SegmentTable::all`] the segment with this number is.
+    #[must_use]
+    pub fn position(&self, number: u32) -> Option<usize> {
+        self.numbers.binary_search(&number).ok()
     }
 
     /// All segments by ascending number.

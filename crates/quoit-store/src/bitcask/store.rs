@@ -41,6 +41,8 @@ pub(super) struct Store {
     pub(super) committer: Arc<Committer>,
     /// Held while a key file is written.
     pub(super) sealing: Mutex<()>,
+    /// Held while a snapshot is written.
+    pub(super) checkpointing: Mutex<()>,
     pub(super) meta: Mutex<MetaFile>,
     pub(super) counters: Counters,
     pub(super) closed: AtomicBool,
@@ -51,6 +53,8 @@ pub(super) struct Store {
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) corrupt_records: AtomicU64,
+    /// [`Log::written_bytes`] when the last snapshot was begun.
+    pub(super) checkpointed_bytes: AtomicU64,
     pub(super) merges: AtomicU64,
     pub(super) merged_bytes: AtomicU64,
 }

@@ -6,7 +6,7 @@
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// When a worker wants its next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,10 +21,27 @@ pub enum Next {
     Done,
 }
 
+/// Lets a long step give way.
+pub trait Pace {
+    /// Waits for so many microseconds, or not at all when time is the driver's. False when the worker was
+    /// told to stop: the step should end as soon as it can.
+    fn pause(&self, us: u64) -> bool;
+}
+
+/// Does not give way: for work that somebody waits for.
+pub struct Unpaced;
+
+impl Pace for Unpaced {
+    fn pause(&self, _us: u64) -> bool {
+        true
+    }
+}
+
 /// Background work, one step at a time.
 pub trait Worker: Send + Sync {
-    /// Does a bounded piece of work. Never called twice at the same time by one [`Execution`].
-    fn step(&self) -> Next;
+    /// Does a piece of work; one that takes long pauses now and then. Never called twice at the same
+    /// time by one [`Execution`].
+    fn step(&self, pace: &dyn Pace) -> Next;
 }
 
 /// Handle of a started worker.
@@ -80,7 +97,7 @@ fn run(worker: &dyn Worker, parking: &Parking) {
         if parking.signal.lock().stopped {
             return;
         }
-        let next = worker.step();
+        let next = worker.step(parking);
         let mut signal = parking.signal.lock();
         if !signal.woken && !signal.stopped {
             match next {
@@ -93,6 +110,16 @@ fn run(worker: &dyn Worker, parking: &Parking) {
             }
         }
         signal.woken = false;
+    }
+}
+
+impl Pace for Parking {
+    fn pause(&self, us: u64) -> bool {
+        let mut signal = self.signal.lock();
+        let end = Instant::now() + Duration::from_micros(us);
+        // Being woken does not cut a pause short, being stopped does.
+        while !signal.stopped && !self.changed.wait_until(&mut signal, end).timed_out() {}
+        !signal.stopped
     }
 }
 
@@ -119,16 +146,38 @@ impl WorkerHandle for ThreadHandle {
 #[derive(Default)]
 pub struct ManualExecution {
     workers: Mutex<Vec<Arc<ManualWorker>>>,
+    meanwhile: Arc<Mutex<Option<Box<Meanwhile>>>>,
 }
+
+/// What happens while a worker pauses; gets the worker's name.
+pub type Meanwhile = dyn FnMut(&'static str) + Send;
 
 struct ManualWorker {
     name: &'static str,
     /// Taken out when the worker is stopped.
     worker: Mutex<Option<Arc<dyn Worker>>>,
     woken: Mutex<bool>,
+    meanwhile: Arc<Mutex<Option<Box<Meanwhile>>>>,
+}
+
+impl Pace for ManualWorker {
+    fn pause(&self, _us: u64) -> bool {
+        // Taken out while it runs: it may step other workers, which then don't pause.
+        let meanwhile = self.meanwhile.lock().take();
+        if let Some(mut meanwhile) = meanwhile {
+            meanwhile(self.name);
+            self.meanwhile.lock().get_or_insert(meanwhile);
+        }
+        self.worker.lock().is_some()
+    }
 }
 
 impl ManualExecution {
+    /// Lets `meanwhile` run whenever a worker pauses.
+    pub fn set_meanwhile(&self, meanwhile: Option<Box<Meanwhile>>) {
+        *self.meanwhile.lock() = meanwhile;
+    }
+
     /// Makes one step of each running worker of this name. Says what the last of them wants next, `None`
     /// when there is none.
     pub fn step(&self, name: &str) -> Option<Next> {
@@ -139,7 +188,7 @@ impl ManualExecution {
             let running = worker.worker.lock().clone();
             if let Some(running) = running {
                 *worker.woken.lock() = false;
-                next = Some(running.step());
+                next = Some(running.step(&*worker));
             }
         }
         next
@@ -164,7 +213,8 @@ impl ManualExecution {
 impl Execution for ManualExecution {
     fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
         let worker = Mutex::new(Some(worker));
-        let entry = Arc::new(ManualWorker { name, worker, woken: Mutex::new(false) });
+        let meanwhile = Arc::clone(&self.meanwhile);
+        let entry = Arc::new(ManualWorker { name, worker, woken: Mutex::new(false), meanwhile });
         let mut workers = self.workers.lock();
         workers.retain(|worker| worker.worker.lock().is_some());
         workers.push(Arc::clone(&entry));

@@ -11,7 +11,9 @@ mod real;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{Disk, DiskFile, DiskLock, ReadAt};
-pub use execution::{Execution, ManualExecution, Next, Threads, Worker, WorkerHandle};
+pub use execution::{
+    Execution, ManualExecution, Meanwhile, Next, Pace, Threads, Unpaced, Worker, WorkerHandle,
+};
 pub use faulty::{Faults, FaultyDisk};
 pub use real::RealDisk;
 

@@ -15,6 +15,7 @@ fn plan() -> Plan {
     let settings = BitcaskSettings {
         max_file_size_bytes: 3_000,
         key_buffer_bytes: 8_000,
+        snapshot_interval_bytes: 2_000,
         ..BitcaskSettings::new(0xfeed)
     };
     Plan { rounds: 4, operations_max: 60, faults: false, settings, forget_syncs: false }

@@ -5,8 +5,24 @@ use std::collections::BTreeMap;
 /// A value, or that there is none.
 pub(super) type State = Option<Vec<u8>>;
 
+/// A state as the operation that wrote it, for messages.
+fn told(state: &State) -> String {
+    let Some(value) = state else {
+        return "missing".to_owned();
+    };
+    let operation = value.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    format!("of operation {operation} ({} bytes)", value.len())
+}
+
+impl std::fmt::Debug for Version {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { operation, state, ticket } = self;
+        write!(out, "[{operation}: {}, {ticket:?}]", told(state))
+    }
+}
+
 /// One write of a key.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Version {
     /// Number of the operation; that of a batch is the same for all its writes.
     operation: u64,
@@ -71,8 +87,9 @@ impl Model {
                 (0..allowed.len()).filter(|at| allowed[*at].state == *state).collect();
             let (Some(&first), Some(&last)) = (matching.first(), matching.last()) else {
                 return Err(format!(
-                    "key {key} is {state:?} after {end:?}; allowed are {allowed:?} of {versions:?} \
+                    "key {key} is {} after {end:?}; allowed are {allowed:?} of {versions:?} \
                      with {} durable",
+                    told(state),
                     self.durable
                 ));
             };

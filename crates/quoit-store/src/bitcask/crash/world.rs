@@ -4,10 +4,11 @@ use super::model::{End, Model, State};
 use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt,
-    RecordMeta,
+    RecordMeta, Ticket,
 };
 use crate::error::StoreError;
 use crate::seam::{FaultyDisk, ManualClock, ManualExecution, Random};
+use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use std::collections::BTreeMap;
@@ -30,19 +31,28 @@ pub(super) struct Plan {
     pub(super) forget_syncs: bool,
 }
 
+/// Who restarts the engine and lets its background work run.
 pub(super) struct World {
-    random: Random,
-    plan: Plan,
     disk: FaultyDisk,
-    clock: Arc<ManualClock>,
     execution: ManualExecution,
-    engine: Option<BitcaskEngine>,
-    model: Model,
-    operation: u64,
-    last_ticket: u64,
+    hands: Hands,
     incarnation: u64,
     /// Whether a sync has failed: what is in memory may never reach the disk.
     sync_failed: bool,
+}
+
+/// Who asks the engine for things and knows what it should answer. Lent out while background work runs, so
+/// that requests come in the middle of it.
+struct Hands {
+    random: Random,
+    plan: Plan,
+    clock: Arc<ManualClock>,
+    engine: Option<Arc<BitcaskEngine>>,
+    model: Model,
+    operation: u64,
+    last_ticket: u64,
+    /// Whether requests may fail.
+    may_fail: bool,
 }
 
 struct Name {
@@ -81,17 +91,20 @@ fn key_ref(key: &[u8]) -> KeyRef<'_> {
 impl World {
     /// Runs one seed to its end.
     pub(super) fn run(seed: u64, plan: &Plan) -> Result<(), String> {
-        let disk = FaultyDisk::new(seed);
-        let mut world = Self {
+        let hands = Hands {
             random: Random(seed ^ 0x5eed),
             plan: plan.clone(),
-            disk,
             clock: Arc::new(ManualClock::at(1_700_000_000_000_000)),
-            execution: ManualExecution::default(),
             engine: None,
             model: Model::default(),
             operation: 0,
             last_ticket: 0,
+            may_fail: false,
+        };
+        let mut world = Self {
+            disk: FaultyDisk::new(seed),
+            execution: ManualExecution::default(),
+            hands,
             incarnation: 0,
             sync_failed: false,
         };
@@ -103,19 +116,20 @@ impl World {
     }
 
     fn open(&mut self, clean: bool) -> Result<(), String> {
-        if self.plan.forget_syncs {
+        let plan = &self.hands.plan;
+        if plan.forget_syncs {
             self.disk.set_faults(|faults| faults.forgets_syncs = true);
         }
         let settings = BitcaskSettings {
             ring_size: RingSize::new(PARTITIONS).expect("8 is a ring size"),
-            ..self.plan.settings.clone()
+            ..plan.settings.clone()
         };
         let disk = Arc::new(self.disk.clone());
-        let clock = Arc::clone(&self.clock);
+        let clock = Arc::clone(&self.hands.clock);
         let opened = BitcaskEngine::open(disk, clock, &self.execution, settings);
         let (engine, report) = opened.map_err(|error| format!("does not open: {error}"))?;
         self.check_report(clean, &report)?;
-        self.engine = Some(engine);
+        self.hands.engine = Some(Arc::new(engine));
         self.sync_failed = false;
         Ok(())
     }
@@ -134,31 +148,33 @@ impl World {
         Ok(())
     }
 
-    fn engine(&self) -> &BitcaskEngine {
-        self.engine.as_ref().expect("the engine runs between restarts")
-    }
-
     fn round(&mut self) -> Result<(), String> {
-        let one_in = self.random.below(4);
+        let one_in = self.hands.random.below(4);
         self.disk.set_faults(|faults| faults.would_block_one_in = one_in);
-        let dies = self.random.below(2) == 0;
+        let dies = self.hands.random.below(2) == 0;
         if dies {
-            let left = self.random.below(400);
+            let left = self.hands.random.below(400);
             self.disk.set_faults(|faults| faults.operations_left = Some(left));
         }
-        for _ in 0..self.random.below(self.plan.operations_max) {
-            if self.plan.faults && self.random.below(20) == 0 {
+        self.hands.may_fail = dies || self.hands.plan.faults;
+        for _ in 0..self.hands.random.below(self.hands.plan.operations_max) {
+            if self.hands.plan.faults && self.hands.random.below(20) == 0 {
                 self.inject_fault();
             }
-            self.step(dies)?;
+            if self.hands.random.below(4) == 0 {
+                self.background()?;
+            } else {
+                self.hands.step()?;
+            }
         }
         self.restart(dies)
     }
 
     fn inject_fault(&mut self) {
-        let (kind, count) = (self.random.below(4), self.random.below(3) + 1);
-        let capacity = 10_000 + self.random.below(100_000);
-        self.sync_failed |= kind == 1 && count > 0;
+        let random = &mut self.hands.random;
+        let (kind, count) = (random.below(4), random.below(3) + 1);
+        let capacity = 10_000 + random.below(100_000);
+        self.sync_failed |= kind == 1;
         self.disk.set_faults(|faults| match kind {
             0 => faults.failing_writes = count,
             1 => faults.failing_syncs = 1,
@@ -167,41 +183,75 @@ impl World {
         });
     }
 
-    fn step(&mut self, may_fail: bool) -> Result<(), String> {
+    fn lend(&mut self) -> Hands {
+        let nobody = Hands {
+            random: Random(0),
+            plan: self.hands.plan.clone(),
+            clock: Arc::clone(&self.hands.clock),
+            engine: None,
+            model: Model::default(),
+            operation: 0,
+            last_ticket: 0,
+            may_fail: false,
+        };
+        std::mem::replace(&mut self.hands, nobody)
+    }
+
+    /// Lets one of the workers make a step, with requests in the middle of it.
+    fn background(&mut self) -> Result<(), String> {
+        let names = self.execution.names();
+        let name = names[self.hands.random.below(names.len() as u64) as usize];
+        let lent = Arc::new(Mutex::new((Some(self.lend()), Ok(()))));
+        let borrower = Arc::clone(&lent);
+        self.execution.set_meanwhile(Some(Box::new(move |_| {
+            let mut borrowed = borrower.lock();
+            let (Some(hands), result) = &mut *borrowed else {
+                return;
+            };
+            for _ in 0..hands.random.below(3) {
+                *result = std::mem::replace(result, Ok(())).and_then(|()| hands.step());
+            }
+        })));
+        self.execution.step(name);
+        self.execution.set_meanwhile(None);
+        let (hands, result) = std::mem::replace(&mut *lent.lock(), (None, Ok(())));
+        self.hands = hands.expect("they were lent");
+        result?;
+        self.hands.note_durable();
+        Ok(())
+    }
+}
+
+impl Hands {
+    fn engine(&self) -> &BitcaskEngine {
+        self.engine.as_ref().expect("the engine runs between restarts")
+    }
+
+    fn step(&mut self) -> Result<(), String> {
         self.operation += 1;
         let key = self.random.below(u64::from(KEYS)) as u8;
-        match self.random.below(40) {
+        match self.random.below(30) {
             0..=14 => self.put(key),
             15..=18 => self.remove(key),
             19..=21 => self.batch(),
-            22..=25 => self.read(key, may_fail || self.plan.faults),
-            26 => self.list(may_fail || self.plan.faults),
+            22..=25 => self.read(key),
+            26 => self.list(),
             27 => self.drop_partition(key),
-            28..=29 => {
-                let synced = self.engine().sync();
-                if synced.is_ok() {
+            28 => {
+                if self.engine().sync().is_ok() {
                     self.model.note_durable(self.last_ticket);
                 }
                 Ok(())
             }
-            30..=31 => {
-                self.clock.advance_us(self.random.below(2_000_000));
-                Ok(())
-            }
             _ => {
-                self.background();
+                self.clock.advance_us(self.random.below(2_000_000));
                 Ok(())
             }
         }
     }
 
-    /// Lets one of the workers make a step.
-    fn background(&mut self) {
-        let names = self.execution.names();
-        let name = names[self.random.below(names.len() as u64) as usize];
-        self.execution.step(name);
-        let durable =
-            self.engine().poll_durable(crate::engine::Ticket(self.last_ticket), Waker::noop());
+    fn note_durable(&mut self) {
+        let durable = self.engine().poll_durable(Ticket(self.last_ticket), Waker::noop());
         if matches!(durable, Poll::Ready(Ok(()))) {
             self.model.note_durable(self.last_ticket);
         }
@@ -308,13 +358,13 @@ impl World {
         Ok(())
     }
 
-    fn read(&self, key: u8, may_fail: bool) -> Result<(), String> {
+    fn read(&self, key: u8) -> Result<(), String> {
         match self.get(key) {
             Ok(found) if found == self.model.now(key) => Ok(()),
             Ok(found) => {
                 Err(format!("key {key} reads {found:?} instead of {:?}", self.model.now(key)))
             }
-            Err(_) if may_fail => Ok(()),
+            Err(_) if self.may_fail => Ok(()),
             Err(error) => Err(format!("key {key} can't be read: {error}")),
         }
     }
@@ -335,7 +385,7 @@ impl World {
         }
     }
 
-    fn list(&self, may_fail: bool) -> Result<(), String> {
+    fn list(&self) -> Result<(), String> {
         let mut expected = self.model.keys_now();
         expected.sort_by(|one, other| {
             let (one, other) = (Name::new(*one), Name::new(*other));
@@ -346,7 +396,7 @@ impl World {
         loop {
             let page = match self.engine().list_keys(KeyRange::All, after.as_deref(), 5) {
                 Ok(page) => page,
-                Err(_) if may_fail => return Ok(()),
+                Err(_) if self.may_fail => return Ok(()),
                 Err(error) => return Err(format!("can't be listed: {error}")),
             };
             listed.extend(page.entries.iter().map(|(key, _)| key[key.len() - 1]));
@@ -357,17 +407,20 @@ impl World {
             }
         }
     }
+}
 
+/// Restarts.
+impl World {
     fn restart(&mut self, died: bool) -> Result<(), String> {
-        let way = self.random.below(5);
+        let way = self.hands.random.below(5);
         let mut clean = false;
         if way == 0 && !died {
-            clean = self.engine().close().is_ok();
+            clean = self.hands.engine().close().is_ok();
             if clean {
-                self.model.note_durable(self.last_ticket);
+                self.hands.model.note_durable(self.hands.last_ticket);
             }
         }
-        self.engine = None;
+        self.hands.engine = None;
         let mut end = End::Crash;
         if way <= 2 && !self.sync_failed {
             self.disk = self.disk.kill();
@@ -375,36 +428,38 @@ impl World {
         } else {
             self.disk = self.disk.crash();
         }
-        if self.random.below(4) == 0 {
+        if self.hands.random.below(4) == 0 {
             self.die_while_opening(end)?;
         } else {
             self.open(clean)?;
         }
+        self.hands.may_fail = false;
         let mut found = BTreeMap::new();
         for key in 0..KEYS {
-            let state = self.get(key).map_err(|error| format!("key {key}: {error}"))?;
+            let state = self.hands.get(key).map_err(|error| format!("key {key}: {error}"))?;
             found.insert(key, state);
         }
-        self.model.restart(end, &found)?;
+        self.hands.model.restart(end, &found)?;
         // Tickets go on, or start again below what was lost.
-        self.last_ticket = 0;
-        self.list(false)?;
-        let key_count = self.engine().stats().key_count;
-        let expected = self.model.keys_now().len() as u64;
+        self.hands.last_ticket = 0;
+        self.hands.list()?;
+        let key_count = self.hands.engine().stats().key_count;
+        let expected = self.hands.model.keys_now().len() as u64;
         if key_count != expected {
-            return Err(format!("counts {key_count} keys instead of {expected}"));
+            let entries = self.hands.engine().entries();
+            return Err(format!("counts {key_count} keys instead of {expected}: {entries:#?}"));
         }
         Ok(())
     }
 
     /// Starts, dies meanwhile in the same way as before, and starts again.
     fn die_while_opening(&mut self, end: End) -> Result<(), String> {
-        let left = self.random.below(60);
+        let left = self.hands.random.below(60);
         self.disk.set_faults(|faults| faults.operations_left = Some(left));
         let incarnation = self.incarnation;
         // It may have come so far that it runs; a store that runs has an incarnation of its own.
         let _ = self.open(false);
-        self.engine = None;
+        self.hands.engine = None;
         self.disk = if end == End::Crash { self.disk.crash() } else { self.disk.kill() };
         self.incarnation = 0;
         self.open(false)?;

@@ -1,0 +1,245 @@
+//! Snapshots of the index, and the place of the log from which on they have to be caught up.
+//!
+//! The state that a snapshot carries beside the index:
+//!
+//! ```text
+//! byte  0  8   store id
+//! byte  8  8   next sequence
+//! byte 16  8   offset in the active segment of the first record that the index may not have
+//! byte 24  4   number of that segment
+//! byte 28  4   number of segments
+//! then, for each segment, 72 bytes:
+//! byte  0  4   number
+//! byte  4  4   1 if no record was written to it since the snapshot was begun
+//! byte  8  8   unique number
+//! byte 16  8   size of the file
+//! byte 24  8   lowest sequence
+//! byte 32  8   records written
+//! byte 40  8   their bytes
+//! byte 48  8   records referred to
+//! byte 56  8   their bytes
+//! byte 64  8   removals that a merge had to keep
+//! ```
+//!
+//! Numbers are little-endian. The file around it is described in `docs/design/snapshot.md`.
+
+use super::directory::SNAPSHOT_NAME;
+use super::log::LogPosition;
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentCounts};
+use super::store::Store;
+use crate::error::StoreError;
+use crate::seam::{Next, Pace, Worker};
+use crate::snapshot::SnapshotWriter;
+use quoit_model::hash::Partition;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const FIXED_BYTES: usize = 32;
+const SEGMENT_BYTES: usize = 72;
+
+/// A snapshot that could not be written is tried again after this time.
+const RETRY_US: u64 = 30_000_000;
+
+/// What a snapshot says of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SegmentState {
+    pub(super) number: u32,
+    /// Whether no record was written to it since the snapshot was begun.
+    pub(super) settled: bool,
+    pub(super) uid: u64,
+    pub(super) size_bytes: u64,
+    pub(super) sequence_min: u64,
+    pub(super) counts: SegmentCounts,
+}
+
+/// What a snapshot says beside the index.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct CheckpointState {
+    pub(super) store_id: u64,
+    /// Records before this place are in the index.
+    pub(super) position: LogPosition,
+    pub(super) segments: Vec<SegmentState>,
+}
+
+impl CheckpointState {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(FIXED_BYTES + SEGMENT_BYTES * self.segments.len());
+        for number in [self.store_id, self.position.sequence, self.position.offset] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.position.segment.to_le_bytes());
+        bytes.extend_from_slice(&(self.segments.len() as u32).to_le_bytes());
+        for segment in &self.segments {
+            bytes.extend_from_slice(&segment.number.to_le_bytes());
+            bytes.extend_from_slice(&u32::from(segment.settled).to_le_bytes());
+            let counts = &segment.counts;
+            for number in [
+                segment.uid,
+                segment.size_bytes,
+                segment.sequence_min,
+                counts.record_count,
+                counts.record_bytes,
+                counts.live_count,
+                counts.live_bytes,
+                counts.held_count,
+            ] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// Reads a state; `None` when the bytes are none.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (fixed, rest) = bytes.split_at_checked(FIXED_BYTES)?;
+        let (rows, torn) = rest.as_chunks::<SEGMENT_BYTES>();
+        let count = u32_at(fixed, 28) as usize;
+        if !torn.is_empty() || rows.len() != count {
+            return None;
+        }
+        let segment = |row: &[u8; SEGMENT_BYTES]| SegmentState {
+            number: u32_at(row, 0),
+            settled: u32_at(row, 4) != 0,
+            uid: u64_at(row, 8),
+            size_bytes: u64_at(row, 16),
+            sequence_min: u64_at(row, 24),
+            counts: SegmentCounts {
+                record_count: u64_at(row, 32),
+                record_bytes: u64_at(row, 40),
+                live_count: u64_at(row, 48),
+                live_bytes: u64_at(row, 56),
+                held_count: u64_at(row, 64),
+            },
+        };
+        Some(Self {
+            store_id: u64_at(fixed, 0),
+            position: LogPosition {
+                sequence: u64_at(fixed, 8),
+                offset: u64_at(fixed, 16),
+                segment: u32_at(fixed, 24),
+            },
+            segments: rows.iter().map(segment).collect(),
+        })
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut four = [0; 4];
+    four.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(four)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
+}
+
+/// Writes a snapshot when enough was logged since the last one.
+pub(super) struct Checkpointer {
+    store: Arc<Store>,
+}
+
+impl Checkpointer {
+    pub(super) fn new(store: Arc<Store>) -> Self {
+        Self { store }
+    }
+}
+
+impl Worker for Checkpointer {
+    fn step(&self, pace: &dyn Pace) -> Next {
+        if !self.store.checkpoint_is_due() {
+            return Next::WhenWoken;
+        }
+        let Some(_one_at_a_time) = self.store.checkpointing.try_lock() else {
+            return Next::AfterUs(RETRY_US);
+        };
+        match self.store.checkpoint(&[], pace) {
+            Ok(_) => Next::WhenWoken,
+            Err(error) => {
+                tracing::warn!(%error, "no snapshot of the index could be written");
+                Next::AfterUs(RETRY_US)
+            }
+        }
+    }
+}
+
+impl Store {
+    fn checkpoint_is_due(&self) -> bool {
+        let index_bytes: u64 =
+            self.stripes.iter().map(|stripe| stripe.read().entry_count() * 21).sum();
+        let interval = self.settings.snapshot_interval_bytes.max(2 * index_bytes);
+        let last = self.counters.checkpointed_bytes.load(Ordering::Relaxed);
+        self.log.written_bytes() - last >= interval
+    }
+
+    /// Writes a snapshot of the index that does not refer to the segments `without`. False when it was
+    /// told to stop before the end. The caller holds `checkpointing`.
+    pub(super) fn checkpoint(&self, without: &[u32], pace: &dyn Pace) -> Result<bool, StoreError> {
+        let written_bytes = self.log.written_bytes();
+        let position = self.log.end();
+        let settled: Vec<u32> = self
+            .table
+            .load()
+            .all()
+            .iter()
+            .filter(|segment| segment.is_closed())
+            .map(|segment| segment.number)
+            .collect();
+        let ring_size = self.settings.ring_size;
+        let mut writer = SnapshotWriter::create(&*self.disk, SNAPSHOT_NAME, ring_size)?;
+        let mut goes_on = true;
+        for number in 0..ring_size.get() {
+            let stripe = self.stripe(Partition(number));
+            let mut piece_bytes = 0;
+            writer.write_partition(Partition(number), |copy| {
+                goes_on = goes_on && pace.pause(self.pause_us(piece_bytes));
+                if goes_on {
+                    // Upgradable, not shared: a write whose record is before `position` may still have
+                    // to reach the index.
+                    let index = stripe.upgradable_read();
+                    copy(&index);
+                    piece_bytes = CHECKPOINT_PIECE_BYTES;
+                }
+            })?;
+            if !goes_on {
+                return Ok(false);
+            }
+        }
+        // All that the index refers to has to be there if the snapshot is.
+        self.committer.sync()?;
+        let table = self.table.load();
+        for segment in table.all().iter().filter(|segment| !settled.contains(&segment.number)) {
+            segment.file.sync()?;
+        }
+        self.disk.sync_directory()?;
+        let mut segments = Vec::with_capacity(table.all().len());
+        for segment in table.all().iter().filter(|segment| !without.contains(&segment.number)) {
+            let size_bytes = segment.file.size_bytes()?;
+            // One without records may be gone when the snapshot is read.
+            if size_bytes > SEGMENT_HEADER_BYTES {
+                segments.push(SegmentState {
+                    number: segment.number,
+                    settled: settled.contains(&segment.number),
+                    uid: segment.uid,
+                    size_bytes,
+                    sequence_min: segment.sequence_min.load(Ordering::Relaxed),
+                    counts: segment.counts(),
+                });
+            }
+        }
+        let store_id = self.reader.store_id;
+        writer.finish(&CheckpointState { store_id, position, segments }.encode())?;
+        self.counters.checkpointed_bytes.store(written_bytes, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// How long background work has to rest after so many bytes.
+    pub(super) fn pause_us(&self, size_bytes: u64) -> u64 {
+        let budget = self.settings.merge.budget_bytes_per_sec.max(1);
+        size_bytes.saturating_mul(1_000_000) / budget
+    }
+}
+
+/// About what a snapshot copies at a time: 8192 entries.
+const CHECKPOINT_PIECE_BYTES: u64 = 8_192 * 21;

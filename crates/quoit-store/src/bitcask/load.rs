@@ -1,0 +1,345 @@
+//! Makes the index when a store is opened: from its snapshot and the log behind it, or else from the key
+//! files, or else from the records.
+
+use super::checkpoint::CheckpointState;
+use super::directory::{Directory, SNAPSHOT_NAME};
+use super::keys::ActiveKeys;
+use super::log::{Sealed, note_key};
+use super::open::Opening;
+use super::read::Reader;
+use super::rebuild::Rebuild;
+use super::replay::Replay;
+use super::scan::{Damage, Scan};
+use super::segment::{
+    Origin, SEGMENT_HEADER_BYTES, Segment, SegmentCounts, SegmentTable, keys_name, log_name,
+};
+use super::store::Stripe;
+use crate::error::StoreError;
+use crate::index::{Location, PartitionIndex, SizeClass};
+use crate::keyfile::KeyFile;
+use crate::snapshot::Snapshot;
+use parking_lot::RwLock;
+use quoit_model::hash::Partition;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What was loaded.
+pub(super) struct Loaded {
+    pub(super) segments: Vec<Arc<Segment>>,
+    pub(super) stripes: Box<[Stripe]>,
+    pub(super) sequence_max: u64,
+}
+
+/// A snapshot that fits the segments that are there.
+struct Usable {
+    state: CheckpointState,
+    indexes: Vec<PartitionIndex>,
+}
+
+impl Opening<'_> {
+    /// Makes the index.
+    pub(super) fn load(
+        &mut self,
+        directory: &Directory,
+        segments: Vec<Arc<Segment>>,
+        reader: &Reader,
+    ) -> Result<Loaded, StoreError> {
+        let table = SegmentTable::new(segments);
+        let loaded = match self.usable_snapshot(directory, &table, reader.store_id) {
+            Some(usable) => self.catch_up(directory, table, usable, reader)?,
+            None => self.rebuild(directory, table, reader.store_id)?,
+        };
+        self.disk.sync_directory()?;
+        Ok(loaded)
+    }
+
+    /// The snapshot, if there is one that can be used. Why not is told in the report.
+    fn usable_snapshot(
+        &mut self,
+        directory: &Directory,
+        table: &SegmentTable,
+        store_id: u64,
+    ) -> Option<Usable> {
+        if !directory.names.iter().any(|name| name == SNAPSHOT_NAME) {
+            return None;
+        }
+        match self.load_snapshot(table, store_id) {
+            Ok(usable) => Some(usable),
+            Err(error) => {
+                self.report.note_damage(error);
+                None
+            }
+        }
+    }
+
+    fn load_snapshot(&self, table: &SegmentTable, store_id: u64) -> Result<Usable, StoreError> {
+        let unusable = |reason: String| StoreError::Corrupt {
+            path: format!("{}/{SNAPSHOT_NAME}", self.disk.path()),
+            offset: 0,
+            reason,
+        };
+        let snapshot = Snapshot::open(self.disk, SNAPSHOT_NAME)?;
+        let state = CheckpointState::decode(snapshot.state())
+            .ok_or_else(|| unusable("the state beside the index is damaged".into()))?;
+        if state.store_id != store_id {
+            return Err(unusable("it is another store's".into()));
+        }
+        let (has, wants) = (snapshot.partition_count(), self.settings.ring_size.get());
+        if has != usize::from(wants) {
+            return Err(unusable(format!("it has {has} partitions, and ring_size is {wants}")));
+        }
+        for known in &state.segments {
+            let name = log_name(known.number);
+            let segment = table.get(known.number).filter(|segment| segment.uid == known.uid);
+            let segment = segment.ok_or_else(|| unusable(format!("{name} is missing")))?;
+            let size_bytes = segment.file.size_bytes()?;
+            if size_bytes < known.size_bytes {
+                return Err(unusable(format!(
+                    "{name} was cut from {} to {size_bytes} bytes",
+                    known.size_bytes
+                )));
+            }
+        }
+        let position = &state.position;
+        let is_known = state.segments.iter().any(|known| known.number == position.segment);
+        if position.offset > SEGMENT_HEADER_BYTES && !is_known {
+            return Err(unusable("the place to go on from is in no segment".into()));
+        }
+        if table.all().iter().any(|segment| segment.uid == 0) {
+            return Err(unusable("the header of a segment is damaged".into()));
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let indexes = snapshot.load(threads.min(Snapshot::THREADS_MAX))?;
+        Ok(Usable { state, indexes })
+    }
+
+    /// Goes on from a snapshot.
+    fn catch_up(
+        &mut self,
+        directory: &Directory,
+        table: SegmentTable,
+        usable: Usable,
+        reader: &Reader,
+    ) -> Result<Loaded, StoreError> {
+        let Usable { state, mut indexes } = usable;
+        self.report.from_snapshot = true;
+        let known = |number| state.segments.iter().find(|known| known.number == number);
+        for segment in table.all() {
+            if let Some(known) = known(segment.number) {
+                segment.set_counts(&known.counts);
+                segment.sequence_min.store(known.sequence_min, Ordering::Relaxed);
+            }
+        }
+        let is_tail = |segment: &Segment| {
+            let is_settled = known(segment.number).is_some_and(|known| known.settled);
+            segment.origin == Origin::Log && !is_settled
+        };
+        let (mut tail, settled): (Vec<_>, Vec<_>) =
+            table.all().iter().partition(|segment| is_tail(segment));
+        tail.sort_by_key(|segment| segment.first_sequence);
+        for segment in settled {
+            let has_counts = known(segment.number).is_some();
+            if !self.open_key_file(directory, segment) {
+                self.scan(segment, reader.store_id, !has_counts, |_, _, _| Ok(()))?;
+            } else if !has_counts {
+                self.count_by_footer(segment)?;
+            }
+        }
+        let mut replay = Replay {
+            reader,
+            table: &table,
+            state: &state,
+            indexes: &mut indexes,
+            sequence_max: state.position.sequence - 1,
+            has_gaps: false,
+            beyond: None,
+        };
+        for segment in &tail {
+            // Read all the same: key files do not say what records replaced.
+            self.open_key_file(directory, segment);
+            replay.begin_segment(segment);
+            let is_position = segment.number == state.position.segment;
+            let from = if is_position { state.position.offset } else { 0 };
+            self.scan(segment, reader.store_id, true, |header, key, location| {
+                if location.offset_bytes() < from {
+                    return Ok(());
+                }
+                replay.apply(header, key, location)
+            })?;
+        }
+        let (sequence_max, beyond) = (replay.sequence_max, replay.beyond);
+        self.check_ring(beyond)?;
+        if !self.report.clean || !tail.is_empty() {
+            count_live(&table, &indexes);
+        }
+        let stripes = indexes.into_iter().map(RwLock::new).collect();
+        Ok(Loaded { segments: table.all().to_vec(), stripes, sequence_max })
+    }
+
+    /// Counts the records of a segment that the snapshot does not know.
+    fn count_by_footer(&self, segment: &Segment) -> Result<(), StoreError> {
+        let footer = self.key_files[&segment.number].footer();
+        segment.sequence_min.store(footer.sequence_min, Ordering::Relaxed);
+        segment.set_counts(&SegmentCounts {
+            record_count: footer.entry_count,
+            record_bytes: segment.file.size_bytes()?,
+            ..SegmentCounts::default()
+        });
+        Ok(())
+    }
+
+    /// Makes the index without a snapshot.
+    fn rebuild(
+        &mut self,
+        directory: &Directory,
+        table: SegmentTable,
+        store_id: u64,
+    ) -> Result<Loaded, StoreError> {
+        let partition_count = usize::from(self.settings.ring_size.get());
+        let mut rebuild = Rebuild::new(store_id, partition_count);
+        for segment in table.all() {
+            if self.open_key_file(directory, segment) {
+                let keys = &self.key_files[&segment.number];
+                let Err(error) = rebuild.add_key_file(segment, keys) else {
+                    continue;
+                };
+                self.key_files.remove(&segment.number);
+                self.report.note_damage(error);
+            }
+            self.scan(segment, store_id, true, |header, key, location| {
+                rebuild.add_record(header, key, location);
+                Ok(())
+            })?;
+        }
+        self.check_ring(rebuild.partition_beyond())?;
+        let sequence_max = rebuild.sequence_max();
+        let indexes = rebuild.finish();
+        count_live(&table, &indexes);
+        let stripes = indexes.into_iter().map(RwLock::new).collect();
+        Ok(Loaded { segments: table.all().to_vec(), stripes, sequence_max })
+    }
+
+    fn check_ring(&self, beyond: Option<Partition>) -> Result<(), StoreError> {
+        let Some(partition) = beyond else {
+            return Ok(());
+        };
+        Err(StoreError::Corrupt {
+            path: self.disk.path(),
+            offset: 0,
+            reason: format!(
+                "records belong to partition {}, but ring_size is {}; \
+                 set the ring_size that the store was made with",
+                partition.0,
+                self.settings.ring_size.get()
+            ),
+        })
+    }
+
+    /// Opens the key file of a segment. False when there is none that can be used.
+    fn open_key_file(&mut self, directory: &Directory, segment: &Segment) -> bool {
+        if directory.key_files.binary_search(&segment.number).is_err() {
+            return false;
+        }
+        let name = keys_name(segment.number);
+        let corrupt = |reason| StoreError::Corrupt {
+            path: format!("{}/{name}", self.disk.path()),
+            offset: 0,
+            reason,
+        };
+        let opened = KeyFile::open(self.disk, &name).and_then(|keys| {
+            let number = keys.footer().segment;
+            let is_right = number == segment.number;
+            is_right.then_some(keys).ok_or_else(|| corrupt(format!("it is of segment {number}")))
+        });
+        match opened {
+            Ok(keys) => {
+                self.key_files.insert(segment.number, Arc::new(keys));
+                true
+            }
+            Err(error) => {
+                self.report.note_damage(error);
+                false
+            }
+        }
+    }
+
+    /// Reads the records of a segment one by one, makes them durable, and writes the key file.
+    fn scan(
+        &mut self,
+        segment: &Arc<Segment>,
+        store_id: u64,
+        counts: bool,
+        mut each: impl FnMut(&super::record::Header, &[u8], Location) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let number = segment.number;
+        let keys = ActiveKeys::new(number);
+        let mut found = SegmentCounts::default();
+        let mut sequence_min = u64::MAX;
+        let file = Arc::clone(&segment.file);
+        let mut scan = Scan::new(file, store_id, number, SEGMENT_HEADER_BYTES)?;
+        while let Some(record) = scan.next()? {
+            let header = record.header;
+            let Some(location) = Location::new(number, record.offset) else {
+                break;
+            };
+            sequence_min = sequence_min.min(header.sequence);
+            found.record_count += 1;
+            found.record_bytes += SizeClass::of(header.record_bytes()).size_bytes_max();
+            note_key(&keys, record.key(), &header, record.offset);
+            each(&header, record.key(), location)?;
+        }
+        if counts {
+            segment.set_counts(&found);
+            segment.sequence_min.store(sequence_min, Ordering::Relaxed);
+        }
+        let path = format!("{}/{}", self.disk.path(), log_name(number));
+        let damaged = |damage: &Damage| StoreError::Corrupt {
+            path: path.clone(),
+            offset: damage.start,
+            reason: format!("{} bytes hold no usable record", damage.end - damage.start),
+        };
+        scan.damages().iter().for_each(|damage| self.report.note_damage(damaged(damage)));
+        self.report.scanned_segment_count += 1;
+        self.report.scanned_bytes += scan.offset() - SEGMENT_HEADER_BYTES;
+        self.report.torn_bytes += scan.torn_bytes();
+        // What is shown to readers from now on must survive, as if it had been acknowledged.
+        segment.file.sync()?;
+        self.write_keys(segment, keys);
+        Ok(())
+    }
+
+    fn write_keys(&mut self, segment: &Arc<Segment>, keys: ActiveKeys) {
+        if self.key_files.contains_key(&segment.number) {
+            return;
+        }
+        match keys.write_file(self.disk) {
+            Ok(keys) => {
+                self.key_files.insert(segment.number, keys);
+            }
+            Err(error) => {
+                // The disk may be full: the store can be read all the same.
+                tracing::warn!(%error, segment = segment.number, "no key file could be written");
+                self.unkeyed.push(Sealed { segment: segment.clone(), keys: Arc::new(keys) });
+            }
+        }
+    }
+}
+
+/// Counts anew what the index refers to.
+fn count_live(table: &SegmentTable, indexes: &[PartitionIndex]) {
+    for segment in table.all() {
+        segment.set_counts(&SegmentCounts { live_count: 0, live_bytes: 0, ..segment.counts() });
+    }
+    // Records in the order of their hashes are anywhere in the log: counted in place, not by way of the
+    // segments' shared counters.
+    let mut live: Vec<(u64, u64)> = vec![(0, 0); table.all().len()];
+    for entry in indexes.iter().flat_map(PartitionIndex::iter) {
+        if let Some(at) = table.position(entry.location.segment()) {
+            live[at].0 += 1;
+            live[at].1 += entry.size_class.size_bytes_max();
+        }
+    }
+    for (segment, (live_count, live_bytes)) in table.all().iter().zip(live) {
+        segment.set_counts(&SegmentCounts { live_count, live_bytes, ..segment.counts() });
+    }
+}
