@@ -54,14 +54,7 @@ impl Connection {
 
     /// Operators are on this machine, unless the node is set up otherwise, and are no web pages.
     fn check_operator(&self, request: &Request, method: Method) -> Result<(), Refusal> {
-        if !self.is_local && !self.context.settings.admin_remote {
-            return Err(error(
-                403,
-                "not_local",
-                "administration is answered only from this machine; run the command on the node, \
-                 or set admin_remote = on",
-            ));
-        }
+        check_place(self.is_local, self.context.settings.admin_remote)?;
         if request.head.get("origin").is_some() || request.head.get("referer").is_some() {
             return Err(error(403, "origin", "administration does not answer web pages"));
         }
@@ -75,6 +68,18 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+fn check_place(is_local: bool, admin_remote: bool) -> Result<(), Refusal> {
+    if is_local || admin_remote {
+        return Ok(());
+    }
+    Err(error(
+        403,
+        "not_local",
+        "administration is answered only from this machine; run the command on the node, or set \
+         admin_remote = on",
+    ))
 }
 
 fn no_such_path() -> Refusal {
@@ -143,6 +148,12 @@ mod tests {
             }
             _ => panic!("not a JSON answer"),
         }
+    }
+
+    #[test]
+    fn other_machines_are_refused_unless_the_setting_lets_them() {
+        assert!(check_place(true, false).is_ok() && check_place(false, true).is_ok());
+        assert!(matches!(check_place(false, false), Err(Refusal::Json(403, _))));
     }
 
     #[test]

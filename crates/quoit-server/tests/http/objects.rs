@@ -73,6 +73,27 @@ fn siblings_are_a_list_of_tags_or_parts_and_a_write_resolves_them() {
 }
 
 #[test]
+fn a_delete_that_knew_of_one_value_only_is_a_sibling_with_a_mark() {
+    let node = Node::start();
+    node.make_type("sibs", "{}");
+    let path = "/types/sibs/buckets/b/keys/k";
+    let first = node.put(&format!("{path}?returnbody=true"), "one");
+    let clock = [("X-Riak-Vclock", first.header("x-riak-vclock").expect("a clock"))];
+    node.put(path, "two");
+    assert_eq!(node.connect().request("DELETE", path, &clock, b"").status, 204);
+    let list = node.get(path);
+    let marks: Vec<_> = list
+        .text()
+        .lines()
+        .skip(1)
+        .map(|tag| node.get(&format!("{path}?vtag={tag}")).header("x-riak-deleted").is_some())
+        .collect();
+    assert_eq!(marks, [false, true]);
+    let parts = get_with(&node, path, "Accept", "multipart/mixed");
+    assert_eq!(parts.text().matches("X-Riak-Deleted: true\r\n").count(), 1);
+}
+
+#[test]
 fn a_write_may_return_the_object() {
     let node = Node::start();
     let answer = node.put("/buckets/b/keys/k?returnbody=true", "v");
@@ -194,6 +215,11 @@ fn walks_follow_links_by_tag() {
     let places: Vec<_> =
         answer.text().lines().filter_map(|line| line.strip_prefix("Location: ")).collect();
     assert_eq!((answer.status, places), (200, vec!["/buckets/b/keys/b", "/buckets/b/keys/c"]));
+    let answer = node.get("/buckets/b/keys/a/_,friend,0/_,friend,1");
+    assert_eq!(answer.text().matches("Location: ").count(), 1, "the first step is not kept");
+    node.connect().request("DELETE", "/buckets/b/keys/c", &[], b"");
+    let answer = node.get("/buckets/b/keys/b/_,friend,1");
+    assert_eq!((answer.status, answer.text().contains("Location: ")), (200, false));
     assert_eq!(node.get("/buckets/b/keys/a/x").status, 400);
     assert_eq!(node.get("/buckets/b/keys/none/_,_,1").status, 404);
     let typed = node.get("/types/t/buckets/b/keys/a/_,_,1");
