@@ -1,4 +1,5 @@
 //! What a client of the store can rely on, on one node.
+#![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 use bytes::Bytes;
 use quoit_cluster::{ControlPlane, NodeId};

@@ -1,4 +1,5 @@
 //! The Rust client against the real program.
+#![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 use quoit_client::{
     Bucket, Client, Content, Error, Fetched, GetOptions, LatestModified, Location, PutOptions,
