@@ -67,13 +67,13 @@ pub enum Reason {
     /// A write-once type shall become another.
     #[error("Cannot modify write_once property once set to true")]
     WriteOnceUnset,
-    /// `write_once` for an untyped bucket.
+    /// `write_once` for an untyped bucket or another special type.
     #[error("cannot update write_once property")]
-    WriteOnceUntyped,
+    WriteOnceChanged,
     /// `consistent` that is neither.
     #[error("{0} is not a valid value for consistent. Use \"true\" or \"false\"")]
     ConsistentValue(String),
-    /// `consistent` changed, or given for an untyped bucket.
+    /// `consistent` changed, or given for an untyped bucket or a data type.
     #[error("cannot update consistent property")]
     ConsistentChanged,
     /// `n_val` of a consistent type changed.

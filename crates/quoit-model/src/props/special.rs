@@ -129,32 +129,40 @@ impl Change<'_> {
 
     fn consistent(&self, new: &mut BucketProps) -> Result<(), Reason> {
         let given = boolean(self.value);
-        let fixed = self.scope == Scope::UntypedBucket || self.old.is_consistent();
-        if fixed && given != Ok(self.old.is_consistent()) {
-            return Err(Reason::ConsistentChanged);
+        if self.scope == Scope::NewType {
+            let value = given.map_err(|_| Reason::ConsistentValue(shown(self.value)))?;
+            new.consistent = Some(value);
+            return Ok(());
         }
-        let given = given.map_err(|_| Reason::ConsistentValue(shown(self.value)))?;
-        if given && self.scope != Scope::NewType && !self.old.is_consistent() {
+        if given == Ok(self.old.is_consistent()) {
+            new.consistent = Some(self.old.is_consistent());
+            return Ok(());
+        }
+        let has_kind = self.old.is_consistent() || self.old.datatype.is_some();
+        if given == Ok(true) && self.scope != Scope::UntypedBucket && !has_kind {
             return Err(Reason::ConsistentOnExistingType);
         }
-        new.consistent = Some(given);
-        Ok(())
+        Err(Reason::ConsistentChanged)
     }
 
     fn write_once(&self, new: &mut BucketProps) -> Result<(), Reason> {
         let given = boolean(self.value);
-        if self.scope == Scope::UntypedBucket && given != Ok(false) {
-            return Err(Reason::WriteOnceUntyped);
+        if self.scope == Scope::NewType {
+            new.write_once = Some(given?);
+            return Ok(());
         }
-        if self.scope != Scope::NewType {
-            match (self.old.is_write_once(), &given) {
-                (true, Ok(false) | Err(_)) => return Err(Reason::WriteOnceUnset),
-                (false, Ok(true)) => return Err(Reason::WriteOnceOnExistingType),
-                _ => {}
+        if given == Ok(self.old.is_write_once()) {
+            new.write_once = Some(self.old.is_write_once());
+            return Ok(());
+        }
+        let has_kind = self.old.is_consistent() || self.old.datatype.is_some();
+        Err(match given {
+            _ if self.old.is_write_once() => Reason::WriteOnceUnset,
+            Ok(true) if self.scope != Scope::UntypedBucket && !has_kind => {
+                Reason::WriteOnceOnExistingType
             }
-        }
-        new.write_once = Some(given?);
-        Ok(())
+            _ => Reason::WriteOnceChanged,
+        })
     }
 }
 

@@ -104,6 +104,23 @@ fn consistency_and_its_replicas_are_chosen_at_creation() {
 }
 
 #[test]
+fn a_data_type_becomes_no_other_special_kind() {
+    let set = json!({"datatype": "set"});
+    for value in [json!(true), json!("maybe")] {
+        let reason = term("consistent", "cannot update consistent property");
+        assert_eq!(change_refused(set.clone(), json!({"consistent": value})), reason);
+        let reason = term("write_once", "cannot update write_once property");
+        assert_eq!(change_refused(set.clone(), json!({"write_once": value})), reason);
+    }
+    let props = new_type(set).unwrap();
+    accepted(&props, Scope::ActiveType, json!({"write_once": false, "consistent": false}));
+    let reason = term("write_once", "cannot update write_once property");
+    assert_eq!(change_refused(json!({}), json!({"write_once": "maybe"})), reason);
+    let reason = term("consistent", "cannot update consistent property");
+    assert_eq!(change_refused(json!({}), json!({"consistent": "maybe"})), reason);
+}
+
+#[test]
 fn untyped_buckets_have_no_special_kinds() {
     let untyped = BucketProps::untyped();
     let refused = |object| refusal(&untyped, Scope::UntypedBucket, object);
