@@ -15,6 +15,7 @@ use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
 use quoit_model::prune::PruneLimits;
 use quoit_model::vtag::{make_vtag, riak_secs};
 use quoit_store::engine::{Applied, Before, Decision, Record, RecordAt, RecordMeta, Ticket};
+use std::borrow::Cow;
 
 /// A write.
 #[derive(Clone, Debug)]
@@ -275,8 +276,9 @@ impl ReplicatedStore {
         stored: Option<&Record>,
     ) -> Result<Option<Object>, RequestError> {
         let stored = stored.map(decode).transpose()?;
-        change.precondition.check(stored.as_ref())?;
-        let context = match (&change.context, &stored) {
+        let shown = stored.as_ref().map(|object| shown(object, props));
+        change.precondition.check(shown.as_deref())?;
+        let context = match (&change.context, shown.as_deref()) {
             (Context::Given(context), _) => (*context).clone(),
             (Context::Stored, Some(object)) if !object.is_tombstone() => object.clock.clone(),
             (Context::Stored, _) => return Ok(None),
@@ -373,6 +375,16 @@ impl ReplicatedStore {
             );
         }
     }
+}
+
+/// What readers are shown of what is stored: conditions and deletes are about that.
+fn shown<'o>(object: &'o Object, props: &BucketProps) -> Cow<'o, Object> {
+    if props.allow_mult || object.siblings.len() < 2 {
+        return Cow::Borrowed(object);
+    }
+    let mut latest = object.clone();
+    latest.resolve_latest();
+    Cow::Owned(latest)
 }
 
 fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {

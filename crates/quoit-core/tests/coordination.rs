@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use quoit_cluster::{ControlPlane, NodeId};
 use quoit_core::{
-    CounterReserve, DeleteMode, DeleteRequest, Deleted, DotSequence, Precondition, PutRequest,
-    ReadOptions, ReplicatedStore, RequestError, StoreSettings, Unmet, WriteOptions,
+    CounterReserve, DeleteMode, DeleteRequest, Deleted, DotSequence, EntityTags, Precondition,
+    PutRequest, ReadOptions, ReplicatedStore, RequestError, StoreSettings, Unmet, WriteOptions,
 };
 use quoit_model::clock::{Actor, VersionVector};
 use quoit_model::hash::RingSize;
@@ -220,6 +220,39 @@ async fn conditions_are_decided_with_the_write() {
     let missing = fixture.store.put(elsewhere).await;
     assert!(matches!(missing, Err(RequestError::Unmet(Unmet::Missing))), "{missing:?}");
     assert_eq!(values(&fixture.get(at).await.unwrap()), ["two"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_and_deletes_mean_what_readers_are_shown() {
+    let fixture = fixture();
+    let at = key("default", "k");
+    let set = |allow_mult: bool| {
+        let mut updates = PropUpdates::default();
+        updates.set("allow_mult", allow_mult);
+        fixture.store.control().set_bucket_props(at.bucket, &updates).unwrap();
+    };
+    set(true);
+    fixture.put(at, "one").await;
+    fixture.clock.advance_us(SECOND_US);
+    fixture.put(at, "two").await;
+    set(false);
+    let shown = fixture.get(at).await.unwrap();
+    assert_eq!(values(&shown), ["two"]);
+    let any_match = Some(EntityTags::Tags(vec![shown.etag()]));
+    let precondition = Precondition { any_match, ..Precondition::default() };
+    fixture.store.put(PutRequest { precondition, ..put_of(at, "three") }).await.unwrap();
+
+    set(true);
+    fixture.put(at, "four").await;
+    fixture.clock.advance_us(SECOND_US);
+    let blind = Some(VersionVector::default());
+    fixture.store.delete(DeleteRequest { context: blind, ..delete_of(at) }).await.unwrap();
+    set(false);
+    assert!(fixture.get(at).await.unwrap().is_tombstone(), "the delete came last");
+    assert_eq!(fixture.store.delete(delete_of(at)).await.unwrap(), Deleted::Missing);
+    let not_exists = Precondition { not_exists: true, ..Precondition::default() };
+    let create = PutRequest { precondition: not_exists, ..put_of(at, "five") };
+    fixture.store.put(create).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
