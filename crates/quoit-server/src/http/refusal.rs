@@ -95,15 +95,14 @@ impl From<RequestError> for Refusal {
             RequestError::Unsatisfied { kind, wanted, got } => {
                 (503, format!("{}-value unsatisfied: {got}/{wanted}\n", quorum_name(*kind)))
             }
-            RequestError::InsufficientNodes { have, wanted } => {
-                (503, format!("node_confirms-value unsatisfied: {have}/{wanted}\n"))
-            }
             RequestError::Unmet(Unmet::Http | Unmet::Exists) => return Self::Page(412),
             RequestError::Unmet(Unmet::Modified | Unmet::Missing) => return Self::Page(409),
             RequestError::Context(fault) => (400, format!("{fault}\n")),
             RequestError::Timeout => (503, "request timed out\n".into()),
             RequestError::Overload => (503, "Error:\noverload\n".into()),
-            RequestError::ObjectTooLarge { .. } | RequestError::TooManySiblings(_) => {
+            RequestError::InsufficientNodes { .. }
+            | RequestError::ObjectTooLarge { .. }
+            | RequestError::TooManySiblings(_) => {
                 (500, format!("Error:\n{}\n", crate::pb::request_error_text(&fault)))
             }
             RequestError::Store(_) | RequestError::Damaged(_) => {

@@ -195,12 +195,13 @@ fn unknown_code(code: u8) -> Fault {
     Fault::Text(format!("Unknown message code: {code}"))
 }
 
+/// Whether the code is the answer of a service that has requests as well. Answers that belong to no
+/// service are unknown codes.
 fn is_response(code: MessageCode) -> bool {
     use MessageCode as M;
     matches!(
         code,
-        M::ErrorResp
-            | M::PingResp
+        M::PingResp
             | M::GetClientIdResp
             | M::SetClientIdResp
             | M::GetServerInfoResp
@@ -216,12 +217,10 @@ fn is_response(code: MessageCode) -> bool {
             | M::ResetBucketResp
             | M::GetBucketKeyPreflistResp
             | M::CSBucketResp
-            | M::IndexBodyResp
             | M::CounterUpdateResp
             | M::CounterGetResp
             | M::CoverageResp
             | M::DtFetchResp
             | M::DtUpdateResp
-            | M::AuthResp
     )
 }

@@ -58,14 +58,13 @@ impl Connection {
             self.send_empty(MessageCode::GetResp);
             return Ok(());
         };
-        if known.is_some_and(|clock| clock == object.clock) {
-            return self.send(&RpbGetResp { unchanged: Some(true), ..RpbGetResp::default() });
-        }
         let response = if object.is_tombstone() {
             // Only who asks for it learns that there was something.
             let wanted = request.deletedvclock == Some(true);
             let vclock = wanted.then(|| encode_context(&object.clock));
             RpbGetResp { vclock, ..RpbGetResp::default() }
+        } else if known.is_some_and(|clock| clock == object.clock) {
+            RpbGetResp { unchanged: Some(true), ..RpbGetResp::default() }
         } else {
             let vclock = Some(encode_context(&object.clock));
             let content = content::contents(object, request.head == Some(true));
@@ -84,9 +83,12 @@ impl Connection {
         let head = request.return_head == Some(true);
         let return_object = head || request.return_body == Some(true);
         let clock = context(request.vclock.as_ref())?;
+        let not_exists = request.if_none_match == Some(true);
+        // Of a record that must not exist there is no version to be the same.
+        let same_version = request.if_not_modified == Some(true) && !not_exists;
         let precondition = Precondition {
-            not_exists: request.if_none_match == Some(true),
-            clock: (request.if_not_modified == Some(true)).then(|| clock.clone()),
+            not_exists,
+            clock: same_version.then(|| clock.clone()),
             ..Precondition::default()
         };
         let options = WriteOptions {

@@ -1,4 +1,4 @@
-//! A server on the memory engine, and a client that sends bytes as they are.
+//! A server on the memory engine, and an HTTP client that sends bytes as they are.
 
 use quoit_cluster::{ControlPlane, NodeId};
 use quoit_core::{CounterReserve, DotSequence, ReplicatedStore, StoreSettings};
@@ -34,6 +34,7 @@ impl CounterReserve for NoReserve {
 /// A running server.
 pub struct Node {
     pub address: SocketAddr,
+    pub pb_address: SocketAddr,
     pub clock: Arc<ManualClock>,
     pub context: Arc<ServerContext>,
     server: Option<Server>,
@@ -94,15 +95,16 @@ impl Node {
             pb_connections: ConnectionCounts::default(),
             http_connections: ConnectionCounts::default(),
         });
-        let (server, address) = {
+        let server = Server::new(Arc::clone(&context));
+        let serve = |protocol| {
             let _inside = runtime.enter();
             let listener = bind("127.0.0.1:0".parse().unwrap(), 64).unwrap();
             let address = listener.local_addr().unwrap();
-            let server = Server::new(Arc::clone(&context));
-            server.serve(listener, Protocol::Http);
-            (server, address)
+            server.serve(listener, protocol);
+            address
         };
-        Self { address, clock, context, server: Some(server), runtime, _dir: dir }
+        let (address, pb_address) = (serve(Protocol::Http), serve(Protocol::Pb));
+        Self { address, pb_address, clock, context, server: Some(server), runtime, _dir: dir }
     }
 
     pub fn connect(&self) -> Client {

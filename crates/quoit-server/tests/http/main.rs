@@ -1,8 +1,9 @@
-//! What a client sees over HTTP, on a real socket.
+//! What a client sees over HTTP, and of HTTP over Protocol Buffers, on real sockets.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that can't be made ends the test")]
 
 mod admin;
+mod binary;
 mod connections;
 mod fixture;
 mod lists_and_props;

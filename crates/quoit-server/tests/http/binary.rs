@@ -1,0 +1,121 @@
+//! Records over Protocol Buffers, and what the two protocols make of each other's.
+
+use crate::fixture::Node;
+use bytes::{Bytes, BytesMut};
+use quoit_wire::frame::{Frame, FrameDecoder, append_message};
+use quoit_wire::messages::{
+    Body, RpbContent, RpbDelReq, RpbErrorResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
+};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A connection over Protocol Buffers.
+struct Binary {
+    stream: TcpStream,
+    input: BytesMut,
+}
+
+impl Binary {
+    fn connect(node: &Node) -> Self {
+        let stream = TcpStream::connect(node.pb_address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self { stream, input: BytesMut::new() }
+    }
+
+    fn send_bytes(&mut self, bytes: &[u8]) -> Frame {
+        self.stream.write_all(bytes).unwrap();
+        loop {
+            if let Some(frame) = FrameDecoder::new(1 << 20).next_frame(&mut self.input).unwrap() {
+                return frame;
+            }
+            let mut piece = [0; 4096];
+            let count = self.stream.read(&mut piece).unwrap();
+            assert!(count > 0, "the connection has ended");
+            self.input.extend_from_slice(&piece[..count]);
+        }
+    }
+
+    fn ask<A: Body>(&mut self, request: &impl Body) -> A {
+        let mut bytes = BytesMut::new();
+        append_message(&mut bytes, request).unwrap();
+        self.send_bytes(&bytes).decode().expect("the answer asked for")
+    }
+
+    /// The text of the error that answers a request.
+    fn refusal(&mut self, request: &impl Body) -> String {
+        let answer: RpbErrorResp = self.ask(request);
+        String::from_utf8(answer.errmsg.to_vec()).unwrap()
+    }
+}
+
+fn get_of(key: &'static str) -> RpbGetReq {
+    RpbGetReq { bucket: "b".into(), key: key.into(), ..RpbGetReq::default() }
+}
+
+fn put_of(key: &'static str, value: &'static str) -> RpbPutReq {
+    RpbPutReq {
+        bucket: "b".into(),
+        key: Some(key.into()),
+        content: RpbContent { value: value.into(), ..RpbContent::default() },
+        ..RpbPutReq::default()
+    }
+}
+
+#[test]
+fn a_value_that_is_still_the_same_is_unchanged_and_a_tombstone_is_not_found() {
+    let node = Node::start();
+    let mut client = Binary::connect(&node);
+    let stored: RpbPutResp =
+        client.ask(&RpbPutReq { return_body: Some(true), ..put_of("k", "one") });
+    let same = RpbGetReq { if_modified: stored.vclock, ..get_of("k") };
+    assert_eq!(client.ask::<RpbGetResp>(&same).unchanged, Some(true));
+
+    let delete = RpbDelReq { bucket: "b".into(), key: "k".into(), ..RpbDelReq::default() };
+    client.ask::<quoit_wire::messages::RpbDelResp>(&delete);
+    let with_clock = RpbGetReq { deletedvclock: Some(true), ..get_of("k") };
+    let tombstone: RpbGetResp = client.ask(&with_clock);
+    let if_modified = tombstone.vclock.clone();
+    let found: RpbGetResp = client.ask(&RpbGetReq { if_modified, ..with_clock });
+    assert_eq!((found.unchanged, found.vclock), (None, tombstone.vclock.clone()));
+    let if_modified = tombstone.vclock;
+    let found: RpbGetResp = client.ask(&RpbGetReq { if_modified, ..get_of("k") });
+    assert_eq!(found, RpbGetResp::default());
+}
+
+#[test]
+fn of_both_conditions_the_one_that_nothing_is_there_counts() {
+    let node = Node::start();
+    let mut client = Binary::connect(&node);
+    let both =
+        RpbPutReq { if_none_match: Some(true), if_not_modified: Some(true), ..put_of("k", "one") };
+    assert_eq!(client.ask::<RpbPutResp>(&both), RpbPutResp::default());
+    assert_eq!(client.refusal(&both), "match_found");
+}
+
+#[test]
+fn codes_that_no_service_has_are_unknown_and_the_connection_goes_on() {
+    let node = Node::start();
+    let mut client = Binary::connect(&node);
+    for code in [0, 42, 90, 199, 253, 254] {
+        let frame = client.send_bytes(&[0, 0, 0, 1, code]);
+        let answer: RpbErrorResp = frame.decode().expect("an error");
+        let expected = format!("Unknown message code: {code}");
+        assert_eq!(answer.errmsg, Bytes::from(expected));
+    }
+}
+
+#[test]
+fn more_nodes_than_there_are_have_the_words_of_each_protocol() {
+    let node = Node::start();
+    node.put("/buckets/b/keys/k", "one");
+    let mut client = Binary::connect(&node);
+    let term = "{insufficient_nodes,1,need,2}";
+    let confirmed = RpbGetReq { node_confirms: Some(2), ..get_of("k") };
+    assert_eq!(client.refusal(&confirmed), term);
+    let answer = node.get("/buckets/b/keys/k?node_confirms=2");
+    assert_eq!((answer.status, answer.text()), (500, format!("Error:\n{term}\n").as_str()));
+    let answer = node.put("/buckets/b/keys/k?node_confirms=2", "two");
+    let text = "node_confirms-value unsatisfied: 1/2\n";
+    assert_eq!((answer.status, answer.text()), (503, text));
+}
