@@ -58,7 +58,7 @@ pub struct Metadata {
 }
 
 /// A link from one record to another.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Link {
     /// Bucket of the target; links name untyped buckets only.
     pub bucket: Bytes,

@@ -27,8 +27,8 @@ pub struct Step {
     keep: bool,
 }
 
-/// Reads `bucket,tag,keep` for each step; `_` is any. Of steps that do not say, the last one is
-/// kept.
+/// Reads `bucket,tag,keep` for each step; `_` is any bucket and any tag. Of steps that say neither 0
+/// nor 1, the last one is kept.
 ///
 /// # Errors
 ///
@@ -44,11 +44,14 @@ pub fn parse_steps(parts: &[&[u8]]) -> Result<Vec<Step>, Refusal> {
     for (place, part) in parts.iter().enumerate() {
         let fields: Vec<_> = part.split(|byte| *byte == b',').map(uri::decode).collect();
         let [bucket, tag, keep] = fields.as_slice() else { return Err(bad()) };
+        if fields.iter().any(|field| field.is_empty()) {
+            return Err(bad());
+        }
         let keep = match &**keep {
             b"1" => true,
             b"0" => parts.len() == 1,
-            b"_" => place + 1 == parts.len(),
-            _ => return Err(bad()),
+            // Anything else says nothing.
+            _ => place + 1 == parts.len(),
         };
         let any = |field: &[u8]| (field != b"_").then(|| field.to_vec());
         steps.push(Step { bucket: any(bucket), tag: any(tag), keep });
@@ -135,10 +138,8 @@ impl Connection {
         let mut seen = HashSet::new();
         let mut targets = Vec::new();
         for link in links {
-            if link.bucket.is_empty()
-                || link.key.is_empty()
-                || !seen.insert((&link.bucket, &link.key))
-            {
+            // A record that two links name under different tags is met twice, as Riak's users know it.
+            if link.bucket.is_empty() || link.key.is_empty() || !seen.insert(link) {
                 continue;
             }
             if *left == 0 {
@@ -187,18 +188,20 @@ impl Connection {
     }
 }
 
-/// Appends an object as a part: of siblings the first, and the tags of all.
+/// Appends an object as a part: of siblings the one with the smallest value, and the tags of the others.
 fn append_found(body: &mut Vec<u8>, form: UrlForm, found: &Found) {
     let key = BucketRef::untyped(&found.bucket).key(&found.key);
     append_clock(body, &found.object.clock);
     body.extend_from_slice(b"Location: ");
     append_object_path(body, form, key.bucket, key.key);
-    let Some(first) = found.object.siblings.first() else { return };
-    if found.object.siblings.len() > 1 {
+    let mut siblings: Vec<_> = found.object.siblings.iter().collect();
+    siblings.sort_by_key(|sibling| &sibling.value);
+    let Some((first, others)) = siblings.split_first() else { return };
+    if !others.is_empty() {
         body.extend_from_slice(b"?vtag=");
         uri::encode_into(body, &first.vtag);
         body.extend_from_slice(b"\r\nX-Riak-Sibling-VTags: ");
-        for (place, sibling) in found.object.siblings.iter().enumerate() {
+        for (place, sibling) in others.iter().enumerate() {
             if place > 0 {
                 body.push(b',');
             }
@@ -225,6 +228,7 @@ mod tests {
     #[test]
     fn the_last_step_is_kept_unless_it_says_otherwise() {
         assert_eq!(keeps("_,_,_/_,_,_"), [false, true]);
+        assert_eq!(keeps("_,_,2/_,_,x"), [false, true]);
         assert_eq!(keeps("_,_,1/_,_,0"), [true, false]);
         assert_eq!(keeps("_,_,0"), [true], "a walk that keeps nothing makes no sense");
     }
@@ -245,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_is_no_walk_is_refused() {
-        for bad in ["x", "_,_", "_,_,2", "_,_,1,_", "_,_,1/x"] {
+        for bad in ["x", "_,_", "_,,1", ",_,1", "_,_,", "_,_,1,_", "_,_,1/x"] {
             assert_eq!(steps(bad), None, "{bad}");
         }
     }
