@@ -3,11 +3,9 @@
 use bytes::Bytes;
 use quoit_model::object::{IndexEntry, IndexTerm};
 
-/// Why an entry can't be stored.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Why an entry can't be stored. Ordered as clients are told of several.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum IndexFault {
-    /// The field ends neither in `_bin` nor in `_int`.
-    UnknownFieldType(Bytes),
     /// The term of an `_int` field is no integer (of 128 bits).
     NotAnInteger {
         /// The field, lower-cased.
@@ -15,32 +13,51 @@ pub(crate) enum IndexFault {
         /// What was sent.
         term: Bytes,
     },
+    /// The field does not have a name that ends in `_bin` or `_int`.
+    UnknownFieldType(Bytes),
+}
+
+/// Reads the entries of a write, as they are stored: sorted, without duplicates.
+///
+/// # Errors
+///
+/// Every fault once, sorted.
+pub(crate) fn parse_all(
+    pairs: impl Iterator<Item = (Bytes, Bytes)>,
+) -> Result<Vec<IndexEntry>, Vec<IndexFault>> {
+    let (mut entries, mut faults) = (Vec::new(), Vec::new());
+    for (field, term) in pairs {
+        match parse(&field, term) {
+            Ok(entry) => entries.push(entry),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    entries.sort();
+    entries.dedup();
+    faults.sort();
+    faults.dedup();
+    if faults.is_empty() { Ok(entries) } else { Err(faults) }
 }
 
 /// Reads one entry. The field is lower-cased.
-pub(crate) fn parse(field: &Bytes, term: Bytes) -> Result<IndexEntry, IndexFault> {
+fn parse(field: &Bytes, term: Bytes) -> Result<IndexEntry, IndexFault> {
     let field = if field.iter().any(u8::is_ascii_uppercase) {
         Bytes::from(field.to_ascii_lowercase())
     } else {
         field.clone()
     };
-    if field.ends_with(b"_bin") {
-        return Ok(IndexEntry { field, term: IndexTerm::Binary(term) });
-    }
-    if !field.ends_with(b"_int") {
-        return Err(IndexFault::UnknownFieldType(field));
+    match field.split_last_chunk() {
+        Some(([_, ..], b"_bin")) => {
+            return Ok(IndexEntry { field, term: IndexTerm::Binary(term) });
+        }
+        Some(([_, ..], b"_int")) => {}
+        _ => return Err(IndexFault::UnknownFieldType(field)),
     }
     let number = std::str::from_utf8(&term).ok().and_then(|text| text.parse::<i128>().ok());
     match number {
         Some(number) => Ok(IndexEntry { field, term: IndexTerm::Integer(number) }),
         None => Err(IndexFault::NotAnInteger { field, term }),
     }
-}
-
-/// Sorts entries and drops duplicates, as they are stored.
-pub(crate) fn normalize(entries: &mut Vec<IndexEntry>) {
-    entries.sort();
-    entries.dedup();
 }
 
 /// A term as clients see it: integers in decimal.
@@ -67,9 +84,11 @@ mod tests {
     }
 
     #[test]
-    fn a_field_without_a_type_is_refused_by_name() {
-        let fault = entry("colour", "blue").expect_err("no type");
-        assert_eq!(fault, IndexFault::UnknownFieldType(Bytes::from_static(b"colour")));
+    fn a_field_without_a_name_or_a_type_is_refused() {
+        for field in ["colour", "_bin", "_int", ""] {
+            let fault = entry(field, "1").expect_err("no field");
+            assert_eq!(fault, IndexFault::UnknownFieldType(Bytes::from_static(field.as_bytes())));
+        }
     }
 
     #[test]
@@ -78,13 +97,30 @@ mod tests {
         assert!(matches!(entry("a_int", ""), Err(IndexFault::NotAnInteger { .. })));
     }
 
+    fn all(pairs: &[(&'static str, &'static str)]) -> Result<Vec<IndexEntry>, Vec<IndexFault>> {
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        parse_all(pairs.iter().map(|(field, term)| (bytes(field), bytes(term))))
+    }
+
     #[test]
     fn entries_are_sorted_and_unique() {
-        let mut entries: Vec<_> = [("f_bin", "b"), ("f_bin", "a"), ("f_bin", "b")]
-            .map(|(f, t)| entry(f, t).expect("ok"))
-            .into();
-        normalize(&mut entries);
+        let entries = all(&[("f_bin", "b"), ("F_BIN", "a"), ("f_bin", "b")]).expect("entries");
         let terms: Vec<_> = entries.iter().map(|each| term_text(&each.term)).collect();
         assert_eq!(terms, ["a", "b"]);
+    }
+
+    #[test]
+    fn faults_are_sorted_and_unique_whatever_is_right_beside_them() {
+        let pairs = [("z", "1"), ("b_int", "x"), ("f_bin", "b"), ("z", "2"), ("a_int", "y")];
+        let not_an_integer = |field: &'static str, term: &'static str| IndexFault::NotAnInteger {
+            field: field.into(),
+            term: term.into(),
+        };
+        let expected = [
+            not_an_integer("a_int", "y"),
+            not_an_integer("b_int", "x"),
+            IndexFault::UnknownFieldType("z".into()),
+        ];
+        assert_eq!(all(&pairs).expect_err("faults"), expected);
     }
 }

@@ -112,7 +112,8 @@ fn matches(tags: &EntityTags, etag: &[u8]) -> bool {
     }
 }
 
-/// Reads a list of entity tags. Weak tags count as strong ones, and the quotes may be missing.
+/// Reads a list of entity tags. Weak tags count as strong ones; what does not stand in quotes is no
+/// tag, and matches nothing.
 fn entity_tags(header: &Bytes) -> EntityTags {
     let mut tags = Vec::new();
     for part in header.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
@@ -120,11 +121,8 @@ fn entity_tags(header: &Bytes) -> EntityTags {
             return EntityTags::Any;
         }
         let strong = part.strip_prefix(b"W/").unwrap_or(part);
-        let bare = strong.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
-        let tag = bare.unwrap_or(strong);
-        if !tag.is_empty() {
-            tags.push(header.slice_ref(tag));
-        }
+        let inside = strong.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+        tags.extend(inside.map(|tag| header.slice_ref(tag)));
     }
     EntityTags::Tags(tags)
 }
@@ -159,7 +157,8 @@ mod tests {
         for (headers, expected) in [
             ("If-None-Match: \"tag\"", Verdict::NotModified),
             ("If-None-Match: \"a\", W/\"tag\"", Verdict::NotModified),
-            ("If-None-Match: tag", Verdict::NotModified),
+            ("If-None-Match: tag", Verdict::Proceed),
+            ("If-Match: tag", Verdict::Failed),
             ("If-None-Match: *", Verdict::NotModified),
             ("If-None-Match: \"other\"", Verdict::Proceed),
             ("If-Match: \"tag\"", Verdict::Proceed),

@@ -87,5 +87,5 @@ fn fuzz_meaning(head: &head::Head) {
     }
     let accept = head.get("accept");
     let _ = negotiate::choose_media_type(accept, &[b"text/plain", b"multipart/mixed"]);
-    let _ = negotiate::accepts_word(head.get("accept-charset"), b"utf-8");
+    let _ = negotiate::accepts_charset(head.get("accept-charset"), b"utf-8");
 }

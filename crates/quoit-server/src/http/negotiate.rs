@@ -61,13 +61,22 @@ fn specificity(range: &[u8], media: &[u8]) -> Option<u8> {
     kind.eq_ignore_ascii_case(half).then_some(1)
 }
 
-/// Whether a header of words (`Accept-Charset`, `Accept-Encoding`) allows a word. Without a header
-/// all are.
-pub fn accepts_word(header: Option<&[u8]>, word: &[u8]) -> bool {
+/// Whether an `Accept-Charset` header allows a charset. Without a header all are allowed.
+pub fn accepts_charset(header: Option<&[u8]>, charset: &[u8]) -> bool {
+    accepts_word(header, charset, b"iso-8859-1")
+}
+
+/// Whether an `Accept-Encoding` header allows a content coding. Without a header all are allowed.
+pub fn accepts_encoding(header: Option<&[u8]>, encoding: &[u8]) -> bool {
+    accepts_word(header, encoding, b"identity")
+}
+
+/// `unless_excluded` is the word that every client takes that does not say otherwise.
+fn accepts_word(header: Option<&[u8]>, word: &[u8], unless_excluded: &[u8]) -> bool {
     let Some(header) = header else { return true };
     let named = list(header).map(weighted).find(|(name, _)| name.eq_ignore_ascii_case(word));
     let deciding = named.or_else(|| list(header).map(weighted).find(|(name, _)| *name == b"*"));
-    deciding.is_some_and(|(_, quality)| quality > 0)
+    deciding.map_or(word.eq_ignore_ascii_case(unless_excluded), |(_, quality)| quality > 0)
 }
 
 fn list(header: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -139,12 +148,21 @@ mod tests {
     }
 
     #[test]
-    fn charsets_and_encodings_are_named_or_wild() {
-        assert!(accepts_word(None, b"utf-8"));
-        assert!(accepts_word(Some(b"iso-8859-1, UTF-8;q=0.5"), b"utf-8"));
-        assert!(accepts_word(Some(b"*"), b"utf-8"));
-        assert!(!accepts_word(Some(b"iso-8859-1"), b"utf-8"));
-        assert!(!accepts_word(Some(b"*, utf-8;q=0"), b"utf-8"));
-        assert!(!accepts_word(Some(b"identity"), b"gzip"));
+    fn charsets_and_encodings_are_named_or_wild_or_the_common_one() {
+        for (header, charset, accepted) in [
+            ("iso-8859-1, UTF-8;q=0.5", "utf-8", true),
+            ("*", "utf-8", true),
+            ("iso-8859-1", "utf-8", false),
+            ("*, utf-8;q=0", "utf-8", false),
+            ("utf-8", "ISO-8859-1", true),
+            ("utf-8, *;q=0", "ISO-8859-1", false),
+        ] {
+            let found = accepts_charset(Some(header.as_bytes()), charset.as_bytes());
+            assert_eq!(found, accepted, "{charset} under {header}");
+        }
+        assert!(accepts_charset(None, b"utf-8") && accepts_encoding(None, b"gzip"));
+        assert!(!accepts_encoding(Some(b"identity"), b"gzip"));
+        assert!(accepts_encoding(Some(b"gzip"), b"identity"));
+        assert!(!accepts_encoding(Some(b"gzip, identity;q=0"), b"identity"));
     }
 }

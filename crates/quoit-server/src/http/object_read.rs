@@ -2,19 +2,17 @@
 
 use super::conditions::{ReadConditions, Verdict};
 use super::connection::{Connection, Request};
-use super::negotiate::{accepts_media_type, accepts_word, choose_media_type};
+use super::negotiate::{accepts_charset, accepts_encoding, accepts_media_type, choose_media_type};
 use super::params::ObjectParams;
 use super::refusal::Refusal;
 use super::render::{Rendered, append_clock, append_version, content_type};
-use super::response::{TEXT, reply};
+use super::response::{MULTIPART, TEXT, reply};
 use super::route::RecordName;
 use quoit_model::object::{Object, Sibling};
 
 const US_PER_SEC: u64 = 1_000_000;
 /// The forms in which siblings can be had, the default first.
-pub(super) const SIBLING_FORMS: [&[u8]; 2] = [b"text/plain", b"multipart/mixed"];
-/// The place of the multipart form in [`SIBLING_FORMS`].
-pub(super) const MULTIPART: usize = 1;
+const SIBLING_FORMS: [&[u8]; 2] = [TEXT, MULTIPART];
 
 impl Connection {
     /// GET and HEAD.
@@ -60,11 +58,11 @@ impl Connection {
             && meta
                 .charset
                 .as_deref()
-                .is_none_or(|charset| accepts_word(head.get("accept-charset"), charset))
+                .is_none_or(|charset| accepts_charset(head.get("accept-charset"), charset))
             && meta
                 .content_encoding
                 .as_deref()
-                .is_none_or(|encoding| accepts_word(head.get("accept-encoding"), encoding));
+                .is_none_or(|encoding| accepts_encoding(head.get("accept-encoding"), encoding));
         if !fits {
             return Err(Refusal::Page(406));
         }
@@ -84,7 +82,7 @@ impl Connection {
         if self.is_settled_by_conditions(request, &object.etag(), last_modified_us)? {
             return Ok(());
         }
-        if form == MULTIPART {
+        if SIBLING_FORMS[form] == MULTIPART {
             rendered.write_multipart(&mut self.out, self.form, 300);
         } else {
             rendered.write_tags(&mut self.out, self.form, 300);

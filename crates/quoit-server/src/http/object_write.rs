@@ -5,11 +5,10 @@ use super::connection::{Connection, Request};
 use super::head::Head;
 use super::links;
 use super::negotiate::choose_media_type;
-use super::object_read::{MULTIPART, SIBLING_FORMS};
 use super::params::ObjectParams;
 use super::refusal::Refusal;
 use super::render::Rendered;
-use super::response::{append_object_path, reply};
+use super::response::{MULTIPART, TEXT, append_object_path, reply};
 use super::route::{BucketName, RecordName, UrlForm};
 use crate::index_entries::{self, IndexFault};
 use bytes::Bytes;
@@ -98,7 +97,7 @@ impl Connection {
         if let [sibling] = object.siblings.as_slice() {
             let status = if created { 201 } else { 200 };
             rendered.write_value(&mut self.out, self.form, status, sibling, created);
-        } else if choose_media_type(head.get("accept"), &SIBLING_FORMS) == Some(MULTIPART) {
+        } else if wants_values(head.get("accept")) {
             rendered.write_multipart(&mut self.out, self.form, 300);
         } else {
             rendered.write_tags(&mut self.out, self.form, 300);
@@ -142,6 +141,12 @@ impl Connection {
     }
 }
 
+/// Whether a write that asked for the body is answered with the values of siblings and not with their
+/// tags alone: unlike for a read, to a client that accepts anything. Without a header it is the tags.
+fn wants_values(accept: Option<&[u8]>) -> bool {
+    accept.is_some_and(|accept| choose_media_type(Some(accept), &[MULTIPART, TEXT]) == Some(0))
+}
+
 /// What the headers of a write say of its value.
 ///
 /// # Errors
@@ -162,18 +167,26 @@ pub fn metadata(
         charset,
         content_encoding: head.get_shared("content-encoding"),
         links: links::parse(head.get_all("link"), form, bucket)?,
-        user_meta: head
-            .with_prefix("x-riak-meta-")
-            .map(|(name, value)| UserMeta {
-                name: canonical(&name),
-                value: Some(value),
-                form: UserMetaForm::Text,
-            })
-            .collect(),
+        user_meta: user_meta(head),
         indexes: index_headers(head)?,
         expires_at_secs: expiry(head, now_secs)?,
         ..Metadata::default()
     })
+}
+
+/// The pairs of user metadata, each name once: of a header sent twice the values are one list.
+fn user_meta(head: &Head) -> Vec<UserMeta> {
+    let mut pairs: Vec<UserMeta> = Vec::new();
+    for (name, value) in head.with_prefix("x-riak-meta-") {
+        let name = canonical(&name);
+        match pairs.iter_mut().find(|pair| pair.name == name) {
+            Some(UserMeta { value: Some(first), .. }) => {
+                *first = [first, &b", "[..], &value].concat().into();
+            }
+            _ => pairs.push(UserMeta { name, value: Some(value), form: UserMetaForm::Text }),
+        }
+    }
+    pairs
 }
 
 /// The name of a header as Riak stores it: a capital at the start of each word, else small letters.
@@ -212,28 +225,17 @@ fn check_media_type(media: &[u8]) -> Result<(), Refusal> {
 }
 
 fn index_headers(head: &Head) -> Result<Vec<IndexEntry>, String> {
-    let mut entries = Vec::new();
-    let mut faults = String::new();
-    for (name, value) in head.with_prefix(INDEX_PREFIX) {
+    let pairs = head.with_prefix(INDEX_PREFIX).flat_map(|(name, value)| {
         let field = name.slice(INDEX_PREFIX.len()..);
-        for term in terms(&value) {
-            match index_entries::parse(&field, term) {
-                Ok(entry) => entries.push(entry),
-                Err(fault) => faults.push_str(&index_fault(&fault)),
-            }
-        }
-    }
-    if !faults.is_empty() {
-        return Err(faults);
-    }
-    index_entries::normalize(&mut entries);
-    Ok(entries)
+        terms(value).map(move |term| (field.clone(), term))
+    });
+    index_entries::parse_all(pairs).map_err(|faults| faults.iter().map(index_fault).collect())
 }
 
 /// The terms of a header: separated by a comma and one blank. A comma without a blank belongs to a
 /// term.
-fn terms(value: &Bytes) -> impl Iterator<Item = Bytes> + '_ {
-    let mut rest = Some(value.clone());
+fn terms(value: Bytes) -> impl Iterator<Item = Bytes> {
+    let mut rest = Some(value);
     std::iter::from_fn(move || {
         let text = rest.take()?;
         let end = text.windows(2).position(|pair| pair == b", " || pair == b",\t");
@@ -339,5 +341,15 @@ mod tests {
         let meta = read("x-riak-meta-COLOUR-of-x: Blue").expect("valid");
         assert_eq!(meta.user_meta[0].name, "X-Riak-Meta-Colour-Of-X");
         assert_eq!(meta.user_meta[0].form, UserMetaForm::Text);
+    }
+
+    #[test]
+    fn user_metadata_sent_twice_is_one_list() {
+        let headers = "X-Riak-Meta-a: 1\r\nX-Riak-Meta-b: 2\r\nx-riak-meta-A: 3";
+        let meta = read(headers).expect("valid").user_meta;
+        let pairs: Vec<_> = meta.iter().map(|pair| (&*pair.name, pair.value.as_deref())).collect();
+        let expected: [(&[u8], Option<&[u8]>); 2] =
+            [(b"X-Riak-Meta-A", Some(b"1, 3")), (b"X-Riak-Meta-B", Some(b"2"))];
+        assert_eq!(pairs, expected);
     }
 }

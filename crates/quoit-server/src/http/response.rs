@@ -27,6 +27,8 @@ pub struct Reply<'o> {
 
 /// The media type of plain texts.
 pub const TEXT: &[u8] = b"text/plain";
+/// The media type of several values in one body.
+pub const MULTIPART: &[u8] = b"multipart/mixed";
 /// The media type of JSON.
 pub const JSON: &[u8] = b"application/json";
 /// The media type of pages.

@@ -46,18 +46,12 @@ fn link_out(link: Link) -> RpbLink {
 ///
 /// The text for the client when index entries are bad.
 pub(super) fn metadata(content: &mut RpbContent) -> Result<Metadata, String> {
-    let mut indexes = Vec::new();
-    let mut faults = Vec::new();
-    for pair in std::mem::take(&mut content.indexes) {
-        match index_entries::parse(&pair.key, pair.value.unwrap_or_default()) {
-            Ok(entry) => indexes.push(entry),
-            Err(fault) => faults.push(fault_text(&fault)),
-        }
-    }
-    if !faults.is_empty() {
-        return Err(format!("{{precommit_fail,[{}]}}", faults.join(",")));
-    }
-    index_entries::normalize(&mut indexes);
+    let pairs = std::mem::take(&mut content.indexes).into_iter();
+    let pairs = pairs.map(|pair| (pair.key, pair.value.unwrap_or_default()));
+    let indexes = index_entries::parse_all(pairs).map_err(|faults| {
+        let faults: Vec<_> = faults.iter().map(fault_text).collect();
+        format!("{{precommit_fail,[{}]}}", faults.join(","))
+    })?;
     Ok(Metadata {
         content_type: content.content_type.take(),
         charset: content.charset.take(),

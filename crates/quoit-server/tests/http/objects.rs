@@ -104,11 +104,15 @@ fn a_write_may_return_the_object() {
     assert!(location.starts_with("/riak/b/"), "{location}");
     assert_eq!(node.get(&location).text(), "w");
     siblings(&node);
-    let headers = [TEXT, ("Accept", "multipart/mixed")];
     let path = "/types/sibs/buckets/b/keys/k?returnbody=true";
-    let answer = node.connect().request("PUT", path, &headers, b"three");
-    assert_eq!(answer.status, 300);
-    assert!(answer.text().contains("\r\n\r\nthree\r\n"));
+    for accept in ["multipart/mixed", "*/*"] {
+        let headers = [TEXT, ("Accept", accept)];
+        let answer = node.connect().request("PUT", path, &headers, b"three");
+        assert_eq!(answer.status, 300, "{accept}");
+        assert!(answer.text().contains("\r\n\r\nthree\r\n"), "{accept}");
+    }
+    let answer = node.put(path, "four");
+    assert_eq!((answer.status, answer.text().lines().next()), (300, Some("Siblings:")));
 }
 
 #[test]
@@ -224,4 +228,25 @@ fn walks_follow_links_by_tag() {
     assert_eq!(node.get("/buckets/b/keys/none/_,_,1").status, 404);
     let typed = node.get("/types/t/buckets/b/keys/a/_,_,1");
     assert_eq!(typed.status, 403);
+}
+
+#[test]
+fn a_walk_to_siblings_gives_one_of_them_and_names_the_others() {
+    let node = Node::start();
+    node.send_json("PUT", "/buckets/sibs/props", "{\"props\":{\"allow_mult\":true}}");
+    node.put("/buckets/sibs/keys/k", "two");
+    node.put("/buckets/sibs/keys/k", "one");
+    let list = node.get("/buckets/sibs/keys/k");
+    let tags: Vec<_> = list.text().lines().skip(1).collect();
+    let link = "</buckets/sibs/keys/k>; riaktag=\"s\", </buckets/sibs/keys/k>; riaktag=\"t\"";
+    let headers = [TEXT, ("Link", link)];
+    node.connect().request("PUT", "/buckets/b/keys/a", &headers, b"a");
+    let answer = node.get("/buckets/b/keys/a/_,t,1");
+    let header = |name: &str| answer.text().lines().find_map(|line| line.strip_prefix(name));
+    let location = format!("/buckets/sibs/keys/k?vtag={}", tags[1]);
+    assert_eq!(header("Location: "), Some(location.as_str()));
+    assert_eq!(header("X-Riak-Sibling-VTags: "), Some(tags[0]));
+    assert!(answer.text().contains("\r\n\r\none\r\n") && !answer.text().contains("two"));
+    let both = node.get("/buckets/b/keys/a/_,_,_");
+    assert_eq!(both.text().matches("Location: ").count(), 2, "one for each tag");
 }
