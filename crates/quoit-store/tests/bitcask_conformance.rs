@@ -5,7 +5,7 @@
 mod conformance;
 
 use conformance::{Identities, START_SECS, Subject, ring_size};
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
 use quoit_store::engine::Engine;
 use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk};
 use std::sync::Arc;
@@ -51,6 +51,11 @@ impl Bitcask {
             ring_size: ring_size(),
             max_file_size_bytes: 2_000,
             snapshot_interval_bytes: 3_000,
+            merge: MergeSettings {
+                frag_merge_trigger_percent: 40,
+                small_file_threshold_bytes: 500,
+                ..MergeSettings::default()
+            },
             ..BitcaskSettings::new(1)
         };
         let clock = Arc::clone(&self.clock);

@@ -8,7 +8,7 @@
 //! byte 16  8   offset in the active segment of the first record that the index may not have
 //! byte 24  4   number of that segment
 //! byte 28  4   number of segments
-//! then, for each segment, 72 bytes:
+//! then, for each segment, 88 bytes:
 //! byte  0  4   number
 //! byte  4  4   1 if no record was written to it since the snapshot was begun
 //! byte  8  8   unique number
@@ -19,6 +19,9 @@
 //! byte 48  8   records referred to
 //! byte 56  8   their bytes
 //! byte 64  8   removals that a merge had to keep
+//! byte 72  8   records that expire
+//! byte 80  4   when the first of them does, seconds since 1970
+//! byte 84  4   when the last of them does
 //! ```
 //!
 //! Numbers are little-endian. The file around it is described in `docs/design/snapshot.md`.
@@ -35,7 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const FIXED_BYTES: usize = 32;
-const SEGMENT_BYTES: usize = 72;
+const SEGMENT_BYTES: usize = 88;
 
 /// A snapshot that could not be written is tried again after this time.
 const RETRY_US: u64 = 30_000_000;
@@ -82,9 +85,12 @@ impl CheckpointState {
                 counts.live_count,
                 counts.live_bytes,
                 counts.held_count,
+                counts.expiring_count,
             ] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
+            bytes.extend_from_slice(&counts.expires_first_secs.to_le_bytes());
+            bytes.extend_from_slice(&counts.expires_last_secs.to_le_bytes());
         }
         bytes
     }
@@ -109,6 +115,9 @@ impl CheckpointState {
                 live_count: u64_at(row, 48),
                 live_bytes: u64_at(row, 56),
                 held_count: u64_at(row, 64),
+                expiring_count: u64_at(row, 72),
+                expires_first_secs: u32_at(row, 80),
+                expires_last_secs: u32_at(row, 84),
             },
         };
         Some(Self {
@@ -209,8 +218,10 @@ impl Store {
         // All that the index refers to has to be there if the snapshot is.
         self.committer.sync()?;
         let table = self.table.load();
-        for segment in table.all().iter().filter(|segment| !settled.contains(&segment.number)) {
-            segment.file.sync()?;
+        let keyed: Vec<u32> = self.key_files.lock().keys().copied().collect();
+        // Those with a key file were synced before it was written.
+        for segment in table.all().iter().filter(|segment| !keyed.contains(&segment.number)) {
+            self.committer.sync_segment(segment)?;
         }
         self.disk.sync_directory()?;
         let mut segments = Vec::with_capacity(table.all().len());

@@ -1,6 +1,7 @@
 //! Group commit: one sync for all who wait.
 
 use super::log::Log;
+use super::segment::Segment;
 use super::settings::Durability;
 use crate::engine::Ticket;
 use crate::error::StoreError;
@@ -139,28 +140,37 @@ impl Committer {
             }
             self.sync_count.fetch_add(1, Ordering::Relaxed);
         }
-        let ready = match &result {
-            Ok(()) => {
-                let written = unsynced.sequence - before;
-                self.synced_write_count.fetch_add(written, Ordering::Relaxed);
-                self.synced.store(unsynced.sequence, Ordering::Release);
-                let mut waiting = self.waiting.lock();
-                let is_ready = |waiter: &mut (Ticket, Waker)| waiter.0.0 <= unsynced.sequence;
-                waiting.waiters.extract_if(.., is_ready).collect()
-            }
-            Err(error) => {
-                let failed = sync_failed(error);
-                tracing::error!(%failed, "no more writes are accepted");
-                self.log.refuse(failed.clone());
-                let mut waiting = self.waiting.lock();
-                waiting.failed = Some(failed);
-                std::mem::take(&mut waiting.waiters)
-            }
+        result.map_err(|error| self.fail(&error))?;
+        self.synced_write_count.fetch_add(unsynced.sequence - before, Ordering::Relaxed);
+        self.synced.store(unsynced.sequence, Ordering::Release);
+        let ready: Vec<_> = {
+            let mut waiting = self.waiting.lock();
+            let is_ready = |waiter: &mut (Ticket, Waker)| waiter.0.0 <= unsynced.sequence;
+            waiting.waiters.extract_if(.., is_ready).collect()
         };
-        for (_, waker) in ready {
-            waker.wake();
+        ready.into_iter().for_each(|(_, waker)| waker.wake());
+        Ok(())
+    }
+
+    /// Syncs a segment. After a failure nothing is promised any more, as after a failed commit.
+    pub(super) fn sync_segment(&self, segment: &Segment) -> Result<(), StoreError> {
+        if let Some(failed) = &self.waiting.lock().failed {
+            return Err(failed.clone());
         }
-        result.map_err(|error| sync_failed(&error))
+        segment.file.sync().map_err(|error| self.fail(&error))
+    }
+
+    fn fail(&self, error: &StoreError) -> StoreError {
+        let failed = sync_failed(error);
+        tracing::error!(%failed, "no more writes are accepted");
+        self.log.refuse(failed.clone());
+        let waiters = {
+            let mut waiting = self.waiting.lock();
+            waiting.failed = Some(failed.clone());
+            std::mem::take(&mut waiting.waiters)
+        };
+        waiters.into_iter().for_each(|(_, waker)| waker.wake());
+        failed
     }
 }
 

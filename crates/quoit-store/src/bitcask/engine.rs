@@ -1,6 +1,7 @@
 //! The engine's face: the trait, opening and closing, background work.
 
 use super::checkpoint::Checkpointer;
+use super::merge::Merger;
 use super::report::OpenReport;
 use super::seal::Sealer;
 use super::settings::BitcaskSettings;
@@ -27,6 +28,9 @@ pub const SEAL_WORKER: &str = "seal";
 
 /// Name of the worker that writes snapshots of the index.
 pub const SNAPSHOT_WORKER: &str = "snapshot";
+
+/// Name of the worker that merges.
+pub const MERGE_WORKER: &str = "merge";
 
 /// The Bitcask engine: an append-only log and an index in memory. See the module's documentation.
 pub struct BitcaskEngine {
@@ -57,7 +61,8 @@ impl BitcaskEngine {
         let checkpointer = Arc::new(Checkpointer::new(Arc::clone(&store)));
         let snapshot = execution.start(SNAPSHOT_WORKER, checkpointer);
         store.log.wake_when_rolled(vec![Arc::clone(&seal), Arc::clone(&snapshot)]);
-        let engine = Self { store, workers: Mutex::new(vec![snapshot, seal, commit]) };
+        let merge = execution.start(MERGE_WORKER, Arc::new(Merger::new(Arc::clone(&store))));
+        let engine = Self { store, workers: Mutex::new(vec![merge, snapshot, seal, commit]) };
         Ok((engine, report))
     }
 

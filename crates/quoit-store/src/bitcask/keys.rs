@@ -68,11 +68,6 @@ impl ActiveKeys {
         chunks.closed_bytes + chunks.open.memory_bytes()
     }
 
-    /// The segment whose keys these are.
-    pub(super) fn segment(&self) -> u32 {
-        self.segment
-    }
-
     /// Writes the segment's key file, durably, and opens it.
     pub(super) fn write_file(&self, disk: &dyn Disk) -> Result<Arc<KeyFile>, StoreError> {
         let name = keys_name(self.segment);

@@ -130,9 +130,12 @@ impl Opening<'_> {
                 segment.sequence_min.store(known.sequence_min, Ordering::Relaxed);
             }
         }
+        // Older ones that the snapshot does not know were replaced by a merge that did not get so far as to
+        // remove them.
+        let position = &state.position;
         let is_tail = |segment: &Segment| {
-            let is_settled = known(segment.number).is_some_and(|known| known.settled);
-            segment.origin == Origin::Log && !is_settled
+            let is_later = segment.first_sequence >= position.sequence;
+            segment.origin == Origin::Log && (is_later || segment.number == position.segment)
         };
         let (mut tail, settled): (Vec<_>, Vec<_>) =
             table.all().iter().partition(|segment| is_tail(segment));
@@ -150,7 +153,7 @@ impl Opening<'_> {
             table: &table,
             state: &state,
             indexes: &mut indexes,
-            sequence_max: state.position.sequence - 1,
+            sequence_max: position.sequence - 1,
             has_gaps: false,
             beyond: None,
         };
@@ -158,8 +161,8 @@ impl Opening<'_> {
             // Read all the same: key files do not say what records replaced.
             self.open_key_file(directory, segment);
             replay.begin_segment(segment);
-            let is_position = segment.number == state.position.segment;
-            let from = if is_position { state.position.offset } else { 0 };
+            let is_position = segment.number == position.segment;
+            let from = if is_position { position.offset } else { 0 };
             self.scan(segment, reader.store_id, true, |header, key, location| {
                 if location.offset_bytes() < from {
                     return Ok(());
@@ -283,8 +286,7 @@ impl Opening<'_> {
                 break;
             };
             sequence_min = sequence_min.min(header.sequence);
-            found.record_count += 1;
-            found.record_bytes += SizeClass::of(header.record_bytes()).size_bytes_max();
+            found.add_written(SizeClass::of(header.record_bytes()), header.meta.expires_at_secs);
             note_key(&keys, record.key(), &header, record.offset);
             each(&header, record.key(), location)?;
         }

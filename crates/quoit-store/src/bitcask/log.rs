@@ -273,9 +273,23 @@ impl Log {
         LogPosition { sequence: tail.next_sequence, segment: tail.active.number, offset: tail.end }
     }
 
-    /// Number of the segment that is appended to.
-    pub(super) fn active_number(&self) -> u32 {
-        self.tail.lock().active.number
+    /// When a segment is closed.
+    pub(super) fn limits(&self) -> LogLimits {
+        self.limits
+    }
+
+    /// Adds a closed segment of a merge to those that wait for their key files.
+    pub(super) fn add_sealed(&self, sealed: Sealed) {
+        let mut tail = self.tail.lock();
+        tail.sealed.push(sealed);
+        self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Takes segments out of the table. Who holds the former table can still read them.
+    pub(super) fn forget_segments(&self, numbers: &[u32]) {
+        // The lock makes changes of the table come one after the other.
+        let _tail = self.tail.lock();
+        self.table.store(Arc::new(self.table.load().without(numbers)));
     }
 
     /// Begins a segment for a merge.
@@ -387,7 +401,7 @@ fn batch_frame(sequence: u64, body_bytes: usize) -> Header {
 
 /// Counts a record that was written, and keeps its key for listings.
 fn note(tail: &Tail, key: &[u8], header: &Header, offset: u64) -> Location {
-    tail.active.count_written(SizeClass::of(header.record_bytes()));
+    tail.active.count_written(SizeClass::of(header.record_bytes()), header.meta.expires_at_secs);
     note_key(&tail.keys, key, header, offset);
     Location::new(tail.active.number, offset).expect("segments are limited to what locations hold")
 }

@@ -10,7 +10,7 @@
 //! - `log`, `commit`: writing, and making durable.
 //! - `store`: what the parts share; `point`, `batch`, `list`: the requests.
 //! - `keys`, `seal`: keys of young segments in memory, key files of closed ones.
-//! - `checkpoint`: snapshots of the index.
+//! - `checkpoint`: snapshots of the index; `merge`: taking back the room of what no longer counts.
 //! - `open`, `load`, `scan`, `replay`, `rebuild`: starting.
 //!
 //! Locks are taken in this order: stripe (one, or several by ascending partition), end of the log, keys.
@@ -18,8 +18,6 @@
 //! holds the stripe and the log's end, and batches read keys under their stripes.
 //!
 //! `docs/design/log.md` has the formats and the reasons.
-
-#![expect(dead_code, reason = "merges and snapshots, which use the rest, come next")]
 
 mod batch;
 mod checkpoint;
@@ -32,6 +30,7 @@ mod keys;
 mod list;
 mod load;
 mod log;
+mod merge;
 mod meta;
 mod open;
 mod point;
@@ -46,6 +45,6 @@ mod segment;
 mod settings;
 mod store;
 
-pub use engine::{BitcaskEngine, COMMIT_WORKER, SEAL_WORKER, SNAPSHOT_WORKER};
+pub use engine::{BitcaskEngine, COMMIT_WORKER, MERGE_WORKER, SEAL_WORKER, SNAPSHOT_WORKER};
 pub use report::OpenReport;
 pub use settings::{BitcaskSettings, Durability, MergePolicy, MergeSettings};

@@ -83,9 +83,8 @@ impl Rebuild {
                     ),
                 });
             }
-            counts.record_count += 1;
             let class = SizeClass::of(u64::from(facts.size_bytes));
-            counts.record_bytes += class.size_bytes_max();
+            counts.add_written(class, facts.meta.expires_at_secs);
             writes.push((encoded.to_vec(), facts));
             cursor.advance()?;
         }

@@ -47,12 +47,18 @@ impl Store {
             return Ok(false);
         };
         // A segment with a key file is not read when the store is opened: it must be whole by then.
-        sealed.segment.file.sync()?;
+        self.committer.sync_segment(&sealed.segment)?;
         let keys = sealed.keys.write_file(&*self.disk)?;
         // First here, then there: a listing looks there first.
         self.key_files.lock().insert(sealed.segment.number, keys);
         self.log.unseal(sealed.segment.number);
         Ok(true)
+    }
+
+    /// Writes the key files of all segments that wait for one.
+    pub(super) fn seal_all(&self) -> Result<(), StoreError> {
+        while self.seal_next()? {}
+        Ok(())
     }
 
     /// Helps when closed segments wait for their key files faster than those are written.
@@ -67,7 +73,7 @@ impl Store {
     pub(super) fn close(&self) -> Result<(), StoreError> {
         self.committer.sync()?;
         self.log.roll_to_close()?;
-        while self.seal_next()? {}
+        self.seal_all()?;
         let checkpointing = self.checkpointing.lock();
         if let Err(error) = self.checkpoint(&[], &Unpaced) {
             // The next start reads key files instead, which takes longer and loses nothing.

@@ -21,7 +21,7 @@ use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
 use crate::seam::DiskFile;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Size of a segment's own header.
@@ -185,7 +185,11 @@ pub struct Segment {
     live_count: AtomicI64,
     live_bytes: AtomicI64,
     held_count: AtomicU64,
+    expiring_count: AtomicU64,
+    expires_first_secs: AtomicU32,
+    expires_last_secs: AtomicU32,
     closed: AtomicBool,
+    spoiled: AtomicBool,
 }
 
 impl Segment {
@@ -209,7 +213,11 @@ impl Segment {
             live_count: AtomicI64::new(0),
             live_bytes: AtomicI64::new(0),
             held_count: AtomicU64::new(0),
+            expiring_count: AtomicU64::new(0),
+            expires_first_secs: AtomicU32::new(u32::MAX),
+            expires_last_secs: AtomicU32::new(0),
             closed: AtomicBool::new(false),
+            spoiled: AtomicBool::new(false),
         }
     }
 
@@ -224,10 +232,27 @@ impl Segment {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Tells that the index refers to damaged records in it: it is kept, so that reading them tells of the
+    /// damage.
+    pub fn spoil(&self) {
+        self.spoiled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the index refers to damaged records in it.
+    #[must_use]
+    pub fn is_spoiled(&self) -> bool {
+        self.spoiled.load(Ordering::Relaxed)
+    }
+
     /// Counts a record that was written.
-    pub fn count_written(&self, class: SizeClass) {
+    pub fn count_written(&self, class: SizeClass, expires_at_secs: u32) {
         self.record_count.fetch_add(1, Ordering::Relaxed);
         self.record_bytes.fetch_add(class.size_bytes_max(), Ordering::Relaxed);
+        if expires_at_secs != 0 {
+            self.expiring_count.fetch_add(1, Ordering::Relaxed);
+            self.expires_first_secs.fetch_min(expires_at_secs, Ordering::Relaxed);
+            self.expires_last_secs.fetch_max(expires_at_secs, Ordering::Relaxed);
+        }
     }
 
     /// Counts a record that the index refers to from now on.
@@ -256,6 +281,9 @@ impl Segment {
             live_count: self.live_count.load(Ordering::Relaxed).max(0) as u64,
             live_bytes: self.live_bytes.load(Ordering::Relaxed).max(0) as u64,
             held_count: self.held_count.load(Ordering::Relaxed),
+            expiring_count: self.expiring_count.load(Ordering::Relaxed),
+            expires_first_secs: self.expires_first_secs.load(Ordering::Relaxed),
+            expires_last_secs: self.expires_last_secs.load(Ordering::Relaxed),
         }
     }
 
@@ -266,11 +294,14 @@ impl Segment {
         self.live_count.store(counts.live_count as i64, Ordering::Relaxed);
         self.live_bytes.store(counts.live_bytes as i64, Ordering::Relaxed);
         self.held_count.store(counts.held_count, Ordering::Relaxed);
+        self.expiring_count.store(counts.expiring_count, Ordering::Relaxed);
+        self.expires_first_secs.store(counts.expires_first_secs, Ordering::Relaxed);
+        self.expires_last_secs.store(counts.expires_last_secs, Ordering::Relaxed);
     }
 }
 
 /// What a segment holds and how much of it is still referred to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentCounts {
     /// Records written, removals and drops included.
     pub record_count: u64,
@@ -282,6 +313,51 @@ pub struct SegmentCounts {
     pub live_bytes: u64,
     /// Removals that a merge had to keep because an older segment still has the key.
     pub held_count: u64,
+    /// Records that expire, whether they are referred to or not.
+    pub expiring_count: u64,
+    /// When the first of them expires, seconds since 1970.
+    pub expires_first_secs: u32,
+    /// When the last of them expires.
+    pub expires_last_secs: u32,
+}
+
+impl Default for SegmentCounts {
+    fn default() -> Self {
+        Self {
+            record_count: 0,
+            record_bytes: 0,
+            live_count: 0,
+            live_bytes: 0,
+            held_count: 0,
+            expiring_count: 0,
+            expires_first_secs: u32::MAX,
+            expires_last_secs: 0,
+        }
+    }
+}
+
+impl SegmentCounts {
+    /// Counts a record that a scan or a key file tells of.
+    pub fn add_written(&mut self, class: SizeClass, expires_at_secs: u32) {
+        self.record_count += 1;
+        self.record_bytes += class.size_bytes_max();
+        if expires_at_secs != 0 {
+            self.expiring_count += 1;
+            self.expires_first_secs = self.expires_first_secs.min(expires_at_secs);
+            self.expires_last_secs = self.expires_last_secs.max(expires_at_secs);
+        }
+    }
+
+    /// About how many percent of the expiring records have expired: as if their times were spread evenly
+    /// between the first and the last.
+    #[must_use]
+    pub fn expired_percent(&self, now_secs: u64) -> u64 {
+        let (first, last) = (u64::from(self.expires_first_secs), u64::from(self.expires_last_secs));
+        if now_secs >= last {
+            return 100;
+        }
+        (now_secs.saturating_sub(first) * 100).checked_div(last - first.min(last)).unwrap_or(0)
+    }
 }
 
 /// All segments by number. Never changed: a new one replaces it.

@@ -151,7 +151,7 @@ pub(super) fn place(
         Some(old) => {
             let replaced = index.replace(new.tag, old.location, new);
             assert!(replaced, "the stripe is held: what was found in it is still there");
-            count_dead(table, old);
+            count_dead(table, old.location, old.size_class);
         }
         None => index.insert(new),
     }
@@ -163,13 +163,14 @@ pub(super) fn place(
 /// Takes an entry out of the index.
 pub(super) fn take_out(index: &mut PartitionIndex, table: &SegmentTable, old: &Entry) {
     if index.remove(old.tag, old.location).is_some() {
-        count_dead(table, old);
+        count_dead(table, old.location, old.size_class);
     }
 }
 
-fn count_dead(table: &SegmentTable, old: &Entry) {
-    if let Some(segment) = table.get(old.location.segment()) {
-        segment.count_dead(old.size_class);
+/// Counts a record that the index no longer refers to.
+pub(super) fn count_dead(table: &SegmentTable, location: Location, class: SizeClass) {
+    if let Some(segment) = table.get(location.segment()) {
+        segment.count_dead(class);
     }
 }
 

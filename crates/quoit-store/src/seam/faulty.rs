@@ -330,9 +330,7 @@ impl DiskFile for FaultyFile {
             return Err(failed("sync", &self.name, "input/output error"));
         }
         if !state.faults.forgets_syncs {
-            let file = state.file(self.number);
-            file.changes.clear();
-            file.durable.clone_from(&file.bytes);
+            state.file(self.number).keep_all();
         }
         Ok(())
     }
@@ -400,6 +398,16 @@ impl FileState {
     fn write(&mut self, bytes: &[u8], offset: u64) {
         write(&mut self.bytes, bytes, offset);
         self.changes.push(Change::Write { offset, bytes: bytes.to_vec() });
+    }
+
+    /// Makes what was changed since the last sync durable.
+    fn keep_all(&mut self) {
+        for change in self.changes.drain(..) {
+            match change {
+                Change::Write { offset, bytes } => write(&mut self.durable, &bytes, offset),
+                Change::Truncate { size_bytes } => self.durable.resize(size_bytes as usize, 0),
+            }
+        }
     }
 
     /// Keeps what was synced, and of the rest all, nothing, the first part, or any sectors.

@@ -1,0 +1,310 @@
+//! Copies what still counts in some segments.
+
+use crate::bitcask::keys::ActiveKeys;
+use crate::bitcask::log::{Sealed, note_key};
+use crate::bitcask::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position};
+use crate::bitcask::scan::{Scan, Scanned};
+use crate::bitcask::segment::{SEGMENT_HEADER_BYTES, Segment};
+use crate::bitcask::store::{Store, count_dead};
+use crate::error::StoreError;
+use crate::index::{Location, SizeClass, Tag};
+use crate::keyfile::KeyFile;
+use crate::seam::Pace;
+use quoit_model::hash::Partition;
+use quoit_model::key::KeyRef;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// So much is gathered before it is written and the index is told.
+const SLICE_BYTES: usize = 128 * 1024;
+
+/// A segment in the making is synced whenever so much was written to it.
+const SYNC_BYTES: u64 = 4 << 20;
+
+/// A merge looks so often into key files of other segments for keys that were removed. Removals beyond that
+/// are kept.
+const LOOKUPS_MAX: u64 = 200_000;
+
+/// A record that was copied, and where from and to; `new` is `None` for one that has expired.
+struct Move {
+    partition: Partition,
+    tag: Tag,
+    old: Location,
+    new: Option<Location>,
+    class: SizeClass,
+}
+
+/// A segment in the making.
+struct Target {
+    segment: Arc<Segment>,
+    keys: ActiveKeys,
+    /// Bytes that are written.
+    end: u64,
+    /// Records that are not written yet.
+    slice: Vec<u8>,
+    /// Bytes written since the last sync.
+    unsynced_bytes: u64,
+}
+
+impl Target {
+    /// Writes the slice, and notes and counts what is in it. Says how much it was.
+    fn write(&mut self, store: &Store) -> Result<u64, StoreError> {
+        let store_id = store.reader.store_id;
+        let written = self.slice.len() as u64;
+        if written == 0 {
+            return Ok(0);
+        }
+        self.segment.file.write_at(&self.slice, self.end)?;
+        let mut at = 0;
+        while at < self.slice.len() {
+            let offset = self.end + at as u64;
+            let position = Position { store_id, segment: self.segment.number, offset };
+            let (header, _) = record::decode(&self.slice[at..], &position)
+                .expect("the slice holds the records that were pushed");
+            let key = &self.slice[at + HEADER_BYTES..][..usize::from(header.key_bytes)];
+            note_key(&self.keys, key, &header, offset);
+            let class = SizeClass::of(header.record_bytes());
+            self.segment.count_written(class, header.meta.expires_at_secs);
+            self.segment.sequence_min.fetch_min(header.sequence, Ordering::Relaxed);
+            if header.kind != Kind::Put {
+                self.segment.count_held();
+            }
+            at += header.padded_bytes() as usize;
+        }
+        self.end += written;
+        self.slice.clear();
+        self.unsynced_bytes += written;
+        if self.unsynced_bytes >= SYNC_BYTES {
+            // Little by little: one large sync at the end would hold up those of the log.
+            store.committer.sync_segment(&self.segment)?;
+            self.unsynced_bytes = 0;
+        }
+        Ok(written)
+    }
+}
+
+/// Copies the records of victims.
+pub(super) struct Copier<'m> {
+    store: &'m Store,
+    victims: &'m [u32],
+    pace: &'m dyn Pace,
+    /// Key files of the segments that stay, with the lowest sequence in each.
+    others: Vec<(u64, Arc<KeyFile>)>,
+    /// Whether some other segment has no key file, and which sequence is the lowest in such.
+    unkeyed_min: Option<u64>,
+    lookups_left: u64,
+    target: Option<Target>,
+    moves: Vec<Move>,
+}
+
+impl<'m> Copier<'m> {
+    pub(super) fn new(store: &'m Store, victims: &'m [u32], pace: &'m dyn Pace) -> Self {
+        let key_files = store.key_files.lock().clone();
+        let table = store.table.load();
+        let mut others = Vec::new();
+        let mut unkeyed_min: Option<u64> = None;
+        for segment in table.all().iter().filter(|other| !victims.contains(&other.number)) {
+            let sequence_min = segment.sequence_min.load(Ordering::Relaxed);
+            match key_files.get(&segment.number) {
+                Some(keys) => others.push((sequence_min, Arc::clone(keys))),
+                None => {
+                    unkeyed_min = Some(unkeyed_min.unwrap_or(u64::MAX).min(sequence_min));
+                }
+            }
+        }
+        Self {
+            store,
+            victims,
+            pace,
+            others,
+            unkeyed_min,
+            lookups_left: LOOKUPS_MAX,
+            target: None,
+            moves: Vec::new(),
+        }
+    }
+
+    /// Copies everything. False when it was told to stop.
+    pub(super) fn copy_all(&mut self) -> Result<bool, StoreError> {
+        let table = self.store.table.load_full();
+        for segment in self.victims.iter().filter_map(|number| table.get(*number)) {
+            if !self.copy_segment(segment)? {
+                return Ok(false);
+            }
+        }
+        self.flush()?;
+        Ok(true)
+    }
+
+    /// Completes the last target, also when copying has failed: the index refers to it.
+    pub(super) fn finish(mut self) -> Result<(), StoreError> {
+        self.close_target()
+    }
+
+    fn copy_segment(&mut self, victim: &Arc<Segment>) -> Result<bool, StoreError> {
+        let file = Arc::clone(&victim.file);
+        let (store_id, number) = (self.store.reader.store_id, victim.number);
+        let mut scan = Scan::new(file, store_id, number, SEGMENT_HEADER_BYTES)?;
+        let mut paced_at = scan.offset();
+        while let Some(record) = scan.next()? {
+            self.take(number, &record)?;
+            let end = record.offset + record.header.padded_bytes();
+            if end - paced_at >= SLICE_BYTES as u64 {
+                // Read once and written at most once.
+                let copied = self.target.as_ref().map_or(0, |target| target.slice.len() as u64);
+                self.flush()?;
+                if !self.pace.pause(self.store.pause_us(end - paced_at + copied)) {
+                    return Ok(false);
+                }
+                paced_at = end;
+            }
+        }
+        // Small segments give way as well.
+        self.flush()?;
+        Ok(self.pace.pause(self.store.pause_us(scan.offset() - paced_at)))
+    }
+
+    fn take(&mut self, victim: u32, record: &Scanned<'_>) -> Result<(), StoreError> {
+        let header = Header { in_batch: false, ..record.header };
+        match header.kind {
+            Kind::Put => self.take_put(victim, &header, record),
+            Kind::Remove if self.has_older_write(&header, record.key())? => {
+                self.push(&header, record.body).map(drop)
+            }
+            Kind::DropPartition if self.has_older_segment(&header) => {
+                self.push(&header, record.body).map(drop)
+            }
+            Kind::Remove | Kind::DropPartition | Kind::Batch => Ok(()),
+        }
+    }
+
+    fn take_put(
+        &mut self,
+        victim: u32,
+        header: &Header,
+        record: &Scanned<'_>,
+    ) -> Result<(), StoreError> {
+        let Some(old) = Location::new(victim, record.offset) else {
+            return Ok(());
+        };
+        let tag = Tag::of(header.identity);
+        let is_live = {
+            let index = self.store.stripe(header.partition).read();
+            index.candidates(tag).any(|entry| entry.location == old)
+        };
+        if !is_live {
+            return Ok(());
+        }
+        let class = SizeClass::of(header.record_bytes());
+        let mut new = None;
+        if !self.store.is_expired(&header.meta) {
+            new = Some(self.push(header, record.body)?);
+        } else if self.has_older_write(header, record.key())? {
+            // Else the older write would be the newest one when the store is opened.
+            let removal = Header { kind: Kind::Remove, value_bytes: 0, ..*header };
+            self.push(&removal, record.key())?;
+        }
+        self.moves.push(Move { partition: header.partition, tag, old, new, class });
+        Ok(())
+    }
+
+    /// Whether some segment that stays may have an older write of the key.
+    fn has_older_write(&mut self, header: &Header, key: &[u8]) -> Result<bool, StoreError> {
+        if self.unkeyed_min.is_some_and(|sequence| sequence < header.sequence) {
+            return Ok(true);
+        }
+        let Ok(name) = KeyRef::decode(key) else {
+            return Ok(false);
+        };
+        for (sequence_min, keys) in &self.others {
+            if *sequence_min >= header.sequence {
+                continue;
+            }
+            if self.lookups_left == 0 || keys.find(name, header.partition)?.is_some() {
+                return Ok(true);
+            }
+            self.lookups_left -= 1;
+        }
+        Ok(false)
+    }
+
+    fn has_older_segment(&self, header: &Header) -> bool {
+        let keyed = self.others.iter().map(|(sequence_min, _)| *sequence_min);
+        keyed.chain(self.unkeyed_min).any(|sequence_min| sequence_min < header.sequence)
+    }
+
+    /// Adds a record to the target and says where it will be.
+    fn push(&mut self, header: &Header, body: &[u8]) -> Result<Location, StoreError> {
+        let limits = self.store.log.limits();
+        let is_full = self.target.as_ref().is_some_and(|target| {
+            let end = target.end + target.slice.len() as u64 + header.padded_bytes();
+            let keys_full = target.keys.memory_bytes() > limits.key_buffer_bytes;
+            (end > limits.file_bytes || keys_full) && target.end > SEGMENT_HEADER_BYTES
+        });
+        if is_full {
+            self.flush()?;
+            self.close_target()?;
+        }
+        let target = match &mut self.target {
+            Some(target) => target,
+            None => {
+                let segment = self.store.log.begin_merge_segment()?;
+                self.target.insert(Target {
+                    keys: ActiveKeys::new(segment.number),
+                    segment,
+                    end: SEGMENT_HEADER_BYTES,
+                    slice: Vec::new(),
+                    unsynced_bytes: 0,
+                })
+            }
+        };
+        let start = target.slice.len();
+        let offset = target.end + start as u64;
+        let store_id = self.store.reader.store_id;
+        let position = Position { store_id, segment: target.segment.number, offset };
+        target.slice.resize(start + HEADER_BYTES, 0);
+        target.slice.extend_from_slice(body);
+        target.slice.resize(target.slice.len().next_multiple_of(ALIGNMENT_BYTES), 0);
+        let check = record::body_check(store_id, body);
+        record::encode(header, check, &position, &mut target.slice[start..]);
+        Ok(Location::new(target.segment.number, offset)
+            .expect("segments are limited to what locations hold"))
+    }
+
+    /// Writes the slice and tells the index where its records are now.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        if let Some(target) = &mut self.target {
+            let written = target.write(self.store)?;
+            self.store.counters.merged_bytes.fetch_add(written, Ordering::Relaxed);
+        }
+        let table = self.store.table.load();
+        for moved in self.moves.drain(..) {
+            let mut index = self.store.stripe(moved.partition).write();
+            let is_moved = match moved.new {
+                Some(new) => index.relocate(moved.tag, moved.old, new),
+                None => index.remove(moved.tag, moved.old).is_some(),
+            };
+            drop(index);
+            if is_moved {
+                count_dead(&table, moved.old, moved.class);
+                let segment = moved.new.and_then(|new| table.get(new.segment()));
+                if let Some(segment) = segment {
+                    segment.count_live(moved.class);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the target durable and writes its key file.
+    fn close_target(&mut self) -> Result<(), StoreError> {
+        let Some(target) = self.target.take() else {
+            return Ok(());
+        };
+        let Target { segment, keys, .. } = target;
+        segment.close();
+        // Kept in mind until its key file is written, by us or by the sealer.
+        self.store.log.add_sealed(Sealed { segment, keys: Arc::new(keys) });
+        self.store.seal_all()
+    }
+}
