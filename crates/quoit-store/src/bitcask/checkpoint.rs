@@ -28,7 +28,8 @@
 
 use super::directory::SNAPSHOT_NAME;
 use super::log::LogPosition;
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentCounts};
+use super::planted::{self, Planted};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentCounts, SegmentTable};
 use super::store::Store;
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Worker};
@@ -215,15 +216,10 @@ impl Store {
                 return Ok(false);
             }
         }
-        // All that the index refers to has to be there if the snapshot is.
-        self.committer.sync()?;
-        let table = self.table.load();
-        let keyed: Vec<u32> = self.key_files.lock().keys().copied().collect();
-        // Those with a key file were synced before it was written.
-        for segment in table.all().iter().filter(|segment| !keyed.contains(&segment.number)) {
-            self.committer.sync_segment(segment)?;
+        let table = self.table.load_full();
+        if !planted::has(Planted::SnapshotsUnsynced) {
+            self.sync_all(&table)?;
         }
-        self.disk.sync_directory()?;
         let mut segments = Vec::with_capacity(table.all().len());
         for segment in table.all().iter().filter(|segment| !without.contains(&segment.number)) {
             let size_bytes = segment.file.size_bytes()?;
@@ -243,6 +239,17 @@ impl Store {
         writer.finish(&CheckpointState { store_id, position, segments }.encode())?;
         self.counters.checkpointed_bytes.store(written_bytes, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Makes durable all that the index refers to, or will when the log is replayed.
+    fn sync_all(&self, table: &SegmentTable) -> Result<(), StoreError> {
+        self.committer.sync()?;
+        let keyed: Vec<u32> = self.key_files.lock().keys().copied().collect();
+        // Those with a key file were synced before it was written.
+        for segment in table.all().iter().filter(|segment| !keyed.contains(&segment.number)) {
+            self.committer.sync_segment(segment)?;
+        }
+        self.disk.sync_directory()
     }
 
     /// How long background work has to rest after so many bytes.

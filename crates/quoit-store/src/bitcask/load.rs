@@ -6,6 +6,7 @@ use super::directory::{Directory, SNAPSHOT_NAME};
 use super::keys::ActiveKeys;
 use super::log::{Sealed, note_key};
 use super::open::Opening;
+use super::planted::{self, Planted};
 use super::read::Reader;
 use super::rebuild::Rebuild;
 use super::replay::Replay;
@@ -134,7 +135,9 @@ impl Opening<'_> {
         // remove them.
         let position = &state.position;
         let is_tail = |segment: &Segment| {
-            let is_later = segment.first_sequence >= position.sequence;
+            let is_later = segment.first_sequence >= position.sequence
+                && !(planted::has(Planted::ForgetsYoungSegments)
+                    && known(segment.number).is_some());
             segment.origin == Origin::Log && (is_later || segment.number == position.segment)
         };
         let (mut tail, settled): (Vec<_>, Vec<_>) =

@@ -33,6 +33,7 @@ mod log;
 mod merge;
 mod meta;
 mod open;
+mod planted;
 mod point;
 mod read;
 mod rebuild;

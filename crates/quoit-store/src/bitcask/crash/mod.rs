@@ -5,6 +5,7 @@
 mod model;
 mod world;
 
+use super::planted::{Planted, plant};
 use super::{BitcaskSettings, MergeSettings};
 use world::{Plan, World};
 
@@ -50,9 +51,9 @@ fn what_was_acknowledged_survives_crashes_of_a_failing_disk() {
     run_all(&Plan { faults: true, ..plan() });
 }
 
-/// Whether one of some seeds finds a planted bug.
+/// Whether one of some seeds finds something wrong.
 fn is_found(plan: &Plan) -> bool {
-    (0..200).any(|seed| {
+    (0..1_000).any(|seed| {
         let run = std::panic::AssertUnwindSafe(|| World::run(seed, plan));
         !matches!(std::panic::catch_unwind(run), Ok(Ok(())))
     })
@@ -61,4 +62,22 @@ fn is_found(plan: &Plan) -> bool {
 #[test]
 fn a_forgotten_sync_is_found() {
     assert!(is_found(&Plan { forget_syncs: true, ..plan() }));
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    for bug in [
+        Planted::AcceptsTornBatches,
+        Planted::ForgetsRemovals,
+        Planted::LeavesIndexBehind,
+        Planted::RetiresTooEarly,
+        Planted::SnapshotsUnsynced,
+        Planted::IgnoresGaps,
+        Planted::ForgetsYoungSegments,
+    ] {
+        plant(Some(bug));
+        let found = is_found(&plan());
+        plant(None);
+        assert!(found, "{bug:?} was not found");
+    }
 }

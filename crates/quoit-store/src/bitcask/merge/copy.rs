@@ -2,6 +2,7 @@
 
 use crate::bitcask::keys::ActiveKeys;
 use crate::bitcask::log::{Sealed, note_key};
+use crate::bitcask::planted::{self, Planted};
 use crate::bitcask::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position};
 use crate::bitcask::scan::{Scan, Scanned};
 use crate::bitcask::segment::{SEGMENT_HEADER_BYTES, Segment};
@@ -210,6 +211,9 @@ impl<'m> Copier<'m> {
 
     /// Whether some segment that stays may have an older write of the key.
     fn has_older_write(&mut self, header: &Header, key: &[u8]) -> Result<bool, StoreError> {
+        if planted::has(Planted::ForgetsRemovals) {
+            return Ok(false);
+        }
         if self.unkeyed_min.is_some_and(|sequence| sequence < header.sequence) {
             return Ok(true);
         }
@@ -281,6 +285,7 @@ impl<'m> Copier<'m> {
         for moved in self.moves.drain(..) {
             let mut index = self.store.stripe(moved.partition).write();
             let is_moved = match moved.new {
+                Some(_) if planted::has(Planted::LeavesIndexBehind) => false,
                 Some(new) => index.relocate(moved.tag, moved.old, new),
                 None => index.remove(moved.tag, moved.old).is_some(),
             };
