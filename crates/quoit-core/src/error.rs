@@ -64,6 +64,13 @@ pub enum RequestError {
     /// The bucket type does not exist or is not active.
     #[error("bucket type {} does not exist or is not active", String::from_utf8_lossy(.0))]
     NoSuchType(Vec<u8>),
+    /// The bucket type promises strong consistency, which this store does not have.
+    #[error(
+        "bucket type {} has consistent=true, and strong consistency is not served; \
+         use a bucket type without it",
+        String::from_utf8_lossy(.0)
+    )]
+    Consistent(Vec<u8>),
     /// A quorum is above the number of replicas, or the request's n_val is out of range.
     #[error(transparent)]
     NVal(#[from] NValViolation),

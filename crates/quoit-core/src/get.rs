@@ -2,7 +2,7 @@
 
 use crate::error::RequestError;
 use crate::options::{ReadOptions, check_read_nodes};
-use crate::store::{ReplicatedStore, bucket_props, decode, record_at, wait_if_blocked};
+use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_store::engine::Fetch;
@@ -38,7 +38,7 @@ impl ReplicatedStore {
     ) -> Result<Option<Object>, RequestError> {
         key.check()?;
         let state = self.control.read();
-        let props = bucket_props(&state, key.bucket)?;
+        let props = object_props(&state, key.bucket)?;
         check_read_nodes(&options.resolve(props)?, NODE_COUNT)?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);

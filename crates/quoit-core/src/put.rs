@@ -5,7 +5,7 @@ use crate::get::NODE_COUNT;
 use crate::options::{
     Precondition, ReadOptions, WriteOptions, check_read_nodes, check_write_nodes,
 };
-use crate::store::{ReplicatedStore, bucket_props, decode, record_at, wait_if_blocked};
+use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -143,7 +143,7 @@ impl ReplicatedStore {
             self.check_context(clock)?;
         }
         let state = self.control.read();
-        let props = bucket_props(&state, request.key.bucket)?;
+        let props = object_props(&state, request.key.bucket)?;
         let quorums = request.options.resolve(props)?;
         let change = ObjectChange {
             precondition: &request.precondition,
@@ -180,7 +180,7 @@ impl ReplicatedStore {
     fn accept_delete(&self, request: &DeleteRequest<'_>) -> Result<Accepted, RequestError> {
         request.key.check()?;
         let state = self.control.read();
-        let props = bucket_props(&state, request.key.bucket)?;
+        let props = object_props(&state, request.key.bucket)?;
         let (read, write) = request.halves(props);
         let quorums = write.resolve(props);
         let context = match &request.context {

@@ -183,6 +183,20 @@ pub(crate) fn bucket_props<'s>(
     }
 }
 
+/// The properties of a bucket whose objects are read or written.
+///
+/// A promise of strong consistency is refused, not broken.
+pub(crate) fn object_props<'s>(
+    state: &'s State,
+    bucket: BucketRef<'_>,
+) -> Result<&'s BucketProps, RequestError> {
+    let props = bucket_props(state, bucket)?;
+    if props.is_consistent() {
+        return Err(RequestError::Consistent(bucket.bucket_type.to_vec()));
+    }
+    Ok(props)
+}
+
 /// Finds a record's place; `encoded` is its name as [`KeyRef::encoded`] gives it.
 pub(crate) fn record_at<'a>(
     state: &State,

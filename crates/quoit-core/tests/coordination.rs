@@ -436,6 +436,28 @@ async fn a_context_with_events_that_never_were_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_promises_strong_consistency_is_refused_and_nothing_is_stored() {
+    let fixture = fixture();
+    fixture.create_type("strict", json!({"consistent": true}));
+    let at = key("strict", "k");
+    let refused = |fault: RequestError| {
+        assert!(matches!(&fault, RequestError::Consistent(name) if name == b"strict"), "{fault}");
+    };
+    refused(fixture.store.put(put_of(at, "one")).await.unwrap_err());
+    refused(fixture.store.get(at, &ReadOptions::default()).await.unwrap_err());
+    let delete = DeleteRequest {
+        key: at,
+        context: None,
+        precondition: Precondition::default(),
+        rw: None,
+        read: ReadOptions::default(),
+        write: WriteOptions::default(),
+    };
+    refused(fixture.store.delete(delete).await.unwrap_err());
+    assert_eq!(fixture.store.engine().stats().key_count, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn objects_expire_by_their_buckets_ttl_or_their_own() {
     let fixture = fixture();
     fixture.create_type("short", json!({"ttl": 60}));

@@ -1,19 +1,19 @@
 //! Opens what a node keeps in its data directory.
 
 use crate::config::{Settings, Storage};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use quoit_cluster::{ControlPlane, NodeId};
 use quoit_core::{CounterReserve, DotSequence, ReplicatedStore};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
 use quoit_store::bitcask::{
-    BitcaskEngine, BitcaskSettings, Durability, MergePolicy, MergeSettings,
+    BitcaskEngine, BitcaskSettings, Durability, MergePolicy, MergeSettings, is_store,
 };
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::{Clock, RealDisk, SystemClock, Threads};
+use quoit_store::seam::{Clock, Disk, RealDisk, SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,15 +37,39 @@ pub(crate) fn open(data_dir: &Path, node_name: &str, settings: &Settings) -> Res
             data_dir.display()
         )
     })?;
+    let is_new_node = !data_dir.join(CONTROL_FILE).exists();
+    if is_new_node {
+        refuse_orphaned_data(data_dir)?;
+    }
     let control = Arc::new(open_control(data_dir, node_name, settings)?);
     let ring_size = control.layout().ring_size();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let (engine, dots, note) = match settings.storage() {
-        Storage::Bitcask => open_bitcask(data_dir, ring_size, &clock, settings)?,
+        Storage::Bitcask => open_bitcask(data_dir, is_new_node, ring_size, &clock, settings)?,
         Storage::Memory => open_memory(ring_size, &clock, settings)?,
     };
     let store = ReplicatedStore::new(engine, control, clock, dots, settings.store());
     Ok(Opened { store, note })
+}
+
+/// A new control file beside old data would give the data another number of partitions, forget all bucket
+/// types, and hide both behind a start that looks good.
+fn refuse_orphaned_data(data_dir: &Path) -> Result<()> {
+    let store = data_dir.join(BITCASK_DIR);
+    if !store.exists() {
+        return Ok(());
+    }
+    let names = RealDisk::open(&store).and_then(|disk| disk.list());
+    if is_store(names.context("looking into the data directory")?) {
+        bail!(
+            "{} has data, but {} is missing, which holds the node's identity, its ring_size and its \
+             bucket types; restore it from a backup of the same node, or choose an empty data \
+             directory with --data-dir",
+            store.display(),
+            data_dir.join(CONTROL_FILE).display()
+        );
+    }
+    Ok(())
 }
 
 fn open_control(data_dir: &Path, node_name: &str, settings: &Settings) -> Result<ControlPlane> {
@@ -89,6 +113,7 @@ type OpenedEngine = (Arc<dyn Engine>, DotSequence, String);
 
 fn open_bitcask(
     data_dir: &Path,
+    is_new_node: bool,
     ring_size: RingSize,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
@@ -99,6 +124,13 @@ fn open_bitcask(
     let (engine, report) = opened.context("opening the storage engine")?;
     let engine = Arc::new(engine);
     let note = if report.created {
+        if !is_new_node {
+            tracing::warn!(
+                store = %data_dir.join(BITCASK_DIR).display(),
+                "the node is not new, but its store is: if it had data, stop the node and check that the \
+                 right disk is mounted"
+            );
+        }
         "new".to_owned()
     } else {
         let state = if report.clean { "closed in good order" } else { "recovered" };

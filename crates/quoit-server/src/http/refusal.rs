@@ -88,6 +88,7 @@ impl From<RequestError> for Refusal {
             RequestError::NoSuchType(name) => {
                 (404, format!("Unknown bucket type: {}", String::from_utf8_lossy(name)))
             }
+            RequestError::Consistent(_) => (501, format!("{fault}\n")),
             RequestError::NVal(fault) => (400, n_val_text(fault.n_val)),
             RequestError::Unsatisfied { kind: QuorumKind::W, .. } => {
                 (503, "Too Many write failures to satisfy W/DW\n".into())

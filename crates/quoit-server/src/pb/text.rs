@@ -39,6 +39,7 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
     match fault {
         RequestError::Key(fault) => fault.to_string(),
         RequestError::NoSuchType(_) => "no_type".into(),
+        RequestError::Consistent(_) => fault.to_string(),
         RequestError::NVal(violation) => violation.to_string(),
         RequestError::Unsatisfied { kind, wanted, got } => {
             // A missed W shows as a missed DW to clients, as ever.

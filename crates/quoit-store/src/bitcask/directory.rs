@@ -45,6 +45,17 @@ impl Directory {
     }
 }
 
+/// Whether files of these names are, or were, a store.
+///
+/// Callers that keep facts about a store elsewhere ask before they open it, since opening makes a store where
+/// there is none.
+#[must_use]
+pub fn is_store(names: Vec<String>) -> bool {
+    let directory = Directory::of(names);
+    let has_meta = directory.names.iter().any(|name| name == META_NAME);
+    has_meta || !directory.segments.is_empty() || !directory.key_files.is_empty()
+}
+
 /// Whether this is a file that we write under a temporary name before it gets its own.
 fn is_unfinished(name: &str) -> bool {
     name.strip_suffix(TEMPORARY_SUFFIX)

@@ -46,6 +46,7 @@ mod segment;
 mod settings;
 mod store;
 
+pub use directory::is_store;
 pub use engine::{BitcaskEngine, COMMIT_WORKER, MERGE_WORKER, SEAL_WORKER, SNAPSHOT_WORKER};
 pub use report::OpenReport;
 pub use settings::{BitcaskSettings, Durability, MergePolicy, MergeSettings};
