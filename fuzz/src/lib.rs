@@ -42,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     targets::external_terms::TARGET,
     targets::erlang_terms::TARGET,
     targets::bench_configs::TARGET,
+    targets::configuration::TARGET,
 ];
 
 /// The target of that name.

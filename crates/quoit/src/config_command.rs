@@ -1,10 +1,9 @@
 //! `quoit config`: describe, check, show.
 
-#![expect(clippy::print_stdout, reason = "the command's output")]
-
-use crate::config::{self, IGNORED, KEYS, Key, Meaning, Origin, Sources, meaning};
+use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
+use quoit::config::{self, IGNORED, KEYS, Key, Meaning, Origin, Sources, meaning};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -60,8 +59,9 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
         ConfigCommand::Show { file, set, format } => {
             let sources = Sources {
                 file: file.clone(),
-                environment: std::env::vars().collect(),
+                environment: Sources::process_environment(),
                 command_line: set.clone(),
+                ..Sources::default()
             };
             show(&sources, *format)
         }
@@ -76,7 +76,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         if wanted.len() == before {
             match meaning(name) {
                 Meaning::Key(key) => wanted.push(key),
-                Meaning::Ignored => println!("{name}: a key of Riak; accepted, without effect"),
+                Meaning::Ignored => say!("{name}: a key of Riak; accepted, without effect"),
                 Meaning::Unknown(near) => {
                     let hint = near.map(|near| format!("; did you mean {near}?"));
                     bail!("no key is named {name}{}", hint.unwrap_or_default());
@@ -99,12 +99,12 @@ fn describe(names: &[String], format: Format) -> Result<()> {
                 })
             })
             .collect();
-        println!("{}", Value::from(list));
+        say!("{}", Value::from(list));
         return Ok(());
     }
     for key in wanted {
         let default = if key.default.is_empty() { "not set" } else { key.default };
-        println!(
+        say!(
             "{}\n  {}\n  values: {}; default: {default}\n",
             key.name,
             key.about,
@@ -112,7 +112,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         );
     }
     if names.is_empty() {
-        println!("Accepted from a riak.conf, without effect: {}", IGNORED.join(" "));
+        say!("Accepted from a riak.conf, without effect: {}", IGNORED.join(" "));
     }
     Ok(())
 }
@@ -122,14 +122,14 @@ fn check(sources: &Sources, format: Format) -> Result<()> {
     let ignored: Vec<String> =
         settings.ignored.iter().map(|entry| format!("{}: {}", entry.origin, entry.key)).collect();
     if format == Format::Json {
-        println!("{}", json!({"ok": true, "ignored": ignored}));
+        say!("{}", json!({"ok": true, "ignored": ignored}));
         return Ok(());
     }
-    println!("config is OK");
+    say!("config is OK");
     if !ignored.is_empty() {
-        println!("without effect here:");
+        say!("without effect here:");
         for line in ignored {
-            println!("  {line}");
+            say!("  {line}");
         }
     }
     Ok(())
@@ -161,10 +161,10 @@ fn show(sources: &Sources, format: Format) -> Result<()> {
             .iter()
             .map(|(key, value, origin)| json!({"key": key, "value": value, "origin": origin}))
             .collect();
-        println!("{}", Value::from(list));
+        say!("{}", Value::from(list));
     } else {
         for (key, value, origin) in rows {
-            println!("{key} = {value}  # {origin}");
+            say!("{key} = {value}  # {origin}");
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
 //! Structured logs on standard error.
 
-use crate::config::Settings;
+use quoit::config::Settings;
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging as configured: level and form.
 pub(crate) fn start(settings: &Settings) {
-    let level = settings.text("log.level");
+    let level = settings.log_level();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(level))
         .with_writer(std::io::stderr)

@@ -2,10 +2,11 @@
 
 mod admin;
 mod bench;
-mod config;
 mod config_command;
+mod descriptors;
 mod logs;
 mod open;
+mod output;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +46,10 @@ fn main() -> ExitCode {
         Command::Config(command) => config_command::run(&command),
     };
     match result {
+        Ok(()) if output::is_lost() => {
+            eprintln!("quoit: standard output can't be written; is its disk full?");
+            ExitCode::FAILURE
+        }
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
             eprintln!("quoit: {fault:#}");

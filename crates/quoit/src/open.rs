@@ -1,7 +1,7 @@
 //! Opens what a node keeps in its data directory.
 
-use crate::config::{Settings, Storage};
 use anyhow::{Context, Result, bail};
+use quoit::config::{Settings, Storage};
 use quoit_cluster::{ControlPlane, NodeId};
 use quoit_core::{CounterReserve, DotSequence, ReplicatedStore};
 use quoit_model::clock::Actor;

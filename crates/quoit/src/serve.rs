@@ -1,24 +1,28 @@
 //! `quoit serve`: a node.
 
-use crate::config::{self, Settings, Sources};
-use crate::open;
+use crate::output::say;
+use crate::{descriptors, open};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use quoit::config::{self, Settings, Sources};
 use quoit_core::ReplicatedStore;
-use quoit_server::{Protocol, Server, ServerContext, bind};
+use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
 use serde_json::json;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Time for requests in hand when the node is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
 /// Starts a node and serves until SIGTERM or SIGINT.
 #[derive(Args, Debug)]
+// A script may put its own flags behind those it was given: the last one counts.
+#[command(args_override_self = true)]
 pub(crate) struct ServeArgs {
     /// Configuration file (key = value lines, Riak's key names).
     #[arg(long, value_name = "FILE")]
@@ -48,17 +52,19 @@ pub(crate) struct ServeArgs {
 
 impl ServeArgs {
     fn sources(&self) -> Sources {
-        let mut command_line = self.set.clone();
+        let mut flags = Vec::new();
         let mut flag = |key: &str, value: Option<String>| {
-            if let Some(value) = value {
-                command_line.push(format!("{key} = {value}"));
-            }
+            flags.extend(value.map(|value| (key.to_owned(), value)));
         };
-        flag("platform_data_dir", self.data_dir.as_ref().map(|dir| dir.display().to_string()));
         flag("listener.protobuf.command_line", self.pb.clone());
         flag("listener.http.command_line", self.http.clone());
         flag("nodename", self.name.clone());
-        Sources { file: self.config.clone(), environment: std::env::vars().collect(), command_line }
+        Sources {
+            file: self.config.clone(),
+            environment: Sources::process_environment(),
+            command_line: self.set.clone(),
+            flags,
+        }
     }
 }
 
@@ -74,6 +80,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     }
     crate::logs::start(&settings);
     report_ignored(&settings);
+    report_strange_variables(&settings);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(count) = settings.integer("worker_threads") {
         runtime.worker_threads(usize::try_from(count).unwrap_or(1));
@@ -83,10 +90,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
 }
 
 async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
+    if let Some(path) = &args.ready_file {
+        remove_stale(path)?;
+    }
+    let descriptor_limit = descriptors::raise_limit();
     // Addresses first: a port in use should stop the start before the data directory is touched.
     let pb = listeners(settings, "listener.protobuf", "--pb")?;
     let http = listeners(settings, "listener.http", "--http")?;
-    let data_dir = PathBuf::from(settings.text("platform_data_dir"));
+    // The flag may hold any path, a configuration only text.
+    let configured = || PathBuf::from(settings.text("platform_data_dir"));
+    let data_dir = args.data_dir.clone().unwrap_or_else(configured);
     let node_name = settings.text("nodename");
     let opened = open::open(&data_dir, &node_name, settings)?;
     let store = Arc::new(opened.store);
@@ -94,7 +107,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         store: Arc::clone(&store),
         node_name: node_name.clone(),
         storage_backend: settings.storage().name(),
-        settings: settings.server(),
+        settings: server_settings(settings, descriptor_limit),
         pb_connections: quoit_server::ConnectionCounts::default(),
         http_connections: quoit_server::ConnectionCounts::default(),
     });
@@ -107,11 +120,13 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     for listener in http {
         server.serve(listener, Protocol::Http);
     }
+    // Before anybody can know that the node serves: who knows it may stop it at once.
+    let mut stop = StopRequest::listen()?;
     announce(&node_name, &pb_at, &http_at, &data_dir, &opened.note);
     if let Some(path) = &args.ready_file {
         write_ready_file(path, &node_name, &pb_at, &http_at, &args.node)?;
     }
-    let reason = stop_request().await?;
+    let reason = stop.wait().await;
     tracing::info!(reason, "stopping: finishing the requests in hand");
     if !server.stop(STOP_LIMIT).await {
         tracing::warn!("some connections did not end in time and are cut off");
@@ -128,6 +143,22 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// A file that a killed process has left tells addresses at which nobody answers.
+fn remove_stale(ready_file: &Path) -> Result<()> {
+    match std::fs::remove_file(ready_file) {
+        Err(fault) if fault.kind() != ErrorKind::NotFound => Err(fault)
+            .with_context(|| format!("can't remove the old ready file {}", ready_file.display())),
+        _ => Ok(()),
+    }
+}
+
+fn server_settings(settings: &Settings, descriptor_limit: Option<u64>) -> ServerSettings {
+    let server = settings.server();
+    let connection_count_max =
+        descriptors::connection_count_max(server.connection_count_max, descriptor_limit);
+    ServerSettings { connection_count_max, ..server }
 }
 
 async fn background(store: Arc<ReplicatedStore>) {
@@ -181,15 +212,21 @@ fn report_ignored(settings: &Settings) {
     tracing::info!(keys = names.join(" "), "keys of Riak that have no meaning here are ignored");
 }
 
-#[expect(clippy::print_stdout, reason = "what a person sees when a node starts")]
+fn report_strange_variables(settings: &Settings) {
+    for (variable, near) in &settings.strange_variables {
+        let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        tracing::warn!("environment variable {variable} names no key and has no effect{hint}");
+    }
+}
+
 fn announce(name: &str, pb: &[SocketAddr], http: &[SocketAddr], data_dir: &Path, note: &str) {
     let list = |addresses: &[SocketAddr]| {
         addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
-    println!("{name} serves");
-    println!("  Protocol Buffers  {}", list(pb));
-    println!("  HTTP              {}", list(http));
-    println!("  data              {} ({note})", data_dir.display());
+    say!("{name} serves");
+    say!("  Protocol Buffers  {}", list(pb));
+    say!("  HTTP              {}", list(http));
+    say!("  data              {} ({note})", data_dir.display());
 }
 
 fn write_ready_file(
@@ -214,11 +251,25 @@ fn write_ready_file(
         .with_context(|| format!("can't write the ready file {}", path.display()))
 }
 
-async fn stop_request() -> Result<&'static str> {
-    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
-    Ok(tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    })
+/// The signals that stop a node.
+struct StopRequest {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopRequest {
+    /// From now on the signals end the process in good order only.
+    fn listen() -> Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("listening for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("listening for SIGINT")?,
+        })
+    }
+
+    async fn wait(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The targets, one module for each parser.
 
 pub(crate) mod bench_configs;
+pub(crate) mod configuration;
 pub(crate) mod contexts;
 pub(crate) mod erlang_terms;
 pub(crate) mod external_terms;

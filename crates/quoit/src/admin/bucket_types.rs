@@ -2,6 +2,7 @@
 
 use super::{Answer, Api, done, plain, print, segment};
 use crate::config_command::Format;
+use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -113,7 +114,7 @@ fn status(api: &Api, name: &str, format: Format) -> Result<()> {
     match api.get(&format!("bucket-types/{}", segment(name)))? {
         Answer::Refused { error, document, .. } if error == "undefined" => {
             if format == Format::Json {
-                println!("{document}");
+                say!("{document}");
             }
             bail!("{name} is not an existing bucket type");
         }
@@ -143,7 +144,7 @@ fn changed(answer: Answer, format: Format, doing: &str, name: &str, verb: &str) 
     match answer {
         Answer::Refused { error, document, message } => {
             if format == Format::Json {
-                println!("{document}");
+                say!("{document}");
             }
             match error.as_str() {
                 "undefined" => bail!("{name} is not an existing bucket type"),

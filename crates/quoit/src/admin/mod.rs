@@ -1,12 +1,11 @@
 //! `quoit admin`: a running node as operators know it.
 
-#![expect(clippy::print_stdout, reason = "the command's output")]
-
 mod api;
 mod bucket_types;
 mod status;
 
 use crate::config_command::Format;
+use crate::output::say;
 use anyhow::{Result, bail};
 use api::{Answer, Api, segment};
 use clap::{Args, Subcommand};
@@ -67,7 +66,7 @@ fn done(answer: Answer, format: Format) -> Result<Value> {
         Answer::Done(document) => Ok(document),
         Answer::Refused { message, document, .. } => {
             if format == Format::Json {
-                println!("{document}");
+                say!("{document}");
             }
             bail!("{message}");
         }
@@ -77,8 +76,8 @@ fn done(answer: Answer, format: Format) -> Result<Value> {
 /// Prints a document as it is, or what `human` makes of it.
 fn print(document: &Value, format: Format, human: impl FnOnce(&Value) -> String) {
     match format {
-        Format::Json => println!("{document}"),
-        Format::Human => println!("{}", human(document)),
+        Format::Json => say!("{document}"),
+        Format::Human => say!("{}", human(document)),
     }
 }
 

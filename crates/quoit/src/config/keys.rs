@@ -5,17 +5,20 @@
 
 use super::value::Kind;
 
+const KB: u64 = 1 << 10;
+const GB: u64 = 1 << 30;
+
 /// A key that has an effect.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub struct Key {
     /// Dotted name; a part `$name` is free.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Form of its values.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// Default, as one would write it; empty = not set.
-    pub(crate) default: &'static str,
+    pub default: &'static str,
     /// What it does, in a sentence or two.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
 }
 
 const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Key {
@@ -23,10 +26,10 @@ const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'sta
 }
 
 /// Every key that has an effect, by subject.
-pub(crate) const KEYS: &[Key] = &[
+pub const KEYS: &[Key] = &[
     key(
         "nodename",
-        Kind::Text,
+        Kind::Name,
         "quoit@127.0.0.1",
         "Name of the node that clients and operators see.",
     ),
@@ -44,7 +47,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "platform_data_dir",
-        Kind::Text,
+        Kind::Name,
         "./data",
         "Directory of everything that the node keeps; made if it is not there.",
     ),
@@ -78,19 +81,19 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "bitcask.sync.interval",
-        Kind::Duration,
+        Kind::Duration(1),
         "1s",
         "Longest time for which writes that nobody waits for stay unsynced.",
     ),
     key(
         "bitcask.max_file_size",
-        Kind::Size,
+        Kind::Size(64 * KB, 4 * GB),
         "256MB",
-        "Size at which a segment of the log is sealed and the next one begun; at most 4GB.",
+        "Size at which a segment of the log is sealed and the next one begun.",
     ),
     key(
         "bitcask.snapshot_interval",
-        Kind::Size,
+        Kind::Size(64 * KB, 1_024 * GB),
         "1GB",
         "Bytes of log after which the index is written out, so that a start after a crash reads \
          little.",
@@ -111,7 +114,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "bitcask.merge.triggers.dead_bytes",
-        Kind::Size,
+        Kind::Size(0, 1_024 * GB),
         "512MB",
         "A segment with at least this many dead bytes starts a merge.",
     ),
@@ -123,25 +126,25 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "bitcask.merge.thresholds.dead_bytes",
-        Kind::Size,
+        Kind::Size(0, 1_024 * GB),
         "128MB",
         "Segments with at least this many dead bytes take part in a merge.",
     ),
     key(
         "bitcask.merge.thresholds.small_file",
-        Kind::Size,
+        Kind::Size(0, 1_024 * GB),
         "10MB",
         "Segments smaller than this take part in a merge.",
     ),
     key(
         "bitcask.merge_rate",
-        Kind::Size,
+        Kind::Size(64 * KB, 1_024 * GB),
         "32MB",
         "Bytes a second that merges may read and write together.",
     ),
     key(
         "bitcask.merge_check_interval",
-        Kind::Duration,
+        Kind::Duration(1000),
         "3m",
         "How often the node looks for segments to merge.",
     ),
@@ -159,14 +162,14 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "memory_backend.max_memory_per_vnode",
-        Kind::Size,
+        Kind::Size(1, 1_024 * GB),
         "",
         "Memory for the records of one partition of the memory engine; beyond it the least recently \
          used go. Not set: no bound.",
     ),
     key(
         "memory_backend.ttl",
-        Kind::Duration,
+        Kind::Duration(1000),
         "",
         "Age at which the memory engine drops values. Not set: never.",
     ),
@@ -176,8 +179,13 @@ pub(crate) const KEYS: &[Key] = &[
         "3000",
         "When a tombstone is removed: keep (never), immediate, or after so many milliseconds.",
     ),
-    key("object.size.maximum", Kind::Size, "50MB", "Larger objects are refused."),
-    key("object.size.warning_threshold", Kind::Size, "5MB", "Larger objects are logged."),
+    key("object.size.maximum", Kind::Size(1, 1_024 * GB), "50MB", "Larger objects are refused."),
+    key(
+        "object.size.warning_threshold",
+        Kind::Size(0, 1_024 * GB),
+        "5MB",
+        "Larger objects are logged.",
+    ),
     key(
         "object.siblings.maximum",
         Kind::Integer(1, 1_000_000),
@@ -228,7 +236,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "request.maximum_size",
-        Kind::Size,
+        Kind::Size(KB, 4 * GB),
         "1GB",
         "Largest Protocol Buffers frame and HTTP body; larger ones end the connection.",
     ),
@@ -283,12 +291,7 @@ pub(crate) const KEYS: &[Key] = &[
         "Threads that serve requests. Not set: one \
          a core.",
     ),
-    key(
-        "log.level",
-        Kind::Word(&["error", "warn", "info", "debug", "trace"]),
-        "info",
-        "Least important messages that are logged.",
-    ),
+    key("log.level", Kind::Level, "info", "Least important messages that are logged."),
     key(
         "log.format",
         Kind::Word(&["text", "json"]),
@@ -299,7 +302,7 @@ pub(crate) const KEYS: &[Key] = &[
 
 /// Keys of Riak that have no meaning here: accepted, listed once when the node starts. `*` at the end
 /// stands for any further text.
-pub(crate) const IGNORED: &[&str] = &[
+pub const IGNORED: &[&str] = &[
     "aae_*",
     "anti_entropy",
     "anti_entropy.*",
@@ -393,7 +396,7 @@ const ALIASES: &[(&str, &str)] =
     &[("log.console.level", "log.level"), ("logger.level", "log.level")];
 
 /// What a name in a configuration file means.
-pub(crate) enum Meaning {
+pub enum Meaning {
     /// A key that has an effect.
     Key(&'static Key),
     /// A key of Riak that has none.
@@ -403,7 +406,7 @@ pub(crate) enum Meaning {
 }
 
 /// Looks a name up.
-pub(crate) fn meaning(name: &str) -> Meaning {
+pub fn meaning(name: &str) -> Meaning {
     if let Some((_, here)) = ALIASES.iter().find(|(riak, _)| *riak == name) {
         return meaning(here);
     }

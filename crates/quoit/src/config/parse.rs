@@ -1,14 +1,19 @@
 //! The syntax of `quoit.conf`: `key = value` a line, `#` comments, `include FILE`.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Files that may include each other, counted from the first.
-const INCLUDE_DEPTH_MAX: usize = 8;
+/// Files that one configuration may be made of.
+const FILE_COUNT_MAX: usize = 64;
+
+/// Largest configuration file. Ten times what all keys with all their comments take.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Where a setting was made.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// A line of a file.
     Line(PathBuf, usize),
     /// An environment variable.
@@ -29,15 +34,18 @@ impl std::fmt::Display for Origin {
 
 /// One setting as it was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) value: String,
-    pub(crate) origin: Origin,
+pub struct Entry {
+    /// Name of the key.
+    pub key: String,
+    /// Its value, without white space at its ends.
+    pub value: String,
+    /// Where it was written.
+    pub origin: Origin,
 }
 
 /// Why a configuration file can't be read.
 #[derive(Debug, Error)]
-pub(crate) enum ParseError {
+pub enum ParseError {
     /// A file can't be opened.
     #[error("{origin}can't read {}: {reason}", .file.display())]
     Unreadable {
@@ -46,7 +54,7 @@ pub(crate) enum ParseError {
         /// The file.
         file: PathBuf,
         /// The system's words.
-        reason: std::io::Error,
+        reason: io::Error,
     },
     /// A line is not a setting.
     #[error("{origin}: `{line}` is not of the form `key = value`")]
@@ -57,61 +65,98 @@ pub(crate) enum ParseError {
         line: String,
     },
     /// Files include each other without end.
-    #[error("{origin}: more than {INCLUDE_DEPTH_MAX} files include each other; break the circle")]
-    TooDeep {
+    #[error(
+        "{origin}: more than {FILE_COUNT_MAX} files are included; perhaps they include each other"
+    )]
+    TooManyFiles {
         /// File and line.
         origin: Origin,
     },
 }
 
-/// Reads a file and what it includes. Later entries win over earlier ones; the caller sees to that.
-pub(crate) fn file(path: &Path) -> Result<Vec<Entry>, ParseError> {
-    let mut entries = Vec::new();
-    read_into(path, "", 0, &mut entries)?;
-    Ok(entries)
-}
+/// Gives the bytes of a file.
+pub type ReadFile<'r> = &'r mut dyn FnMut(&Path) -> io::Result<Vec<u8>>;
 
-fn read_into(
-    path: &Path,
-    asked_by: &str,
-    depth: usize,
-    entries: &mut Vec<Entry>,
-) -> Result<(), ParseError> {
-    let bytes = std::fs::read(path).map_err(|reason| ParseError::Unreadable {
-        origin: asked_by.to_owned(),
+/// Reads a file and what it includes. Later entries win over earlier ones; the caller sees to that.
+pub(super) fn file(path: &Path) -> Result<Vec<Entry>, ParseError> {
+    let bytes = read_bounded(path).map_err(|reason| ParseError::Unreadable {
+        origin: String::new(),
         file: path.to_owned(),
         reason,
     })?;
-    for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
-        let origin = Origin::Line(path.to_owned(), number + 1);
-        match setting(line, origin.clone())? {
-            None => {}
-            Some(Line::Setting(entry)) => entries.push(entry),
-            Some(Line::Include(name)) => {
-                if depth + 1 >= INCLUDE_DEPTH_MAX {
-                    return Err(ParseError::TooDeep { origin });
-                }
-                let included = path.parent().unwrap_or(Path::new(".")).join(name);
-                read_into(&included, &format!("{origin}: "), depth + 1, entries)?;
+    parse_text(path, &bytes, &mut read_bounded)
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let words = format!("it has more than {FILE_BYTES_MAX} bytes; is it a configuration file?");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+    }
+    Ok(bytes)
+}
+
+/// Reads the text of a file at `path`; `read` gives the files that it includes.
+///
+/// # Errors
+///
+/// Names the line that is no setting, or the file that can't be read.
+pub fn parse_text(path: &Path, text: &[u8], read: ReadFile<'_>) -> Result<Vec<Entry>, ParseError> {
+    let mut parsing = Parsing { entries: Vec::new(), file_count: 1, read };
+    parsing.text(path, text)?;
+    Ok(parsing.entries)
+}
+
+struct Parsing<'r> {
+    entries: Vec<Entry>,
+    file_count: usize,
+    read: ReadFile<'r>,
+}
+
+impl Parsing<'_> {
+    fn text(&mut self, path: &Path, text: &[u8]) -> Result<(), ParseError> {
+        for (index, line) in String::from_utf8_lossy(text).lines().enumerate() {
+            let origin = Origin::Line(path.to_owned(), index + 1);
+            match setting(line, origin.clone())? {
+                None => {}
+                Some(Line::Setting(entry)) => self.entries.push(entry),
+                Some(Line::Include(name)) => self.include(path, &name, origin)?,
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn include(&mut self, from: &Path, name: &str, origin: Origin) -> Result<(), ParseError> {
+        if self.file_count >= FILE_COUNT_MAX {
+            return Err(ParseError::TooManyFiles { origin });
+        }
+        self.file_count += 1;
+        let file = from.parent().unwrap_or(Path::new(".")).join(name);
+        let bytes = (self.read)(&file).map_err(|reason| ParseError::Unreadable {
+            origin: format!("{origin}: "),
+            file: file.clone(),
+            reason,
+        })?;
+        self.text(&file, &bytes)
+    }
 }
 
 /// What a line that is not empty says.
-pub(crate) enum Line {
+pub(super) enum Line {
     Setting(Entry),
     Include(String),
 }
 
 /// Reads one line; `None` for blank ones and comments.
-pub(crate) fn setting(line: &str, origin: Origin) -> Result<Option<Line>, ParseError> {
+pub(super) fn setting(line: &str, origin: Origin) -> Result<Option<Line>, ParseError> {
     let text = line.trim_start_matches('\u{feff}').trim();
     if text.is_empty() || text.starts_with('#') {
         return Ok(None);
     }
-    if let Some(name) = text.strip_prefix("include ") {
+    if let Some(name) = text.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t']))
+        && !name.trim_start().starts_with('=')
+    {
         return Ok(Some(Line::Include(name.trim().to_owned())));
     }
     let Some((key, value)) = text.split_once('=') else {
@@ -119,9 +164,53 @@ pub(crate) fn setting(line: &str, origin: Origin) -> Result<Option<Line>, ParseE
     };
     let key = key.trim();
     // A comment may follow the value after white space.
-    let value = value.split(" #").next().unwrap_or(value).trim();
+    let end = value.find(" #").or_else(|| value.find("\t#")).unwrap_or(value.len());
+    let value = value[..end].trim();
     if key.is_empty() || key.contains(char::is_whitespace) {
         return Err(ParseError::NotASetting { origin, line: text.to_owned() });
     }
     Ok(Some(Line::Setting(Entry { key: key.to_owned(), value: value.to_owned(), origin })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The values of a text whose includes are looked up in `files`.
+    fn values(text: &str, files: &[(&str, &str)]) -> Result<Vec<String>, ParseError> {
+        let mut read = |path: &Path| {
+            let found = files.iter().find(|(name, _)| path == Path::new("/etc").join(name));
+            let missing = || io::Error::from(io::ErrorKind::NotFound);
+            found.map(|(_, text)| text.as_bytes().to_vec()).ok_or_else(missing)
+        };
+        let entries = parse_text(Path::new("/etc/quoit.conf"), text.as_bytes(), &mut read)?;
+        Ok(entries.into_iter().map(|entry| entry.value).collect())
+    }
+
+    #[test]
+    fn an_include_takes_its_place_among_the_lines() {
+        let files = [("more/b.conf", "k = 2\ninclude c.conf\n"), ("more/c.conf", "k = 3")];
+        let text = "k = 1\ninclude more/b.conf\nk=4 # comment\n";
+        assert_eq!(values(text, &files).unwrap(), ["1", "2", "3", "4"]);
+    }
+
+    #[test]
+    fn files_that_include_each_other_are_refused_at_once() {
+        let many = "include a.conf\n".repeat(1_000);
+        let files = [("a.conf", many.as_str())];
+        let fault = values(&many, &files).unwrap_err();
+        assert!(fault.to_string().contains("/etc/a.conf:1: more than 64 files"), "{fault}");
+    }
+
+    #[test]
+    fn a_missing_include_is_named_with_its_line() {
+        let fault = values("\ninclude none.conf", &[]).unwrap_err().to_string();
+        assert!(fault.starts_with("/etc/quoit.conf:2: can't read /etc/none.conf: "), "{fault}");
+    }
+
+    #[test]
+    fn a_file_of_any_length_is_not_read_whole() {
+        let fault = file(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(fault.contains("/dev/zero") && fault.contains("more than"), "{fault}");
+    }
 }

@@ -6,6 +6,7 @@ use super::value;
 use quoit_core::{DeleteMode, Limits, StoreSettings};
 use quoit_server::{JobClasses, ServerSettings};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
@@ -16,7 +17,7 @@ const VARIABLE_PREFIX: &str = "QUOIT_";
 
 /// Why a configuration was refused.
 #[derive(Debug, Error)]
-pub(crate) enum ConfigError {
+pub enum ConfigError {
     /// A file can't be read or a line is no setting.
     #[error(transparent)]
     Parse(#[from] ParseError),
@@ -46,18 +47,29 @@ pub(crate) enum ConfigError {
 
 /// Where settings come from.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub struct Sources {
     /// A configuration file.
-    pub(crate) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     /// Variables of the environment, all of them.
-    pub(crate) environment: Vec<(String, String)>,
+    pub environment: Vec<(String, String)>,
     /// `key=value` of the command line.
-    pub(crate) command_line: Vec<String>,
+    pub command_line: Vec<String>,
+    /// Keys that have flags of their own on the command line, with their values as they are.
+    pub flags: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// The variables of this process. What is not UTF-8 in them is replaced, and so no right value.
+    #[must_use]
+    pub fn process_environment() -> Vec<(String, String)> {
+        let text = |words: OsString| words.to_string_lossy().into_owned();
+        std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+    }
 }
 
 /// Which storage engine, and what it needs to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Storage {
+pub enum Storage {
     /// Log and index.
     Bitcask,
     /// Nothing is kept across a restart.
@@ -76,22 +88,34 @@ impl Storage {
 
 /// The effective configuration.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     values: BTreeMap<String, Entry>,
     /// Keys that were set and have no meaning here.
-    pub(crate) ignored: Vec<Entry>,
+    pub ignored: Vec<Entry>,
+    /// Variables that look like settings and name no key, each with the key that was perhaps meant.
+    pub strange_variables: Vec<(String, Option<&'static str>)>,
 }
 
 /// Reads all sources. Later ones win; the last of duplicates wins.
-pub(crate) fn load(sources: &Sources) -> Result<Settings, ConfigError> {
+///
+/// # Errors
+///
+/// The first line that can't be read, unknown key or bad value.
+pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
     let mut entries = match &sources.file {
         Some(path) => parse::file(path)?,
         None => Vec::new(),
     };
+    let mut strange_variables = Vec::new();
     for (name, value) in &sources.environment {
-        if let Some(key) = variable_key(name) {
-            let origin = Origin::Environment(name.clone());
-            entries.push(Entry { key, value: value.trim().to_owned(), origin });
+        let Some(key) = variable_key(name) else { continue };
+        match meaning(&key) {
+            // An unknown variable may belong to somebody else: it is told, and stops nothing.
+            Meaning::Unknown(near) => strange_variables.push((name.clone(), near)),
+            Meaning::Key(_) | Meaning::Ignored => {
+                let origin = Origin::Environment(name.clone());
+                entries.push(Entry { key, value: value.trim().to_owned(), origin });
+            }
         }
     }
     for text in &sources.command_line {
@@ -103,19 +127,30 @@ pub(crate) fn load(sources: &Sources) -> Result<Settings, ConfigError> {
             }
         }
     }
-    let mut settings = Settings { values: BTreeMap::new(), ignored: Vec::new() };
+    for (key, value) in &sources.flags {
+        let (key, value) = (key.clone(), value.clone());
+        entries.push(Entry { key, value, origin: Origin::CommandLine });
+    }
+    Ok(Settings { strange_variables, ..settings_of(entries)? })
+}
+
+/// The settings that entries make; the last of duplicates wins.
+///
+/// # Errors
+///
+/// The first unknown key or bad value.
+pub fn settings_of(entries: Vec<Entry>) -> Result<Settings, ConfigError> {
+    let mut settings =
+        Settings { values: BTreeMap::new(), ignored: Vec::new(), strange_variables: Vec::new() };
     for entry in entries {
         settings.take(entry)?;
     }
     Ok(settings)
 }
 
-/// The key that a variable sets; names that only the tools of the project know are none.
+/// The key that a variable means to set, if it is there or not.
 fn variable_key(name: &str) -> Option<String> {
-    let rest = name.strip_prefix(VARIABLE_PREFIX)?;
-    let key = rest.to_ascii_lowercase().replace("__", ".");
-    let known = matches!(meaning(&key), Meaning::Key(_) | Meaning::Ignored);
-    known.then_some(key)
+    Some(name.strip_prefix(VARIABLE_PREFIX)?.to_ascii_lowercase().replace("__", "."))
 }
 
 impl Settings {
@@ -139,7 +174,7 @@ impl Settings {
     }
 
     /// The value of a key, its default when it was not set; `None` when it has none.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         if let Some(entry) = self.values.get(name) {
             return Some(&entry.value);
         }
@@ -148,12 +183,12 @@ impl Settings {
     }
 
     /// Where a key was set; `None` = it has its default.
-    pub(crate) fn origin(&self, name: &str) -> Option<&Origin> {
+    pub fn origin(&self, name: &str) -> Option<&Origin> {
         self.values.get(name).map(|entry| &entry.origin)
     }
 
     /// Values of the keys `prefix.NAME`, or the default of the family.
-    pub(crate) fn family(&self, prefix: &str) -> Vec<String> {
+    pub fn family(&self, prefix: &str) -> Vec<String> {
         let start = format!("{prefix}.");
         let given: Vec<String> = self
             .values
@@ -168,43 +203,61 @@ impl Settings {
     }
 
     /// Forgets all members of a family but one.
-    pub(crate) fn keep_only(&mut self, prefix: &str, member: &str) {
+    pub fn keep_only(&mut self, prefix: &str, member: &str) {
         let start = format!("{prefix}.");
         let kept = format!("{start}{member}");
         self.values.retain(|name, _| !name.starts_with(&start) || *name == kept);
     }
 
     /// All settings that were made, by name.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
         self.values.iter().map(|(name, entry)| (name.as_str(), entry))
     }
 
-    pub(crate) fn text(&self, name: &str) -> String {
+    /// The value of a key as text; empty when it has none.
+    #[must_use]
+    pub fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default().to_owned()
     }
 
-    pub(crate) fn flag(&self, name: &str) -> bool {
+    /// The value of a flag; `false` when it has none.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(value::flag).unwrap_or_default()
     }
 
-    pub(crate) fn integer(&self, name: &str) -> Option<i64> {
+    /// The value of a number; `None` when it has none.
+    #[must_use]
+    pub fn integer(&self, name: &str) -> Option<i64> {
         self.get(name)?.parse().ok()
     }
 
-    pub(crate) fn size_bytes(&self, name: &str) -> Option<u64> {
+    /// The value of a size, in bytes; `None` when it has none.
+    #[must_use]
+    pub fn size_bytes(&self, name: &str) -> Option<u64> {
         self.get(name).and_then(value::size_bytes)
     }
 
-    pub(crate) fn duration(&self, name: &str) -> Option<Duration> {
+    /// The value of a duration; `None` when it has none, or the word that stands for none.
+    #[must_use]
+    pub fn duration(&self, name: &str) -> Option<Duration> {
         self.get(name).and_then(value::duration)
     }
 
-    pub(crate) fn percent(&self, name: &str) -> u8 {
+    /// The value of a percentage; 0 when it has none.
+    #[must_use]
+    pub fn percent(&self, name: &str) -> u8 {
         self.get(name).and_then(value::percent).unwrap_or_default()
     }
 
+    /// The least important messages that are logged.
+    #[must_use]
+    pub fn log_level(&self) -> &'static str {
+        self.get("log.level").and_then(value::level).unwrap_or("info")
+    }
+
     /// The storage engine asked for.
-    pub(crate) fn storage(&self) -> Storage {
+    pub fn storage(&self) -> Storage {
         match self.get("storage_backend") {
             Some("memory") => Storage::Memory,
             _ => Storage::Bitcask,
@@ -212,7 +265,7 @@ impl Settings {
     }
 
     /// Settings of the replicated store.
-    pub(crate) fn store(&self) -> StoreSettings {
+    pub fn store(&self) -> StoreSettings {
         let limits = Limits::default();
         let count = |name: &str, default: u32| {
             self.integer(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
@@ -246,7 +299,7 @@ impl Settings {
     }
 
     /// Settings of the client interfaces.
-    pub(crate) fn server(&self) -> ServerSettings {
+    pub fn server(&self) -> ServerSettings {
         let bytes = self.size_bytes("request.maximum_size").unwrap_or(u64::MAX);
         ServerSettings {
             request_bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),

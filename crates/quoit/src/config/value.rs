@@ -5,21 +5,23 @@ use std::time::Duration;
 
 /// What a key's value has to look like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// Any text.
-    Text,
+pub enum Kind {
+    /// Any text but none at all.
+    Name,
     /// A whole number within bounds, both included.
     Integer(i64, i64),
     /// A quorum: `one`, `quorum`, `all` or a number.
     Quorum,
-    /// A duration such as `10s` or `1h30m`.
-    Duration,
-    /// A duration, or the word that stands for "none".
+    /// A duration such as `10s` or `1h30m`, of at least so many milliseconds.
+    Duration(u64),
+    /// A duration of a second at least, or the word that stands for "none".
     DurationOr(&'static str),
-    /// A number of bytes such as `5MB`; units are of 1024.
-    Size,
+    /// A number of bytes such as `5MB` within bounds, both included; units are of 1024.
+    Size(u64, u64),
     /// `on` or `off` (also `enabled`, `disabled`, `true`, `false`).
     Flag,
+    /// How important a message of the log is: a word of ours, or one of Riak's that is as near.
+    Level,
     /// One of these words.
     Word(&'static [&'static str]),
     /// `host:port`.
@@ -32,15 +34,21 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// What a value has to look like, in words for an error message.
-    pub(crate) fn wanted(self) -> String {
+    pub fn wanted(self) -> String {
         match self {
-            Self::Text => "any text".into(),
+            Self::Name => "any text".into(),
             Self::Integer(low, high) => format!("a whole number from {low} to {high}"),
             Self::Quorum => "one, quorum, all or a number of replicas".into(),
-            Self::Duration => "a duration such as 500ms, 10s, 5m or 1h30m".into(),
+            Self::Duration(least_ms) => {
+                let least = duration_text(least_ms);
+                format!("a duration such as 500ms, 10s, 5m or 1h30m, at least {least}")
+            }
             Self::DurationOr(word) => format!("a duration such as 10s or 1d, or {word}"),
-            Self::Size => "a size such as 512KB, 100MB or 2GB".into(),
+            Self::Size(low, high) => {
+                format!("a size such as 512KB, from {} to {}", size_text(low), size_text(high))
+            }
             Self::Flag => "on or off".into(),
+            Self::Level => format!("one of {}", LEVELS.join(", ")),
             Self::Word(words) => format!("one of {}", words.join(", ")),
             Self::Address => "HOST:PORT such as 127.0.0.1:8087 (port 0 picks a free one)".into(),
             Self::DeleteMode => "keep, immediate or a number of milliseconds".into(),
@@ -49,19 +57,26 @@ impl Kind {
     }
 
     /// Whether the value has this form.
-    pub(crate) fn accepts(self, value: &str) -> bool {
+    pub fn accepts(self, value: &str) -> bool {
         match self {
-            Self::Text => true,
+            Self::Name => !value.is_empty(),
             Self::Integer(low, high) => {
                 value.parse::<i64>().is_ok_and(|number| (low..=high).contains(&number))
             }
             Self::Quorum => {
                 matches!(value, "one" | "quorum" | "all") || value.parse::<u32>().is_ok()
             }
-            Self::Duration => duration(value).is_some(),
-            Self::DurationOr(word) => value == word || duration(value).is_some(),
-            Self::Size => size_bytes(value).is_some(),
+            Self::Duration(least_ms) => {
+                duration(value).is_some_and(|given| given.as_millis() >= u128::from(least_ms))
+            }
+            Self::DurationOr(word) => {
+                value == word || duration(value).is_some_and(|given| given.as_secs() >= 1)
+            }
+            Self::Size(low, high) => {
+                size_bytes(value).is_some_and(|size| (low..=high).contains(&size))
+            }
             Self::Flag => flag(value).is_some(),
+            Self::Level => level(value).is_some(),
             Self::Word(words) => words.contains(&value),
             Self::Address => value.parse::<SocketAddr>().is_ok() || host_and_port(value),
             Self::DeleteMode => {
@@ -78,8 +93,35 @@ fn host_and_port(value: &str) -> bool {
         .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
+/// The levels of log messages, most important first.
+const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
+
+/// A level of log messages by its name here; Riak's finer ones become the next coarser one.
+pub fn level(value: &str) -> Option<&'static str> {
+    match value {
+        "none" | "emergency" | "alert" | "critical" => Some("error"),
+        "warning" => Some("warn"),
+        "notice" => Some("info"),
+        "all" => Some("trace"),
+        _ => LEVELS.into_iter().find(|level| *level == value),
+    }
+}
+
+/// A number of bytes in the largest unit that divides it.
+fn size_text(bytes: u64) -> String {
+    let units = [(1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")];
+    match units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{}{name}", bytes / unit),
+        None => format!("{bytes}B"),
+    }
+}
+
+fn duration_text(ms: u64) -> String {
+    if ms.is_multiple_of(1_000) { format!("{}s", ms / 1_000) } else { format!("{ms}ms") }
+}
+
 /// A flag in any of its spellings.
-pub(crate) fn flag(value: &str) -> Option<bool> {
+pub fn flag(value: &str) -> Option<bool> {
     match value {
         "on" | "enabled" | "true" | "yes" => Some(true),
         "off" | "disabled" | "false" | "no" => Some(false),
@@ -88,13 +130,13 @@ pub(crate) fn flag(value: &str) -> Option<bool> {
 }
 
 /// A percentage with or without its sign.
-pub(crate) fn percent(value: &str) -> Option<u8> {
+pub fn percent(value: &str) -> Option<u8> {
     let number = value.strip_suffix('%').unwrap_or(value).trim();
     number.parse::<u8>().ok().filter(|number| *number <= 100)
 }
 
 /// A duration: numbers with units `ms s m h d w f` (f = a fortnight), one after the other.
-pub(crate) fn duration(value: &str) -> Option<Duration> {
+pub fn duration(value: &str) -> Option<Duration> {
     let mut total_ms: u64 = 0;
     let mut rest = value;
     if rest.is_empty() {
@@ -122,7 +164,7 @@ pub(crate) fn duration(value: &str) -> Option<Duration> {
 }
 
 /// A number of bytes with an optional unit `B KB MB GB TB` of 1024.
-pub(crate) fn size_bytes(value: &str) -> Option<u64> {
+pub fn size_bytes(value: &str) -> Option<u64> {
     let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let number: u64 = value.get(..digits)?.parse().ok()?;
     let unit: u64 = match value.get(digits..)?.trim().to_ascii_uppercase().as_str() {
@@ -157,6 +199,25 @@ mod tests {
         for bad in ["", "MB", "5XB", "-1", "99999999999999999999"] {
             assert_eq!(size_bytes(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn riaks_levels_become_the_next_coarser_one() {
+        assert_eq!(level("notice"), Some("info"));
+        assert_eq!(level("critical"), Some("error"));
+        assert_eq!(level("debug"), Some("debug"));
+        assert_eq!(level("loud"), None);
+    }
+
+    #[test]
+    fn bounds_are_told_and_kept() {
+        let size = Kind::Size(1 << 16, 1 << 32);
+        assert_eq!(size.wanted(), "a size such as 512KB, from 64KB to 4GB");
+        assert!(size.accepts("64KB") && size.accepts("4GB"));
+        assert!(!size.accepts("65535") && !size.accepts("5GB"));
+        let duration = Kind::Duration(1_000);
+        assert!(duration.wanted().ends_with("at least 1s"));
+        assert!(duration.accepts("1000ms") && !duration.accepts("999ms"));
     }
 
     #[test]

@@ -1,0 +1,16 @@
+//! The configuration of a node: the keys, what a `quoit.conf` may say, and the effective settings.
+//!
+//! The rest of this crate is the program `quoit`. This part is a library so that fuzz targets and tests reach
+//! the parser of what people write; nothing else is meant to use it.
+//!
+//! ```
+//! use quoit::config::{Origin, parse_text, settings_of};
+//!
+//! let text = "ring_size = 128\n";
+//! let entries = parse_text("quoit.conf".as_ref(), text.as_bytes(), &mut |_| unreachable!()).expect("good");
+//! let settings = settings_of(entries).expect("good values");
+//! assert_eq!(settings.get("ring_size"), Some("128"));
+//! assert_eq!(settings.origin("ring_size"), Some(&Origin::Line("quoit.conf".into(), 1)));
+//! ```
+
+pub mod config;
