@@ -78,7 +78,8 @@ pub enum Storage {
 
 impl Storage {
     /// The value of the setting.
-    pub(crate) const fn name(self) -> &'static str {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Bitcask => "bitcask",
             Self::Memory => "memory",
