@@ -36,8 +36,10 @@ fn content(sibling: Sibling, head: bool) -> RpbContent {
     }
 }
 
+/// A part that a link does not have is left out, as it was when the link came.
 fn link_out(link: Link) -> RpbLink {
-    RpbLink { bucket: Some(link.bucket), key: Some(link.key), tag: Some(link.tag) }
+    let part = |part: Bytes| (!part.is_empty()).then_some(part);
+    RpbLink { bucket: part(link.bucket), key: part(link.key), tag: part(link.tag) }
 }
 
 /// What a put message says of its value.

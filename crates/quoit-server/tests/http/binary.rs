@@ -4,7 +4,8 @@ use crate::fixture::Node;
 use bytes::{Bytes, BytesMut};
 use quoit_wire::frame::{Frame, FrameDecoder, append_message};
 use quoit_wire::messages::{
-    Body, RpbContent, RpbDelReq, RpbErrorResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
+    Body, RpbContent, RpbDelReq, RpbErrorResp, RpbGetReq, RpbGetResp, RpbLink, RpbPutReq,
+    RpbPutResp,
 };
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -81,6 +82,20 @@ fn a_value_that_is_still_the_same_is_unchanged_and_a_tombstone_is_not_found() {
     let if_modified = tombstone.vclock;
     let found: RpbGetResp = client.ask(&RpbGetReq { if_modified, ..get_of("k") });
     assert_eq!(found, RpbGetResp::default());
+}
+
+#[test]
+fn a_link_without_a_tag_comes_back_without_and_reads_as_an_empty_one() {
+    let node = Node::start();
+    let mut client = Binary::connect(&node);
+    let link = RpbLink { bucket: Some("b2".into()), key: Some("k2".into()), tag: None };
+    let mut put = put_of("k", "one");
+    put.content.links.push(link.clone());
+    client.ask::<RpbPutResp>(&put);
+    let found: RpbGetResp = client.ask(&get_of("k"));
+    assert_eq!(found.content[0].links, [link]);
+    let shown = "</buckets/b>; rel=\"up\", </buckets/b2/keys/k2>; riaktag=\"\"";
+    assert_eq!(node.get("/buckets/b/keys/k").header("link"), Some(shown));
 }
 
 #[test]
