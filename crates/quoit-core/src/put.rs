@@ -144,7 +144,12 @@ impl ReplicatedStore {
         }
         let state = self.control.read();
         let props = object_props(&state, request.key.bucket)?;
-        let quorums = request.options.resolve(props)?;
+        if request.precondition.clock.is_some() {
+            // The version is that of a read, whose quorums have to be possible.
+            let read = ReadOptions { n_val: request.options.n_val, ..ReadOptions::default() };
+            check_read_nodes(&read.resolve(props)?, NODE_COUNT)?;
+        }
+        let quorums = request.options.resolve(props);
         let change = ObjectChange {
             precondition: &request.precondition,
             context: Context::Given(&request.context),
@@ -152,7 +157,8 @@ impl ReplicatedStore {
             value: request.value,
             deleted: request.deleted,
             as_is: request.as_is,
-            refused: None,
+            // Conditions come first.
+            refused: quorums.as_ref().err().cloned(),
         };
         let encoded = request.key.encoded();
         let at = record_at(&state, props, request.key, &encoded);
@@ -162,7 +168,7 @@ impl ReplicatedStore {
         {
             object.resolve_latest();
         }
-        Ok((quorums, written, ticket))
+        Ok((quorums?, written, ticket))
     }
 
     /// Deletes a record by writing a tombstone, which is reaped later.

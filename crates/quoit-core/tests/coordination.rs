@@ -223,6 +223,29 @@ async fn conditions_are_decided_with_the_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_condition_comes_before_the_quorums_of_the_write_and_after_those_of_its_read() {
+    let fixture = fixture();
+    let at = key("default", "k");
+    let options = WriteOptions { w: Some(Quorum::Count(4)), ..WriteOptions::default() };
+    let not_exists = Precondition { not_exists: true, ..Precondition::default() };
+    let create = PutRequest { precondition: not_exists, options, ..put_of(at, "one") };
+    let refused = fixture.store.put(create.clone()).await;
+    assert!(matches!(refused, Err(RequestError::NVal(_))), "{refused:?}");
+    fixture.put(at, "one").await;
+    let refused = fixture.store.put(create).await;
+    assert!(matches!(refused, Err(RequestError::Unmet(Unmet::Exists))), "{refused:?}");
+
+    let mut updates = PropUpdates::default();
+    updates.set("r", 7);
+    fixture.store.control().set_bucket_props(at.bucket, &updates).unwrap();
+    let clock = Some(VersionVector::default());
+    let same = Precondition { clock, ..Precondition::default() };
+    let refused = fixture.store.put(PutRequest { precondition: same, ..put_of(at, "two") }).await;
+    assert!(matches!(refused, Err(RequestError::NVal(_))), "{refused:?}");
+    fixture.put(at, "three").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn conditions_and_deletes_mean_what_readers_are_shown() {
     let fixture = fixture();
     let at = key("default", "k");
