@@ -131,6 +131,38 @@ class Configuration(ProcessCase):
         self.assertEqual(node.record["name"], "environment@host")
 
 
+class ConfigCommand(ProcessCase):
+    """`quoit config`, which looks at a configuration without starting a node."""
+
+    def config(self, *arguments):
+        return subprocess.run([binary_from_environment(), "config"] + list(arguments), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=30)
+
+    def test_every_key_shown_is_described(self):
+        shown = json.loads(self.config("show", "--format", "json").stdout)
+        described = self.config("describe").stdout
+        names = [setting["key"] for setting in shown]
+        self.assertIn("ring_size", names)
+        for name in names:
+            family = name.rpartition(".")[0] + ".$name"
+            self.assertTrue(name in described or family in described, name)
+
+    def test_a_good_file_passes_and_a_bad_one_is_told_with_its_line(self):
+        good = self.write("good.conf", "ring_size = 16\n")
+        bad = self.write("bad.conf", "ring_size = 16\n\nring_size = seven\n")
+        self.assertEqual(self.config("check", good).returncode, 0)
+        done = self.config("check", bad)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(bad + ":3", done.stdout)
+
+    def test_what_is_shown_tells_where_it_was_set(self):
+        path = self.write("quoit.conf", "ring_size = 16\n")
+        shown = self.config("show", path, "--set", "delete_mode=keep").stdout
+        self.assertRegex(shown, r"ring_size = 16.*quoit\.conf:1")
+        self.assertRegex(shown, r"delete_mode = keep.*command line")
+
+
 class Stop(ProcessCase):
     def test_sigterm_ends_the_process_well_and_keeps_the_data(self):
         node = self.start()
