@@ -78,20 +78,20 @@ def counting(command, pattern, env=None, hide=None):
     return count
 
 
-def binary():
-    """The path of the program under test; built once, with what the Rust tests use."""
+BUILD = [CARGO, "build", "--workspace", "--all-targets"]
+
+
+def built(name):
+    """The path of a program of the workspace. One build makes them all, and the Rust tests too."""
+    if not built.done and stream(BUILD + ["--quiet"]) != 0:
+        raise Impossible("the workspace does not build")
+    built.done = True
     found = subprocess.run([CARGO, "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT,
                            stdout=subprocess.PIPE, check=True)
-    path = os.path.join(json.loads(found.stdout)["target_directory"], "debug", "quoit")
-    if not binary.built:
-        status = stream([CARGO, "build", "--workspace", "--all-targets"])
-        if status != 0:
-            raise Impossible("the workspace does not build")
-        binary.built = True
-    return path
+    return os.path.join(json.loads(found.stdout)["target_directory"], "debug", name)
 
 
-binary.built = False
+built.done = False
 
 
 class Impossible(Exception):
@@ -109,8 +109,15 @@ def part_clippy():
                       "-D", "warnings"])
 
 
+def part_build():
+    count = one_check(BUILD)
+    built.done = count.failed == 0
+    return count
+
+
 def part_tidy():
-    return one_check([CARGO, "xtask", "tidy"])
+    # What `cargo xtask tidy` runs; through cargo, its dependencies would be built once more.
+    return one_check([built("xtask"), "tidy"])
 
 
 CARGO_TEST_LINE = r"^test result: \S+ (?P<passed>\d+) passed; (?P<failed>\d+) failed"
@@ -120,25 +127,25 @@ CLOSING_LINE = r"^(?P<passed>\d+) passed, (?P<failed>\d+) failed$"
 
 
 def part_rust():
-    binary()
+    built("quoit")
     return counting([CARGO, "test", "--workspace", "--no-fail-fast", "--quiet"], CARGO_TEST_LINE,
                     hide=CARGO_TEST_PROGRESS)
 
 
 def part_process():
     return counting([PYTHON, os.path.join(HERE, "process", "run.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": binary()})
+                    {"QUOIT_BINARY": built("quoit")})
 
 
 def part_golden():
     return counting([PYTHON, os.path.join(HERE, "golden", "run.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": binary()})
+                    {"QUOIT_BINARY": built("quoit")})
 
 
 def part_python_client():
     python = client_libraries.python_environment(ROOT)
     return counting([python, os.path.join(HERE, "python_client", "run.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": binary(), "PYTHONWARNINGS": "ignore::SyntaxWarning"})
+                    {"QUOIT_BINARY": built("quoit"), "PYTHONWARNINGS": "ignore::SyntaxWarning"})
 
 
 def part_node_client():
@@ -148,18 +155,17 @@ def part_node_client():
               "tested; install Node.js to test it")
         return Count(note="skipped: no node or npm on this machine")
     return counting([PYTHON, os.path.join(HERE, "node_client", "run.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": binary(), "NODE_PATH": modules})
+                    {"QUOIT_BINARY": built("quoit"), "NODE_PATH": modules})
 
 
 def part_fuzz():
-    # What `cargo xtask fuzz-smoke` runs, as the workspace's build has made it.
-    program = os.path.join(os.path.dirname(binary()), "quoit-fuzz")
-    return counting([program], CLOSING_LINE)
+    return counting([built("quoit-fuzz")], CLOSING_LINE)
 
 
 PARTS = [
     ("format", "rustfmt", part_format),
     ("clippy", "lints, every warning an error", part_clippy),
+    ("build", "everything that the tests run", part_build),
     ("tidy", "rules of the code", part_tidy),
     ("rust", "unit, property and crash tests of the crates", part_rust),
     ("process", "tests of the real process", part_process),
