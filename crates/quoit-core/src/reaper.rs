@@ -85,6 +85,17 @@ impl Reaper {
         });
     }
 
+    /// Whether a scan is needed and worth its price: it is put off until half of the queue is free. A scan
+    /// finds all that is queued again, so the queue is emptied for it.
+    fn start_scan(&self) -> bool {
+        let mut queue = self.queue.lock();
+        if queue.len() > QUEUE_COUNT_MAX / 2 || !self.scan_needed.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        queue.clear();
+        true
+    }
+
     fn take_due(&self, now_us: u64) -> Vec<Noted> {
         let mut queue = self.queue.lock();
         let due = queue.iter().take_while(|noted| noted.due_us <= now_us).count();
@@ -115,7 +126,7 @@ impl ReplicatedStore {
     /// Engine faults; what was not reaped is found by the next scan.
     pub fn reap_step(&self, delay_ms: u64) -> Result<usize, StoreError> {
         let now_us = self.clock.unix_us();
-        if self.reaper.scan_needed.swap(false, Ordering::Relaxed)
+        if self.reaper.start_scan()
             && let Err(fault) = self.scan_tombstones(delay_ms)
         {
             self.reaper.scan_needed.store(true, Ordering::Relaxed);
