@@ -1,162 +1,147 @@
-//! `cargo xtask bench`: finds the benchmarks of the tree and runs one of them.
+//! `cargo xtask bench`: the benchmarks of the tree, each built in release mode and run by its name.
 //!
-//! A benchmark is either an example program of a package whose name begins with `bench_`, built
-//! and run in release mode, or a script `benchmarks/NAME.py`. The first line of its
-//! documentation is what the list shows. Whatever follows the name goes to the benchmark.
+//! Whatever follows the name goes to the benchmark. Paths in its arguments are relative to the
+//! repository's folder.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use crate::workspace::{Package, packages};
-
-const EXAMPLE_PREFIX: &str = "bench_";
-
+/// One benchmark.
 struct Benchmark {
-    name: String,
-    /// What it measures, from its own first line.
-    about: String,
+    name: &'static str,
+    about: &'static str,
     program: Program,
 }
 
+/// How a benchmark is run.
 enum Program {
-    Example { package: String, example: String },
-    Script(PathBuf),
+    /// A comparison of `quoit-perf` with a node: both programs are built.
+    Comparison,
+    /// The example program of this name of a package.
+    Example { package: &'static str, example: &'static str },
+    /// The `[[bench]]` target of this name of a package.
+    Bench { package: &'static str, bench: &'static str },
 }
+
+const fn comparison(name: &'static str, about: &'static str) -> Benchmark {
+    Benchmark { name, about, program: Program::Comparison }
+}
+
+const fn bench(
+    name: &'static str,
+    about: &'static str,
+    package: &'static str,
+    bench: &'static str,
+) -> Benchmark {
+    Benchmark { name, about, program: Program::Bench { package, bench } }
+}
+
+const BENCHMARKS: &[Benchmark] = &[
+    comparison("cpu", "server processor time of get and put beside an echo and Redis"),
+    comparison("durable", "rate of synced puts beside a bare log writer on the same disk"),
+    comparison("merge", "latency at half the maximum rate, with and without a merge running"),
+    comparison("start", "time to serve with many keys, after a clean stop and after SIGKILL"),
+    Benchmark {
+        name: "index-memory",
+        about: "memory of the index with many keys",
+        program: Program::Example { package: "quoit-store", example: "index_memory" },
+    },
+    bench("model", "objects: decode, encode, merge, contexts", "quoit-model", "model"),
+    bench("wire", "messages: decode and encode", "quoit-wire", "codec"),
+    bench("client", "what a request costs its client", "quoit-client", "connection"),
+];
 
 /// Runs the benchmark named first in `arguments`, or lists all when there is none.
 pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
-    let found = match find(root) {
-        Ok(found) => found,
-        Err(error) => {
-            eprintln!("xtask: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
     let Some((name, rest)) = arguments.split_first() else {
-        list(&found);
+        print!("{}", list());
         return ExitCode::SUCCESS;
     };
-    let Some(benchmark) = found.iter().find(|benchmark| benchmark.name == *name) else {
-        eprintln!("xtask: there is no benchmark {name:?}");
-        list(&found);
+    let Some(benchmark) = BENCHMARKS.iter().find(|benchmark| benchmark.name == *name) else {
+        eprintln!("xtask: there is no benchmark {name:?}\n\n{}", list());
         return ExitCode::from(2);
     };
-    match command(&benchmark.program).current_dir(root).args(rest).status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("xtask: the benchmark {name:?} could not be started: {error}");
-            ExitCode::FAILURE
+    for mut command in commands(benchmark, rest) {
+        match command.current_dir(root).status() {
+            Ok(status) if status.success() => {}
+            Ok(_) => return ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("xtask: {:?} could not be started: {error}", command.get_program());
+                return ExitCode::FAILURE;
+            }
         }
     }
+    ExitCode::SUCCESS
 }
 
-fn list(found: &[Benchmark]) {
-    println!("benchmarks, run as `cargo xtask bench NAME`:");
-    for benchmark in found {
-        println!("  {:<20} {}", benchmark.name, benchmark.about);
+fn list() -> String {
+    let mut text = String::from("benchmarks, run as `cargo xtask bench NAME [ARG..]`:\n");
+    for benchmark in BENCHMARKS {
+        text.push_str(&format!("  {:<14} {}\n", benchmark.name, benchmark.about));
     }
-    if found.is_empty() {
-        println!("  (none)");
-    }
+    text
 }
 
-fn command(program: &Program) -> Command {
-    match program {
+/// What has to be run one after the other.
+fn commands(benchmark: &Benchmark, arguments: &[String]) -> Vec<Command> {
+    let mut last = cargo();
+    match &benchmark.program {
+        Program::Comparison => {
+            let mut build = cargo();
+            build.args(["build", "--release", "--package", "quoit", "--package", "quoit-perf"]);
+            last.args(["run", "--quiet", "--release", "--package", "quoit-perf", "--"]);
+            last.arg(benchmark.name).args(arguments);
+            return vec![build, last];
+        }
         Program::Example { package, example } => {
-            let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-            command.args(["run", "--release", "--package", package, "--example", example, "--"]);
-            command
+            last.args(["run", "--release", "--package", package, "--example", example, "--"]);
         }
-        Program::Script(path) => {
-            let mut command = Command::new("python3");
-            command.arg(path);
-            command
+        Program::Bench { package, bench } => {
+            last.args(["bench", "--package", package, "--bench", bench, "--"]);
         }
     }
+    last.args(arguments);
+    vec![last]
 }
 
-fn find(root: &Path) -> Result<Vec<Benchmark>, String> {
-    let mut found = examples(&packages(root)?);
-    found.extend(scripts(&root.join("benchmarks")));
-    found.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(found)
-}
-
-fn examples(packages: &[Package]) -> Vec<Benchmark> {
-    let mut found = Vec::new();
-    for package in packages {
-        for target in package.targets.iter().filter(|target| target.kind == "example") {
-            let Some(name) = target.name.strip_prefix(EXAMPLE_PREFIX) else { continue };
-            found.push(Benchmark {
-                name: name.replace('_', "-"),
-                about: first_line(&target.root_file, "//!"),
-                program: Program::Example {
-                    package: package.name.clone(),
-                    example: target.name.clone(),
-                },
-            });
-        }
-    }
-    found
-}
-
-fn scripts(folder: &Path) -> Vec<Benchmark> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
-        .filter_map(|path| {
-            let name = path.file_stem()?.to_str()?.replace('_', "-");
-            let about = first_line(&path, "\"\"\"");
-            Some(Benchmark { name, about, program: Program::Script(path) })
-        })
-        .collect()
-}
-
-/// The text after `mark` in the first line of `path` that begins with it.
-fn first_line(path: &Path, mark: &str) -> String {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(mark));
-    line.unwrap_or_default().trim_matches(['"', ' ']).to_string()
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::packages;
 
     #[test]
-    fn a_script_is_listed_under_its_name_with_its_first_line() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("echo_floor.py"), "#!x\n\"\"\"The bare echo.\n\"\"\"\n")
-            .unwrap();
-        fs::write(folder.path().join("notes.txt"), "").unwrap();
-        let found = scripts(folder.path());
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].name, "echo-floor");
-        assert_eq!(found[0].about, "The bare echo.");
+    fn every_benchmark_is_a_target_of_the_workspace() {
+        let packages = packages(&crate::repository_root()).unwrap();
+        let has = |package: &str, kind: &str, name: &str| {
+            packages.iter().filter(|found| found.name == package).any(|found| {
+                found.targets.iter().any(|target| target.kind == kind && target.name == name)
+            })
+        };
+        for benchmark in BENCHMARKS {
+            let found = match &benchmark.program {
+                Program::Comparison => has("quoit-perf", "bin", "quoit-perf"),
+                Program::Example { package, example } => has(package, "example", example),
+                Program::Bench { package, bench } => has(package, "bench", bench),
+            };
+            assert!(found, "benchmark {} names a program that is not there", benchmark.name);
+        }
     }
 
     #[test]
-    fn only_examples_with_the_prefix_are_benchmarks() {
-        let target = |name: &str, kind: &str| crate::workspace::Target {
-            name: name.into(),
-            kind: kind.into(),
-            root_file: PathBuf::from("nowhere.rs"),
-        };
-        let package = Package {
-            name: "p".into(),
-            manifest: PathBuf::new(),
-            dependencies: Vec::new(),
-            targets: vec![
-                target("bench_index_memory", "example"),
-                target("tour", "example"),
-                target("bench_test", "test"),
-            ],
-        };
-        let names: Vec<_> = examples(&[package]).into_iter().map(|found| found.name).collect();
-        assert_eq!(names, ["index-memory"]);
+    fn every_benchmark_of_the_workspace_is_listed() {
+        for package in packages(&crate::repository_root()).unwrap() {
+            for target in package.targets.iter().filter(|target| target.kind == "bench") {
+                let listed = BENCHMARKS.iter().any(|benchmark| {
+                    matches!(benchmark.program, Program::Bench { package: of, bench }
+                        if of == package.name && bench == target.name)
+                });
+                assert!(listed, "{} of {} has no name here", target.name, package.name);
+            }
+        }
     }
 }

@@ -1,11 +1,10 @@
-//! The comparisons, and how they are printed.
-
-#![expect(clippy::print_stdout, reason = "the benchmark's output")]
+//! The comparisons.
 
 use crate::Common;
-use crate::drive::{Load, Measured, drive};
+use crate::drive::{Load, Measured, ask, drive};
 use crate::echo::Sizes;
 use crate::protocol::Exchange;
+use crate::report::{Row, interleave, median, print, spread};
 use crate::servers::{self, Running};
 use anyhow::{Context, Result};
 use bytes::{Bytes, BytesMut};
@@ -14,29 +13,6 @@ use std::path::Path;
 
 const CONNECTIONS: usize = 50;
 const DURABLE_CONNECTIONS: usize = 64;
-/// Bytes of a get's answer around its value: framing, content type, clock, tag, times.
-const ANSWER_OVERHEAD: usize = 120;
-
-/// Middle value.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn spread(values: &[f64]) -> String {
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    format!("{low:.2}..{high:.2}")
-}
-
-/// One contender of a comparison.
-struct Row<'a> {
-    name: &'static str,
-    address: SocketAddr,
-    server: &'a Running,
-    load: Load,
-    runs: Vec<Measured>,
-}
 
 impl Common {
     fn load(&self, exchange: Exchange) -> Load {
@@ -49,6 +25,8 @@ impl Common {
             key_count: self.keys,
             sequential: false,
             rate: None,
+            sleeps: self.sleeping_driver,
+            seed: 0,
         }
     }
 
@@ -64,60 +42,59 @@ impl Common {
     pub(crate) fn put(&self, dw: Option<u32>) -> Exchange {
         Exchange::PbPut { value_bytes: self.value_bytes, dw }
     }
-}
 
-fn request_size(exchange: &Exchange, value_bytes: usize) -> usize {
-    let mut out = BytesMut::new();
-    exchange.request(0, &Bytes::from(vec![0; value_bytes]), &mut out);
-    out.len()
-}
-
-/// Runs all rows in turn, `rounds` times; new keys of every round come after those of the last.
-fn interleave(rows: &mut [Row<'_>], rounds: usize) -> Result<()> {
-    for round in 0..rounds {
-        for row in rows.iter_mut() {
-            let mut load = row.load.clone();
-            if load.sequential {
-                load.first_key += round as u64 * load.operations;
-            }
-            let run = drive(row.address, row.server.pid(), &load).context(row.name)?;
-            row.runs.push(run);
-        }
+    /// The sizes of an exchange, as the server answers it now.
+    fn sizes(&self, address: SocketAddr, exchange: &Exchange) -> Result<Sizes> {
+        let mut request = BytesMut::new();
+        exchange.request(0, &Bytes::from(vec![0; self.value_bytes]), &mut request);
+        let answer = ask(address, exchange, 0, self.value_bytes)?;
+        Ok(Sizes { request: request.len(), response: answer.len() })
     }
+}
+
+const fn echo_of(sizes: Sizes) -> Exchange {
+    Exchange::Echo { request: sizes.request, response: sizes.response }
+}
+
+/// An exchange that can be driven alone.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum Named {
+    /// Every key is written once, in order, without waiting for a sync.
+    Fill,
+    PbGet,
+    /// Without waiting for a sync.
+    PbPut,
+    PbPutSynced,
+    HttpGet,
+    RedisGet,
+    RedisSet,
+    /// The echo of a get's sizes.
+    Echo,
+}
+
+/// Drives one exchange and prints its figures.
+pub(crate) fn one(common: &Common, address: SocketAddr, pid: u32, named: Named) -> Result<()> {
+    let exchange = match named {
+        Named::Fill | Named::PbPut => common.put(Some(0)),
+        Named::PbPutSynced => common.put(None),
+        Named::PbGet => Exchange::PbGet,
+        Named::HttpGet => Exchange::HttpGet,
+        Named::RedisGet => Exchange::RedisGet,
+        Named::RedisSet => Exchange::RedisSet { value_bytes: common.value_bytes },
+        Named::Echo => Exchange::Echo { request: 29, response: 1113 },
+    };
+    let sequential = matches!(named, Named::Fill);
+    let operations = if sequential { common.keys } else { common.operations };
+    let load = Load { sequential, operations, ..common.load(exchange) };
+    let run = drive(address, pid, &load)?;
+    println!(
+        "{:.2} us/op, {:.0} op/s, p50 {} us, p99 {} us",
+        run.cpu_us(),
+        run.rate(),
+        run.percentile_us(0.5),
+        run.percentile_us(0.99)
+    );
     Ok(())
-}
-
-fn print(rows: &[Row<'_>], against: &[&str]) {
-    println!("| what | CPU us/op (median, spread) | op/s | p50 us | p99 us | {} |", {
-        let heads: Vec<String> = against.iter().map(|name| format!("CPU vs. {name}")).collect();
-        heads.join(" | ")
-    });
-    println!("|---|---|---|---|---|{}", "---|".repeat(against.len()));
-    let cpu = |row: &Row<'_>| median(row.runs.iter().map(Measured::cpu_us).collect());
-    for row in rows {
-        let each: Vec<f64> = row.runs.iter().map(Measured::cpu_us).collect();
-        let rate = median(row.runs.iter().map(Measured::rate).collect());
-        let at = |share: f64| {
-            median(row.runs.iter().map(|run| f64::from(run.percentile_us(share))).collect())
-        };
-        let ratios: Vec<String> = against
-            .iter()
-            .map(|name| {
-                rows.iter()
-                    .find(|other| other.name == *name)
-                    .map_or_else(|| "-".to_owned(), |other| format!("{:.2}", cpu(row) / cpu(other)))
-            })
-            .collect();
-        println!(
-            "| {} | {:.2} ({}) | {rate:.0} | {:.0} | {:.0} | {} |",
-            row.name,
-            cpu(row),
-            spread(&each),
-            at(0.50),
-            at(0.99),
-            ratios.join(" | ")
-        );
-    }
 }
 
 /// Processor time an operation beside the echo and Redis.
@@ -129,53 +106,69 @@ pub(crate) fn cpu(common: &Common) -> Result<()> {
     if redis.is_none() {
         println!("redis-server is not installed: its rows are left out");
     }
-    let set = Exchange::RedisSet { value_bytes: common.value_bytes };
     if let Some(redis) = &redis {
-        common.fill(redis, redis.address, set.clone())?;
+        let set = Exchange::RedisSet { value_bytes: common.value_bytes };
+        common.fill(redis, redis.address, set)?;
     }
-    let put = common.put(Some(0));
-    let get_sizes = Sizes {
-        request: request_size(&Exchange::PbGet, common.value_bytes),
-        response: common.value_bytes + ANSWER_OVERHEAD,
-    };
-    let put_sizes = Sizes { request: request_size(&put, common.value_bytes), response: 5 };
-    let get_echo = servers::echo(get_sizes, None)?;
-    let put_echo = servers::echo(put_sizes, None)?;
-    let echo_of =
-        |sizes: Sizes| Exchange::Echo { request: sizes.request, response: sizes.response };
-    let http = node.http.context("the node's HTTP address")?;
-    let mut gets = vec![
-        new_row("echo", &get_echo, get_echo.address, common.load(echo_of(get_sizes))),
-        new_row("PB get", &node, node.address, common.load(Exchange::PbGet)),
-        new_row("HTTP get", &node, http, common.load(Exchange::HttpGet)),
-    ];
-    let mut new_keys = common.load(put.clone());
-    new_keys.sequential = true;
-    new_keys.first_key = common.keys;
-    let mut puts = vec![
-        new_row("echo", &put_echo, put_echo.address, common.load(echo_of(put_sizes))),
-        new_row("PB put dw=0, existing keys", &node, node.address, common.load(put)),
-        new_row("PB put dw=0, new keys", &node, node.address, new_keys),
-    ];
-    if let Some(redis) = &redis {
-        gets.push(new_row("Redis GET", redis, redis.address, common.load(Exchange::RedisGet)));
-        puts.push(new_row("Redis SET", redis, redis.address, common.load(set)));
-    }
-    interleave(&mut gets, common.rounds)?;
-    print(&gets, &["echo", "Redis GET"]);
+    gets(common, &node, redis.as_ref())?;
     println!();
-    interleave(&mut puts, common.rounds)?;
-    print(&puts, &["echo", "Redis SET"]);
+    http_gets(common, &node)?;
+    println!();
+    puts(common, &node, redis.as_ref())
+}
+
+fn gets(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> {
+    let sizes = common.sizes(node.address, &Exchange::PbGet)?;
+    let echo = servers::echo(sizes, None)?;
+    let mut rows = vec![
+        Row::new("echo", &echo, echo.address, common.load(echo_of(sizes))),
+        Row::new("PB get", node, node.address, common.load(Exchange::PbGet)),
+    ];
+    if let Some(redis) = redis {
+        rows.push(Row::new("Redis GET", redis, redis.address, common.load(Exchange::RedisGet)));
+    }
+    println!("request {} bytes, answer {} bytes", sizes.request, sizes.response);
+    interleave(&mut rows, common.rounds)?;
+    print(&rows, &["echo", "Redis GET"]);
     Ok(())
 }
 
-fn new_row<'a>(
-    name: &'static str,
-    server: &'a Running,
-    address: SocketAddr,
-    load: Load,
-) -> Row<'a> {
-    Row { name, address, server, load, runs: Vec::new() }
+fn http_gets(common: &Common, node: &Running) -> Result<()> {
+    let address = node.http.context("the node's HTTP address")?;
+    let sizes = common.sizes(address, &Exchange::HttpGet)?;
+    let echo = servers::echo(sizes, None)?;
+    let mut rows = vec![
+        Row::new("echo", &echo, echo.address, common.load(echo_of(sizes))),
+        Row::new("HTTP get", node, address, common.load(Exchange::HttpGet)),
+    ];
+    println!("request {} bytes, answer {} bytes", sizes.request, sizes.response);
+    interleave(&mut rows, common.rounds)?;
+    print(&rows, &["echo"]);
+    Ok(())
+}
+
+fn puts(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> {
+    let put = common.put(Some(0));
+    let sizes = common.sizes(node.address, &put)?;
+    let echo = servers::echo(sizes, None)?;
+    let mut new_keys = common.load(put.clone());
+    new_keys.sequential = true;
+    new_keys.first_key = common.keys;
+    // Untyped buckets have allow_mult = false: a put without a context replaces what is there.
+    let replacing = common.load(put);
+    let mut rows = vec![
+        Row::new("echo", &echo, echo.address, common.load(echo_of(sizes))),
+        Row::new("PB put dw=0, existing keys", node, node.address, replacing),
+        Row::new("PB put dw=0, new keys", node, node.address, new_keys),
+    ];
+    if let Some(redis) = redis {
+        let set = Exchange::RedisSet { value_bytes: common.value_bytes };
+        rows.push(Row::new("Redis SET", redis, redis.address, common.load(set)));
+    }
+    println!("request {} bytes, answer {} bytes", sizes.request, sizes.response);
+    interleave(&mut rows, common.rounds)?;
+    print(&rows, &["echo", "Redis SET"]);
+    Ok(())
 }
 
 /// Rate of synced puts beside a bare log writer on the same disk.
@@ -183,20 +176,20 @@ pub(crate) fn durable(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &common.set)?;
     let put = common.put(None);
-    let sizes = Sizes { request: request_size(&put, common.value_bytes), response: 5 };
+    let sizes = common.sizes(node.address, &put)?;
     let writer = servers::echo(sizes, Some(dir.path().join("bare.log")))?;
     let load = |exchange| Load { connections: DURABLE_CONNECTIONS, ..common.load(exchange) };
-    let echo = Exchange::Echo { request: sizes.request, response: sizes.response };
     let mut rows = vec![
-        new_row("log writer", &writer, writer.address, load(echo)),
-        new_row("PB put, synced", &node, node.address, load(put)),
+        Row::new("log writer", &writer, writer.address, load(echo_of(sizes))),
+        Row::new("PB put, synced", &node, node.address, load(put)),
     ];
     interleave(&mut rows, common.rounds)?;
     print(&rows, &["log writer"]);
-    let rate = |row: &Row<'_>| median(row.runs.iter().map(Measured::rate).collect());
+    let ratios = rows[1].ratios(&rows[0], Measured::rate);
     println!(
-        "\nrate of synced puts / rate of the log writer: {:.2}",
-        rate(&rows[1]) / rate(&rows[0])
+        "\nrate of synced puts / rate of the log writer: {:.2} ({})",
+        median(ratios.clone()),
+        spread(&ratios)
     );
     Ok(())
 }

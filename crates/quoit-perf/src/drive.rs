@@ -1,18 +1,26 @@
 //! Drives a server: many connections, one request in flight on each, and the server's processor time.
+//!
+//! One thread and one epoll that do not sleep unless told to: due times are kept to microseconds, and no
+//! server pays for waking the driver. A server that is faster than its driver would be spared that cost, a
+//! slower one not, and on a virtual machine it is larger than that of the exchange.
 
+use crate::places;
 use crate::protocol::Exchange;
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
-use std::cell::Cell;
-use std::net::SocketAddr;
-use std::rc::Rc;
+use rustix::event::{Timespec, epoll};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::task::LocalSet;
 
 /// Clock ticks a second in `/proc/PID/stat`.
 const TICKS_PER_SEC: f64 = 100.0;
+/// A server that answers nothing for so long has failed.
+const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+const A_WHILE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// Room for one read of answers.
+const READ_BYTES: usize = 64 * 1024;
 
 /// What to drive.
 #[derive(Clone, Debug)]
@@ -28,6 +36,10 @@ pub(crate) struct Load {
     pub(crate) sequential: bool,
     /// Requests a second of all connections together; `None` = as fast as they go.
     pub(crate) rate: Option<f64>,
+    /// Whether the driver sleeps while there is nothing to do; only without a rate.
+    pub(crate) sleeps: bool,
+    /// Where the draw of keys begins; rounds of one comparison differ in it.
+    pub(crate) seed: u64,
 }
 
 /// What a run gave.
@@ -59,7 +71,7 @@ impl Measured {
     }
 }
 
-/// User and system time of a process so far.
+/// User and system time of a process so far. The kernel keeps their sum to nanoseconds and shows ticks.
 pub(crate) fn cpu_of(pid: u32) -> Result<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("reading /proc")?;
     // The name in parentheses may hold spaces; fields are counted behind it.
@@ -76,90 +88,204 @@ pub(crate) fn cpu_of(pid: u32) -> Result<Duration> {
 
 /// Runs a load against a server process.
 pub(crate) fn drive(address: SocketAddr, pid: u32, load: &Load) -> Result<Measured> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local = LocalSet::new();
-    local.block_on(&runtime, async {
-        let value = Bytes::from(incompressible(load.value_bytes));
-        let next = Rc::new(Cell::new(0u64));
-        let mut streams = Vec::new();
-        for _ in 0..load.connections {
-            let stream = TcpStream::connect(address).await.context("connecting")?;
-            stream.set_nodelay(true)?;
-            streams.push(stream);
-        }
-        let cpu_before = cpu_of(pid)?;
-        let started = Instant::now();
-        let mut tasks = Vec::new();
-        for (seed, stream) in streams.into_iter().enumerate() {
-            let (load, value, next) = (load.clone(), value.clone(), Rc::clone(&next));
-            let task = client(stream, load, value, next, seed as u64, started);
-            tasks.push(tokio::task::spawn_local(task));
-        }
-        let mut latencies_us = Vec::with_capacity(load.operations as usize);
-        for task in tasks {
-            latencies_us.extend(task.await.context("a client stopped")??);
-        }
-        let elapsed = started.elapsed();
-        let server_cpu = cpu_of(pid)?.saturating_sub(cpu_before);
-        latencies_us.sort_unstable();
-        Ok(Measured { elapsed, operations: load.operations, server_cpu, latencies_us })
-    })
+    let mut driver = Driver::connect(address, load)?;
+    let cpu_before = cpu_of(pid)?;
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            places::take_the_drivers()?;
+            driver.run(started)
+        });
+        run.join().expect("the driver does not panic")
+    })?;
+    let elapsed = started.elapsed();
+    let server_cpu = cpu_of(pid)?.saturating_sub(cpu_before);
+    let mut latencies_us = driver.latencies_us;
+    latencies_us.sort_unstable();
+    Ok(Measured { elapsed, operations: load.operations, server_cpu, latencies_us })
 }
 
-async fn client(
-    mut stream: TcpStream,
-    load: Load,
-    value: Bytes,
-    next: Rc<Cell<u64>>,
-    seed: u64,
-    started: Instant,
-) -> Result<Vec<u32>> {
-    let mut latencies = Vec::new();
-    let (mut out, mut input) = (BytesMut::new(), BytesMut::new());
-    let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+/// Sends one request and returns the whole answer.
+pub(crate) fn ask(
+    address: SocketAddr,
+    exchange: &Exchange,
+    key: u64,
+    value_bytes: usize,
+) -> Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address).context("connecting")?;
+    stream.set_read_timeout(Some(SILENCE_LIMIT))?;
+    let mut request = BytesMut::new();
+    exchange.request(key, &incompressible(value_bytes), &mut request);
+    stream.write_all(&request)?;
+    let mut answer = Vec::new();
+    let mut buffer = vec![0; READ_BYTES];
     loop {
-        let turn = next.get();
-        if turn >= load.operations {
-            return Ok(latencies);
+        let count = stream.read(&mut buffer).context("reading the answer")?;
+        answer.extend_from_slice(&buffer[..count]);
+        if let Some(size) = exchange.response_len(&answer) {
+            check(exchange, &answer[..size], value_bytes)?;
+            return Ok(answer);
         }
-        next.set(turn + 1);
-        let mut due = Instant::now();
-        if let Some(rate) = load.rate {
-            // Open loop: the latency counts from when the request should have left.
-            due = started + Duration::from_secs_f64(turn as f64 / rate);
-            tokio::time::sleep_until(due.into()).await;
+        if count == 0 {
+            bail!("the server closed the connection");
         }
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let offset = if load.sequential { turn } else { random % load.key_count };
-        out.clear();
-        load.exchange.request(load.first_key + offset, &value, &mut out);
-        stream.write_all(&out).await?;
-        let size = loop {
-            if let Some(size) = load.exchange.response_len(&input) {
-                break size;
-            }
-            if stream.read_buf(&mut input).await? == 0 {
-                bail!("the server closed the connection");
-            }
-        };
-        if !load.exchange.succeeded(&input[..size], load.value_bytes) {
-            bail!("{:?} was answered with {:?}", load.exchange, &input[..size.min(200)]);
-        }
-        input.clear();
-        latencies.push(due.elapsed().as_micros() as u32);
     }
 }
 
-fn incompressible(size: usize) -> Vec<u8> {
-    let mut state = 0x2545_F491_4F6C_DD1Du64;
-    (0..size)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
+fn check(exchange: &Exchange, answer: &[u8], value_bytes: usize) -> Result<()> {
+    if !exchange.succeeded(answer, value_bytes) {
+        let shown = String::from_utf8_lossy(&answer[..answer.len().min(200)]);
+        bail!("{exchange:?} was answered with {shown:?}");
+    }
+    Ok(())
+}
+
+struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
+    /// When the request in flight was due.
+    due: Instant,
+}
+
+struct Driver<'a> {
+    load: &'a Load,
+    poll: rustix::fd::OwnedFd,
+    clients: Vec<Client>,
+    idle: Vec<usize>,
+    value: Bytes,
+    out: BytesMut,
+    random: u64,
+    sent: u64,
+    latencies_us: Vec<u32>,
+}
+
+impl<'a> Driver<'a> {
+    fn connect(address: SocketAddr, load: &'a Load) -> Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut clients = Vec::new();
+        for id in 0..load.connections {
+            let stream = TcpStream::connect(address).context("connecting")?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            let data = epoll::EventData::new_u64(id as u64);
+            epoll::add(&poll, &stream, data, epoll::EventFlags::IN)?;
+            clients.push(Client { stream, input: Vec::new(), due: Instant::now() });
+        }
+        Ok(Self {
+            load,
+            poll,
+            idle: (0..clients.len()).rev().collect(),
+            clients,
+            value: incompressible(load.value_bytes),
+            out: BytesMut::new(),
+            random: load.seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            sent: 0,
+            latencies_us: Vec::with_capacity(load.operations as usize),
         })
-        .collect()
+    }
+
+    fn run(&mut self, started: Instant) -> Result<()> {
+        let mut events = Vec::with_capacity(128);
+        let mut buffer = vec![0; READ_BYTES];
+        let mut answered = started;
+        while (self.latencies_us.len() as u64) < self.load.operations {
+            self.send_due(started)?;
+            events.clear();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            let wait = if self.load.sleeps { &A_WHILE } else { &AT_ONCE };
+            if epoll::wait(&self.poll, room, Some(wait))? > 0 {
+                answered = Instant::now();
+            } else if answered.elapsed() > SILENCE_LIMIT {
+                bail!("the server answered nothing for {SILENCE_LIMIT:?}");
+            }
+            for event in &events {
+                let id = event.data.u64() as usize;
+                if self.receive(id, &mut buffer)? {
+                    // Without a rate the next request leaves at once, from the same connection.
+                    match self.load.rate {
+                        None if self.sent < self.load.operations => {
+                            self.send(id, Instant::now())?
+                        }
+                        _ => self.idle.push(id),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is due on idle connections.
+    fn send_due(&mut self, started: Instant) -> Result<()> {
+        while self.sent < self.load.operations
+            && let Some(id) = self.idle.pop()
+        {
+            let now = Instant::now();
+            let due = match self.load.rate {
+                None => now,
+                // Open loop: the latency counts from when the request should have left.
+                Some(rate) => started + Duration::from_secs_f64(self.sent as f64 / rate),
+            };
+            if due > now {
+                self.idle.push(id);
+                break;
+            }
+            self.send(id, due)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, id: usize, due: Instant) -> Result<()> {
+        let load = self.load;
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let offset = if load.sequential { self.sent } else { self.random % load.key_count };
+        self.out.clear();
+        load.exchange.request(load.first_key + offset, &self.value, &mut self.out);
+        let client = &mut self.clients[id];
+        client.due = due;
+        // A request fits into the socket's buffer: the connection was idle.
+        client.stream.write_all(&self.out).context("sending a request")?;
+        self.sent += 1;
+        Ok(())
+    }
+
+    /// Reads what has come; says whether the answer is complete.
+    fn receive(&mut self, id: usize, buffer: &mut [u8]) -> Result<bool> {
+        let client = &mut self.clients[id];
+        let count = match client.stream.read(buffer) {
+            Ok(0) => bail!("the server closed the connection"),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error).context("reading an answer"),
+        };
+        let exchange = &self.load.exchange;
+        let received = if client.input.is_empty() {
+            &buffer[..count]
+        } else {
+            client.input.extend_from_slice(&buffer[..count]);
+            &client.input
+        };
+        let Some(size) = exchange.response_len(received) else {
+            if client.input.is_empty() {
+                client.input.extend_from_slice(&buffer[..count]);
+            }
+            return Ok(false);
+        };
+        check(exchange, &received[..size], self.load.value_bytes)?;
+        client.input.clear();
+        self.latencies_us.push(client.due.elapsed().as_micros() as u32);
+        Ok(true)
+    }
+}
+
+fn incompressible(size: usize) -> Bytes {
+    let mut state = 0x2545_F491_4F6C_DD1Du64;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..size).map(next).collect()
 }

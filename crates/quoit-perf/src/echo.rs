@@ -5,7 +5,6 @@
 
 use anyhow::{Context, Result};
 use rustix::event::epoll;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +24,8 @@ pub(crate) struct Sizes {
 
 struct Client {
     stream: TcpStream,
-    received: Vec<u8>,
+    /// Bytes of the request that have arrived.
+    received: usize,
 }
 
 /// Syncs in a thread of its own and reports through a pipe that epoll watches.
@@ -39,13 +39,12 @@ struct Committer {
 #[derive(Default)]
 struct Wanted {
     /// Connections whose append is in the file and not yet synced.
-    waiting: Vec<u64>,
+    waiting: Vec<usize>,
     /// Connections whose append is synced and not yet answered.
-    done: Vec<u64>,
+    done: Vec<usize>,
 }
 
 /// Serves until the process is killed. Prints the port that it listens on.
-#[expect(clippy::print_stdout, reason = "the parent process reads the port")]
 pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").context("binding a loopback port")?;
     println!("{}", listener.local_addr()?.port());
@@ -57,8 +56,8 @@ pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
         epoll::add(&poll, &committer.synced, data, epoll::EventFlags::IN)?;
     }
     let response = vec![b'r'; sizes.response];
-    let mut clients: HashMap<u64, Client> = HashMap::new();
-    let mut next_id = 0;
+    // Connections are few and short-lived numbers: the number is the place.
+    let mut clients: Vec<Option<Client>> = Vec::new();
     let mut events = Vec::with_capacity(128);
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -69,10 +68,11 @@ pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
                 LISTENER => {
                     let (stream, _) = listener.accept()?;
                     stream.set_nodelay(true)?;
-                    let data = epoll::EventData::new_u64(next_id);
+                    let free = clients.iter().position(Option::is_none).unwrap_or(clients.len());
+                    let data = epoll::EventData::new_u64(free as u64);
                     epoll::add(&poll, &stream, data, epoll::EventFlags::IN)?;
-                    clients.insert(next_id, Client { stream, received: Vec::new() });
-                    next_id += 1;
+                    let client = Some(Client { stream, received: 0 });
+                    if free < clients.len() { clients[free] = client } else { clients.push(client) }
                 }
                 SYNCED => {
                     if let Some(committer) = &mut committer {
@@ -80,23 +80,22 @@ pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
                     }
                 }
                 id => {
-                    let Some(client) = clients.get_mut(&id) else { continue };
+                    let place = id as usize;
+                    let Some(client) = &mut clients[place] else { continue };
                     let count = client.stream.read(&mut buffer).unwrap_or(0);
                     if count == 0 {
-                        clients.remove(&id);
+                        clients[place] = None;
                         continue;
                     }
-                    let whole = if client.received.is_empty() && count == sizes.request {
-                        true
-                    } else {
-                        client.received.extend_from_slice(&buffer[..count]);
-                        client.received.len() >= sizes.request
-                    };
-                    if whole {
-                        client.received.clear();
+                    if let Some(committer) = &mut committer {
+                        committer.append(&buffer[..count])?;
+                    }
+                    client.received += count;
+                    if client.received >= sizes.request {
+                        client.received = 0;
                         match &mut committer {
                             None => client.stream.write_all(&response)?,
-                            Some(committer) => committer.append(id, &buffer[..count])?,
+                            Some(committer) => committer.wait_for_sync(place),
                         }
                     }
                 }
@@ -129,22 +128,25 @@ fn start_committer(path: &Path) -> Result<Committer> {
 }
 
 impl Committer {
-    fn append(&mut self, id: u64, bytes: &[u8]) -> Result<()> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
-        let (state, changed) = &*self.shared;
-        state.lock().expect("no holder panics").waiting.push(id);
-        changed.notify_one();
         Ok(())
     }
 
-    fn answer(&mut self, clients: &mut HashMap<u64, Client>, response: &[u8]) -> Result<()> {
+    fn wait_for_sync(&self, place: usize) {
+        let (state, changed) = &*self.shared;
+        state.lock().expect("no holder panics").waiting.push(place);
+        changed.notify_one();
+    }
+
+    fn answer(&mut self, clients: &mut [Option<Client>], response: &[u8]) -> Result<()> {
         let mut drained = [0; 64];
         // Only the wake-up matters; what there is to do stands in the list.
         let _ = self.synced.read(&mut drained);
         let done = std::mem::take(&mut self.shared.0.lock().expect("no holder panics").done);
-        for id in done {
-            if let Some(client) = clients.get_mut(&id) {
+        for place in done {
+            if let Some(client) = &mut clients[place] {
                 client.stream.write_all(response)?;
             }
         }

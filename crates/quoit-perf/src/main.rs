@@ -3,15 +3,20 @@
 //! Peers: an echo (the least that any server on this kernel can do), a group-committed log writer (the
 //! least that any durable server on this disk can do), and Redis.
 
+#![expect(clippy::print_stdout, reason = "the benchmarks' output")]
+
 mod compare;
 mod drive;
 mod echo;
+mod places;
 mod protocol;
+mod report;
 mod servers;
 mod start;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 #[derive(Parser, Debug)]
@@ -24,11 +29,12 @@ struct Cli {
 /// What all comparisons need.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
-    /// The quoit binary (a release build).
-    #[arg(long, default_value = "target/release/quoit")]
+    /// The quoit binary, a release build [default: the one beside this program].
+    #[arg(long, default_value_os_t = beside("quoit"), hide_default_value = true)]
     pub(crate) quoit: PathBuf,
-    /// Directory for data, on the disk that is to be measured; temporary folders are made in it.
-    #[arg(long, default_value = "target")]
+    /// Directory for data, on the disk that is to be measured; temporary folders are made in it
+    /// [default: where this program is].
+    #[arg(long, default_value_os_t = beside("."), hide_default_value = true)]
     pub(crate) dir: PathBuf,
     /// Interleaved rounds; medians are printed.
     #[arg(long, default_value_t = 5)]
@@ -42,6 +48,12 @@ pub(crate) struct Common {
     /// Bytes of a value.
     #[arg(long, default_value_t = 1024)]
     pub(crate) value_bytes: usize,
+    /// Let the driver sleep while nothing has come: then servers pay for waking it.
+    #[arg(long)]
+    pub(crate) sleeping_driver: bool,
+    /// Let servers and driver share all processors; otherwise the driver has one for itself.
+    #[arg(long)]
+    pub(crate) shared_processors: bool,
     /// Settings of the node.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -60,6 +72,20 @@ enum Command {
         #[command(flatten)]
         common: Common,
     },
+    /// One exchange against a node that runs already: for profilers.
+    Drive {
+        #[command(flatten)]
+        common: Common,
+        /// The node's address for the exchange's protocol.
+        #[arg(long)]
+        address: SocketAddr,
+        /// Its process id.
+        #[arg(long)]
+        pid: u32,
+        /// What to drive.
+        #[arg(long, value_enum)]
+        exchange: compare::Named,
+    },
     /// The echo itself; prints its port.
     #[command(hide = true)]
     Echo {
@@ -72,12 +98,37 @@ enum Command {
     },
 }
 
+impl Command {
+    const fn common(&self) -> Option<&Common> {
+        match self {
+            Self::Cpu(common)
+            | Self::Durable(common)
+            | Self::Merge(common)
+            | Self::Start { common }
+            | Self::Drive { common, .. } => Some(common),
+            Self::Echo { .. } => None,
+        }
+    }
+}
+
+/// A path in the directory of this program.
+fn beside(name: &str) -> PathBuf {
+    std::env::current_exe().map_or_else(|_| name.into(), |program| program.with_file_name(name))
+}
+
 fn main() -> Result<()> {
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    if let Some(common) = command.common() {
+        places::divide(common.shared_processors)?;
+    }
+    match command {
         Command::Cpu(common) => compare::cpu(&common),
         Command::Durable(common) => compare::durable(&common),
         Command::Merge(common) => compare::merge(&common),
         Command::Start { common } => start::start(&common),
+        Command::Drive { common, address, pid, exchange } => {
+            compare::one(&common, address, pid, exchange)
+        }
         Command::Echo { request_bytes, response_bytes, log } => {
             let sizes = echo::Sizes { request: request_bytes, response: response_bytes };
             echo::serve(sizes, log.as_deref())

@@ -1,7 +1,5 @@
 //! Time from start to serving with many keys, and the memory that they take.
 
-#![expect(clippy::print_stdout, reason = "the benchmark's output")]
-
 use crate::Common;
 use crate::servers;
 use anyhow::{Context, Result};

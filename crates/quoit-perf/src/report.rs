@@ -1,0 +1,105 @@
+//! Figures of a comparison, and how they are printed.
+
+use crate::drive::{Load, Measured, drive};
+use crate::servers::Running;
+use anyhow::{Context, Result};
+use std::net::SocketAddr;
+
+/// Middle value.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Smallest and largest value.
+pub(crate) fn spread(values: &[f64]) -> String {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    format!("{low:.2}..{high:.2}")
+}
+
+/// One contender of a comparison.
+pub(crate) struct Row<'a> {
+    pub(crate) name: &'static str,
+    address: SocketAddr,
+    server: &'a Running,
+    load: Load,
+    pub(crate) runs: Vec<Measured>,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) const fn new(
+        name: &'static str,
+        server: &'a Running,
+        address: SocketAddr,
+        load: Load,
+    ) -> Self {
+        Self { name, address, server, load, runs: Vec::new() }
+    }
+
+    pub(crate) fn each(&self, figure: impl Fn(&Measured) -> f64) -> Vec<f64> {
+        self.runs.iter().map(figure).collect()
+    }
+
+    /// One figure of this row divided by that of another, round by round.
+    pub(crate) fn ratios(
+        &self,
+        other: &Row<'_>,
+        figure: impl Fn(&Measured) -> f64 + Copy,
+    ) -> Vec<f64> {
+        let pairs = self.each(figure).into_iter().zip(other.each(figure));
+        pairs.map(|(mine, theirs)| mine / theirs).collect()
+    }
+
+    fn run(&self, round: u64, operations: u64) -> Result<Measured> {
+        let mut load = Load { operations, seed: round * 1_000_003, ..self.load.clone() };
+        if load.sequential {
+            load.first_key += round * self.load.operations;
+        }
+        drive(self.address, self.server.pid(), &load).context(self.name)
+    }
+}
+
+/// Runs all rows in turn, `rounds` times, each round beginning with another row, after a round that
+/// only warms up. New keys of every round come after those of the last.
+pub(crate) fn interleave(rows: &mut [Row<'_>], rounds: usize) -> Result<()> {
+    for row in rows.iter() {
+        row.run(0, (row.load.operations / 10).max(1))?;
+    }
+    for round in 0..rounds {
+        for turn in 0..rows.len() {
+            let row = (round + turn) % rows.len();
+            let run = rows[row].run(round as u64 + 1, rows[row].load.operations)?;
+            rows[row].runs.push(run);
+        }
+    }
+    Ok(())
+}
+
+/// Prints a table; the last columns compare processor time with that of the rows named in `against`.
+pub(crate) fn print(rows: &[Row<'_>], against: &[&str]) {
+    let heads: Vec<String> = against.iter().map(|name| format!(" CPU vs. {name} |")).collect();
+    println!("| what | CPU us/op | op/s | p50 us | p99 us |{}", heads.concat());
+    println!("|---|---|---|---|---|{}", "---|".repeat(against.len()));
+    for row in rows {
+        let cpu = row.each(Measured::cpu_us);
+        let at = |share: f64| median(row.each(|run| f64::from(run.percentile_us(share))));
+        let ratio = |name: &&str| {
+            let Some(other) = rows.iter().find(|other| other.name == *name) else {
+                return " - |".to_owned();
+            };
+            let ratios = row.ratios(other, Measured::cpu_us);
+            format!(" {:.2} ({}) |", median(ratios.clone()), spread(&ratios))
+        };
+        println!(
+            "| {} | {:.2} ({}) | {:.0} | {:.0} | {:.0} |{}",
+            row.name,
+            median(cpu.clone()),
+            spread(&cpu),
+            median(row.each(Measured::rate)),
+            at(0.50),
+            at(0.99),
+            against.iter().map(ratio).collect::<String>()
+        );
+    }
+}
