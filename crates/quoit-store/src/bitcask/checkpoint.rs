@@ -32,6 +32,7 @@ use super::planted::{self, Planted};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentCounts, SegmentTable};
 use super::store::Store;
 use crate::error::StoreError;
+use crate::index::ENTRY_BYTES;
 use crate::seam::{Next, Pace, Worker};
 use crate::snapshot::SnapshotWriter;
 use quoit_model::hash::Partition;
@@ -176,11 +177,15 @@ impl Worker for Checkpointer {
 
 impl Store {
     fn checkpoint_is_due(&self) -> bool {
-        let index_bytes: u64 =
-            self.stripes.iter().map(|stripe| stripe.read().entry_count() * 21).sum();
-        let interval = self.settings.snapshot_interval_bytes.max(2 * index_bytes);
-        let last = self.counters.checkpointed_bytes.load(Ordering::Relaxed);
-        self.log.written_bytes() - last >= interval
+        let key_count: u64 = self.stripes.iter().map(|stripe| stripe.read().entry_count()).sum();
+        let bytes_max =
+            self.settings.snapshot_interval_bytes.max(2 * key_count * ENTRY_BYTES as u64);
+        let records_max = self.settings.snapshot_interval_records.max(key_count / 5);
+        let last_bytes = self.counters.checkpointed_bytes.load(Ordering::Relaxed);
+        let last_sequence = self.counters.checkpointed_sequence.load(Ordering::Relaxed);
+        self.counters.checkpoint_wanted.load(Ordering::Relaxed)
+            || self.log.written_bytes() - last_bytes >= bytes_max
+            || self.log.written().saturating_sub(last_sequence) >= records_max
     }
 
     /// Writes a snapshot of the index that does not refer to the segments `without`. False when it was
@@ -237,7 +242,9 @@ impl Store {
         }
         let store_id = self.reader.store_id;
         writer.finish(&CheckpointState { store_id, position, segments }.encode())?;
+        self.counters.checkpoint_wanted.store(false, Ordering::Relaxed);
         self.counters.checkpointed_bytes.store(written_bytes, Ordering::Relaxed);
+        self.counters.checkpointed_sequence.store(position.sequence, Ordering::Relaxed);
         Ok(true)
     }
 
@@ -260,4 +267,4 @@ impl Store {
 }
 
 /// About what a snapshot copies at a time: 8192 entries.
-const CHECKPOINT_PIECE_BYTES: u64 = 8_192 * 21;
+const CHECKPOINT_PIECE_BYTES: u64 = 8_192 * ENTRY_BYTES as u64;

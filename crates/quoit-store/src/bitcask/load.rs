@@ -278,7 +278,7 @@ impl Opening<'_> {
         mut each: impl FnMut(&super::record::Header, &[u8], Location) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let number = segment.number;
-        let keys = ActiveKeys::new(number);
+        let keys = (!self.key_files.contains_key(&number)).then(|| ActiveKeys::new(number));
         let mut found = SegmentCounts::default();
         let mut sequence_min = u64::MAX;
         let file = Arc::clone(&segment.file);
@@ -290,7 +290,9 @@ impl Opening<'_> {
             };
             sequence_min = sequence_min.min(header.sequence);
             found.add_written(SizeClass::of(header.record_bytes()), header.meta.expires_at_secs);
-            note_key(&keys, record.key(), &header, record.offset);
+            if let Some(keys) = &keys {
+                note_key(keys, record.key(), &header, record.offset);
+            }
             each(&header, record.key(), location)?;
         }
         if counts {
@@ -309,14 +311,13 @@ impl Opening<'_> {
         self.report.torn_bytes += scan.torn_bytes();
         // What is shown to readers from now on must survive, as if it had been acknowledged.
         segment.file.sync()?;
-        self.write_keys(segment, keys);
+        if let Some(keys) = keys {
+            self.write_keys(segment, keys);
+        }
         Ok(())
     }
 
     fn write_keys(&mut self, segment: &Arc<Segment>, keys: ActiveKeys) {
-        if self.key_files.contains_key(&segment.number) {
-            return;
-        }
         match keys.write_file(self.disk) {
             Ok(keys) => {
                 self.key_files.insert(segment.number, keys);

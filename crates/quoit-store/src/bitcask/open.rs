@@ -101,6 +101,10 @@ impl Store {
             _lock: lock,
         };
         store.counters.corrupt_records.store(report.damage_count, Ordering::Relaxed);
+        store.counters.checkpointed_sequence.store(store.log.written(), Ordering::Relaxed);
+        // What had to be read now should not have to be read again.
+        let wanted = report.scanned_segment_count > 0 || !report.from_snapshot && !report.created;
+        store.counters.checkpoint_wanted.store(wanted, Ordering::Relaxed);
         Ok((store, report))
     }
 }
@@ -273,11 +277,12 @@ impl LogStart {
     }
 }
 
-/// Whether a file starts like one whose header was cut short by a crash: with a part of it, or with
-/// zeros.
+/// Whether the header of a file may be one of ours that never became durable: the file ends within it, or
+/// there are zeros in its place. Anything else that is no header is somebody else's, or damaged.
 fn may_be_torn_header(file: &dyn DiskFile) -> Result<bool, StoreError> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
     let count = file.read_at(&mut bytes, 0)?;
     let is_blank = bytes[..count].iter().all(|byte| *byte == 0);
-    Ok(is_blank || SegmentHeader::may_start_with(&bytes[..count]))
+    let is_cut_off = count < bytes.len() && SegmentHeader::may_start_with(&bytes[..count]);
+    Ok(is_blank || is_cut_off)
 }

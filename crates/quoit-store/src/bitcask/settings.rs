@@ -91,8 +91,12 @@ pub struct BitcaskSettings {
     /// its key file is written.
     pub key_buffer_bytes: usize,
     /// A snapshot of the index is written when so many bytes were logged since the last one, or twice
-    /// the size of the index if that is more.
+    /// the size of the index if that is more. What was logged since is read when the store is opened after
+    /// a stop that was not in good order.
     pub snapshot_interval_bytes: u64,
+    /// A snapshot is also written when so many records were logged, or a fifth of the number of keys if that
+    /// is more.
+    pub snapshot_interval_records: u64,
     /// When and how merges run.
     pub merge: MergeSettings,
 }
@@ -109,6 +113,7 @@ impl BitcaskSettings {
             max_file_size_bytes: 256 << 20,
             key_buffer_bytes: 32 << 20,
             snapshot_interval_bytes: 512 << 20,
+            snapshot_interval_records: 1_000_000,
             merge: MergeSettings::default(),
         }
     }

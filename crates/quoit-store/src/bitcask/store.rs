@@ -55,6 +55,10 @@ pub(super) struct Counters {
     pub(super) corrupt_records: AtomicU64,
     /// [`Log::written_bytes`] when the last snapshot was begun.
     pub(super) checkpointed_bytes: AtomicU64,
+    /// Next sequence when the last snapshot was begun.
+    pub(super) checkpointed_sequence: AtomicU64,
+    /// Whether the next snapshot is due whatever was written.
+    pub(super) checkpoint_wanted: AtomicBool,
     pub(super) merges: AtomicU64,
     pub(super) merged_bytes: AtomicU64,
 }

@@ -17,12 +17,7 @@ fn plan() -> Plan {
         max_file_size_bytes: 3_000,
         key_buffer_bytes: 8_000,
         snapshot_interval_bytes: 2_000,
-        merge: MergeSettings {
-            frag_merge_trigger_percent: 40,
-            frag_threshold_percent: 25,
-            small_file_threshold_bytes: 500,
-            ..MergeSettings::default()
-        },
+        merge: MergeSettings { small_file_threshold_bytes: 500, ..MergeSettings::default() },
         ..BitcaskSettings::new(0xfeed)
     };
     Plan { rounds: 4, operations_max: 60, faults: false, settings, forget_syncs: false }

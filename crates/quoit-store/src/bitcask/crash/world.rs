@@ -7,7 +7,7 @@ use crate::engine::{
     RecordMeta, Ticket,
 };
 use crate::error::StoreError;
-use crate::seam::{FaultyDisk, ManualClock, ManualExecution, Random};
+use crate::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Random};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
@@ -91,9 +91,16 @@ fn key_ref(key: &[u8]) -> KeyRef<'_> {
 impl World {
     /// Runs one seed to its end.
     pub(super) fn run(seed: u64, plan: &Plan) -> Result<(), String> {
+        let mut random = Random(seed ^ 0x5eed);
+        let mut plan = plan.clone();
+        // Some merge eagerly, some leave a lot behind.
+        let merge = &mut plan.settings.merge;
+        merge.frag_threshold_percent = [25, 50, 80][random.below(3) as usize];
+        merge.frag_merge_trigger_percent = merge.frag_threshold_percent + 15;
+        let rounds = plan.rounds;
         let hands = Hands {
-            random: Random(seed ^ 0x5eed),
-            plan: plan.clone(),
+            random,
+            plan,
             clock: Arc::new(ManualClock::at(1_700_000_000_000_000)),
             engine: None,
             model: Model::default(),
@@ -109,7 +116,7 @@ impl World {
             sync_failed: false,
         };
         world.open(true)?;
-        for _ in 0..plan.rounds {
+        for _ in 0..rounds {
             world.round()?;
         }
         Ok(())
@@ -428,6 +435,7 @@ impl World {
         } else {
             self.disk = self.disk.crash();
         }
+        self.lose_derived_files();
         if self.hands.random.below(4) == 0 {
             self.die_while_opening(end)?;
         } else {
@@ -450,6 +458,17 @@ impl World {
             return Err(format!("counts {key_count} keys instead of {expected}: {entries:#?}"));
         }
         Ok(())
+    }
+
+    /// Sometimes somebody removes what the engine can make again.
+    fn lose_derived_files(&mut self) {
+        let which = self.hands.random.below(6);
+        for name in self.disk.list().unwrap_or_default() {
+            let is_index = name == "INDEX";
+            if which == 0 && is_index || which == 1 && (is_index || name.ends_with(".keys")) {
+                self.disk.delete(&name);
+            }
+        }
     }
 
     /// Starts, dies meanwhile in the same way as before, and starts again.

@@ -1,0 +1,340 @@
+//! The Bitcask engine on bad days: full and failing disks, damaged, missing and foreign files.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use quoit_model::hash::RingSize;
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
+use quoit_store::engine::{Engine, RecordMeta};
+use quoit_store::error::StoreError;
+use quoit_store::seam::{RealDisk, SystemClock, Threads};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use support::{Faulty, get, keys, put, try_put, value};
+
+const SEGMENT_BYTES: u64 = 2_000;
+
+/// A store that was closed with these many keys, `key00` and so on, in several segments.
+fn closed_store(key_count: u32) -> Faulty {
+    let mut store = Faulty::new(SEGMENT_BYTES);
+    for number in 0..key_count {
+        put(store.engine(), &format!("key{number:02}"), &value_of(number));
+    }
+    store.close();
+    store
+}
+
+fn value_of(number: u32) -> Vec<u8> {
+    vec![number as u8; 100 + number as usize]
+}
+
+/// Keys of a `closed_store` that are not as they were.
+fn lost(store: &Faulty, key_count: u32) -> Vec<u32> {
+    let is_lost = |number: &u32| {
+        let found = get(store.engine(), &format!("key{number:02}"));
+        match found {
+            Ok(Some(found)) => {
+                assert_eq!(found, value_of(*number), "a wrong value");
+                false
+            }
+            Ok(None) | Err(StoreError::Corrupt { .. }) => true,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    (0..key_count).filter(is_lost).collect()
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_nothing_else() {
+    let store = Faulty::new(SEGMENT_BYTES);
+    put(store.engine(), "old", b"there");
+    store.disk.set_faults(|faults| faults.capacity_bytes = Some(20_000 + 32_768));
+    let mut refused = 0;
+    for number in 0..40 {
+        match try_put(store.engine(), &format!("{number}"), &[1; 1_000], RecordMeta::default()) {
+            Ok(_) => assert_eq!(refused, 0, "room came from nowhere"),
+            Err(StoreError::DiskFull { size_bytes, .. }) => {
+                assert!(size_bytes >= 64);
+                refused += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 5 && refused < 35, "{refused} refused");
+    assert!(store.engine().stats().disk_full);
+    assert_eq!(value(store.engine(), "old").unwrap(), b"there");
+    assert_eq!(value(store.engine(), "39"), None);
+    assert_eq!(keys(store.engine()).len(), 41 - refused);
+    store.disk.set_faults(|faults| faults.capacity_bytes = None);
+    put(store.engine(), "39", b"now");
+    assert!(!store.engine().stats().disk_full);
+    assert_eq!(value(store.engine(), "39").unwrap(), b"now");
+}
+
+#[test]
+fn a_failed_write_leaves_the_record_as_it_was() {
+    let mut store = Faulty::new(SEGMENT_BYTES);
+    put(store.engine(), "key", b"old");
+    for _ in 0..20 {
+        store.disk.set_faults(|faults| faults.failing_writes = 1);
+        let failed = try_put(store.engine(), "key", &[7; 300], RecordMeta::default());
+        assert!(matches!(failed, Err(StoreError::Io { action: "write", .. })), "{failed:?}");
+        assert_eq!(value(store.engine(), "key").unwrap(), b"old");
+    }
+    put(store.engine(), "other", b"new");
+    store.kill();
+    let report = store.open().unwrap();
+    assert_eq!((report.damage_count, report.torn_bytes), (0, 0));
+    assert_eq!(value(store.engine(), "key").unwrap(), b"old");
+    assert_eq!(value(store.engine(), "other").unwrap(), b"new");
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_promised_and_nothing_accepted() {
+    let store = Faulty::new(SEGMENT_BYTES);
+    let ticket = put(store.engine(), "key", b"value");
+    let poll = || store.engine().poll_durable(ticket, Waker::noop());
+    assert!(poll().is_pending());
+    store.disk.set_faults(|faults| faults.failing_syncs = 1);
+    store.execution.step(COMMIT_WORKER);
+    assert!(matches!(poll(), Poll::Ready(Err(StoreError::SyncFailed { .. }))));
+    let refused = try_put(store.engine(), "key", b"newer", RecordMeta::default());
+    assert!(matches!(refused, Err(StoreError::SyncFailed { .. })), "{refused:?}");
+    assert!(matches!(store.engine().sync(), Err(StoreError::SyncFailed { .. })));
+    assert_eq!(value(store.engine(), "key").unwrap(), b"value");
+}
+
+#[test]
+fn a_flipped_bit_costs_one_record() {
+    let mut store = closed_store(12);
+    store.forget_indexes();
+    let segments = store.segments();
+    assert!(segments.len() > 1, "{segments:?}");
+    for name in &segments {
+        let size = store.disk.bytes(name).unwrap().len();
+        for at in (0..size).step_by(7) {
+            store.disk.flip_bit(name, at, (at % 8) as u32);
+            let report = store.open().unwrap();
+            let lost = lost(&store, 12);
+            let told = report.damage_count > 0 || report.torn_bytes > 0;
+            assert!(lost.len() <= 1, "byte {at} of {name}: lost {lost:?}");
+            assert!(told || lost.is_empty(), "byte {at} of {name}: lost {lost:?}, {report:?}");
+            assert_eq!(keys(store.engine()).len(), 12 - lost.len());
+            store.kill();
+            store.forget_indexes();
+            store.disk.flip_bit(name, at, (at % 8) as u32);
+        }
+    }
+}
+
+#[test]
+fn a_record_that_rots_is_an_error_until_it_is_written_again() {
+    let mut store = closed_store(3);
+    let name = store.segments().remove(0);
+    store.disk.flip_bit(&name, 64 + 60, 1);
+    store.open().unwrap();
+    let found = get(store.engine(), "key00");
+    assert!(matches!(found, Err(StoreError::Corrupt { offset: 64, .. })), "{found:?}");
+    assert_eq!(store.engine().stats().corrupt_record_count, 1);
+    put(store.engine(), "key00", b"repaired");
+    assert_eq!(value(store.engine(), "key00").unwrap(), b"repaired");
+    assert_eq!(keys(store.engine()).len(), 3);
+}
+
+#[test]
+fn a_segment_that_is_cut_off_keeps_what_is_before_the_cut() {
+    let mut store = closed_store(12);
+    let name = store.segments().remove(0);
+    let mut bytes = store.disk.bytes(&name).unwrap();
+    bytes.truncate(700);
+    store.disk.put(&name, bytes);
+    let report = store.open().unwrap();
+    assert!(!report.from_snapshot && report.damage_count > 0, "{report:?}");
+    let lost = lost(&store, 12);
+    assert!(!lost.contains(&0) && !lost.contains(&11) && lost.contains(&5), "{lost:?}");
+    assert_eq!(keys(store.engine()).len(), 12 - lost.len());
+}
+
+#[test]
+fn a_missing_segment_is_reported_and_the_others_are_used() {
+    let mut store = closed_store(12);
+    let name = store.segments().remove(0);
+    store.disk.delete(&name);
+    let report = store.open().unwrap();
+    let told = report.damages.iter().any(|damage| damage.to_string().contains(&name));
+    assert!(told, "{report:?}");
+    let lost = lost(&store, 12);
+    assert!(lost.contains(&0) && !lost.contains(&11), "{lost:?}");
+}
+
+#[test]
+fn damaged_snapshots_and_key_files_are_made_again() {
+    let mut store = closed_store(12);
+    let derived: Vec<_> = store
+        .names()
+        .into_iter()
+        .filter(|name| name == "INDEX" || name.ends_with(".keys"))
+        .collect();
+    assert!(derived.len() > 2, "{derived:?}");
+    for name in derived {
+        let size = store.disk.bytes(&name).unwrap().len();
+        for at in [0, size / 2, size - 1] {
+            store.disk.flip_bit(&name, at, 3);
+            let report = store.open().unwrap();
+            assert!(lost(&store, 12).is_empty(), "byte {at} of {name}: {report:?}");
+            if name == "INDEX" {
+                assert!(report.damage_count > 0 && !report.from_snapshot, "{report:?}");
+            }
+            store.close();
+            if store.disk.bytes(&name).is_some_and(|bytes| bytes.len() == size) {
+                // A key file whose damage nobody has met is still the damaged one.
+                let report = store.open().unwrap();
+                assert!(lost(&store, 12).is_empty(), "{report:?}");
+                store.close();
+            }
+        }
+    }
+}
+
+#[test]
+fn foreign_files_are_reported_and_left_alone() {
+    let mut store = closed_store(3);
+    let foreign = [
+        ("notes.txt", b"mine".to_vec()),
+        ("0000900.log", vec![0x41; 5_000]),
+        ("0000901.log", b"QUOIT".to_vec()),
+        ("12.log", b"short".to_vec()),
+        ("download.tmp", b"part".to_vec()),
+    ];
+    for (name, bytes) in &foreign {
+        store.disk.put(name, bytes.clone());
+    }
+    let report = store.open().unwrap();
+    assert_eq!(report.damage_count, 0, "{report:?}");
+    for (name, bytes) in &foreign {
+        // The start of a segment that was never completed is nobody's.
+        let is_ours = *name == "0000901.log";
+        assert_eq!(report.foreign_files.iter().any(|other| other == name), !is_ours, "{name}");
+        assert!(is_ours || store.disk.bytes(name).as_ref() == Some(bytes), "{name}");
+    }
+    assert!(lost(&store, 3).is_empty());
+}
+
+#[test]
+fn a_segment_of_another_store_is_left_alone() {
+    let mut other = Faulty::with_id(SEGMENT_BYTES, 99);
+    put(other.engine(), "stranger", b"value");
+    other.close();
+    let name = other.segments().remove(0);
+    let bytes = other.disk.bytes(&name).unwrap();
+    let mut store = closed_store(3);
+    store.disk.put("0000500.log", bytes.clone());
+    let report = store.open().unwrap();
+    assert_eq!(report.foreign_files, ["0000500.log"]);
+    assert_eq!(value(store.engine(), "stranger"), None);
+    assert_eq!(store.disk.bytes("0000500.log").unwrap(), bytes);
+}
+
+#[test]
+fn a_store_that_lost_its_name_gets_it_back_from_its_segments() {
+    let mut store = closed_store(12);
+    let before = store.open().unwrap();
+    store.kill();
+    for lose in [true, false] {
+        if lose {
+            store.disk.delete("STORE");
+        } else {
+            store.disk.flip_bit("STORE", 30, 1);
+            store.disk.flip_bit("STORE", 16 * 1024 + 30, 1);
+        }
+        let report = store.open().unwrap();
+        assert!(report.meta_rebuilt && !report.created, "{report:?}");
+        assert_eq!(report.store_id, before.store_id);
+        assert!(report.incarnation > before.incarnation);
+        assert!(lost(&store, 12).is_empty());
+        put(store.engine(), "more", b"value");
+        store.kill();
+    }
+}
+
+#[test]
+fn somebody_elses_store_file_is_not_overwritten() {
+    let mut store = Faulty::new(SEGMENT_BYTES);
+    store.kill();
+    store.disk = quoit_store::seam::FaultyDisk::new(5);
+    store.disk.put("STORE", b"a list of shops".to_vec());
+    let error = store.open().unwrap_err();
+    assert!(error.to_string().contains("STORE"), "{error}");
+    assert!(error.to_string().contains("another data directory"), "{error}");
+    assert_eq!(store.disk.bytes("STORE").unwrap(), b"a list of shops");
+}
+
+#[test]
+fn a_wrong_ring_size_stops_the_start() {
+    let mut store = closed_store(60);
+    store.settings.ring_size = RingSize::new(8).unwrap();
+    let error = store.open().unwrap_err();
+    assert!(error.to_string().contains("ring_size"), "{error}");
+}
+
+#[test]
+fn a_value_that_looks_like_a_log_is_not_taken_for_one() {
+    let mut store = Faulty::new(1 << 20);
+    put(store.engine(), "secret", b"removed");
+    store.engine().sync().unwrap();
+    let log = store.disk.bytes(&store.segments()[0]).unwrap();
+    // The copy lies where the records in it would have to be if it were the segment.
+    put(store.engine(), "copy", &log.repeat(50));
+    support::remove(store.engine(), "secret");
+    store.kill();
+    let name = store.segments().remove(0);
+    let at = log.len() + 20;
+    store.disk.flip_bit(&name, at, 0);
+    store.forget_indexes();
+    let report = store.open().unwrap();
+    assert_eq!(report.damage_count, 1, "{report:?}");
+    assert_eq!(keys(store.engine()), Vec::<String>::new());
+}
+
+#[test]
+fn two_processes_cannot_have_one_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        let disk = Arc::new(RealDisk::open(directory.path()).unwrap());
+        let clock = Arc::new(SystemClock::default());
+        BitcaskEngine::open(disk, clock, &Threads, BitcaskSettings::new(1))
+    };
+    let (engine, _) = open().unwrap();
+    let Err(error) = open() else { panic!("opened twice") };
+    assert!(matches!(error, StoreError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains(&*directory.path().to_string_lossy()), "{error}");
+    drop(engine);
+    open().unwrap();
+}
+
+#[test]
+fn a_data_directory_that_is_a_file_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    std::fs::write(&path, b"").unwrap();
+    let error = RealDisk::open(&path).unwrap_err();
+    assert!(error.to_string().contains("data"), "{error}");
+}
+
+#[test]
+fn key_files_that_find_no_room_are_written_later() {
+    let store = Faulty::new(SEGMENT_BYTES);
+    for number in 0..40 {
+        put(store.engine(), &format!("key{number:02}"), &value_of(number));
+    }
+    let used: usize = store.names().iter().map(|name| store.disk.bytes(name).unwrap().len()).sum();
+    store.disk.set_faults(|faults| faults.capacity_bytes = Some(used as u64));
+    store.execution.step(SEAL_WORKER);
+    assert_eq!(keys(store.engine()).len(), 40);
+    store.disk.set_faults(|faults| faults.capacity_bytes = None);
+    while store.execution.step(SEAL_WORKER) == Some(quoit_store::seam::Next::Again) {}
+    assert_eq!(keys(store.engine()).len(), 40);
+    let key_files = store.names().iter().filter(|name| name.ends_with(".keys")).count();
+    assert_eq!(key_files, store.segments().len() - 1);
+}

@@ -1,0 +1,168 @@
+//! What the tests of the Bitcask engine share.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+use quoit_model::key::{BucketRef, EncodedKey};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta, Ticket,
+};
+use quoit_store::error::StoreError;
+use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
+use std::sync::Arc;
+
+pub const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
+
+/// The name of a record of [`BUCKET`].
+pub struct Name {
+    key: Vec<u8>,
+    encoded: EncodedKey,
+}
+
+impl Name {
+    pub fn new(key: &str) -> Self {
+        let encoded = BUCKET.key(key.as_bytes()).encoded();
+        Self { key: key.as_bytes().to_vec(), encoded }
+    }
+
+    pub fn at(&self) -> RecordAt<'_> {
+        let hash = KeyHash::of(&self.encoded, BUCKET, PlacementRule::BucketAndKey);
+        RecordAt {
+            key: BUCKET.key(&self.key),
+            encoded: &self.encoded,
+            identity: hash.identity,
+            partition: RingSize::DEFAULT.partition(hash.placement),
+        }
+    }
+}
+
+pub fn try_put(
+    engine: &dyn Engine,
+    key: &str,
+    value: &[u8],
+    meta: RecordMeta,
+) -> Result<Ticket, StoreError> {
+    let change = &mut |_: Option<&_>, out: &mut Vec<u8>| {
+        out.extend_from_slice(value);
+        Decision::Put(meta)
+    };
+    match engine.update(&Name::new(key).at(), Before::Read, Access::Wait, change)? {
+        Applied::Written(ticket) => Ok(ticket),
+        applied => panic!("{applied:?}"),
+    }
+}
+
+pub fn put(engine: &dyn Engine, key: &str, value: &[u8]) -> Ticket {
+    try_put(engine, key, value, RecordMeta { digest: 9, ..RecordMeta::default() }).unwrap()
+}
+
+pub fn remove(engine: &dyn Engine, key: &str) {
+    let change = &mut |_: Option<&_>, _: &mut Vec<u8>| Decision::Remove;
+    let applied = engine.update(&Name::new(key).at(), Before::Skip, Access::Wait, change).unwrap();
+    assert!(matches!(applied, Applied::Written(_)), "{key} was {applied:?}");
+}
+
+pub fn get(engine: &dyn Engine, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    match engine.get(&Name::new(key).at(), Access::Wait)? {
+        Fetch::Found(record) => Ok(Some(record.value.to_vec())),
+        Fetch::Missing => Ok(None),
+        Fetch::WouldBlock => panic!("waited"),
+    }
+}
+
+pub fn value(engine: &dyn Engine, key: &str) -> Option<Vec<u8>> {
+    get(engine, key).unwrap()
+}
+
+pub fn keys(engine: &dyn Engine) -> Vec<String> {
+    let mut keys = Vec::new();
+    let mut after = None;
+    loop {
+        let page = engine.list_keys(KeyRange::Bucket(BUCKET), after.as_deref(), 7).unwrap();
+        let bytes = page.entries.iter().map(|(key, _)| key[4 + 7 + 6..].to_vec());
+        keys.extend(bytes.map(|key| String::from_utf8(key).unwrap()));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return keys,
+        }
+    }
+}
+
+/// An engine on a faulty disk.
+pub struct Faulty {
+    pub disk: FaultyDisk,
+    pub clock: Arc<ManualClock>,
+    pub execution: ManualExecution,
+    pub settings: BitcaskSettings,
+    engine: Option<BitcaskEngine>,
+}
+
+impl Faulty {
+    /// A new store with segments of about so many bytes.
+    pub fn new(segment_bytes: u64) -> Self {
+        Self::with_id(segment_bytes, 7)
+    }
+
+    /// A new store with this id.
+    pub fn with_id(segment_bytes: u64, id: u64) -> Self {
+        let settings =
+            BitcaskSettings { max_file_size_bytes: segment_bytes, ..BitcaskSettings::new(id) };
+        let mut faulty = Self {
+            disk: FaultyDisk::new(1),
+            clock: Arc::new(ManualClock::at(1_700_000_000_000_000)),
+            execution: ManualExecution::default(),
+            settings,
+            engine: None,
+        };
+        faulty.open().unwrap();
+        faulty
+    }
+
+    pub fn engine(&self) -> &BitcaskEngine {
+        self.engine.as_ref().unwrap()
+    }
+
+    pub fn open(&mut self) -> Result<OpenReport, StoreError> {
+        let disk = Arc::new(self.disk.clone());
+        let clock = Arc::clone(&self.clock);
+        let settings = self.settings.clone();
+        let (engine, report) = BitcaskEngine::open(disk, clock, &self.execution, settings)?;
+        self.engine = Some(engine);
+        Ok(report)
+    }
+
+    pub fn close(&mut self) {
+        self.engine().close().unwrap();
+        self.engine = None;
+    }
+
+    pub fn kill(&mut self) {
+        self.engine = None;
+        self.disk = self.disk.kill();
+    }
+
+    pub fn crash(&mut self) {
+        self.engine = None;
+        self.disk = self.disk.crash();
+    }
+
+    /// Removes snapshot and key files, so that the next start reads the segments.
+    pub fn forget_indexes(&self) {
+        for name in self.names() {
+            if name == "INDEX" || name.ends_with(".keys") {
+                self.disk.delete(&name);
+            }
+        }
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        quoit_store::seam::Disk::list(&self.disk).unwrap()
+    }
+
+    /// Names of the segments that have records.
+    pub fn segments(&self) -> Vec<String> {
+        let has_records = |name: &String| self.disk.bytes(name).unwrap().len() > 64;
+        self.names().into_iter().filter(|name| name.ends_with(".log")).filter(has_records).collect()
+    }
+}
