@@ -18,7 +18,6 @@ pub struct Package {
 
 /// One crate of a package: library, program, test, example or benchmark.
 pub struct Target {
-    pub name: String,
     /// The kind as cargo calls it, for example `lib`, `bin` or `test`.
     pub kind: String,
     /// The file that the crate begins with.
@@ -62,7 +61,6 @@ fn package(json: &Value) -> Option<Package> {
 
 fn target(json: &Value) -> Option<Target> {
     Some(Target {
-        name: json["name"].as_str()?.to_string(),
         kind: json["kind"][0].as_str()?.to_string(),
         root_file: json["src_path"].as_str()?.into(),
     })
