@@ -18,6 +18,11 @@ pub struct Package {
 
 /// One crate of a package: library, program, test, example or benchmark.
 pub struct Target {
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "tests hold the benchmarks to the targets' names")
+    )]
+    pub name: String,
     /// The kind as cargo calls it, for example `lib`, `bin` or `test`.
     pub kind: String,
     /// The file that the crate begins with.
@@ -61,6 +66,7 @@ fn package(json: &Value) -> Option<Package> {
 
 fn target(json: &Value) -> Option<Target> {
     Some(Target {
+        name: json["name"].as_str()?.to_string(),
         kind: json["kind"][0].as_str()?.to_string(),
         root_file: json["src_path"].as_str()?.into(),
     })
