@@ -47,6 +47,7 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "memory of the index with many keys",
         program: Program::Example { package: "quoit-store", example: "index_memory" },
     },
+    bench("bitcask", "the engine: get and put of cached records", "quoit-store", "bitcask"),
     bench("model", "objects: decode, encode, merge, contexts", "quoit-model", "model"),
     bench("wire", "messages: decode and encode", "quoit-wire", "codec"),
     bench("client", "what a request costs its client", "quoit-client", "connection"),
