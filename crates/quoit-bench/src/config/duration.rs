@@ -1,5 +1,6 @@
 //! How long a run goes on.
 
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use super::error::ConfigError;
@@ -15,6 +16,20 @@ pub enum RunLength {
     For(Duration),
     /// When every worker has stopped, or somebody stops the run.
     Unlimited,
+}
+
+impl Display for RunLength {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self::For(length) = self else {
+            return f.write_str("until it is stopped, or every worker is at its end");
+        };
+        let seconds = length.as_secs_f64();
+        match seconds {
+            seconds if seconds % 3600.0 == 0.0 => write!(f, "{} h", seconds / 3600.0),
+            seconds if seconds % 60.0 == 0.0 => write!(f, "{} min", seconds / 60.0),
+            seconds => write!(f, "{seconds} s"),
+        }
+    }
 }
 
 impl RunLength {

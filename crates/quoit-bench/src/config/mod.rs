@@ -9,6 +9,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,6 +36,15 @@ pub enum Pacing {
     Max,
     /// An exponentially distributed pause before each operation, of mean 1 s divided by this.
     Rate(f64),
+}
+
+impl Display for Pacing {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Max => f.write_str("as fast as they can"),
+            Self::Rate(rate) => write!(f, "{rate} op/s each at most"),
+        }
+    }
 }
 
 /// How much of the log is kept, from the most to the least.
@@ -183,6 +193,26 @@ impl Config {
         })
     }
 
+    /// The key generator as it is configured.
+    pub(crate) fn key_term(&self) -> Term {
+        self.settings.get("key_generator").cloned().unwrap_or_else(Self::default_key_term)
+    }
+
+    /// The value generator as it is configured.
+    pub(crate) fn value_term(&self) -> Term {
+        self.settings.get("value_generator").cloned().unwrap_or_else(Self::default_value_term)
+    }
+
+    /// The key generator of a configuration that names none.
+    fn default_key_term() -> Term {
+        Term::Tuple(vec![Term::atom("uniform_int"), Term::Integer(100_000)])
+    }
+
+    /// The value generator of a configuration that names none.
+    fn default_value_term() -> Term {
+        Term::Tuple(vec![Term::atom("fixed_bin"), Term::Integer(100)])
+    }
+
     /// The servers of a driver: those of the command line, else those of `ips_key`, whose
     /// elements without a port take that of `port_key`.
     ///
@@ -235,11 +265,7 @@ fn read_pacing(settings: &Settings) -> Result<Pacing, ConfigError> {
 
 fn read_key_generator(settings: &Settings) -> Result<KeyGenerator, ConfigError> {
     let key = "key_generator";
-    let default = || {
-        let range = [Term::atom("uniform_int"), Term::Integer(100_000)];
-        Term::Tuple(range.to_vec())
-    };
-    let term = settings.get(key).cloned().unwrap_or_else(default);
+    let term = settings.get(key).cloned().unwrap_or_else(Config::default_key_term);
     KeyGenerator::parse(&term).map_err(|error| ConfigError::Generator {
         place: settings.place(key),
         key,
@@ -249,8 +275,7 @@ fn read_key_generator(settings: &Settings) -> Result<KeyGenerator, ConfigError> 
 
 fn read_value_generator(settings: &Settings) -> Result<ValueGenerator, ConfigError> {
     let key = "value_generator";
-    let default = || Term::Tuple(vec![Term::atom("fixed_bin"), Term::Integer(100)]);
-    let term = settings.get(key).cloned().unwrap_or_else(default);
+    let term = settings.get(key).cloned().unwrap_or_else(Config::default_value_term);
     ValueGenerator::parse(&term).map_err(|error| ConfigError::Generator {
         place: settings.place(key),
         key,

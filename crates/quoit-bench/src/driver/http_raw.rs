@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
 use crate::http::{Connection, HttpError};
 use crate::keygen::{Key, Kind};
@@ -109,6 +109,16 @@ impl Driver for HttpRaw {
     fn plan(config: &Config) -> Result<Plan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
         read_plan(config)
+    }
+
+    fn asks(plan: &Plan) -> Asks {
+        let durability = match String::from_utf8_lossy(&plan.params) {
+            params if params.is_empty() => {
+                "w, dw: requests carry none, the bucket decides".to_owned()
+            }
+            params => format!("every request carries {params}, for the rest the bucket decides"),
+        };
+        Asks { targets: plan.targets.clone(), durability }
     }
 
     fn operation(term: &Term) -> Option<Operation> {

@@ -1,6 +1,6 @@
 //! Drivers: what one operation does to the system under test.
 //!
-//! A driver is one file that implements [`Driver`] and one line in [`run_named`]. It owns the
+//! A driver is one file that implements [`Driver`] and one line in [`with_named`]. It owns the
 //! connection of one worker and performs one operation at a time; how often, how long and how it
 //! is counted is the business of the run.
 
@@ -14,9 +14,8 @@ use std::future::Future;
 pub use inputs::Inputs;
 use thiserror::Error;
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Target};
 use crate::keygen::Kind;
-use crate::run::{RunError, RunReport, RunSetup, run_driver};
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -46,6 +45,16 @@ pub enum StartError {
     },
 }
 
+/// What a driver's settings ask of the system under test, for somebody who looks before a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asks {
+    /// The servers, in the order in which workers take them; none for a driver without one.
+    pub targets: Vec<Target>,
+    /// What a write waits for before it is acknowledged: the quorums that requests carry, or the
+    /// syncs of an engine.
+    pub durability: String,
+}
+
 /// The system under test as one worker sees it.
 ///
 /// Operations are not `Send`: a worker stays on the thread that started it.
@@ -69,6 +78,9 @@ pub trait Driver: Sized + 'static {
     /// When a setting, or a generator's kind, does not fit the driver.
     fn plan(config: &Config) -> Result<Self::Plan, ConfigError>;
 
+    /// What these settings ask of the system under test.
+    fn asks(plan: &Self::Plan) -> Asks;
+
     /// The operation of a term, or nothing when the driver does not have it.
     fn operation(term: &Term) -> Option<Self::Operation>;
 
@@ -90,14 +102,30 @@ pub trait Driver: Sized + 'static {
     ) -> impl Future<Output = Outcome>;
 }
 
-/// Runs a configuration with the driver that it names.
-pub(crate) fn run_named(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
-    match setup.config.driver.as_str() {
-        http_raw::HttpRaw::NAME => run_driver::<http_raw::HttpRaw>(setup),
-        riakc_pb::RiakcPb::NAME => run_driver::<riakc_pb::RiakcPb>(setup),
-        null::Null::NAME => run_driver::<null::Null>(setup),
-        other => Err(not_offered(setup.config, other).into()),
-    }
+/// Something to do with the driver that a configuration names.
+pub(crate) trait DriverTask {
+    /// What comes of it.
+    type Output;
+
+    /// Does it with that driver.
+    fn with<D: Driver>(self) -> Self::Output;
+}
+
+/// Does something with the driver that a configuration names.
+///
+/// # Errors
+///
+/// When no driver has that name.
+pub(crate) fn with_named<T: DriverTask>(
+    config: &Config,
+    task: T,
+) -> Result<T::Output, ConfigError> {
+    Ok(match config.driver.as_str() {
+        http_raw::HttpRaw::NAME => task.with::<http_raw::HttpRaw>(),
+        riakc_pb::RiakcPb::NAME => task.with::<riakc_pb::RiakcPb>(),
+        null::Null::NAME => task.with::<null::Null>(),
+        other => return Err(not_offered(config, other)),
+    })
 }
 
 fn not_offered(config: &Config, name: &str) -> ConfigError {

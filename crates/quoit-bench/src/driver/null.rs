@@ -1,6 +1,6 @@
 //! The driver without a server: measures the load generator itself.
 
-use super::{Driver, Inputs, Outcome, StartError};
+use super::{Asks, Driver, Inputs, Outcome, StartError};
 use crate::config::{Config, ConfigError};
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
@@ -29,6 +29,10 @@ impl Driver for Null {
 
     fn plan(_: &Config) -> Result<(), ConfigError> {
         Ok(())
+    }
+
+    fn asks((): &()) -> Asks {
+        Asks { targets: Vec::new(), durability: "nothing is written anywhere".to_owned() }
     }
 
     fn operation(term: &Term) -> Option<Operation> {

@@ -11,7 +11,7 @@ use quoit_client::wire::messages::{
 use quoit_client::{Connection, Error, Quorum};
 use tokio::time::{Instant, Sleep};
 
-use super::{Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::keygen::Kind;
 use crate::term::Term;
@@ -85,6 +85,12 @@ impl Driver for RiakcPb {
             return Err(config.settings.value_error("key_generator", expected));
         }
         read_plan(config)
+    }
+
+    fn asks(plan: &Plan) -> Asks {
+        let (w, dw, rw) = (quorum_text(plan.w), quorum_text(plan.dw), quorum_text(plan.rw));
+        let durability = format!("puts ask for w {w}, dw {dw}; deletes for rw {rw}");
+        Asks { targets: plan.targets.clone(), durability }
     }
 
     fn operation(term: &Term) -> Option<Operation> {
@@ -280,6 +286,17 @@ async fn open(plan: &Plan, target: usize) -> Result<Connection, String> {
         Ok(Err(Error::Connect { source, .. })) => Err(source.to_string()),
         Ok(Err(other)) => Err(other.to_string()),
         Err(_) => Err("no connection in time".to_owned()),
+    }
+}
+
+/// A quorum as configurations spell it.
+fn quorum_text(field: Option<u32>) -> String {
+    match Quorum::from_field(field) {
+        Quorum::One => "one".to_owned(),
+        Quorum::Majority => "quorum".to_owned(),
+        Quorum::All => "all".to_owned(),
+        Quorum::Default => "default (the bucket decides)".to_owned(),
+        Quorum::Count(count) => count.to_string(),
     }
 }
 

@@ -98,12 +98,8 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
 }
 
 fn announce(config: &Config, driver: &str, reporter: &mut Reporter<'_>) {
-    let pacing = match config.pacing {
-        crate::config::Pacing::Max => "as fast as they can".to_owned(),
-        crate::config::Pacing::Rate(rate) => format!("{rate} op/s each at most"),
-    };
     let (workers, threads) = (config.worker_count, config.thread_count);
-    let message = format!("{driver}: {workers} workers on {threads} threads, {pacing}");
+    let message = format!("{driver}: {workers} workers on {threads} threads, {}", config.pacing);
     reporter.notice(&message);
 }
 

@@ -19,7 +19,12 @@ pub struct ReportedOperation {
 impl ReportedOperation {
     /// The label as people read it.
     pub fn name(&self) -> String {
-        match &self.label {
+        Self::name_of(&self.label)
+    }
+
+    /// A label as people read it.
+    pub(crate) fn name_of(label: &Term) -> String {
+        match label {
             Term::Atom(name) => name.clone(),
             other => other.to_string(),
         }
@@ -44,7 +49,7 @@ pub(super) struct MixEntry<O> {
 
 /// A driver's operations with their weights.
 #[derive(Debug)]
-pub(super) struct Mix<O> {
+pub(crate) struct Mix<O> {
     entries: Vec<MixEntry<O>>,
     total: u64,
 }
@@ -70,7 +75,7 @@ impl<O: Copy> Mix<O> {
 /// # Errors
 ///
 /// When the driver lacks an operation.
-pub(super) fn build_mix<D: Driver>(
+pub(crate) fn build_mix<D: Driver>(
     entries: &[OperationEntry],
     place: &Place,
 ) -> Result<(Mix<D::Operation>, Vec<ReportedOperation>), ConfigError> {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 pub(crate) use coordinator::run_driver;
 pub use mix::ReportedOperation;
+pub(crate) use mix::build_mix;
 use thiserror::Error;
 
 use crate::config::{Config, ConfigError};

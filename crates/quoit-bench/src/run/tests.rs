@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 use crate::config::Settings;
-use crate::driver::{Driver, Inputs, Outcome, StartError};
+use crate::driver::{Asks, Driver, Inputs, Outcome, StartError};
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -22,6 +22,10 @@ impl Driver for Fragile {
 
     fn plan(_: &Config) -> Result<(), ConfigError> {
         Ok(())
+    }
+
+    fn asks((): &()) -> Asks {
+        Asks { targets: Vec::new(), durability: String::new() }
     }
 
     fn operation(term: &Term) -> Option<usize> {
@@ -110,7 +114,7 @@ fn operations_are_drawn_by_their_weights() {
     settings.add(Path::new("test.config"), text).expect("terms");
     let config = Config::from_settings(settings).expect("a configuration");
     let place = crate::config::Place::Default;
-    let (mix, reported) = mix::build_mix::<Fragile>(&config.operations, &place).expect("a mix");
+    let (mix, reported) = build_mix::<Fragile>(&config.operations, &place).expect("a mix");
     let labels: Vec<&str> = reported.iter().map(|one| one.file_label.as_str()).collect();
     assert_eq!(labels, ["stop", "a", "b"], "entries of one label are counted together");
     let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);

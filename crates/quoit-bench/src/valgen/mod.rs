@@ -3,6 +3,7 @@
 //! Random values are slices of one block of random bytes that all workers of a run share, so that
 //! a value costs two draws and no copy.
 
+mod describe;
 mod source;
 #[cfg(test)]
 mod tests;

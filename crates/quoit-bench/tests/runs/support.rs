@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use quoit_bench::cli::{BenchOptions, run_on};
+use quoit_bench::cli::{BenchOptions, check_on, run_on};
+use quoit_bench::config::ConfigError;
 use quoit_bench::output::Terminal;
 use quoit_bench::run::{RunError, RunReport};
 
@@ -188,6 +189,21 @@ pub fn try_run(config: &str, change: impl FnOnce(&mut BenchOptions)) -> Result<R
 /// As [`try_run`], of a configuration that works.
 pub fn run(config: &str) -> Run {
     try_run(config, |_| {}).unwrap_or_else(|error| panic!("{config}: {error}"))
+}
+
+/// What checking a configuration shows, and whether it left anything beside its file.
+pub fn try_check(config: &str) -> Result<String, ConfigError> {
+    let base = tempfile::tempdir().unwrap();
+    let options = BenchOptions {
+        config_paths: vec![write_config(base.path(), config)],
+        ..Default::default()
+    };
+    let buffer = Buffer::default();
+    let checked = check_on(&options, &mut Terminal::to(Box::new(buffer.clone()), false));
+    assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1, "a check leaves no files");
+    checked?;
+    let bytes = buffer.0.lock().unwrap().clone();
+    Ok(String::from_utf8(bytes).unwrap())
 }
 
 fn write_config(directory: &Path, config: &str) -> PathBuf {

@@ -1,15 +1,20 @@
-//! What the command `quoit bench` calls.
+//! What the command `quoit bench` and its subcommands call.
 
+mod check;
+
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::{Config, ConfigError, LogLevel, RunLength, Target};
-use crate::driver::run_named;
+use crate::driver::{Driver, DriverTask, with_named};
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
-use crate::run::{RunEnd, RunError, RunReport, RunSetup};
+use crate::run::{RunEnd, RunError, RunReport, RunSetup, run_driver};
+
+pub use check::{check, check_on};
 
 /// Open files besides one for each connection: logs, tables, event loops.
 const FILES_BESIDES: u64 = 100;
@@ -68,11 +73,37 @@ impl From<RunEnd> for ExitStatus {
 pub fn run(options: &BenchOptions) -> ExitStatus {
     match run_on(options, &mut Terminal::stdout()) {
         Ok(report) => report.end.into(),
-        Err(error) => {
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "quoit bench: {error}");
-            ExitStatus::Failure
-        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// Tells why a command failed.
+fn failed(error: &dyn Display) -> ExitStatus {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "quoit bench: {error}");
+    ExitStatus::Failure
+}
+
+/// The configuration of the files with what the command line says instead.
+fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
+    let mut config = Config::load(&options.config_paths)?;
+    if let Some(duration) = &options.duration {
+        config.length = RunLength::parse(duration)?;
+    }
+    let targets: Result<Vec<Target>, ConfigError> =
+        options.targets.iter().map(|target| Target::parse(target)).collect();
+    config.target_overrides = targets?;
+    Ok(config)
+}
+
+/// Runs a configuration with its driver.
+struct Run<'a>(RunSetup<'a>);
+
+impl DriverTask for Run<'_> {
+    type Output = Result<RunReport, RunError>;
+
+    fn with<D: Driver>(self) -> Self::Output {
+        run_driver::<D>(self.0)
     }
 }
 
@@ -82,13 +113,9 @@ pub fn run(options: &BenchOptions) -> ExitStatus {
 ///
 /// When the configuration cannot be run, a worker cannot connect, or results cannot be kept.
 pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunReport, RunError> {
-    let mut config = Config::load(&options.config_paths)?;
-    if let Some(duration) = &options.duration {
-        config.length = RunLength::parse(duration)?;
-    }
-    let targets: Result<Vec<Target>, ConfigError> =
-        options.targets.iter().map(|target| Target::parse(target)).collect();
-    config.target_overrides = targets?;
+    let config = load(options)?;
+    // Nothing is left behind by a configuration that cannot be run.
+    check::look(&config)?;
     let base = options.results_dir.as_ref().unwrap_or(&config.results_dir);
     let directory = RunDirectory::create(base, options.name.as_deref())?;
     let log = Arc::new(RunLog::create(directory.path(), config.log_level)?);
@@ -102,8 +129,8 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     }
     raise_file_limit(u64::from(config.worker_count), &log);
     terminal.line(&format!("Results in {}", directory.path().display()));
-    let ran =
-        run_named(RunSetup { config: &config, directory: &directory, log: log.clone(), terminal });
+    let setup = RunSetup { config: &config, directory: &directory, log: log.clone(), terminal };
+    let ran = with_named(&config, Run(setup)).map_err(RunError::from).flatten();
     if let Err(error) = &ran {
         log.write(LogLevel::Error, &error.to_string());
     }

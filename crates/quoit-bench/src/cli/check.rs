@@ -1,0 +1,127 @@
+//! `quoit bench check`: what a configuration would do, without doing it.
+
+use super::{BenchOptions, ExitStatus, failed, load};
+use crate::config::{Config, ConfigError, OperationEntry, Pacing, RunLength};
+use crate::driver::{Asks, Driver, DriverTask, with_named};
+use crate::keygen::Kind;
+use crate::output::Terminal;
+use crate::output::text::size_text;
+use crate::run::{ReportedOperation, build_mix};
+
+/// Checks the configuration and prints its plan on the standard output; errors go to the standard
+/// error.
+pub fn check(options: &BenchOptions) -> ExitStatus {
+    match check_on(options, &mut Terminal::stdout()) {
+        Ok(()) => ExitStatus::Success,
+        Err(error) => failed(&error),
+    }
+}
+
+/// Checks the configuration and prints its plan.
+///
+/// # Errors
+///
+/// When the configuration cannot be run.
+pub fn check_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<(), ConfigError> {
+    let config = load(options)?;
+    let asks = look(&config)?;
+    for (name, text) in plan_lines(&config, &asks) {
+        terminal.line(&format!("{name:<13}{text}"));
+    }
+    for warning in &config.warnings {
+        terminal.line(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// Checks what only the driver can: its own settings, its operations, the kinds of keys and values.
+///
+/// # Errors
+///
+/// When there is no such driver or something does not fit it.
+pub(super) fn look(config: &Config) -> Result<Asks, ConfigError> {
+    with_named(config, Look(config))?
+}
+
+struct Look<'a>(&'a Config);
+
+impl DriverTask for Look<'_> {
+    type Output = Result<Asks, ConfigError>;
+
+    fn with<D: Driver>(self) -> Self::Output {
+        let Self(config) = self;
+        let plan = D::plan(config)?;
+        build_mix::<D>(&config.operations, &config.settings.place("operations"))?;
+        Ok(D::asks(&plan))
+    }
+}
+
+/// The plan, a name and a text a line.
+fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
+    let (workers, threads) = (config.worker_count, config.thread_count);
+    let mut lines = vec![
+        ("driver", config.driver.clone()),
+        ("targets", targets_text(asks)),
+        ("durability", asks.durability.clone()),
+        ("workers", format!("{workers} on {threads} threads, {}", config.pacing)),
+        ("duration", config.length.to_string()),
+        ("operations", mix_text(&config.operations)),
+        ("keys", keys_text(config)),
+        ("values", format!("{}: {}", config.value_term(), config.value_generator.size_text())),
+    ];
+    if let Some(size_bytes) = config.estimated_size_bytes() {
+        lines.push(("data", format!("{} when every key is written", size_text(size_bytes))));
+    }
+    if let Some(text) = expected_text(config) {
+        lines.push(("expected", text));
+    }
+    lines
+}
+
+fn targets_text(asks: &Asks) -> String {
+    if asks.targets.is_empty() {
+        return "none".to_owned();
+    }
+    asks.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Each label with its share of the draws.
+fn mix_text(operations: &[OperationEntry]) -> String {
+    let total: f64 = operations.iter().map(|entry| f64::from(entry.weight)).sum();
+    let share = |entry: &OperationEntry| {
+        let percent = f64::from(entry.weight) / total * 100.0;
+        let name = ReportedOperation::name_of(&entry.label);
+        if entry.label == entry.operation {
+            format!("{name} {percent:.1} %")
+        } else {
+            format!("{name} ({}) {percent:.1} %", entry.operation)
+        }
+    };
+    operations.iter().map(share).collect::<Vec<_>>().join(", ")
+}
+
+fn keys_text(config: &Config) -> String {
+    let kind = match config.key_generator.kind() {
+        Kind::Integer => "integers",
+        Kind::String => "strings",
+        Kind::Binary => "binaries",
+    };
+    let dimension = match config.key_generator.dimension() {
+        Some(dimension) => format!("about {dimension} distinct"),
+        None => "their number is not known beforehand".to_owned(),
+    };
+    format!("{}: {kind}, {dimension}", config.key_term())
+}
+
+/// What the pacing comes to, where it sets a rate.
+fn expected_text(config: &Config) -> Option<String> {
+    let Pacing::Rate(rate) = config.pacing else { return None };
+    let per_second = rate * f64::from(config.worker_count);
+    Some(match config.length {
+        RunLength::For(length) => {
+            let count = per_second * length.as_secs_f64();
+            format!("{per_second:.0} op/s at most, {count:.0} operations in all")
+        }
+        RunLength::Unlimited => format!("{per_second:.0} op/s at most"),
+    })
+}

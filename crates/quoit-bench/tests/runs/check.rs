@@ -1,0 +1,82 @@
+//! `quoit bench check`: the plan of a configuration.
+
+use crate::support::{try_check, try_run};
+
+/// The text behind the name of a line of the plan.
+fn line(config: &str, name: &str) -> String {
+    let plan = try_check(config).unwrap_or_else(|error| panic!("{config}: {error}"));
+    let found = plan.lines().find_map(|line| {
+        let (first, rest) = line.split_once(' ')?;
+        (first == name).then(|| rest.trim().to_owned())
+    });
+    found.unwrap_or_else(|| panic!("no line {name} in\n{plan}"))
+}
+
+#[test]
+fn the_plan_tells_what_would_run() {
+    let config = "{mode, {rate, 10}}. {concurrent, 20}. {duration, 2}. {client_threads, 1}.
+        {driver, basho_bench_driver_riakc_pb}. {riakc_pb_replies, one}. {riakc_pb_dw, 2}.
+        {riakc_pb_ips, [{10,0,0,1}, {\"b\", [5, 6]}]}.
+        {key_generator, {int_to_bin_bigendian, {uniform_int, 1000}}}.
+        {value_generator, {fixed_bin, 2048}}.
+        {operations, [{get, 4}, {mine, put, 4}, {delete, 1}]}.";
+    for (name, text) in [
+        ("driver", "riakc_pb"),
+        ("targets", "b:5, b:6, 10.0.0.1:8087"),
+        ("durability", "puts ask for w one, dw 2; deletes for rw one"),
+        ("workers", "20 on 1 threads, 10 op/s each at most"),
+        ("duration", "2 min"),
+        ("operations", "get 44.4 %, mine (put) 44.4 %, delete 11.1 %"),
+        ("keys", "{int_to_bin_bigendian,{uniform_int,1000}}: binaries, about 1000 distinct"),
+        ("values", "{fixed_bin,2048}: 2048 bytes"),
+        ("data", "2.0 MB when every key is written"),
+        ("expected", "200 op/s at most, 24000 operations in all"),
+    ] {
+        assert_eq!(line(config, name), text);
+    }
+}
+
+#[test]
+fn the_sizes_of_values_are_told() {
+    for (generator, text) in [
+        ("{exponential_bin, 1000, 2000}", "at least 1000 bytes, 3000 on average"),
+        ("{semi_compressible, 8000, 2000, 10, 0.2}", "at least 8000 bytes, 28000 on average"),
+        ("{uniform_bin, 3, 6}", "4 to 6 bytes"),
+        ("{uniform_int, 6}", "integers 1 to 6"),
+        ("{fixed_bin, 9, 0}", "9 bytes, always the same"),
+    ] {
+        let config = format!(
+            "{{driver, null}}. {{operations, [{{do_something, 1}}]}}. {{value_generator, {generator}}}."
+        );
+        let values = line(&config, "values");
+        assert!(values.ends_with(&format!(": {text}")), "{values}");
+    }
+}
+
+#[test]
+fn durations_and_warnings_are_shown() {
+    let config = "{driver, null}. {operations, [{do_something, 1}]}. {zzz, 1}. {duration, ";
+    assert_eq!(line(&format!("{config} 120}}."), "duration"), "2 h");
+    assert_eq!(line(&format!("{config} 0.5}}."), "duration"), "30 s");
+    assert!(line(&format!("{config} infinity}}."), "duration").starts_with("until it is stopped"));
+    let warning = line(&format!("{config} 1}}."), "warning:");
+    assert!(warning.contains("the key `zzz` is not known"), "{warning}");
+}
+
+#[test]
+fn what_cannot_run_is_refused_and_a_run_of_it_leaves_nothing() {
+    for (config, expected) in [
+        ("{driver, riakc_ts}.", "driver riakc_ts is not offered"),
+        (
+            "{driver, null}. {operations, [{do_some, 1}]}.",
+            "test.config:1: the driver null has no operation `do_some`: it has absolutely_nothing",
+        ),
+        ("{riakc_pb_ips, []}. {driver, riakc_pb}. {key_generator, <<\"a\">>}.", "write a list of"),
+    ] {
+        let error = try_check(config).expect_err(config).to_string();
+        assert!(error.contains(expected), "{config}: {error}");
+        let mut results = None;
+        let refused = try_run(config, |options| results = options.results_dir.clone());
+        assert!(refused.is_err() && !results.unwrap().exists(), "{config}");
+    }
+}
