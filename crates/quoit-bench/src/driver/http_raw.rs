@@ -6,24 +6,19 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::http_link::{HttpLink, Method, append_to_path, check_status};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
-use crate::http::{Connection, HttpError};
+use crate::http::Response;
 use crate::keygen::{Key, Kind};
 use crate::random::mix;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// How often a request is sent before its connection is given up.
-const ATTEMPT_COUNT: u32 = 3;
-
-/// Pause before connecting anew once connecting has failed.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
-
 /// One worker: a keep-alive connection to each target, taken in turn.
 #[derive(Debug)]
 pub(super) struct HttpRaw {
-    connections: Vec<Option<Connection>>,
+    links: Vec<HttpLink>,
     /// Index of the target of the next operation.
     next_target: usize,
     client_id: String,
@@ -67,35 +62,6 @@ pub(super) enum Operation {
     Insert,
     Delete,
     Stat,
-}
-
-/// A method, which also names its errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Method {
-    Get,
-    Put,
-    Post,
-    Delete,
-}
-
-impl Method {
-    fn token(self) -> &'static str {
-        match self {
-            Self::Get => "GET ",
-            Self::Put => "PUT ",
-            Self::Post => "POST ",
-            Self::Delete => "DELETE ",
-        }
-    }
-
-    fn error_name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::Put => "put",
-            Self::Post => "post",
-            Self::Delete => "delete",
-        }
-    }
 }
 
 impl Driver for HttpRaw {
@@ -143,14 +109,10 @@ impl Driver for HttpRaw {
     async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
         let count = plan.targets.len();
         let first = (mix(u64::from(place.number)) % count as u64) as usize;
-        let target = &plan.targets[first];
-        let connection = Connection::open(target, plan.timeout).await.map_err(|error| {
-            StartError::Connect { target: target.to_string(), reason: error.to_string() }
-        })?;
-        let mut connections: Vec<Option<Connection>> = (0..count).map(|_| None).collect();
-        connections[first] = Some(connection);
+        let mut links: Vec<HttpLink> = (0..count).map(|_| HttpLink::default()).collect();
+        links[first] = HttpLink::open(&plan.targets[first], plan.timeout).await?;
         let mut worker = Self {
-            connections,
+            links,
             next_target: first,
             client_id: STANDARD.encode(place.number.to_be_bytes()),
             path: Vec::new(),
@@ -235,9 +197,9 @@ impl HttpRaw {
     ) -> Result<(), Term> {
         self.start_head(plan, target, method);
         self.push_client_id();
-        if with_vclock && let Some(connection) = &self.connections[target] {
+        if with_vclock {
             self.head.extend_from_slice(b"X-Riak-Vclock: ");
-            self.head.extend_from_slice(connection.vclock());
+            self.head.extend_from_slice(self.links[target].vclock());
             self.head.extend_from_slice(b"\r\n");
         }
         self.head.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
@@ -270,37 +232,16 @@ impl HttpRaw {
         self.head.extend_from_slice(b"\r\n");
     }
 
-    /// Sends the request of `self.head`; connects anew when the connection is broken, as often
-    /// as [`ATTEMPT_COUNT`] allows. A timeout is not tried again.
+    /// Sends the request of `self.head`.
     async fn request(
         &mut self,
         plan: &Plan,
         target: usize,
         method: Method,
         body: &[u8],
-    ) -> Result<crate::http::Response, Term> {
-        for _ in 0..ATTEMPT_COUNT {
-            if self.connections[target].as_ref().is_none_or(|c| !c.is_reusable()) {
-                match Connection::open(&plan.targets[target], plan.timeout).await {
-                    Ok(connection) => self.connections[target] = Some(connection),
-                    Err(_) => {
-                        tokio::time::sleep(RECONNECT_PAUSE).await;
-                        continue;
-                    }
-                }
-            }
-            let Some(connection) = &mut self.connections[target] else { continue };
-            match connection.exchange(&self.head, body).await {
-                Ok(response) => return Ok(response),
-                Err(HttpError::Connection(_)) => {}
-                Err(HttpError::Timeout) => return Err(failure(method, Term::atom("timeout"))),
-                Err(HttpError::Malformed(problem)) => {
-                    let reason = [Term::atom("bad_response"), Term::String(problem.to_owned())];
-                    return Err(failure(method, Term::Tuple(reason.into())));
-                }
-            }
-        }
-        Err(Term::atom("max_retries"))
+    ) -> Result<Response, Term> {
+        let link = &mut self.links[target];
+        link.request(&plan.targets[target], plan.timeout, method, &self.head, body).await
     }
 
     fn url(&self, plan: &Plan, target: usize) -> String {
@@ -326,21 +267,10 @@ impl HttpRaw {
             (None, None) => false,
         };
         if is_due {
-            self.connections.fill_with(|| None);
+            self.links.iter_mut().for_each(HttpLink::close);
             self.plan_disconnect(plan);
         }
     }
-}
-
-fn failure(method: Method, reason: Term) -> Term {
-    Term::Tuple(vec![Term::atom(method.error_name()), reason])
-}
-
-fn check_status(status: u16, wanted: &[u16]) -> Result<(), Term> {
-    if wanted.contains(&status) {
-        return Ok(());
-    }
-    Err(Term::Tuple(vec![Term::atom("http_error"), Term::String(status.to_string())]))
 }
 
 /// Writes prefix, key and parameters. Only bytes that cannot stand in a path are percent-encoded;
@@ -351,18 +281,7 @@ fn write_path(path: &mut Vec<u8>, plan: &Plan, key: &Key) {
     if plan.key_kind == Kind::Integer {
         write!(path, "{}", key.integer()).expect("writing to a vector does not fail");
     }
-    for byte in key.bytes() {
-        let is_plain = match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => true,
-            b'%' => plan.key_kind == Kind::String,
-            byte => b"-._~!$&'()*+,;=:@/".contains(byte),
-        };
-        if is_plain {
-            path.push(*byte);
-        } else {
-            write!(path, "%{byte:02X}").expect("writing to a vector does not fail");
-        }
-    }
+    append_to_path(path, key.bytes(), plan.key_kind == Kind::String);
     path.extend_from_slice(&plan.params);
 }
 

@@ -4,9 +4,11 @@
 //! connection of one worker and performs one operation at a time; how often, how long and how it
 //! is counted is the business of the run.
 
+mod http_link;
 mod http_raw;
 mod inputs;
 mod null;
+mod pb_link;
 mod riakc_pb;
 
 use std::future::Future;

@@ -1,35 +1,25 @@
 //! The driver of Riak's Protocol Buffers API, with the requests that basho_bench makes.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quoit_client::wire::Body;
+use quoit_client::Quorum;
 use quoit_client::wire::messages::{
     RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
 };
-use quoit_client::{Connection, Error, Quorum};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
+use super::pb_link::{CallError, PbLink};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// First pause before connecting anew; it doubles up to the greatest.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
-
-/// Greatest pause before connecting anew.
-const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
-
 /// One worker: a connection to one target.
 #[derive(Debug)]
 pub(super) struct RiakcPb {
-    target: usize,
-    connection: Option<Connection>,
-    /// Set ahead for each request; a timer that only moves forward costs almost nothing.
-    timer: Pin<Box<Sleep>>,
+    link: PbLink,
 }
 
 /// The settings that all workers share.
@@ -68,6 +58,15 @@ enum Obstacle {
     Disconnected,
     /// A finite generator has ended.
     Exhausted,
+}
+
+impl From<CallError> for Obstacle {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Failed(reason) => Self::Failed(reason),
+            CallError::Disconnected => Self::Disconnected,
+        }
+    }
 }
 
 impl Driver for RiakcPb {
@@ -111,22 +110,17 @@ impl Driver for RiakcPb {
     }
 
     async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
-        let target = place.number as usize % plan.targets.len();
-        let connection = open(plan, target).await.map_err(|reason| StartError::Connect {
-            target: plan.targets[target].to_string(),
-            reason,
-        })?;
-        let timer = Box::pin(tokio::time::sleep(plan.timeout_general));
-        Ok(Self { target, connection: Some(connection), timer })
+        let target = &plan.targets[place.number as usize % plan.targets.len()];
+        Ok(Self { link: PbLink::open(target, plan.timeout_general).await? })
     }
 
     async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
         let mut give_up_at = None;
         loop {
-            if self.connection.is_none() {
+            if self.link.is_down() {
                 let until =
                     *give_up_at.get_or_insert_with(|| Instant::now() + plan.timeout_general);
-                if let Err(reason) = self.reconnect(plan, until).await {
+                if let Err(reason) = self.link.reconnect(until).await {
                     return Outcome::Failure(reason);
                 }
             }
@@ -134,31 +128,13 @@ impl Driver for RiakcPb {
                 Ok(()) => return Outcome::Success,
                 Err(Obstacle::Failed(reason)) => return Outcome::Failure(reason),
                 Err(Obstacle::Exhausted) => return Outcome::Stop,
-                Err(Obstacle::Disconnected) => self.connection = None,
+                Err(Obstacle::Disconnected) => {}
             }
         }
     }
 }
 
 impl RiakcPb {
-    /// Connects anew, again and again with growing pauses until `give_up_at`.
-    async fn reconnect(&mut self, plan: &Plan, give_up_at: Instant) -> Result<(), Term> {
-        let mut pause = RECONNECT_PAUSE;
-        loop {
-            match open(plan, self.target).await {
-                Ok(connection) => {
-                    self.connection = Some(connection);
-                    return Ok(());
-                }
-                Err(_) if Instant::now() >= give_up_at => return Err(Term::atom("disconnected")),
-                Err(_) => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
-                }
-            }
-        }
-    }
-
     /// The operation from its draw of a key on.
     async fn attempt(
         &mut self,
@@ -202,7 +178,7 @@ impl RiakcPb {
                     rw: plan.rw,
                     ..RpbDelReq::default()
                 };
-                let RpbDelResp {} = self.call(&request, plan.timeout_write).await?;
+                let RpbDelResp {} = self.link.call(&request, plan.timeout_write).await?;
                 Ok(())
             }
         }
@@ -216,7 +192,7 @@ impl RiakcPb {
             r: plan.r,
             ..RpbGetReq::default()
         };
-        self.call(&request, plan.timeout_read).await
+        Ok(self.link.call(&request, plan.timeout_read).await?)
     }
 
     async fn put(
@@ -237,56 +213,13 @@ impl RiakcPb {
             dw: plan.dw,
             ..RpbPutReq::default()
         };
-        let _: RpbPutResp = self.call(&request, plan.timeout_write).await?;
+        let _: RpbPutResp = self.link.call(&request, plan.timeout_write).await?;
         Ok(())
-    }
-
-    /// One request and its answer. A timeout is final, and so is the loss of its connection,
-    /// which the answer may still be on its way on.
-    async fn call<Q: Body, A: Body>(
-        &mut self,
-        request: &Q,
-        timeout: Duration,
-    ) -> Result<A, Obstacle> {
-        let Some(connection) = &mut self.connection else { return Err(Obstacle::Disconnected) };
-        self.timer.as_mut().reset(Instant::now() + timeout);
-        let answer = tokio::select! {
-            biased;
-            answer = connection.call::<Q, A>(request) => answer,
-            () = self.timer.as_mut() => {
-                self.connection = None;
-                return Err(Obstacle::Failed(Term::atom("timeout")));
-            }
-        };
-        answer.map_err(|error| match error {
-            Error::Server(error) => {
-                Obstacle::Failed(Term::Binary(error.message.clone().into_bytes()))
-            }
-            Error::Lost { .. } | Error::Connect { .. } | Error::OutOfStep { .. } => {
-                Obstacle::Disconnected
-            }
-            other => {
-                self.connection = None;
-                let reason = [Term::atom("bad_response"), Term::String(other.to_string())];
-                Obstacle::Failed(Term::Tuple(reason.into()))
-            }
-        })
     }
 }
 
 fn not_found(key: &Bytes) -> Obstacle {
     Obstacle::Failed(Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())]))
-}
-
-/// Connects to a target, or says why not.
-async fn open(plan: &Plan, target: usize) -> Result<Connection, String> {
-    let address = plan.targets[target].to_string();
-    match tokio::time::timeout(plan.timeout_general, Connection::connect(&address)).await {
-        Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(Error::Connect { source, .. })) => Err(source.to_string()),
-        Ok(Err(other)) => Err(other.to_string()),
-        Err(_) => Err("no connection in time".to_owned()),
-    }
 }
 
 /// A quorum as configurations spell it.

@@ -1,0 +1,136 @@
+//! One worker's connection to one server of the HTTP API.
+
+use std::time::Duration;
+
+use super::StartError;
+use crate::config::Target;
+use crate::http::{Connection, HttpError, Response};
+use crate::term::Term;
+
+/// How often a request is sent before its connection is given up.
+const ATTEMPT_COUNT: u32 = 3;
+
+/// Pause before connecting anew once connecting has failed.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
+
+/// A keep-alive connection that is made when it is needed.
+#[derive(Debug, Default)]
+pub(super) struct HttpLink {
+    connection: Option<Connection>,
+}
+
+/// A method, which also names its errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    Put,
+    Post,
+    Delete,
+}
+
+impl Method {
+    /// The method and the space behind it, as requests begin.
+    pub(super) fn token(self) -> &'static str {
+        match self {
+            Self::Get => "GET ",
+            Self::Put => "PUT ",
+            Self::Post => "POST ",
+            Self::Delete => "DELETE ",
+        }
+    }
+
+    fn error_name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::Post => "post",
+            Self::Delete => "delete",
+        }
+    }
+
+    fn failure(self, reason: Term) -> Term {
+        Term::Tuple(vec![Term::atom(self.error_name()), reason])
+    }
+}
+
+impl HttpLink {
+    /// Connects to `target`.
+    pub(super) async fn open(target: &Target, timeout: Duration) -> Result<Self, StartError> {
+        let connection = Connection::open(target, timeout).await.map_err(|error| {
+            StartError::Connect { target: target.to_string(), reason: error.to_string() }
+        })?;
+        Ok(Self { connection: Some(connection) })
+    }
+
+    /// Closes the connection; the next request makes one anew.
+    pub(super) fn close(&mut self) {
+        self.connection = None;
+    }
+
+    /// The vector clock of the last response that had one; empty when there was none.
+    pub(super) fn vclock(&self) -> &[u8] {
+        self.connection.as_ref().map_or(&[], Connection::vclock)
+    }
+
+    /// Sends a request; connects to `target` when there is no usable connection, and sends anew
+    /// when it breaks, [`ATTEMPT_COUNT`] times in all. A timeout is not tried again.
+    ///
+    /// The error is a reason as basho_bench counts it: `{Method, timeout}`, `max_retries`, ...
+    pub(super) async fn request(
+        &mut self,
+        target: &Target,
+        timeout: Duration,
+        method: Method,
+        head: &[u8],
+        body: &[u8],
+    ) -> Result<Response, Term> {
+        for _ in 0..ATTEMPT_COUNT {
+            if self.connection.as_ref().is_none_or(|connection| !connection.is_reusable()) {
+                match Connection::open(target, timeout).await {
+                    Ok(connection) => self.connection = Some(connection),
+                    Err(_) => {
+                        tokio::time::sleep(RECONNECT_PAUSE).await;
+                        continue;
+                    }
+                }
+            }
+            let Some(connection) = &mut self.connection else { continue };
+            match connection.exchange(head, body).await {
+                Ok(response) => return Ok(response),
+                Err(HttpError::Connection(_)) => {}
+                Err(HttpError::Timeout) => return Err(method.failure(Term::atom("timeout"))),
+                Err(HttpError::Malformed(problem)) => {
+                    let reason = [Term::atom("bad_response"), Term::String(problem.to_owned())];
+                    return Err(method.failure(Term::Tuple(reason.into())));
+                }
+            }
+        }
+        Err(Term::atom("max_retries"))
+    }
+}
+
+/// Counts a status that is not wanted as `{http_error, "NNN"}`.
+pub(super) fn check_status(status: u16, wanted: &[u16]) -> Result<(), Term> {
+    if wanted.contains(&status) {
+        return Ok(());
+    }
+    Err(Term::Tuple(vec![Term::atom("http_error"), Term::String(status.to_string())]))
+}
+
+/// Appends a name to a path. Only bytes that cannot stand in a path are percent-encoded; `%` is
+/// one of them unless `is_encoded` says that the name may hold encodings already.
+pub(super) fn append_to_path(path: &mut Vec<u8>, name: &[u8], is_encoded: bool) {
+    use std::io::Write as _;
+    for byte in name {
+        let is_plain = match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => true,
+            b'%' => is_encoded,
+            byte => b"-._~!$&'()*+,;=:@/".contains(byte),
+        };
+        if is_plain {
+            path.push(*byte);
+        } else {
+            write!(path, "%{byte:02X}").expect("writing to a vector does not fail");
+        }
+    }
+}

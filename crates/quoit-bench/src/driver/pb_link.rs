@@ -1,0 +1,119 @@
+//! One worker's connection to one server of the Protocol Buffers API.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use quoit_client::wire::Body;
+use quoit_client::{Connection, Error};
+use tokio::time::{Instant, Sleep};
+
+use super::StartError;
+use crate::config::Target;
+use crate::term::Term;
+
+/// First pause before connecting anew; it doubles up to the greatest.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
+
+/// Greatest pause before connecting anew.
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A connection that can be made anew.
+#[derive(Debug)]
+pub(super) struct PbLink {
+    address: String,
+    connection: Option<Connection>,
+    /// Bounds connecting.
+    connect_timeout: Duration,
+    /// Set ahead for each request; a timer that only moves forward costs almost nothing.
+    timer: Pin<Box<Sleep>>,
+}
+
+/// Why a request got no answer.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The server refused, or did not answer in time: for good.
+    Failed(Term),
+    /// The connection is gone; whether the server acted is not known.
+    Disconnected,
+}
+
+impl PbLink {
+    /// Connects to `target` within `connect_timeout`, which also bounds later attempts.
+    pub(super) async fn open(
+        target: &Target,
+        connect_timeout: Duration,
+    ) -> Result<Self, StartError> {
+        let address = target.to_string();
+        let timer = Box::pin(tokio::time::sleep(connect_timeout));
+        let mut link = Self { address, connection: None, connect_timeout, timer };
+        match link.connect().await {
+            Ok(()) => Ok(link),
+            Err(reason) => Err(StartError::Connect { target: link.address, reason }),
+        }
+    }
+
+    /// True when there is no connection: requests fail until [`reconnect`](Self::reconnect).
+    pub(super) fn is_down(&self) -> bool {
+        self.connection.is_none()
+    }
+
+    async fn connect(&mut self) -> Result<(), String> {
+        let connecting = Connection::connect(&self.address);
+        match tokio::time::timeout(self.connect_timeout, connecting).await {
+            Ok(Ok(connection)) => {
+                self.connection = Some(connection);
+                Ok(())
+            }
+            Ok(Err(Error::Connect { source, .. })) => Err(source.to_string()),
+            Ok(Err(other)) => Err(other.to_string()),
+            Err(_) => Err("no connection in time".to_owned()),
+        }
+    }
+
+    /// Connects anew, again and again with growing pauses until `give_up_at`; gives the error
+    /// `disconnected` then.
+    pub(super) async fn reconnect(&mut self, give_up_at: Instant) -> Result<(), Term> {
+        let mut pause = RECONNECT_PAUSE;
+        while self.connect().await.is_err() {
+            if Instant::now() >= give_up_at {
+                return Err(Term::atom("disconnected"));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
+        }
+        Ok(())
+    }
+
+    /// One request and its answer. A timeout is final, and so is the loss of its connection,
+    /// which the answer may still be on its way on.
+    pub(super) async fn call<Q: Body, A: Body>(
+        &mut self,
+        request: &Q,
+        timeout: Duration,
+    ) -> Result<A, CallError> {
+        let Some(connection) = &mut self.connection else { return Err(CallError::Disconnected) };
+        self.timer.as_mut().reset(Instant::now() + timeout);
+        let answer = tokio::select! {
+            biased;
+            answer = connection.call::<Q, A>(request) => answer,
+            () = self.timer.as_mut() => {
+                self.connection = None;
+                return Err(CallError::Failed(Term::atom("timeout")));
+            }
+        };
+        answer.map_err(|error| match error {
+            Error::Server(error) => {
+                CallError::Failed(Term::Binary(error.message.clone().into_bytes()))
+            }
+            Error::Lost { .. } | Error::Connect { .. } | Error::OutOfStep { .. } => {
+                self.connection = None;
+                CallError::Disconnected
+            }
+            other => {
+                self.connection = None;
+                let reason = [Term::atom("bad_response"), Term::String(other.to_string())];
+                CallError::Failed(Term::Tuple(reason.into()))
+            }
+        })
+    }
+}
