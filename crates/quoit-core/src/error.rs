@@ -98,6 +98,9 @@ pub enum RequestError {
     /// The context that the client sent can't be used.
     #[error(transparent)]
     Context(#[from] ContextError),
+    /// The value may not be stored.
+    #[error("{0}")]
+    Vetoed(String),
     /// The object is over the limit.
     #[error("object of {size_bytes} bytes is over object.size.maximum")]
     ObjectTooLarge {

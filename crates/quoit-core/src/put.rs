@@ -38,6 +38,9 @@ pub struct PutRequest<'a> {
     pub return_object: bool,
     /// Quorums and limits.
     pub options: WriteOptions,
+    /// Why the value may not be stored, in the client's words, where the protocol has found a fault in it.
+    /// Told only when the request has no other fault.
+    pub vetoed: Option<String>,
 }
 
 /// A delete.
@@ -157,8 +160,11 @@ impl ReplicatedStore {
             value: request.value,
             deleted: request.deleted,
             as_is: request.as_is,
-            // Conditions come first.
-            refused: quorums.as_ref().err().cloned(),
+            // Conditions come first, then quorums, then the value.
+            refused: match &quorums {
+                Err(fault) => Some(fault.clone()),
+                Ok(_) => request.vetoed.map(RequestError::Vetoed),
+            },
         };
         let encoded = request.key.encoded();
         let at = record_at(&state, props, request.key, &encoded);

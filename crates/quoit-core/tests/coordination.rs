@@ -86,6 +86,7 @@ fn put_of(at: KeyRef<'static>, value: &'static str) -> PutRequest<'static> {
         precondition: Precondition::default(),
         return_object: false,
         options: WriteOptions::default(),
+        vetoed: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Conditional requests: `If-Match` and its kin.
 
-use super::head::Head;
+use super::head::{Head, Method};
 use super::refusal::Refusal;
 use base64::Engine as _;
 use bytes::Bytes;
@@ -65,25 +65,25 @@ impl ReadConditions {
     }
 }
 
-/// The conditions of a write, which the store checks in one step with it. `X-Riak-If-Not-Modified`
-/// counts for writes of values, not for deletes: they do not call this for it.
+/// The conditions of a write or delete, which the store checks in one step with it. As in Riak,
+/// `X-Riak-If-Not-Modified` counts for PUT alone.
 ///
 /// # Errors
 ///
 /// A clock that is none.
 pub fn write_precondition(head: &Head) -> Result<Precondition, Refusal> {
-    Ok(Precondition { clock: clock(head, "x-riak-if-not-modified")?, ..delete_precondition(head) })
-}
-
-/// The conditions of a delete.
-pub fn delete_precondition(head: &Head) -> Precondition {
+    let clock = match head.method {
+        Some(Method::Put) => clock(head, "x-riak-if-not-modified")?,
+        _ => None,
+    };
     let conditions = ReadConditions::of(head);
-    Precondition {
+    Ok(Precondition {
+        clock,
         none_match: conditions.none_match,
         any_match: conditions.any_match,
         unmodified_since_secs: conditions.unmodified_since_secs,
         ..Precondition::default()
-    }
+    })
 }
 
 /// A causal context in a header.
@@ -195,10 +195,19 @@ mod tests {
     }
 
     #[test]
-    fn deletes_do_not_look_at_if_not_modified() {
-        let head = head("X-Riak-If-Not-Modified: !!!\r\nIf-Match: *");
-        let precondition = delete_precondition(&head);
-        assert_eq!((precondition.clock, precondition.any_match), (None, Some(EntityTags::Any)));
-        assert!(write_precondition(&head).is_err());
+    fn a_put_alone_looks_at_if_not_modified() {
+        let precondition = |method: &str| {
+            let text = format!(
+                "{method} / HTTP/1.1\r\nX-Riak-If-Not-Modified: !!!\r\nIf-Match: *\r\n\r\n"
+            );
+            let head =
+                take_head(&mut BytesMut::from(text.as_str())).expect("valid").expect("whole");
+            write_precondition(&head)
+        };
+        for method in ["POST", "DELETE"] {
+            let found = precondition(method).expect("the clock is not looked at");
+            assert_eq!((found.clock, found.any_match), (None, Some(EntityTags::Any)), "{method}");
+        }
+        assert!(precondition("PUT").is_err());
     }
 }

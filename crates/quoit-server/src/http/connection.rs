@@ -3,8 +3,8 @@
 use super::chunked::ChunkedBody;
 use super::head::{BodyFraming, Head, HeadFault, Method, take_head};
 use super::refusal::Refusal;
-use super::response::{ReplyForm, TEXT, append_chunk, append_last_chunk, reply};
-use super::route::{Route, route};
+use super::response::{ReplyForm, append_chunk, append_last_chunk};
+use super::route::{RecordName, Route, route};
 use super::{csrf, uri};
 use crate::context::ServerContext;
 use crate::socket::{Incoming, Socket, StopSignal};
@@ -51,6 +51,8 @@ pub(crate) struct Request {
 enum Ending {
     Closed,
     Refused(HeadFault),
+    /// The client waits for a word before it sends its body, and this is the word.
+    Denied(Refusal),
     Socket(io::Error),
 }
 
@@ -100,15 +102,14 @@ impl Connection {
             let request = match self.next_request().await {
                 Ok(request) => request,
                 Err(Ending::Closed) => return self.close().await,
-                Err(Ending::Refused(fault)) => return self.refuse(fault).await,
+                Err(Ending::Refused(fault)) => {
+                    let text = format!("{fault}\n").into();
+                    return self.refuse(Refusal::Text(fault.status(), text)).await;
+                }
+                Err(Ending::Denied(refusal)) => return self.refuse(refusal).await,
                 Err(Ending::Socket(fault)) => return Err(fault),
             };
-            let keep_alive = request.head.keeps_alive() && !self.socket.is_stopping();
-            self.form = ReplyForm {
-                head_only: request.head.method == Some(Method::Head),
-                keep_alive,
-                is_http_11: request.head.is_http_11,
-            };
+            self.form = self.form_for(&request.head);
             if let Err(refusal) = self.answer(&request).await {
                 refusal.write(&mut self.out, self.form)?;
             }
@@ -118,6 +119,14 @@ impl Connection {
             if self.out.len() >= FLUSH_BYTES {
                 self.flush().await?;
             }
+        }
+    }
+
+    fn form_for(&self, head: &Head) -> ReplyForm {
+        ReplyForm {
+            head_only: head.method == Some(Method::Head),
+            keep_alive: head.keeps_alive() && !self.socket.is_stopping(),
+            is_http_11: head.is_http_11,
         }
     }
 
@@ -160,7 +169,7 @@ impl Connection {
 
     async fn take_body(&mut self, head: &Head, size: usize) -> Result<Bytes, Ending> {
         if self.input.len() < size {
-            self.tell_to_continue(head);
+            self.invite_body(head)?;
             let start = Instant::now();
             while self.input.len() < size {
                 let missing = size - self.input.len();
@@ -174,7 +183,7 @@ impl Connection {
     async fn take_chunks(&mut self, head: &Head) -> Result<Bytes, Ending> {
         let mut body = ChunkedBody::new(self.context.settings.request_bytes_max);
         if self.input.is_empty() {
-            self.tell_to_continue(head);
+            self.invite_body(head)?;
         }
         let start = Instant::now();
         loop {
@@ -186,10 +195,14 @@ impl Connection {
         }
     }
 
-    fn tell_to_continue(&mut self, head: &Head) {
+    /// Has a client send the body that it holds back, unless its head is refused already.
+    fn invite_body(&mut self, head: &Head) -> Result<(), Ending> {
         if head.expects_continue() {
+            self.form = self.form_for(head);
+            self.check_head(head).map_err(Ending::Denied)?;
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
+        Ok(())
     }
 
     /// Writes what has gathered, then reads once.
@@ -229,9 +242,8 @@ impl Connection {
 
     /// Tells why no further request is read, and gives the client time to read it: to close with
     /// bytes unread would make the system throw the answer away.
-    async fn refuse(&mut self, fault: HeadFault) -> io::Result<()> {
-        let form = ReplyForm { keep_alive: false, ..self.form };
-        reply(&mut self.out, form, fault.status()).body(TEXT, format!("{fault}\n").as_bytes());
+    async fn refuse(&mut self, refusal: Refusal) -> io::Result<()> {
+        refusal.write(&mut self.out, ReplyForm { keep_alive: false, ..self.form })?;
         self.close().await?;
         let deadline = Instant::now() + LINGER_LIMIT;
         let mut dropped_bytes = 0;
@@ -246,16 +258,34 @@ impl Connection {
         Ok(())
     }
 
-    /// Finds the resource and has it answer.
-    async fn answer(&mut self, request: &Request) -> Result<(), Refusal> {
-        let (path, query) = uri::split_target(request.head.target());
+    /// The resource and method of a request, and the query string.
+    fn resource<'h>(&self, head: &'h Head) -> Result<(Route<'h>, Method, &'h [u8]), Refusal> {
+        let (path, query) = uri::split_target(head.target());
         let decodes = self.context.settings.http_url_decoding
-            || request.head.get("x-riak-url-encoding") == Some(b"on");
+            || head.get("x-riak-url-encoding") == Some(b"on");
         let route = route(path, decodes).ok_or(Refusal::Page(404))?;
-        let method = request.head.method.ok_or(Refusal::Page(501))?;
+        let method = head.method.ok_or(Refusal::Page(501))?;
         if !route.methods().contains(&method) {
             return Err(Refusal::Method(route.methods()));
         }
+        Ok((route, method, query))
+    }
+
+    /// Refuses a request that would be refused whatever its body.
+    fn check_head(&self, head: &Head) -> Result<(), Refusal> {
+        let (route, method, query) = self.resource(head)?;
+        match (route, method) {
+            (Route::Object(RecordName { bucket, .. }), Method::Put | Method::Post)
+            | (Route::Keys(bucket) | Route::OldBucket(bucket), Method::Post) => {
+                self.check_write(head, &bucket, query).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds the resource and has it answer.
+    async fn answer(&mut self, request: &Request) -> Result<(), Refusal> {
+        let (route, method, query) = self.resource(&request.head)?;
         check_md5(request)?;
         match route {
             Route::Object(name) => match method {
@@ -299,8 +329,8 @@ impl Connection {
     }
 
     /// Refuses what a foreign web page made a browser send.
-    pub(super) fn check_origin(&self, request: &Request) -> Result<(), Refusal> {
-        csrf::check(&request.head, self.context.settings.secure_referer_check)
+    pub(super) fn check_origin(&self, head: &Head) -> Result<(), Refusal> {
+        csrf::check(head, self.context.settings.secure_referer_check)
     }
 
     /// Appends a piece of a stream and writes it.

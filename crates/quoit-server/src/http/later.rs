@@ -29,7 +29,7 @@ impl Connection {
     ) -> Result<(), Refusal> {
         let writes = method == Method::Post;
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         if let (DEFAULT_BUCKET_TYPE, Some(key)) = (&*bucket.bucket_type, &key) {
             self.point_to_counter(&bucket.bucket, key);
             return Ok(());
@@ -77,7 +77,7 @@ impl Connection {
         if request.head.method == Some(Method::Post) && !matches!(amount, Some(Ok(_))) {
             return Err(Refusal::Page(400));
         }
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         Err(not_served("Counters"))
     }
 
@@ -91,7 +91,7 @@ impl Connection {
         if !(2..=3).contains(&names.len()) {
             return Err(Refusal::bad("An index query names a field and one term or two.\n"));
         }
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         let state = self.context.store.control().read();
         if state.bucket_props(bucket.as_ref()).is_err() {
             return Err(RequestError::NoSuchType(bucket.bucket_type.to_vec()).into());

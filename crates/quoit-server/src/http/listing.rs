@@ -147,7 +147,7 @@ impl Connection {
     }
 
     fn check_listing(&self, request: &Request, allowed: bool, job: &str) -> Result<(), Refusal> {
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         if !allowed {
             let text = format!("Operation '{{riak_kv,{job}}}' is not enabled");
             return Err(Refusal::Text(403, text.into()));

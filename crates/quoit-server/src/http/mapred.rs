@@ -34,7 +34,7 @@ impl Connection {
         if let Err(Refusal::Text(400, _) | Refusal::Json(400, _)) = job {
             return job.map(drop);
         }
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         if !is_json(request) {
             return Err(Refusal::Page(415));
         }

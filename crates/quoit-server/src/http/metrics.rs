@@ -15,7 +15,7 @@ impl Connection {
     /// All metrics. Whoever asks for them gets this text, whatever else he would accept: collectors
     /// send lists of formats that differ by version.
     pub(super) fn metrics(&mut self, request: &Request) -> Result<(), Refusal> {
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         let text = render(&self.context);
         reply(&mut self.out, self.form, 200).body(MEDIA_TYPE, text.as_bytes());
         Ok(())

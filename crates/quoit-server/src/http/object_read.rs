@@ -23,7 +23,7 @@ impl Connection {
         query: &[u8],
     ) -> Result<(), Refusal> {
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         let found = self.context.store.get(name.as_ref(), &params.read_options()).await?;
         let Some(object) = found else { return Err(Refusal::not_found()) };
         if object.is_tombstone() {

@@ -1,6 +1,6 @@
 //! Writing and deleting objects.
 
-use super::conditions::{clock, delete_precondition, write_precondition};
+use super::conditions::{clock, write_precondition};
 use super::connection::{Connection, Request};
 use super::head::Head;
 use super::links;
@@ -12,7 +12,8 @@ use super::response::{MULTIPART, TEXT, append_object_path, reply};
 use super::route::{BucketName, RecordName, UrlForm};
 use crate::index_entries::{self, IndexFault};
 use bytes::Bytes;
-use quoit_core::{DeleteRequest, Deleted, PutRequest, ReadOptions};
+use quoit_core::{DeleteRequest, Deleted, Precondition, PutRequest, ReadOptions};
+use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::{IndexEntry, Metadata, Object, UserMeta, UserMetaForm};
 
@@ -21,7 +22,40 @@ const INDEX_PREFIX: &str = "x-riak-index-";
 /// Our own header: seconds until the object expires.
 const TTL: &str = "x-quoit-ttl";
 
+/// What a write says besides its value.
+pub(super) struct WriteHead {
+    params: ObjectParams,
+    meta: Metadata,
+    context: VersionVector,
+    precondition: Precondition,
+}
+
 impl Connection {
+    /// Reads what a write says besides its value, with all checks that need no value.
+    ///
+    /// # Errors
+    ///
+    /// The first fault, in the order in which Riak finds them.
+    pub(super) fn check_write(
+        &self,
+        head: &Head,
+        bucket: &BucketName<'_>,
+        query: &[u8],
+    ) -> Result<WriteHead, Refusal> {
+        if head.get("content-type").is_none() {
+            return Err(Refusal::bad("Missing Content-Type request header"));
+        }
+        let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
+        let now_secs = self.context.store.clock().unix_us() / US_PER_SEC;
+        let meta = metadata(head, bucket.form, &bucket.bucket, now_secs).map_err(Refusal::bad)?;
+        let context = clock(head, "x-riak-vclock")?.unwrap_or_default();
+        let precondition = write_precondition(head)?;
+        self.check_origin(head)?;
+        self.check_bucket(bucket)?;
+        check_media_type(meta.content_type.as_deref().unwrap_or_default())?;
+        Ok(WriteHead { params, meta, context, precondition })
+    }
+
     /// PUT and POST; without a key, the server makes one.
     pub(super) async fn put_object(
         &mut self,
@@ -31,17 +65,8 @@ impl Connection {
         query: &[u8],
     ) -> Result<(), Refusal> {
         let head = &request.head;
-        if head.get("content-type").is_none() {
-            return Err(Refusal::bad("Missing Content-Type request header"));
-        }
-        let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
-        let now_secs = self.context.store.clock().unix_us() / US_PER_SEC;
-        let meta = metadata(head, bucket.form, &bucket.bucket, now_secs).map_err(Refusal::bad)?;
-        let context = clock(head, "x-riak-vclock")?.unwrap_or_default();
-        let precondition = write_precondition(head)?;
-        self.check_origin(request)?;
-        self.check_bucket(bucket)?;
-        check_media_type(meta.content_type.as_deref().unwrap_or_default())?;
+        let WriteHead { params, meta, context, precondition } =
+            self.check_write(head, bucket, query)?;
         let generated = match key {
             Some(_) => None,
             None => Some(self.context.store.generate_key()?),
@@ -60,6 +85,7 @@ impl Connection {
                 precondition,
                 return_object: params.return_body,
                 options: params.write_options(),
+                vetoed: None,
             })
             .await?;
         match stored {
@@ -113,11 +139,12 @@ impl Connection {
     ) -> Result<(), Refusal> {
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
         let context = clock(&request.head, "x-riak-vclock")?;
-        self.check_origin(request)?;
+        let precondition = write_precondition(&request.head)?;
+        self.check_origin(&request.head)?;
         let request = DeleteRequest {
             key: name.as_ref(),
             context,
-            precondition: delete_precondition(&request.head),
+            precondition,
             rw: params.rw(),
             // Distinct nodes are asked for of the write.
             read: ReadOptions { node_confirms: None, ..params.read_options() },

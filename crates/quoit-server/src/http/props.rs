@@ -29,7 +29,7 @@ impl Connection {
         request: &Request,
         bucket: &BucketName<'_>,
     ) -> Result<(), Refusal> {
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         accepts_json(request)?;
         let props = self.bucket_props(bucket)?;
         self.write_json(&json!({"props": props}));
@@ -51,7 +51,7 @@ impl Connection {
         bucket: &BucketName<'_>,
     ) -> Result<(), Refusal> {
         let updates = updates(request, "bucket")?;
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         has_json_body(request)?;
         let key = bucket.as_ref().key(b"*");
         key.check().map_err(|fault| Refusal::from(RequestError::from(fault)))?;
@@ -71,7 +71,7 @@ impl Connection {
         request: &Request,
         bucket: &BucketName<'_>,
     ) -> Result<(), Refusal> {
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         self.check_type(bucket.as_ref())?;
         let (bucket_type, name) = (bucket.bucket_type.to_vec(), bucket.bucket.to_vec());
         self.change(move |control| {
@@ -84,7 +84,7 @@ impl Connection {
 
     /// What the buckets of a type inherit.
     pub(super) fn get_type_props(&mut self, request: &Request, name: &[u8]) -> Result<(), Refusal> {
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         accepts_json(request)?;
         self.check_type(BucketRef { bucket_type: name, bucket: b"*" })?;
         let status = self.context.store.control().read().type_status(name);
@@ -100,7 +100,7 @@ impl Connection {
         name: &[u8],
     ) -> Result<(), Refusal> {
         let updates = updates(request, "bucket type")?;
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         has_json_body(request)?;
         let name = name.to_vec();
         self.change(move |control| control.update_type(&name, &updates)).await??;

@@ -99,6 +99,7 @@ impl From<RequestError> for Refusal {
             RequestError::Unmet(Unmet::Http | Unmet::Exists) => return Self::Page(412),
             RequestError::Unmet(Unmet::Modified | Unmet::Missing) => return Self::Page(409),
             RequestError::Context(fault) => (400, format!("{fault}\n")),
+            RequestError::Vetoed(text) => (403, text.clone()),
             RequestError::Timeout => (503, "request timed out\n".into()),
             RequestError::Overload => (503, "Error:\noverload\n".into()),
             RequestError::InsufficientNodes { .. }

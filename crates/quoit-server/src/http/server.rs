@@ -72,7 +72,7 @@ impl Connection {
         request: &Request,
         name: &RecordName<'_>,
     ) -> Result<(), Refusal> {
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         if !accepts_media_type(request.head.get("accept"), JSON) {
             return Err(Refusal::Page(406));
         }

@@ -19,7 +19,7 @@ const DATATYPES: [&str; 4] = ["counter", "set", "map", "hll"];
 impl Connection {
     /// All figures, as JSON or as the same text in lines.
     pub(super) fn stats(&mut self, request: &Request) -> Result<(), Refusal> {
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         let offers = [JSON, TEXT];
         let chosen = choose_media_type(request.head.get("accept"), &offers);
         let chosen = chosen.ok_or(Refusal::Page(406))?;

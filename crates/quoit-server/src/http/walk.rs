@@ -76,19 +76,15 @@ struct Found {
 }
 
 impl Connection {
-    /// Follows links from an object on.
+    /// Follows links from an object on. POST makes the same checks and does nothing.
     pub(super) async fn walk(
         &mut self,
         request: &Request,
         name: &RecordName<'_>,
         parts: &[&[u8]],
     ) -> Result<(), Refusal> {
-        if request.head.method == Some(Method::Post) {
-            reply(&mut self.out, self.form, 204).finish(b"");
-            return Ok(());
-        }
         let steps = parse_steps(parts)?;
-        self.check_origin(request)?;
+        self.check_origin(&request.head)?;
         if *name.bucket.bucket_type != *DEFAULT_BUCKET_TYPE {
             let text = "Link-walking is not allowed on keys stored in bucket-types.";
             return Err(Refusal::Text(403, text.into()));
@@ -97,6 +93,10 @@ impl Connection {
         let Some(start) = start.filter(|object| !object.is_tombstone()) else {
             return Err(Refusal::Page(404));
         };
+        if request.head.method == Some(Method::Post) {
+            reply(&mut self.out, self.form, 204).finish(b"");
+            return Ok(());
+        }
         if !accepts_media_type(request.head.get("accept"), b"multipart/mixed") {
             return Err(Refusal::Page(406));
         }

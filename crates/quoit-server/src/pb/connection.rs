@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use quoit_core::RequestError;
 use quoit_wire::frame::{Frame, FrameDecoder, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
-use quoit_wire::{DecodeError, MessageCode};
+use quoit_wire::{DecodeError, FrameError, MessageCode};
 use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -93,6 +93,8 @@ impl Connection {
                         }
                     }
                     Ok(None) => break,
+                    // As Riak: what has no message code gets no message.
+                    Err(FrameError::ZeroLength) => return self.close().await,
                     Err(fault) => {
                         self.error(&format!("Invalid message packet, reason: {fault}"));
                         return self.close().await;

@@ -7,7 +7,7 @@ use quoit_core::{DeleteRequest, Precondition, PutRequest, ReadOptions, WriteOpti
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
-use quoit_model::object::Object;
+use quoit_model::object::{Metadata, Object};
 use quoit_model::props::Quorum;
 use quoit_wire::MessageCode;
 use quoit_wire::messages::{RpbDelReq, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp};
@@ -82,6 +82,7 @@ impl Connection {
         let key = key_of(&request.bucket_type, &request.bucket, &name);
         let head = request.return_head == Some(true);
         let return_object = head || request.return_body == Some(true);
+        key.check().map_err(quoit_core::RequestError::from)?;
         let clock = context(request.vclock.as_ref())?;
         let not_exists = request.if_none_match == Some(true);
         // Of a record that must not exist there is no version to be the same.
@@ -101,8 +102,10 @@ impl Connection {
             sync_on_write: None,
             timeout_ms: request.timeout,
         };
-        key.check().map_err(quoit_core::RequestError::from)?;
-        let meta = content::metadata(&mut request.content).map_err(Fault::Text)?;
+        let (meta, vetoed) = match content::metadata(&mut request.content) {
+            Ok(meta) => (meta, None),
+            Err(text) => (Metadata::default(), Some(text)),
+        };
         let stored = self
             .context
             .store
@@ -116,6 +119,7 @@ impl Connection {
                 precondition,
                 return_object,
                 options,
+                vetoed,
             })
             .await?;
         match stored {

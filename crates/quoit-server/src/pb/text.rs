@@ -55,6 +55,7 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
         RequestError::Unmet(Unmet::Exists) => "match_found".into(),
         RequestError::Unmet(Unmet::Modified | Unmet::Http) => "modified".into(),
         RequestError::Unmet(Unmet::Missing) => "notfound".into(),
+        RequestError::Vetoed(text) => text.clone(),
         RequestError::ObjectTooLarge { size_bytes } => format!("{{too_large,{size_bytes}}}"),
         RequestError::TooManySiblings(count) => format!("{{too_many_siblings,{count}}}"),
         RequestError::Timeout => "timeout".into(),

@@ -4,7 +4,7 @@ use crate::fixture::Node;
 use bytes::{Bytes, BytesMut};
 use quoit_wire::frame::{Frame, FrameDecoder, append_message};
 use quoit_wire::messages::{
-    Body, RpbContent, RpbDelReq, RpbErrorResp, RpbGetReq, RpbGetResp, RpbLink, RpbPutReq,
+    Body, RpbContent, RpbDelReq, RpbErrorResp, RpbGetReq, RpbGetResp, RpbLink, RpbPair, RpbPutReq,
     RpbPutResp,
 };
 use std::io::{Read, Write};
@@ -106,6 +106,45 @@ fn of_both_conditions_the_one_that_nothing_is_there_counts() {
         RpbPutReq { if_none_match: Some(true), if_not_modified: Some(true), ..put_of("k", "one") };
     assert_eq!(client.ask::<RpbPutResp>(&both), RpbPutResp::default());
     assert_eq!(client.refusal(&both), "match_found");
+}
+
+#[test]
+fn a_frame_without_a_code_ends_the_connection_without_a_word() {
+    let node = Node::start();
+    let mut client = Binary::connect(&node);
+    client.stream.write_all(&[0, 0, 0, 0, 0, 0, 0, 1, 1]).unwrap();
+    let mut answers = Vec::new();
+    let ended = client.stream.read_to_end(&mut answers);
+    assert!(ended.is_ok_and(|count| count == 0), "{answers:?}");
+}
+
+#[test]
+fn of_several_faults_of_a_put_the_one_of_its_index_entries_is_told_last() {
+    let node = Node::start();
+    node.put("/buckets/b/keys/there", "one");
+    let mut client = Binary::connect(&node);
+    let mut faulty = RpbPutReq {
+        bucket: Bytes::new(),
+        vclock: Some("garbage".into()),
+        if_none_match: Some(true),
+        bucket_type: Some("none".into()),
+        w: Some(4),
+        ..put_of("there", "two")
+    };
+    faulty.content.indexes.push(RpbPair { key: "f_int".into(), value: Some("x".into()) });
+    assert_eq!(client.refusal(&faulty), "Bucket cannot be zero-length");
+    faulty.bucket = "b".into();
+    assert!(client.refusal(&faulty).starts_with("vector clock of 7 bytes"));
+    faulty.vclock = None;
+    assert_eq!(client.refusal(&faulty), "no_type");
+    faulty.bucket_type = None;
+    assert_eq!(client.refusal(&faulty), "match_found");
+    faulty.if_none_match = None;
+    assert_eq!(client.refusal(&faulty), "{n_val_violation,3}");
+    faulty.w = None;
+    let index = "{precommit_fail,[{field_parsing_failed,{<<\"f_int\">>,<<\"x\">>}}]}";
+    assert_eq!(client.refusal(&faulty), index);
+    assert_eq!(node.get("/buckets/b/keys/there").text(), "one", "nothing was written");
 }
 
 #[test]

@@ -55,6 +55,43 @@ fn a_client_that_waits_for_a_word_gets_it() {
 }
 
 #[test]
+fn a_client_that_waits_for_a_word_is_refused_before_it_sends_its_body() {
+    let node = Node::start();
+    let object = "/buckets/b/keys/k";
+    for (request, status) in [
+        ("PUT /nonsense HTTP/1.1".to_owned(), 404),
+        (format!("BREW {object} HTTP/1.1"), 501),
+        ("PUT /ping HTTP/1.1".to_owned(), 405),
+        (format!("PUT {object} HTTP/1.1"), 400),
+        (format!("PUT {object}?r=x HTTP/1.1\r\nContent-Type: a/b"), 400),
+        ("POST /types/none/buckets/b/keys HTTP/1.1\r\nContent-Type: a/b".to_owned(), 404),
+        ("POST /riak/b HTTP/1.1\r\nContent-Type: banana".to_owned(), 415),
+    ] {
+        for length in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
+            let mut client = node.connect();
+            let head = format!("{request}\r\nExpect: 100-continue\r\n{length}\r\n\r\n");
+            client.send(head.as_bytes());
+            let answer = client.read("PUT");
+            assert_eq!(answer.status, status, "{head}");
+            assert_eq!(answer.header("connection"), Some("close"), "{head}");
+            assert!(client.is_closed(), "{head}");
+        }
+    }
+}
+
+#[test]
+fn a_body_that_comes_without_waiting_is_read_whatever_the_head() {
+    let node = Node::start();
+    let mut client = node.connect();
+    client.send(
+        b"PUT /buckets/b/keys/k HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello\
+          GET /ping HTTP/1.1\r\n\r\n",
+    );
+    assert_eq!(client.read("PUT").status, 400);
+    assert_eq!(client.read("GET").text(), "OK");
+}
+
+#[test]
 fn connections_end_as_the_client_asks() {
     let node = Node::start();
     let mut client = node.connect();

@@ -155,6 +155,28 @@ fn conditions_decide_before_anything_is_written() {
     assert_eq!(put("/buckets/b/keys/new", "If-None-Match", "*"), 204);
     let headers = [("If-Match", "\"other\"")];
     assert_eq!(node.connect().request("DELETE", path, &headers, b"").status, 412);
+    let headers = [TEXT, ("X-Riak-If-Not-Modified", clock)];
+    assert_eq!(node.connect().request("POST", path, &headers, b"new").status, 204, "PUT alone");
+}
+
+#[test]
+fn what_a_client_accepts_does_not_keep_it_from_deleting() {
+    let node = Node::start();
+    node.put("/buckets/b/keys/k", "one");
+    let headers = [("Accept", "application/json")];
+    let answer = node.connect().request("DELETE", "/buckets/b/keys/k", &headers, b"");
+    assert_eq!(answer.status, 204);
+    assert_eq!(node.get("/buckets/b/keys/k").status, 404);
+}
+
+#[test]
+fn a_media_type_is_stored_as_it_is_spelled_and_found_in_any_spelling() {
+    let node = Node::start();
+    let path = "/buckets/b/keys/k";
+    let headers = [("Content-Type", "Application/JSON")];
+    assert_eq!(node.connect().request("PUT", path, &headers, b"{}").status, 204);
+    let answer = get_with(&node, path, "Accept", "application/json");
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("Application/JSON")));
 }
 
 #[test]
@@ -226,6 +248,11 @@ fn walks_follow_links_by_tag() {
     assert_eq!((answer.status, answer.text().contains("Location: ")), (200, false));
     assert_eq!(node.get("/buckets/b/keys/a/x").status, 400);
     assert_eq!(node.get("/buckets/b/keys/none/_,_,1").status, 404);
+    let post = |path: &str| node.connect().request("POST", path, &[], b"").status;
+    assert_eq!(post("/buckets/b/keys/a/_,_,1"), 204, "nothing is done");
+    assert_eq!(post("/buckets/b/keys/none/_,_,1"), 404);
+    assert_eq!(post("/buckets/b/keys/a/x"), 400);
+    assert_eq!(post("/types/t/buckets/b/keys/a/_,_,1"), 403);
     let typed = node.get("/types/t/buckets/b/keys/a/_,_,1");
     assert_eq!(typed.status, 403);
 }
