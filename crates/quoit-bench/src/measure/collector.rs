@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::client::ThreadLoad;
 use super::stats::Window;
 
 /// The shared windows of a run, by second. Threads touch it once a second.
@@ -20,6 +21,18 @@ struct State {
     windows: BTreeMap<u64, Window>,
     /// For each thread how many seconds it has left behind; nothing once it has finished.
     passed_seconds: Vec<Option<u64>>,
+    loads: Vec<ThreadLoad>,
+}
+
+/// What a thread delivers when a window is over.
+#[derive(Debug)]
+pub(super) struct Delivery<'a> {
+    pub(super) second: u64,
+    pub(super) window: &'a Window,
+    /// The thread is past this many seconds.
+    pub(super) passed_seconds: u64,
+    /// How the thread has spent its time so far.
+    pub(super) load: ThreadLoad,
 }
 
 /// The windows that no thread will add to any more.
@@ -35,7 +48,11 @@ pub(crate) struct Completed {
 
 impl Collector {
     pub(crate) fn new(thread_count: usize, operation_count: usize) -> Self {
-        let state = State { windows: BTreeMap::new(), passed_seconds: vec![Some(0); thread_count] };
+        let state = State {
+            windows: BTreeMap::new(),
+            passed_seconds: vec![Some(0); thread_count],
+            loads: vec![ThreadLoad::default(); thread_count],
+        };
         Self { operation_count, state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -48,14 +65,16 @@ impl Collector {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a thread's window of `second` and says that the thread is past `passed` seconds.
-    pub(super) fn deliver(&self, thread: usize, second: u64, window: &Window, passed: u64) {
+    /// Adds a thread's window.
+    pub(super) fn deliver(&self, thread: usize, delivery: &Delivery<'_>) {
         let mut state = self.state();
-        if !window.is_empty() {
+        if !delivery.window.is_empty() {
             let count = self.operation_count;
-            state.windows.entry(second).or_insert_with(|| Window::new(count)).add(window);
+            let shared = state.windows.entry(delivery.second);
+            shared.or_insert_with(|| Window::new(count)).add(delivery.window);
         }
-        state.passed_seconds[thread] = Some(passed);
+        state.passed_seconds[thread] = Some(delivery.passed_seconds);
+        state.loads[thread] = delivery.load;
         drop(state);
         self.changed.notify_one();
     }
@@ -74,6 +93,11 @@ impl Collector {
         let rest = state.windows.split_off(&through_second);
         let windows = std::mem::replace(&mut state.windows, rest).into_iter().collect();
         Completed { windows, through_second, is_finished: slowest.is_none() }
+    }
+
+    /// How each thread has spent its time, as of its last delivery.
+    pub(crate) fn loads(&self) -> Vec<ThreadLoad> {
+        self.state().loads.clone()
     }
 
     /// Waits for a thread to deliver or to finish.

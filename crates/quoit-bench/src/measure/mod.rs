@@ -3,13 +3,19 @@
 //! Each thread of the load generator records into a window of its own, without locks. When a
 //! second is over the thread adds its window to the shared one of that second and begins anew, so
 //! a sample is always counted in the second in which its operation ended.
+//!
+//! Nothing is kept in memory longer than it takes to write it: [`intervals`] has every second.
 
+mod client;
 mod collector;
+pub mod intervals;
 mod recorder;
 mod stats;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use client::process_cpu_time;
+pub use client::{CLIENT_BOUND_SHARE, ClientLoad, SATURATED_SHARE, ThreadLoad};
 pub(crate) use collector::Collector;
 pub(crate) use recorder::Recorder;
 pub use stats::{Latencies, OperationStats, Window};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::collector::Collector;
+use super::client::{ThreadLoad, ThreadTime};
+use super::collector::{Collector, Delivery};
 use super::stats::Window;
 use crate::term::Term;
 
@@ -19,24 +20,43 @@ pub(crate) struct Recorder {
     second: u64,
     window_end: Instant,
     release: Instant,
+    load: ThreadLoad,
+    /// When the thread's own time was last asked for, and what it was.
+    watched: (Instant, ThreadTime),
 }
 
 impl Recorder {
-    /// A recorder whose second 0 begins at `release`.
+    /// A recorder of the calling thread whose second 0 begins at `release`; what ends before it
+    /// is not counted.
     pub(crate) fn new(thread: usize, collector: Arc<Collector>, release: Instant) -> Self {
         let window = Window::new(collector.operation_count());
-        Self { thread, collector, window, second: 0, window_end: release + WINDOW, release }
+        Self {
+            thread,
+            collector,
+            window,
+            second: 0,
+            window_end: release + WINDOW,
+            release,
+            load: ThreadLoad::default(),
+            watched: (Instant::now(), ThreadTime::now()),
+        }
     }
 
     /// Counts a success that ended at `end`; no lock and no allocation except once a second.
     #[inline]
     pub(crate) fn record(&mut self, operation: usize, latency: Duration, end: Instant) {
+        if end < self.release {
+            return;
+        }
         self.roll(end);
         self.window.record(operation, latency.as_nanos() as u64);
     }
 
     /// Counts a failure that ended at `end`.
     pub(crate) fn record_error(&mut self, operation: usize, reason: Term, end: Instant) {
+        if end < self.release {
+            return;
+        }
         self.roll(end);
         self.window.record_error(operation, reason);
     }
@@ -51,11 +71,22 @@ impl Recorder {
 
     #[cold]
     fn deliver(&mut self, now: Instant) {
-        let passed = now.duration_since(self.release).as_secs();
-        self.collector.deliver(self.thread, self.second, &self.window, passed);
+        let passed_seconds = now.duration_since(self.release).as_secs();
+        self.hand_over(passed_seconds);
+        self.second = passed_seconds;
+        let window_count = u32::try_from(passed_seconds + 1).unwrap_or(u32::MAX);
+        self.window_end = self.release + WINDOW * window_count;
+    }
+
+    /// Gives the window and the thread's load to the collector.
+    fn hand_over(&mut self, passed_seconds: u64) {
+        let (before, time_before) = self.watched;
+        self.watched = (Instant::now(), ThreadTime::now());
+        self.load.add(self.watched.0 - before, time_before, self.watched.1);
+        let Self { second, window, load, .. } = self;
+        let delivery = Delivery { second: *second, window, passed_seconds, load: *load };
+        self.collector.deliver(self.thread, &delivery);
         self.window.clear();
-        self.second = passed;
-        self.window_end = self.release + WINDOW * u32::try_from(passed + 1).unwrap_or(u32::MAX);
     }
 
     /// When the present window ends.
@@ -65,7 +96,6 @@ impl Recorder {
 
     /// Delivers the last, partial window. The thread still has to say that it has finished.
     pub(crate) fn flush(&mut self) {
-        self.collector.deliver(self.thread, self.second, &self.window, self.second);
-        self.window.clear();
+        self.hand_over(self.second);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::term::Term;
 
@@ -23,7 +24,7 @@ pub struct OperationStats {
 }
 
 /// Latencies of the successful operations of a span, in microseconds. All 0 when there are none.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latencies {
     /// How many operations.
     pub count: u64,
@@ -43,11 +44,49 @@ pub struct Latencies {
     pub max_us: u64,
 }
 
+impl Default for OperationStats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl OperationStats {
-    fn new() -> Self {
+    /// Nothing yet.
+    pub fn new() -> Self {
         let latencies_ns =
             Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are in the range of the crate");
         Self { latencies_ns, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, error_count: 0 }
+    }
+
+    /// What an interval log holds: its histogram, if anything succeeded, with the exact sum,
+    /// least and greatest latency, and the failures.
+    pub(super) fn from_parts(
+        histogram_ns: Option<Histogram<u64>>,
+        sum_ns: u128,
+        (min_ns, max_ns): (u64, u64),
+        error_count: u64,
+    ) -> Self {
+        let mut stats = Self::new();
+        stats.error_count = error_count;
+        if let Some(histogram_ns) = histogram_ns {
+            stats.latencies_ns = histogram_ns;
+            stats.latencies_ns.auto(true);
+            (stats.sum_ns, stats.min_ns, stats.max_ns) = (sum_ns, min_ns, max_ns);
+        }
+        stats
+    }
+
+    /// Latencies of the successful operations in nanoseconds, within 0.1 %.
+    pub fn histogram_ns(&self) -> &Histogram<u64> {
+        &self.latencies_ns
+    }
+
+    /// The exact sum, least and greatest latency in nanoseconds; all 0 when nothing succeeded.
+    pub(super) fn exact_ns(&self) -> (u128, u64, u64) {
+        match self.count() {
+            0 => (0, 0, 0),
+            _ => (self.sum_ns, self.min_ns, self.max_ns),
+        }
     }
 
     /// Counts a success. Allocates only when a latency is greater than any before.
@@ -70,7 +109,8 @@ impl OperationStats {
         self.error_count
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds what another span holds.
+    pub fn add(&mut self, other: &Self) {
         self.latencies_ns.add(&other.latencies_ns).expect("histograms that grow can be added");
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);

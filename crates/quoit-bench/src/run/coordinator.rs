@@ -3,21 +3,23 @@
 use std::future::pending;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::control::{Control, Release};
 use super::mix::build_mix;
+use super::recording::Recording;
+use super::summary::SummaryInputs;
 use super::thread::run_thread;
 use super::worker::Shared;
 use super::{RunEnd, RunError, RunReport, RunSetup};
 use crate::config::{Config, RunLength};
 use crate::driver::{Driver, StartError};
-use crate::measure::{Collector, Window};
-use crate::output::{OutputError, Reporter};
-use crate::valgen::Sources;
+use crate::measure::{ClientLoad, Collector, Window, process_cpu_time};
+use crate::output::Reporter;
+use crate::valgen::{SourceError, Sources};
 
 /// How long a run goes on after the failure that ends it.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
@@ -33,28 +35,21 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let plan = D::plan(config)?;
     let (mix, operations) =
         build_mix::<D>(&config.operations, &config.settings.place("operations"))?;
-    let value_sources = mix
-        .operations()
-        .any(D::draws_values)
-        .then(|| config.value_generator.source_kind())
-        .flatten();
-    let sources = Sources::prepare(
-        &config.source,
-        config.key_generator.source_kinds().into_iter().chain(value_sources),
-    )?;
+    let sources = prepare_sources(config, mix.operations().any(D::draws_values))?;
     let length = match config.length {
         RunLength::For(length) => Some(length),
         RunLength::Unlimited => None,
     };
     let operation_count = operations.len();
-    let mut reporter = Reporter::create(
+    let reporter = Reporter::create(
         directory.path(),
-        operations,
+        operations.clone(),
         terminal,
         log.clone(),
         config.report_interval,
         length,
     )?;
+    let mut recording = Recording::new(reporter, directory.path().to_owned(), operations);
     let (ready, connected) = mpsc::channel(READY_QUEUE.max(config.worker_count as usize));
     let thread_count = config.thread_count as usize;
     let shared = Arc::new(Shared::<D> {
@@ -73,34 +68,70 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         log,
         ready,
     });
+    let threads = start_threads(&shared, thread_count)?;
+    announce(config, D::NAME, &mut recording);
+    let conducted = drive(&shared, config, length, connected, &mut recording);
+    shared.control.stop();
+    join(threads)?;
+    let Conducted { end, started_at, elapsed, process_cpu, rest } = conducted?;
+    let client = ClientLoad::new(process_cpu, shared.collector.loads());
+    if let Some(warning) = client.warning() {
+        shared.log.warning(&warning);
+        recording.notice(&warning);
+    }
+    let (operations, total) = recording.finish(&rest, elapsed)?;
+    let inputs = SummaryInputs {
+        config,
+        started_at,
+        end,
+        elapsed,
+        operations: &operations,
+        total: &total,
+        client: &client,
+    };
+    inputs.summary().write(directory.path())?;
+    let directory = directory.path().to_owned();
+    Ok(RunReport { directory, end, elapsed, operations, total, client })
+}
+
+/// Makes the blocks of bytes that the generators draw from.
+fn prepare_sources(config: &Config, draws_values: bool) -> Result<Sources, SourceError> {
+    let of_values = draws_values.then(|| config.value_generator.source_kind()).flatten();
+    let of_keys = config.key_generator.source_kinds();
+    Sources::prepare(&config.source, of_keys.into_iter().chain(of_values))
+}
+
+/// Conducts the run on an event loop of its own.
+fn drive<D: Driver>(
+    shared: &Shared<D>,
+    config: &Config,
+    length: Option<Duration>,
+    connected: Ready,
+    recording: &mut Recording<'_>,
+) -> Result<Conducted, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(RunError::Thread)?;
-    let threads = start_threads(&shared, thread_count)?;
-    announce(config, D::NAME, &mut reporter);
-    let run = conduct(&shared, config, length, connected, &mut reporter);
-    let conducted = runtime.block_on(run);
-    shared.control.stop();
-    let mut thread_error = None;
-    for thread in threads {
-        // A thread's own panic is none of a worker's; its counts are lost and so is the run.
-        if let Err(error) = thread.join().unwrap_or_else(|_| Err(std::io::Error::other("panic"))) {
-            thread_error = Some(error);
-        }
-    }
-    if let Some(error) = thread_error {
-        return Err(RunError::Thread(error));
-    }
-    let Conducted { end, elapsed, rest } = conducted?;
-    let (operations, total) = reporter.finish(&rest, elapsed)?;
-    Ok(RunReport { directory: directory.path().to_owned(), end, elapsed, operations, total })
+    runtime.block_on(conduct(shared, config, length, connected, recording))
 }
 
-fn announce(config: &Config, driver: &str, reporter: &mut Reporter<'_>) {
+/// Waits for all threads. A thread's own panic is none of a worker's; its counts are lost and so
+/// is the run.
+fn join(threads: Vec<JoinHandle<std::io::Result<()>>>) -> Result<(), RunError> {
+    let mut joined = Ok(());
+    for thread in threads {
+        if let Err(error) = thread.join().unwrap_or_else(|_| Err(std::io::Error::other("panic"))) {
+            joined = Err(RunError::Thread(error));
+        }
+    }
+    joined
+}
+
+fn announce(config: &Config, driver: &str, recording: &mut Recording<'_>) {
     let (workers, threads) = (config.worker_count, config.thread_count);
     let message = format!("{driver}: {workers} workers on {threads} threads, {}", config.pacing);
-    reporter.notice(&message);
+    recording.notice(&message);
 }
 
 /// Starts the threads; worker i runs on thread (i - 1) mod count.
@@ -151,10 +182,27 @@ impl<D: Driver> Drop for Finish<D> {
 /// How the workers' time went.
 struct Conducted {
     end: RunEnd,
-    /// From the release to the end of the last worker.
+    /// When the measurement started.
+    started_at: jiff::Timestamp,
+    /// From the start of the measurement to the end of the last worker.
     elapsed: Duration,
+    /// What the process used from the release on.
+    process_cpu: Duration,
     /// The last seconds, which nobody has reported yet.
     rest: Vec<(u64, Window)>,
+}
+
+impl Conducted {
+    /// A run that was interrupted before its release.
+    fn nothing() -> Self {
+        Self {
+            end: RunEnd::Interrupted,
+            started_at: jiff::Timestamp::now(),
+            elapsed: Duration::ZERO,
+            process_cpu: Duration::ZERO,
+            rest: Vec::new(),
+        }
+    }
 }
 
 /// Waits for all workers to be connected, releases them and reports until they have ended.
@@ -163,7 +211,7 @@ async fn conduct<D: Driver>(
     config: &Config,
     length: Option<Duration>,
     mut connected: Ready,
-    reporter: &mut Reporter<'_>,
+    recording: &mut Recording<'_>,
 ) -> Result<Conducted, RunError> {
     let mut signals = Signals::listen().map_err(RunError::Thread)?;
     for _ in 0..config.worker_count {
@@ -174,21 +222,28 @@ async fn conduct<D: Driver>(
                 None => return Err(RunError::StartCrash),
             },
             () = shared.control.end_requested() => return Err(RunError::StartCrash),
-            () = signals.next() => {
-                let (end, elapsed) = (RunEnd::Interrupted, Duration::ZERO);
-                return Ok(Conducted { end, elapsed, rest: Vec::new() });
-            }
+            () = signals.next() => return Ok(Conducted::nothing()),
         }
     }
+    let started_at = SystemTime::now();
+    recording.begin(started_at)?;
+    let cpu_before = process_cpu_time();
     let at = Instant::now();
     shared.control.release(Release { at, deadline: length.map(|length| at + length) });
     let mut end = RunEnd::Completed;
     let mut stop_at = None;
     loop {
-        if let Some(rest) = report_completed(shared, reporter)? {
-            let end = shared.control.requested_end().unwrap_or(end);
-            return Ok(Conducted { end, elapsed: at.elapsed(), rest });
+        let completed = shared.collector.take_completed();
+        if completed.is_finished {
+            return Ok(Conducted {
+                end: shared.control.requested_end().unwrap_or(end),
+                started_at: jiff::Timestamp::try_from(started_at).unwrap_or_default(),
+                elapsed: at.elapsed(),
+                process_cpu: process_cpu_time().saturating_sub(cpu_before),
+                rest: completed.windows,
+            });
         }
+        recording.take(&completed.windows, completed.through_second)?;
         tokio::select! {
             () = shared.collector.changed() => {}
             () = shared.control.end_requested(), if stop_at.is_none() => {
@@ -196,30 +251,12 @@ async fn conduct<D: Driver>(
             }
             () = until(stop_at), if !shared.control.is_stopping() => shared.control.stop(),
             () = signals.next() => {
-                reporter.notice("Interrupted: finishing the operations in flight.");
+                recording.notice("Interrupted: finishing the operations in flight.");
                 end = RunEnd::Interrupted;
                 shared.control.stop();
             }
         }
     }
-}
-
-/// Hands complete seconds to the reporter. When all threads have finished it gives what is left,
-/// which belongs to the end of the run.
-fn report_completed<D: Driver>(
-    shared: &Shared<D>,
-    reporter: &mut Reporter<'_>,
-) -> Result<Option<Vec<(u64, Window)>>, OutputError> {
-    let completed = shared.collector.take_completed();
-    if completed.is_finished {
-        return Ok(Some(completed.windows));
-    }
-    let mut windows = completed.windows.iter().peekable();
-    while reporter.seconds_done() < completed.through_second {
-        let window = windows.next_if(|(second, _)| *second == reporter.seconds_done());
-        reporter.second(window.map(|(_, window)| window))?;
-    }
-    Ok(None)
 }
 
 async fn until(instant: Option<tokio::time::Instant>) {

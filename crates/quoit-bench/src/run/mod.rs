@@ -3,6 +3,8 @@
 mod control;
 mod coordinator;
 mod mix;
+mod recording;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -16,11 +18,16 @@ use std::time::Duration;
 pub(crate) use coordinator::run_driver;
 pub use mix::ReportedOperation;
 pub(crate) use mix::build_mix;
+pub use summary::{
+    ErrorSummary, ModeSummary, OperationSummary, RunSummary, SUMMARY_FILE, SUMMARY_FORMAT,
+    SummaryError,
+};
 use thiserror::Error;
 
 use crate::config::{Config, ConfigError};
 use crate::driver::StartError;
-use crate::measure::Window;
+use crate::measure::intervals::IntervalError;
+use crate::measure::{ClientLoad, Window};
 use crate::output::{OutputError, RunDirectory, RunLog, Terminal};
 use crate::valgen::SourceError;
 
@@ -59,6 +66,12 @@ pub enum RunError {
     /// The results cannot be kept.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The distribution of the seconds cannot be kept.
+    #[error(transparent)]
+    Intervals(#[from] IntervalError),
+    /// The summary cannot be kept.
+    #[error(transparent)]
+    Summary(#[from] SummaryError),
 }
 
 /// How a run ended.
@@ -87,4 +100,6 @@ pub struct RunReport {
     pub operations: Vec<ReportedOperation>,
     /// Counts and latencies of the entire run, in the order of `operations`.
     pub total: Window,
+    /// The load generator's own processor time.
+    pub client: ClientLoad,
 }

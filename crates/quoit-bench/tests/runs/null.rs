@@ -4,7 +4,8 @@ use std::fs;
 
 use crate::support::{run, try_run};
 use quoit_bench::cli::ExitStatus;
-use quoit_bench::run::{RunEnd, RunError};
+use quoit_bench::measure::intervals;
+use quoit_bench::run::{RunEnd, RunError, RunSummary};
 
 const FINITE: &str = "{mode, max}. {concurrent, 3}. {driver, basho_bench_driver_null}.
     {key_generator, {partitioned_sequential_int, 1000}}.";
@@ -87,6 +88,54 @@ fn the_run_directory_has_the_configuration_the_logs_and_the_link() {
     assert!(console.contains("Est. data size: 97.7 KB"), "{console}");
     assert!(run.shown.contains("did you mean `duration`?"));
     assert!(run.shown.contains("Test completed after 0:00."), "{}", run.shown);
+}
+
+#[test]
+fn the_interval_logs_add_up_to_the_total() {
+    let config = "{mode, max}. {concurrent, 2}. {driver, null}.
+        {operations, [{do_something, 3}, {an_error, 1}]}.";
+    let run = try_run(config, |options| options.duration = Some("1200ms".to_owned())).unwrap();
+    let directory = &run.report.directory;
+    assert_eq!(intervals::file_labels(directory).unwrap(), ["an-error", "do-something"]);
+    let of = |label| intervals::total(directory, label).unwrap();
+    let [done, failed] = run.report.total.operations() else { panic!("two operations") };
+    assert_eq!(of("do-something").histogram_ns(), done.histogram_ns());
+    assert_eq!(of("do-something").latencies(), done.latencies());
+    assert_eq!(of("an-error").error_count(), failed.error_count());
+    let reader = intervals::IntervalReader::open(directory, "do-something").unwrap();
+    let seconds: Vec<_> = reader.map(Result::unwrap).collect();
+    assert_eq!(seconds.len(), 2);
+    let elapsed_s = run.report.elapsed.as_secs_f64();
+    assert!((seconds[1].start + seconds[1].length).as_secs_f64() <= elapsed_s + 1e-5);
+}
+
+#[test]
+fn the_summary_for_programs_has_what_the_run_came_to() {
+    let run = run(&format!("{FINITE} {{operations, [{{do_something, 1}}, {{an_error, 1}}]}}."));
+    let summary = RunSummary::read(&run.report.directory).unwrap();
+    assert_eq!((summary.end.as_str(), summary.driver.as_str()), ("completed", "null"));
+    assert_eq!((summary.workers, summary.mode.kind.as_str()), (3, "max"));
+    let total = &run.report.total;
+    assert_eq!((summary.successful, summary.failed), (total.success_count(), total.error_count()));
+    assert_eq!(summary.operations[0].latencies, total.operations()[0].latencies());
+    assert_eq!(summary.errors.len(), 1);
+    assert_eq!(
+        (summary.errors[0].operation.as_str(), summary.errors[0].count),
+        ("an_error", summary.failed)
+    );
+    assert_eq!(summary.client, run.report.client);
+    assert!(summary.client.process_cpu_s > 0.0);
+}
+
+#[test]
+fn a_busy_load_generator_is_told() {
+    // One thread that only draws keys is always busy.
+    let config = "{mode, max}. {concurrent, 1}. {driver, null}. {operations, [{do_something, 1}]}.";
+    let busy = try_run(config, |options| options.duration = Some("300ms".to_owned())).unwrap();
+    assert!(busy.report.client.client_bound, "{:?}", busy.report.client);
+    assert!(busy.shown.contains("CLIENT-BOUND"), "{}", busy.shown);
+    assert!(busy.file("console.log").contains("CLIENT-BOUND"));
+    assert!(RunSummary::read(&busy.report.directory).unwrap().client.client_bound);
 }
 
 #[test]

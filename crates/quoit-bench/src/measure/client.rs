@@ -1,0 +1,164 @@
+//! The load generator's own processor time, by thread.
+//!
+//! A thread that is always busy, or waits for a processor that others use, measures itself and
+//! not the server. The kernel tells both times for each thread (`schedstat`); where it does not,
+//! waiting is taken for 0.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// A thread is near saturation in a second of which it was busy, or waiting for a processor, for
+/// at least this share.
+pub const SATURATED_SHARE: f64 = 0.9;
+
+/// A run is client-bound when one of its threads was near saturation for at least this share of
+/// the time.
+pub const CLIENT_BOUND_SHARE: f64 = 0.1;
+
+/// What the calling thread has used since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ThreadTime {
+    busy: Duration,
+    waiting: Duration,
+}
+
+impl ThreadTime {
+    /// Asks the kernel: one small read of `/proc`.
+    pub(super) fn now() -> Self {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let mut numbers = text.split_ascii_whitespace().map_while(|word| word.parse().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(busy_ns), Some(waiting_ns)) => Self {
+                busy: Duration::from_nanos(busy_ns),
+                waiting: Duration::from_nanos(waiting_ns),
+            },
+            _ => Self { busy: cpu_time(ClockId::ThreadCPUTime), waiting: Duration::ZERO },
+        }
+    }
+}
+
+/// Processor time of the whole process, system calls included.
+pub(crate) fn process_cpu_time() -> Duration {
+    cpu_time(ClockId::ProcessCPUTime)
+}
+
+fn cpu_time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
+}
+
+/// How one thread of the load generator spent the time of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct ThreadLoad {
+    /// Time that was watched, in seconds.
+    pub watched_s: f64,
+    /// On a processor, system calls included, in seconds.
+    pub busy_s: f64,
+    /// Ready to run without a processor, in seconds.
+    pub waiting_s: f64,
+    /// Time near saturation, in seconds.
+    pub saturated_s: f64,
+}
+
+impl ThreadLoad {
+    /// Adds a span at whose ends the thread's times were taken.
+    pub(super) fn add(&mut self, span: Duration, before: ThreadTime, after: ThreadTime) {
+        let span_s = span.as_secs_f64();
+        let busy_s = after.busy.saturating_sub(before.busy).as_secs_f64();
+        let waiting_s = after.waiting.saturating_sub(before.waiting).as_secs_f64();
+        self.watched_s += span_s;
+        self.busy_s += busy_s;
+        self.waiting_s += waiting_s;
+        if busy_s + waiting_s >= SATURATED_SHARE * span_s {
+            self.saturated_s += span_s;
+        }
+    }
+
+    /// True when the thread was near saturation long enough to bound what the run could show.
+    pub fn is_bound(&self) -> bool {
+        self.saturated_s > 0.0 && self.saturated_s >= CLIENT_BOUND_SHARE * self.watched_s
+    }
+
+    /// Share of the watched time on a processor.
+    pub fn busy_share(&self) -> f64 {
+        if self.watched_s > 0.0 { self.busy_s / self.watched_s } else { 0.0 }
+    }
+}
+
+/// How the whole load generator spent a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ClientLoad {
+    /// A thread was near saturation: the results say what the client could do, not the server.
+    pub client_bound: bool,
+    /// Processor time of the process from the release of the workers on, in seconds.
+    pub process_cpu_s: f64,
+    /// Each thread that runs workers.
+    pub threads: Vec<ThreadLoad>,
+}
+
+impl ClientLoad {
+    /// Sums up the threads of a run.
+    pub(crate) fn new(process_cpu: Duration, threads: Vec<ThreadLoad>) -> Self {
+        Self {
+            client_bound: threads.iter().any(ThreadLoad::is_bound),
+            process_cpu_s: process_cpu.as_secs_f64(),
+            threads,
+        }
+    }
+
+    /// What is told when the run is client-bound.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let worst = self.threads.iter().map(|thread| thread.saturated_s / thread.watched_s);
+        let worst = worst.filter(|share| share.is_finite()).fold(0.0, f64::max);
+        self.client_bound.then(|| {
+            format!(
+                "CLIENT-BOUND: a thread of the load generator was near saturation for {:.0} % of \
+                 the time; latencies and rates are the client's, not the server's. Give it more \
+                 cores (client_threads) or a machine of its own, or ask for less",
+                worst * 100.0
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(busy_ms: u64, waiting_ms: u64) -> ThreadTime {
+        let ms = Duration::from_millis;
+        ThreadTime { busy: ms(busy_ms), waiting: ms(waiting_ms) }
+    }
+
+    #[test]
+    fn a_thread_that_is_busy_or_waits_for_a_processor_binds_the_client() {
+        let second = Duration::from_secs(1);
+        let load_of = |busy_ms: u64, waiting_ms: u64| {
+            let mut load = ThreadLoad::default();
+            load.add(second, time(5, 5), time(5 + busy_ms, 5 + waiting_ms));
+            (0..9).for_each(|_| load.add(second, time(0, 0), time(10, 0)));
+            load
+        };
+        assert!(load_of(900, 0).is_bound());
+        assert!(load_of(300, 650).is_bound());
+        assert!(!load_of(500, 300).is_bound());
+        assert!(!ThreadLoad::default().is_bound());
+        let client = ClientLoad::new(second, vec![load_of(10, 0), load_of(950, 0)]);
+        assert!(client.client_bound);
+        assert!(client.warning().expect("a warning").contains("10 %"), "{:?}", client.warning());
+        assert_eq!(ClientLoad::new(second, vec![load_of(10, 0)]).warning(), None);
+    }
+
+    #[test]
+    fn work_of_this_thread_is_seen() {
+        let (before, process_before) = (ThreadTime::now(), process_cpu_time());
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while ThreadTime::now().busy <= before.busy + Duration::from_millis(10) {
+            assert!(std::time::Instant::now() < deadline, "the thread's time does not grow");
+        }
+        assert!(process_cpu_time() >= process_before + Duration::from_millis(10));
+    }
+}

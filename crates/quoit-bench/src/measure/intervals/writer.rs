@@ -1,0 +1,103 @@
+//! Writing interval logs while a run goes on.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError};
+
+use super::{FOLDER, IntervalError, path_of};
+use crate::measure::{OperationStats, Window};
+use crate::run::ReportedOperation;
+
+/// The open logs of a run: one an operation. Nothing is kept in memory between intervals.
+pub(crate) struct IntervalWriter {
+    files: Vec<(PathBuf, File)>,
+    serializer: V2DeflateSerializer,
+    lines: Vec<u8>,
+}
+
+impl IntervalWriter {
+    /// Makes the logs of a run in `directory` whose measurement starts at `start`.
+    ///
+    /// # Errors
+    ///
+    /// [`IntervalError::File`].
+    pub(crate) fn create(
+        directory: &Path,
+        operations: &[ReportedOperation],
+        start: SystemTime,
+    ) -> Result<Self, IntervalError> {
+        let folder = directory.join(FOLDER);
+        fs::create_dir_all(&folder).map_err(IntervalError::file(&folder))?;
+        let mut writer =
+            Self { files: Vec::new(), serializer: V2DeflateSerializer::new(), lines: Vec::new() };
+        for operation in operations {
+            let path = path_of(directory, &operation.file_label);
+            let mut file = File::create(&path).map_err(IntervalError::file(&path))?;
+            writer.lines.clear();
+            let begun = IntervalLogWriterBuilder::new()
+                .add_comment("[Histogram log format version 1.3]")
+                .add_comment("[Latencies of successful operations in nanoseconds]")
+                .with_start_time(start)
+                .with_base_time(start)
+                .begin_log_with(&mut writer.lines, &mut writer.serializer)
+                .map(drop);
+            begun
+                .and_then(|()| file.write_all(&writer.lines))
+                .map_err(IntervalError::file(&path))?;
+            writer.files.push((path, file));
+        }
+        Ok(writer)
+    }
+
+    /// Appends what ended in an interval; an operation of which none did gets no line.
+    ///
+    /// # Errors
+    ///
+    /// [`IntervalError::File`].
+    pub(crate) fn append(
+        &mut self,
+        start: Duration,
+        length: Duration,
+        window: &Window,
+    ) -> Result<(), IntervalError> {
+        for ((path, file), stats) in self.files.iter_mut().zip(window.operations()) {
+            if stats.count() + stats.error_count() == 0 {
+                continue;
+            }
+            self.lines.clear();
+            write_lines(&mut self.lines, &mut self.serializer, start, length, stats)
+                .and_then(|()| file.write_all(&self.lines))
+                .map_err(IntervalError::file(path))?;
+        }
+        Ok(())
+    }
+}
+
+/// The comment with the exact figures, and the line of the histogram where there is one.
+fn write_lines(
+    lines: &mut Vec<u8>,
+    serializer: &mut V2DeflateSerializer,
+    start: Duration,
+    length: Duration,
+    stats: &OperationStats,
+) -> std::io::Result<()> {
+    let (start_us, length_us) = (start.as_micros(), length.as_micros());
+    let (count, error_count) = (stats.count(), stats.error_count());
+    let (sum_ns, min_ns, max_ns) = stats.exact_ns();
+    let mut log = IntervalLogWriterBuilder::new().begin_log_with(lines, serializer)?;
+    log.write_comment(&format!(
+        "[Interval start_us={start_us} length_us={length_us} successful={count} \
+         failed={error_count} sum_ns={sum_ns} min_ns={min_ns} max_ns={max_ns}]"
+    ))?;
+    if count == 0 {
+        return Ok(());
+    }
+    log.write_histogram(stats.histogram_ns(), start, length, None).map_err(|error| match error {
+        IntervalLogWriterError::IoError(error) => error,
+        IntervalLogWriterError::SerializeError(error) => std::io::Error::other(error),
+    })
+}

@@ -1,0 +1,220 @@
+//! `summary.json`: what a run came to, for programs. `docs/design/bench-results.md` describes it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{ReportedOperation, RunEnd};
+use crate::config::{Config, Pacing};
+use crate::measure::{ClientLoad, Latencies, Window};
+
+/// Name of the file in the directory of a run.
+pub const SUMMARY_FILE: &str = "summary.json";
+
+/// Version of the format; it grows when a reader of an older one could be misled. New fields do
+/// not make a new version.
+pub const SUMMARY_FORMAT: u32 = 1;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// [`SUMMARY_FORMAT`].
+    pub format: u32,
+    /// Version of the program that ran.
+    pub quoit_version: String,
+    /// When the measurement started, in RFC 3339.
+    pub started_at: String,
+    /// How the run ended: `completed`, `interrupted`, `failed` or `crashed`.
+    pub end: String,
+    /// The driver without `basho_bench_driver_`.
+    pub driver: String,
+    /// Number of workers.
+    pub workers: u32,
+    /// How operations follow each other.
+    pub mode: ModeSummary,
+    /// Measured time in seconds: the warm-up is not in it.
+    pub elapsed_s: f64,
+    /// Each operation of the mix.
+    pub operations: Vec<OperationSummary>,
+    /// Successful operations of every kind.
+    pub successful: u64,
+    /// Failed operations of every kind.
+    pub failed: u64,
+    /// Successful operations a second.
+    pub successful_per_s: f64,
+    /// Failures by operation and reason, the most frequent first.
+    pub errors: Vec<ErrorSummary>,
+    /// The load generator's own processor time.
+    pub client: ClientLoad,
+}
+
+/// How operations followed each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModeSummary {
+    /// `max` or `rate`.
+    pub kind: String,
+    /// Operations a second of one worker for `rate`.
+    pub rate_per_s: Option<f64>,
+}
+
+/// One operation of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationSummary {
+    /// The label as people read it.
+    pub name: String,
+    /// The label as it stands in file names.
+    pub file_label: String,
+    /// Failed operations.
+    pub failed: u64,
+    /// Successful operations a second.
+    pub successful_per_s: f64,
+    /// Count and latencies of the successful operations.
+    pub latencies: Latencies,
+}
+
+/// One reason of failures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorSummary {
+    /// The operation's label as people read it.
+    pub operation: String,
+    /// The reason as an Erlang term.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// Why there is no summary.
+#[derive(Debug, Error)]
+pub enum SummaryError {
+    /// The file cannot be read or written.
+    #[error("{}: {error}; is this the directory of a run that has ended?", .path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The file is no summary.
+    #[error("{}: {error}; was it written by `quoit bench`?", .path.display())]
+    Malformed {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong.
+        error: serde_json::Error,
+    },
+    /// A newer program wrote it.
+    #[error("{}: format {format} is newer than this program; use a newer one", .path.display())]
+    Format {
+        /// Its path.
+        path: PathBuf,
+        /// The file's format.
+        format: u32,
+    },
+}
+
+impl RunSummary {
+    /// Reads the summary of the run in a directory.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or one that this program does not know.
+    pub fn read(run: &Path) -> Result<Self, SummaryError> {
+        let path = run.join(SUMMARY_FILE);
+        let bytes = std::fs::read(&path)
+            .map_err(|error| SummaryError::File { path: path.clone(), error })?;
+        let summary: Self = serde_json::from_slice(&bytes)
+            .map_err(|error| SummaryError::Malformed { path: path.clone(), error })?;
+        if summary.format > SUMMARY_FORMAT {
+            return Err(SummaryError::Format { path, format: summary.format });
+        }
+        Ok(summary)
+    }
+
+    /// Writes the summary into the directory of a run.
+    pub(crate) fn write(&self, run: &Path) -> Result<(), SummaryError> {
+        let path = run.join(SUMMARY_FILE);
+        let mut bytes = serde_json::to_vec_pretty(self)
+            .map_err(|error| SummaryError::Malformed { path: path.clone(), error })?;
+        bytes.push(b'\n');
+        std::fs::write(&path, bytes).map_err(|error| SummaryError::File { path, error })
+    }
+}
+
+/// What a summary is made of.
+pub(super) struct SummaryInputs<'a> {
+    pub(super) config: &'a Config,
+    pub(super) started_at: jiff::Timestamp,
+    pub(super) end: RunEnd,
+    pub(super) elapsed: std::time::Duration,
+    pub(super) operations: &'a [ReportedOperation],
+    pub(super) total: &'a Window,
+    pub(super) client: &'a ClientLoad,
+}
+
+impl SummaryInputs<'_> {
+    pub(super) fn summary(&self) -> RunSummary {
+        let elapsed_s = self.elapsed.as_secs_f64();
+        let per_s = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
+        let successful = self.total.success_count();
+        RunSummary {
+            format: SUMMARY_FORMAT,
+            quoit_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: self.started_at.to_string(),
+            end: end_text(self.end).to_owned(),
+            driver: self.config.driver.clone(),
+            workers: self.config.worker_count,
+            mode: mode(self.config.pacing),
+            elapsed_s,
+            operations: self
+                .operations
+                .iter()
+                .zip(self.total.operations())
+                .map(|(operation, stats)| OperationSummary {
+                    name: operation.name(),
+                    file_label: operation.file_label.clone(),
+                    failed: stats.error_count(),
+                    successful_per_s: per_s(stats.count()),
+                    latencies: stats.latencies(),
+                })
+                .collect(),
+            successful,
+            failed: self.total.error_count(),
+            successful_per_s: per_s(successful),
+            errors: self.errors(),
+            client: self.client.clone(),
+        }
+    }
+
+    fn errors(&self) -> Vec<ErrorSummary> {
+        let mut errors: Vec<ErrorSummary> = self
+            .total
+            .errors()
+            .iter()
+            .map(|((index, reason), count)| ErrorSummary {
+                operation: self.operations[*index].name(),
+                reason: reason.to_string(),
+                count: *count,
+            })
+            .collect();
+        errors.sort_by_key(|error| std::cmp::Reverse(error.count));
+        errors
+    }
+}
+
+fn end_text(end: RunEnd) -> &'static str {
+    match end {
+        RunEnd::Completed => "completed",
+        RunEnd::Interrupted => "interrupted",
+        RunEnd::Failed => "failed",
+        RunEnd::Crashed => "crashed",
+    }
+}
+
+fn mode(pacing: Pacing) -> ModeSummary {
+    match pacing {
+        Pacing::Max => ModeSummary { kind: "max".to_owned(), rate_per_s: None },
+        Pacing::Rate(rate) => ModeSummary { kind: "rate".to_owned(), rate_per_s: Some(rate) },
+    }
+}
