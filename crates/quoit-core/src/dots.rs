@@ -48,7 +48,8 @@ impl DotSequence {
         &self.actor
     }
 
-    /// The highest counter that may be known outside.
+    /// The highest counter that may be known outside. After a start that is what was reserved before: the
+    /// numbers that were not used are never issued any more, so whoever claims them claims nothing.
     #[must_use]
     pub fn last_issued(&self) -> u64 {
         self.last_issued.load(Ordering::Acquire)
@@ -70,5 +71,30 @@ impl DotSequence {
             }
         }
         Ok(Dot { actor: self.actor.clone(), counter, time_secs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Reserved(u64);
+
+    impl CounterReserve for Reserved {
+        fn reserved(&self) -> u64 {
+            self.0
+        }
+
+        fn reserve(&self, _: u64) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_event_is_issued_that_a_context_could_have_claimed_before() {
+        let dots = DotSequence::new(Actor(b"own"[..].into()), Box::new(Reserved(1_000)));
+        let claimable = dots.last_issued();
+        assert_eq!(claimable, 1_000);
+        assert!(dots.issue(0).is_ok_and(|dot| dot.counter > claimable));
     }
 }

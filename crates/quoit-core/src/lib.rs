@@ -14,6 +14,7 @@ mod put;
 mod reaper;
 mod stats;
 mod store;
+mod write_clock;
 
 pub use dots::{CounterReserve, DotSequence};
 pub use error::{QuorumKind, RequestError, Unmet};

@@ -6,6 +6,7 @@ use crate::options::{
     Precondition, ReadOptions, WriteOptions, check_read_nodes, check_write_nodes,
 };
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
+use crate::write_clock::time_after;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -99,9 +100,6 @@ struct ObjectChange<'a> {
 ///
 /// The object after the change is `None` when there was nothing to change.
 type Accepted = (WriteQuorums, Option<Object>, Option<Ticket>);
-
-/// Last-write times never run further ahead of the local clock, in microseconds.
-const CLOCK_AHEAD_US_MAX: u64 = 500_000;
 
 /// Quorums of a delete that wrote nothing.
 const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
@@ -252,8 +250,9 @@ impl ReplicatedStore {
     ) -> Result<(Option<Object>, Option<Ticket>), RequestError> {
         let policy = policy(props, change.deleted);
         // last_write_wins replaces without looking, unless somebody has to know what was there.
-        let blind = matches!(policy, WritePolicy::LastWriteWins)
+        let blind = policy == WritePolicy::LastWriteWins
             && change.precondition.is_none()
+            && !change.as_is
             && matches!(change.context, Context::Given(_));
         let before = if blind { Before::Skip } else { Before::Read };
         let mut outcome: Option<Result<Option<Object>, RequestError>> = None;
@@ -298,7 +297,12 @@ impl ReplicatedStore {
         if let Some(fault) = &change.refused {
             return Err(fault.clone());
         }
-        let now_us = write_time_us(self.clock.unix_us(), stored.as_ref());
+        let (clock_us, replaced_us) =
+            (self.clock.unix_us(), stored.as_ref().map_or(0, Object::last_modified_us));
+        let now_us = match policy {
+            WritePolicy::LastWriteWins => self.write_clock.next(clock_us, replaced_us),
+            _ => time_after(clock_us, replaced_us),
+        };
         let mut meta = change.meta.clone();
         if !change.deleted && meta.expires_at_secs.is_none() {
             meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));
@@ -312,7 +316,7 @@ impl ReplicatedStore {
             vtag: make_vtag(&dot, at.identity.0),
         };
         let mut object = if change.as_is {
-            Object::put_as_is(stored.as_ref(), context, new)
+            Object::put_as_is(stored.as_ref(), context, new, policy)
         } else {
             Object::write(stored.as_ref(), &context, new, dot, policy)
         };
@@ -410,14 +414,6 @@ fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
     } else {
         WritePolicy::LatestModified
     }
-}
-
-/// The time of a write: the clock's, or just after what is stored when that is a little ahead, so that the
-/// order of last-write times is the order of writes (Kulkarni et al., "Logical Physical Clocks", 2014).
-fn write_time_us(clock_us: u64, stored: Option<&Object>) -> u64 {
-    let stored_us = stored.map_or(0, Object::last_modified_us);
-    let ahead = stored_us >= clock_us && stored_us < clock_us + CLOCK_AHEAD_US_MAX;
-    if ahead { stored_us + 1 } else { clock_us }
 }
 
 fn prune_limits(props: &BucketProps) -> PruneLimits {

@@ -4,6 +4,7 @@ use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::reaper::{DeleteMode, Reaper};
 use crate::stats::Stats;
+use crate::write_clock::WriteClock;
 use bytes::Bytes;
 use quoit_cluster::{ControlPlane, NoSuchType, State};
 use quoit_model::hash::{KeyHash, Partition};
@@ -75,6 +76,7 @@ pub struct ReplicatedStore {
     pub(crate) control: Arc<ControlPlane>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dots: DotSequence,
+    pub(crate) write_clock: WriteClock,
     pub(crate) settings: StoreSettings,
     pub(crate) reaper: Reaper,
     stats: Stats,
@@ -95,6 +97,7 @@ impl ReplicatedStore {
             control,
             clock,
             dots,
+            write_clock: WriteClock::default(),
             settings,
             reaper: Reaper::default(),
             stats: Stats::default(),

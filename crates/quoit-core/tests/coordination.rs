@@ -7,7 +7,7 @@ use quoit_core::{
     CounterReserve, DeleteMode, DeleteRequest, Deleted, DotSequence, EntityTags, Precondition,
     PutRequest, ReadOptions, ReplicatedStore, RequestError, StoreSettings, Unmet, WriteOptions,
 };
-use quoit_model::clock::{Actor, VersionVector};
+use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::hash::RingSize;
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::{Metadata, Object};
@@ -184,6 +184,44 @@ async fn last_write_wins_ignores_contexts() {
     fixture.put(at, "two").await;
     fixture.store.put(PutRequest { context: first, ..put_of(at, "three") }).await.unwrap();
     assert_eq!(values(&fixture.get(at).await.unwrap()), ["three"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn last_writes_have_rising_times_though_they_do_not_look_at_each_other() {
+    let fixture = fixture();
+    let props = json!({"allow_mult": false, "last_write_wins": true, "dvv_enabled": false});
+    fixture.create_type("lww", props);
+    let at = key("lww", "k");
+    let mut times_us = Vec::new();
+    for value in ["one", "two", "three"] {
+        fixture.put(at, value).await;
+        times_us.push(fixture.get(at).await.unwrap().last_modified_us());
+    }
+    assert_eq!(times_us, [START_US, START_US + 1, START_US + 2]);
+    fixture.store.delete(delete_of(at)).await.unwrap();
+    fixture.put(at, "four").await;
+    let object = fixture.get(at).await.unwrap();
+    assert_eq!((values(&object), object.last_modified_us()), (vec!["four"], START_US + 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_put_as_it_is_where_the_last_write_wins_joins_what_is_stored() {
+    let fixture = fixture();
+    let props = json!({"allow_mult": false, "last_write_wins": true, "dvv_enabled": false});
+    fixture.create_type("lww", props);
+    let at = key("lww", "k");
+    fixture.put(at, "one").await;
+    let known = fixture.get(at).await.unwrap().clock;
+    let elsewhere = VersionVector::from_entries([Dot {
+        actor: Actor(b"elsewhere"[..].into()),
+        counter: 7,
+        time_secs: 0,
+    }]);
+    let given = PutRequest { context: elsewhere.clone(), as_is: true, ..put_of(at, "given") };
+    fixture.store.put(given).await.unwrap();
+    let object = fixture.get(at).await.unwrap();
+    assert_eq!(values(&object), ["given"]);
+    assert!(object.clock.descends(&known) && object.clock.descends(&elsewhere));
 }
 
 #[tokio::test(flavor = "multi_thread")]

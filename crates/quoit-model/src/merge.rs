@@ -70,6 +70,23 @@ impl Object {
         Self { clock, siblings }
     }
 
+    /// What two replicas of a record hold together where the last write wins: the value with the latest
+    /// time, as [`Object::resolve_latest`] chooses, under the events of both clocks.
+    ///
+    /// Commutative, associative and idempotent as far as [`Object::digest`] looks, once both hold one
+    /// value: the choice is the greatest in a total order of all values ever written, which no replica
+    /// can have dropped for another. So what it drops may be dropped for good, unlike the answers of
+    /// [`Object::resolve_latest`]. Causality is not looked at: a write that did not read the stored
+    /// object does not know its events.
+    #[must_use]
+    pub fn merge_last_write_wins(&self, other: &Self) -> Self {
+        let latest = self.siblings.iter().chain(&other.siblings).max_by(|a, b| by_age(a, b));
+        let siblings = latest.into_iter().cloned().collect();
+        let mut clock = self.clock.clone();
+        clock.merge(&other.clock);
+        Self { clock, siblings }
+    }
+
     /// The object after a write that this store coordinates.
     ///
     /// `context` is what the writer had read; it may be stale, concurrent with what is stored,
@@ -114,11 +131,20 @@ impl Object {
 
     /// The object after a value is stored with a clock that was made elsewhere, without a new
     /// event: what replication and repair tools ask for (`asis`). A stored object whose clock is
-    /// beyond `clock` stays as it is.
+    /// beyond `clock` stays as it is; where the last write wins, the later value stays.
     #[must_use]
-    pub fn put_as_is(stored: Option<&Self>, clock: VersionVector, new: NewValue) -> Self {
+    pub fn put_as_is(
+        stored: Option<&Self>,
+        clock: VersionVector,
+        new: NewValue,
+        policy: WritePolicy,
+    ) -> Self {
         let given = Self { clock, siblings: one(new.into_sibling(None)) };
-        stored.map_or_else(|| given.clone(), |stored| stored.merge(&given))
+        match (stored, policy) {
+            (None, _) => given,
+            (Some(stored), WritePolicy::LastWriteWins) => stored.merge_last_write_wins(&given),
+            (Some(stored), _) => stored.merge(&given),
+        }
     }
 
     /// Drops all siblings but the one modified last: what clients of a bucket without siblings are

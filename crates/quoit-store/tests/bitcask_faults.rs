@@ -6,12 +6,12 @@ mod support;
 
 use quoit_model::hash::RingSize;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
-use quoit_store::engine::{Engine, RecordMeta};
+use quoit_store::engine::{Access, Applied, Before, Decision, Engine, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use support::{Faulty, get, keys, put, try_put, value};
+use support::{Faulty, Name, get, keys, put, try_put, value};
 
 const SEGMENT_BYTES: u64 = 2_000;
 
@@ -43,6 +43,21 @@ fn lost(store: &Faulty, key_count: u32) -> Vec<u32> {
         }
     };
     (0..key_count).filter(is_lost).collect()
+}
+
+#[test]
+fn a_write_of_a_new_key_reads_nothing_and_one_of_a_known_key_does() {
+    let store = Faulty::new(SEGMENT_BYTES);
+    store.disk.set_faults(|faults| faults.would_block_one_in = 1);
+    let write = |key: &str, before| {
+        let change = &mut |_: Option<&_>, _: &mut Vec<u8>| Decision::Put(RecordMeta::default());
+        store.engine().update(&Name::new(key).at(), before, Access::NoWait, change).unwrap()
+    };
+    for before in [Before::Read, Before::Skip] {
+        let key = format!("{before:?}");
+        assert!(matches!(write(&key, before), Applied::Written(_)), "{key}");
+        assert_eq!(write(&key, before), Applied::WouldBlock, "{key}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::test_objects::dot;
+use crate::test_objects::{any_object, dot};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,7 +101,7 @@ impl World {
             }
             Step::Merge { from, to } => {
                 let from_history = self.histories[*from].clone();
-                self.objects[*to] = self.objects[*to].merge(&self.objects[*from]);
+                self.objects[*to] = self.merged(&self.objects[*to], &self.objects[*from]);
                 self.histories[*to].merge(&from_history);
                 *to
             }
@@ -117,6 +117,14 @@ impl World {
             Step::Update { replica, modified_us } => {
                 self.write(*replica, self.context_of(*replica), *modified_us)
             }
+        }
+    }
+
+    /// What two replicas hold together under the policy.
+    fn merged(&self, a: &Object, b: &Object) -> Object {
+        match self.policy {
+            WritePolicy::LastWriteWins => a.merge_last_write_wins(b),
+            _ => a.merge(b),
         }
     }
 
@@ -137,7 +145,9 @@ impl World {
         let new = NewValue { value, last_modified_us, ..NewValue::default() };
         let event = dot(NAMES[replica], counter);
         let stored = Some(&self.objects[replica]);
-        let stored = stored.filter(|object| !object.clock.is_empty());
+        // Where the last write wins, nobody looks at what is stored.
+        let blind = self.policy == WritePolicy::LastWriteWins;
+        let stored = stored.filter(|object| !object.clock.is_empty() && !blind);
         self.objects[replica] = Object::write(stored, &context, new, event, self.policy);
         self.histories[replica].writes.insert((replica, counter), known);
         replica
@@ -192,6 +202,40 @@ proptest! {
     }
 
     #[test]
+    fn the_merge_of_last_writes_is_commutative_associative_and_idempotent(
+        [a, b, c] in [any_object(), any_object(), any_object()],
+    ) {
+        let merge = Object::merge_last_write_wins;
+        prop_assert_eq!(merge(&a, &b).digest(), merge(&b, &a).digest());
+        let (left, right) = (merge(&merge(&a, &b), &c), merge(&a, &merge(&b, &c)));
+        prop_assert_eq!(left.digest(), right.digest());
+        prop_assert_eq!(merge(&left, &b).digest(), left.digest());
+        prop_assert_eq!(&merge(&left, &left), &left);
+        let most = [&a, &b, &c].iter().map(|object| object.last_modified_us()).max();
+        prop_assert_eq!(Some(left.last_modified_us()), most);
+    }
+
+    #[test]
+    fn of_blind_writes_with_rising_times_every_order_of_merges_keeps_the_last(
+        replicas in prop::collection::vec(0..REPLICAS, 1..20),
+        merges in prop::collection::vec((0..REPLICAS, 0..REPLICAS, 0..20usize), 0..20),
+    ) {
+        let mut world = World::new(WritePolicy::LastWriteWins);
+        for (count, replica) in replicas.iter().enumerate() {
+            world.write(*replica, Default::default(), count as u64 + 1);
+            for (from, to, _) in merges.iter().filter(|(_, _, when)| *when == count) {
+                world.step(&Step::Merge { from: *from, to: *to });
+            }
+        }
+        let merge = |all: Object, object: &Object| all.merge_last_write_wins(object);
+        let all = world.objects.iter().fold(Object::default(), merge);
+        prop_assert_eq!(all.siblings.len(), 1);
+        prop_assert_eq!(all.last_modified_us(), replicas.len() as u64);
+        let last = *replicas.last().expect("a write");
+        prop_assert_eq!(&all.siblings[0], &world.objects[last].siblings[0]);
+    }
+
+    #[test]
     fn digests_are_equal_exactly_where_causal_states_are(steps in any_steps()) {
         let world = World::run(WritePolicy::Siblings, &steps);
         let states: Vec<_> = world.past.iter()
@@ -212,7 +256,7 @@ proptest! {
     ) {
         let policy = if lww { WritePolicy::LastWriteWins } else { WritePolicy::LatestModified };
         let world = World::run(policy, &steps);
-        let merge = |all: Object, replica: &usize| all.merge(&world.objects[*replica]);
+        let merge = |all: Object, replica: &usize| world.merged(&all, &world.objects[*replica]);
         let mut one = (0..REPLICAS).collect::<Vec<_>>().iter().fold(Object::default(), merge);
         let mut other = order.iter().fold(Object::default(), merge);
         prop_assert_eq!(one.digest(), other.digest());
@@ -344,7 +388,7 @@ fn write_once_does_not_look_at_contexts() {
 }
 
 fn undotted(value: &'static str, clock: &[Dot]) -> Object {
-    Object::put_as_is(None, vector(clock), new_value(value, 1))
+    Object::put_as_is(None, vector(clock), new_value(value, 1), WritePolicy::Siblings)
 }
 
 #[test]
@@ -377,12 +421,18 @@ fn a_write_replaces_values_without_dots_when_it_knew_the_whole_clock() {
 #[test]
 fn a_put_as_is_adds_no_event_and_yields_to_a_later_object() {
     let stored = undotted("stored", &[dot(b"p", 2)]);
-    let put =
-        |clock: &[Dot]| Object::put_as_is(Some(&stored), vector(clock), new_value("given", 9));
-    assert_eq!(put(&[dot(b"p", 1)]), stored);
-    let later = put(&[dot(b"p", 3)]);
+    let put = |clock: &[Dot], time_us, policy| {
+        let given = new_value("given", time_us);
+        Object::put_as_is(Some(&stored), vector(clock), given, policy)
+    };
+    let siblings = WritePolicy::Siblings;
+    assert_eq!(put(&[dot(b"p", 1)], 9, siblings), stored);
+    let later = put(&[dot(b"p", 3)], 9, siblings);
     assert_eq!((values(&later), later.clock.entries().len()), (vec!["given"], 1));
-    assert_eq!(values(&put(&[dot(b"q", 1)])), ["stored", "given"]);
+    assert_eq!(values(&put(&[dot(b"q", 1)], 9, siblings)), ["stored", "given"]);
+    let lww = WritePolicy::LastWriteWins;
+    assert_eq!(values(&put(&[dot(b"p", 1)], 9, lww)), ["given"]);
+    assert_eq!(put(&[dot(b"p", 3)], 0, lww).siblings, stored.siblings);
 }
 
 #[test]
