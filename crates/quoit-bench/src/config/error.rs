@@ -98,6 +98,18 @@ pub enum ConfigError {
         /// The operations that the driver has.
         known: String,
     },
+    /// An operation of basho_bench's driver that is not to be had here.
+    #[error("{place}the operation `{operation}` of the driver {driver} is not offered: {reason}")]
+    OperationMissing {
+        /// Where the operations are set.
+        place: Place,
+        /// The driver.
+        driver: &'static str,
+        /// The operation.
+        operation: Box<Term>,
+        /// What it would need, and what to use instead.
+        reason: &'static str,
+    },
     /// A duration given on the command line that is none.
     #[error(
         "the duration `{0}` is none: write a number with ms, s, m or h, as in 60s, or infinity"

@@ -208,7 +208,7 @@ fn the_example_configurations_are_read_without_a_warning() {
         assert!(config.warnings.is_empty(), "{}: {:?}", path.display(), config.warnings);
         count += 1;
     }
-    assert_eq!(count, 6);
+    assert_eq!(count, 8);
 }
 
 #[test]

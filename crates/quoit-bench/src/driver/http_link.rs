@@ -117,17 +117,21 @@ pub(super) fn check_status(status: u16, wanted: &[u16]) -> Result<(), Term> {
     Err(Term::Tuple(vec![Term::atom("http_error"), Term::String(status.to_string())]))
 }
 
-/// Appends a name to a path. Only bytes that cannot stand in a path are percent-encoded; `%` is
-/// one of them unless `is_encoded` says that the name may hold encodings already.
-pub(super) fn append_to_path(path: &mut Vec<u8>, name: &[u8], is_encoded: bool) {
+/// What may stand in a path besides letters and digits.
+pub(super) const PATH: &[u8] = b"-._~!$&'()*+,;=:@/";
+
+/// The same, of text that may hold percent-encodings already.
+pub(super) const ENCODED_PATH: &[u8] = b"-._~!$&'()*+,;=:@/%";
+
+/// What may stand in one segment of a path.
+pub(super) const SEGMENT: &[u8] = b"-._~!$&'()*+,;=:@";
+
+/// Appends a name to a path; bytes other than letters, digits and those of `kept` are
+/// percent-encoded.
+pub(super) fn append_to_path(path: &mut Vec<u8>, name: &[u8], kept: &[u8]) {
     use std::io::Write as _;
     for byte in name {
-        let is_plain = match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => true,
-            b'%' => is_encoded,
-            byte => b"-._~!$&'()*+,;=:@/".contains(byte),
-        };
-        if is_plain {
+        if byte.is_ascii_alphanumeric() || kept.contains(byte) {
             path.push(*byte);
         } else {
             write!(path, "%{byte:02X}").expect("writing to a vector does not fail");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::http_link::{HttpLink, Method, append_to_path, check_status};
+use super::http_link::{ENCODED_PATH, HttpLink, Method, PATH, append_to_path, check_status};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
 use crate::http::Response;
@@ -87,7 +87,7 @@ impl Driver for HttpRaw {
         Asks { targets: plan.targets.clone(), durability }
     }
 
-    fn operation(term: &Term) -> Option<Operation> {
+    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
         Some(match term.as_atom()? {
             "get" => Operation::Get,
             "get_existing" => Operation::GetExisting,
@@ -281,7 +281,8 @@ fn write_path(path: &mut Vec<u8>, plan: &Plan, key: &Key) {
     if plan.key_kind == Kind::Integer {
         write!(path, "{}", key.integer()).expect("writing to a vector does not fail");
     }
-    append_to_path(path, key.bytes(), plan.key_kind == Kind::String);
+    let kept = if plan.key_kind == Kind::String { ENCODED_PATH } else { PATH };
+    append_to_path(path, key.bytes(), kept);
     path.extend_from_slice(&plan.params);
 }
 

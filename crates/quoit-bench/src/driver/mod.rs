@@ -7,6 +7,7 @@
 mod http_link;
 mod http_raw;
 mod inputs;
+mod nhs;
 mod null;
 mod pb_link;
 mod riakc_pb;
@@ -83,11 +84,27 @@ pub trait Driver: Sized + 'static {
     /// What these settings ask of the system under test.
     fn asks(plan: &Self::Plan) -> Asks;
 
+    /// What should be told about these settings before a run.
+    fn notices(_plan: &Self::Plan) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The operation of a term, or nothing when the driver does not have it.
-    fn operation(term: &Term) -> Option<Self::Operation>;
+    fn operation(plan: &Self::Plan, term: &Term) -> Option<Self::Operation>;
+
+    /// Why an operation that basho_bench's driver has is not to be had here; nothing for others.
+    fn missing(_term: &Term) -> Option<&'static str> {
+        None
+    }
 
     /// True when the operation draws values.
     fn draws_values(operation: Self::Operation) -> bool;
+
+    /// Prepares the system under test, once, before the workers connect; gives what should be
+    /// told of it. What fails here does not stop the run.
+    fn prepare(_plan: &Self::Plan) -> impl Future<Output = Vec<String>> {
+        async { Vec::new() }
+    }
 
     /// Connects one worker.
     fn connect(
@@ -125,13 +142,15 @@ pub(crate) fn with_named<T: DriverTask>(
     Ok(match config.driver.as_str() {
         http_raw::HttpRaw::NAME => task.with::<http_raw::HttpRaw>(),
         riakc_pb::RiakcPb::NAME => task.with::<riakc_pb::RiakcPb>(),
+        nhs::Nhs::NAME => task.with::<nhs::Nhs>(),
         null::Null::NAME => task.with::<null::Null>(),
         other => return Err(not_offered(config, other)),
     })
 }
 
 fn not_offered(config: &Config, name: &str) -> ConfigError {
-    const OFFERED: [&str; 3] = [http_raw::HttpRaw::NAME, riakc_pb::RiakcPb::NAME, null::Null::NAME];
+    const OFFERED: [&str; 4] =
+        [http_raw::HttpRaw::NAME, riakc_pb::RiakcPb::NAME, nhs::Nhs::NAME, null::Null::NAME];
     let remedy = match crate::names::nearest(name, &OFFERED) {
         Some(nearest) => format!("did you mean {nearest}?"),
         None => format!("there are {}", OFFERED.join(", ")),

@@ -35,7 +35,7 @@ impl Driver for Null {
         Asks { targets: Vec::new(), durability: "nothing is written anywhere".to_owned() }
     }
 
-    fn operation(term: &Term) -> Option<Operation> {
+    fn operation((): &(), term: &Term) -> Option<Operation> {
         Some(match term.as_atom()? {
             "absolutely_nothing" => Operation::Nothing,
             "do_something" => Operation::Key,

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use quoit_client::wire::Body;
+use quoit_client::wire::messages::RpbContent;
 use quoit_client::{Connection, Error};
 use tokio::time::{Instant, Sleep};
 
@@ -35,6 +36,15 @@ pub(super) enum CallError {
     Failed(Term),
     /// The connection is gone; whether the server acted is not known.
     Disconnected,
+}
+
+impl From<CallError> for Term {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Failed(reason) => reason,
+            CallError::Disconnected => Self::atom("disconnected"),
+        }
+    }
 }
 
 impl PbLink {
@@ -116,4 +126,9 @@ impl PbLink {
             }
         })
     }
+}
+
+/// What an update writes back of a sibling that it read: all but what the server chose.
+pub(super) fn kept_metadata(sibling: RpbContent) -> RpbContent {
+    RpbContent { vtag: None, last_mod: None, last_mod_usecs: None, deleted: None, ..sibling }
 }

@@ -9,7 +9,7 @@ use quoit_client::wire::messages::{
 };
 use tokio::time::Instant;
 
-use super::pb_link::{CallError, PbLink};
+use super::pb_link::{CallError, PbLink, kept_metadata};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::keygen::Kind;
@@ -92,7 +92,7 @@ impl Driver for RiakcPb {
         Asks { targets: plan.targets.clone(), durability }
     }
 
-    fn operation(term: &Term) -> Option<Operation> {
+    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
         Some(match term.as_atom()? {
             "get" => Operation::Get,
             "get_existing" => Operation::GetExisting,
@@ -162,12 +162,10 @@ impl RiakcPb {
                 let content = match answer.content.into_iter().next() {
                     None if operation == Operation::UpdateExisting => return Err(not_found(&key)),
                     None => RpbContent::default(),
-                    Some(first) => {
-                        RpbContent { vtag: None, last_mod: None, deleted: None, ..first }
-                    }
+                    Some(first) => kept_metadata(first),
                 };
                 let value = inputs.next_shared_bytes();
-                let content = RpbContent { value, last_mod_usecs: None, ..content };
+                let content = RpbContent { value, ..content };
                 self.put(plan, key, vclock, content).await
             }
             Operation::Delete => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -34,7 +35,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let RunSetup { config, directory, log, terminal } = setup;
     let plan = D::plan(config)?;
     let (mix, operations) =
-        build_mix::<D>(&config.operations, &config.settings.place("operations"))?;
+        build_mix::<D>(&plan, &config.operations, &config.settings.place("operations"))?;
     let sources = prepare_sources(config, mix.operations().any(D::draws_values))?;
     let length = match config.length {
         RunLength::For(length) => Some(length),
@@ -68,6 +69,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         log,
         ready,
     });
+    prepare_system::<D>(&shared.plan, &mut recording)?;
     let threads = start_threads(&shared, thread_count)?;
     announce(config, D::NAME, &mut recording);
     let conducted = drive(&shared, config, length, connected, &mut recording);
@@ -101,6 +103,22 @@ fn prepare_sources(config: &Config, draws_values: bool) -> Result<Sources, Sourc
     Sources::prepare(&config.source, of_keys.into_iter().chain(of_values))
 }
 
+/// Lets the driver prepare the system under test, and tells what there is to tell.
+fn prepare_system<D: Driver>(
+    plan: &D::Plan,
+    recording: &mut Recording<'_>,
+) -> Result<(), RunError> {
+    let prepared = event_loop()?.block_on(D::prepare(plan));
+    for notice in D::notices(plan).iter().chain(&prepared) {
+        recording.notice(&format!("notice: {notice}"));
+    }
+    Ok(())
+}
+
+fn event_loop() -> Result<Runtime, RunError> {
+    Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)
+}
+
 /// Conducts the run on an event loop of its own.
 fn drive<D: Driver>(
     shared: &Shared<D>,
@@ -109,11 +127,7 @@ fn drive<D: Driver>(
     connected: Ready,
     recording: &mut Recording<'_>,
 ) -> Result<Conducted, RunError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(RunError::Thread)?;
-    runtime.block_on(conduct(shared, config, length, connected, recording))
+    event_loop()?.block_on(conduct(shared, config, length, connected, recording))
 }
 
 /// Waits for all threads. A thread's own panic is none of a worker's; its counts are lost and so

@@ -76,18 +76,15 @@ impl<O: Copy> Mix<O> {
 ///
 /// When the driver lacks an operation.
 pub(crate) fn build_mix<D: Driver>(
+    plan: &D::Plan,
     entries: &[OperationEntry],
     place: &Place,
 ) -> Result<(Mix<D::Operation>, Vec<ReportedOperation>), ConfigError> {
     let mut mix = Mix { entries: Vec::new(), total: 0 };
     let mut reported: Vec<ReportedOperation> = Vec::new();
     for entry in entries {
-        let operation = D::operation(&entry.operation).ok_or_else(|| ConfigError::Operation {
-            place: place.clone(),
-            driver: D::NAME,
-            operation: Box::new(entry.operation.clone()),
-            known: D::OPERATIONS.to_owned(),
-        })?;
+        let operation = D::operation(plan, &entry.operation)
+            .ok_or_else(|| no_operation::<D>(&entry.operation, place))?;
         let file_label = file_label(&entry.label);
         let known = reported.iter().position(|other| other.file_label == file_label);
         let index = known.unwrap_or_else(|| {
@@ -104,4 +101,14 @@ pub(crate) fn build_mix<D: Driver>(
         }
     }
     Ok((mix, reported))
+}
+
+fn no_operation<D: Driver>(term: &Term, place: &Place) -> ConfigError {
+    let (place, driver, operation) = (place.clone(), D::NAME, Box::new(term.clone()));
+    match D::missing(term) {
+        Some(reason) => ConfigError::OperationMissing { place, driver, operation, reason },
+        None => {
+            ConfigError::Operation { place, driver, operation, known: D::OPERATIONS.to_owned() }
+        }
+    }
 }

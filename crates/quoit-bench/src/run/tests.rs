@@ -28,7 +28,7 @@ impl Driver for Fragile {
         Asks { targets: Vec::new(), durability: String::new() }
     }
 
-    fn operation(term: &Term) -> Option<usize> {
+    fn operation((): &(), term: &Term) -> Option<usize> {
         let known = Self::OPERATIONS.split(", ");
         known.into_iter().position(|name| term.as_atom() == Some(name))
     }
@@ -114,7 +114,7 @@ fn operations_are_drawn_by_their_weights() {
     settings.add(Path::new("test.config"), text).expect("terms");
     let config = Config::from_settings(settings).expect("a configuration");
     let place = crate::config::Place::Default;
-    let (mix, reported) = build_mix::<Fragile>(&config.operations, &place).expect("a mix");
+    let (mix, reported) = build_mix::<Fragile>(&(), &config.operations, &place).expect("a mix");
     let labels: Vec<&str> = reported.iter().map(|one| one.file_label.as_str()).collect();
     assert_eq!(labels, ["stop", "a", "b"], "entries of one label are counted together");
     let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);

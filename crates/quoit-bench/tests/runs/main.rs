@@ -4,6 +4,8 @@
 
 mod check;
 mod http;
+mod nhs;
 mod null;
 mod pb;
+mod pb_server;
 mod support;

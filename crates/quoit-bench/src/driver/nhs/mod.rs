@@ -1,0 +1,383 @@
+//! The driver of the mixed workload of a national health service: records that are kept up to
+//! date and read again and again, documents that are written once, and, if wanted, how long a
+//! document takes to a second cluster.
+
+mod indexes;
+mod keys;
+mod plan;
+mod prepare;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quoit_client::wire::messages::{
+    RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbPair, RpbPutReq, RpbPutResp,
+};
+use rand::Rng as _;
+use rand::rngs::StdRng;
+use tokio::time::Instant;
+
+use self::keys::{Identity, pick};
+use self::plan::Plan;
+use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
+use super::pb_link::{CallError, PbLink, kept_metadata};
+use super::{Asks, Driver, Inputs, Outcome, StartError};
+use crate::config::{Config, ConfigError, Target};
+use crate::keygen::Kind;
+use crate::term::Term;
+use crate::worker_place::WorkerPlace;
+
+/// How long connecting to the second cluster may take.
+const REPL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The buckets of `put_unique_bet365`, which tell how much long names cost; a worker uses one.
+const LONG_BUCKETS: [&str; 2] = [
+    "documents_in_a_bucket_with_a_long_name_first",
+    "documents_in_a_bucket_with_a_long_name_second",
+];
+
+/// One worker: its connections and how far it has come.
+#[derive(Debug)]
+pub(super) struct Nhs {
+    pb: PbLink,
+    /// The second cluster, when it could be reached.
+    repl: Option<PbLink>,
+    http: HttpLink,
+    http_target: Target,
+    identity: Identity,
+    long_bucket: &'static str,
+    /// Makes documents; not seeded, as values never are.
+    strong: StdRng,
+    /// Records written.
+    record_count: u64,
+    /// Number of the next document.
+    next_document: u64,
+    /// Number of the oldest document that is not deleted.
+    oldest_document: u64,
+}
+
+/// What to request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    GetRecord,
+    GetRecordByHttp,
+    UpdateRecord { with_indexes: bool },
+    PutDocument { with_check: bool },
+    PutDocumentInLongBucket,
+    GetDocument,
+    DeleteDocument,
+    GetGenerated,
+    UpdateGenerated,
+}
+
+impl Driver for Nhs {
+    const NAME: &'static str = "nhs";
+    const OPERATIONS: &'static str = "alwaysget_pb, alwaysget_http, alwaysget_updatewithout2i, \
+         alwaysget_updatewith2i, put_unique, put_unique_checkrepl, put_unique_bet365, get_unique, \
+         delete_unique, get_pb, update_with2i";
+
+    type Operation = Operation;
+    type Plan = Plan;
+
+    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+        Plan::read(config, Self::NAME)
+    }
+
+    fn asks(plan: &Plan) -> Asks {
+        plan.asks()
+    }
+
+    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+        Some(match term.as_atom()? {
+            "alwaysget_pb" => Operation::GetRecord,
+            "alwaysget_http" => Operation::GetRecordByHttp,
+            "alwaysget_updatewithout2i" => Operation::UpdateRecord { with_indexes: false },
+            "alwaysget_updatewith2i" => Operation::UpdateRecord { with_indexes: true },
+            "put_unique" => Operation::PutDocument { with_check: false },
+            "put_unique_checkrepl" => Operation::PutDocument { with_check: true },
+            "put_unique_bet365" => Operation::PutDocumentInLongBucket,
+            "get_unique" => Operation::GetDocument,
+            "delete_unique" => Operation::DeleteDocument,
+            "get_pb" => Operation::GetGenerated,
+            "update_with2i" => Operation::UpdateGenerated,
+            _ => return None,
+        })
+    }
+
+    fn missing(term: &Term) -> Option<&'static str> {
+        Some(match term.as_atom()? {
+            "postcodequery_http" | "dobquery_http" => "Quoit has no index queries yet",
+            "aae_query" | "segment_fold" | "force_aae" => "Quoit has no AAE folds yet",
+            "list_keys" => "listings beside other operations are not made; take it out",
+            "alwaysget_updatewith2i_http" => "use alwaysget_updatewith2i, which speaks PB",
+            "put_unique_http" => "use put_unique, which speaks PB",
+            "get_unique_http" => "use get_unique, which speaks PB",
+            "delete_unique_http" => "use delete_unique, which speaks PB",
+            _ => return None,
+        })
+    }
+
+    fn draws_values(operation: Operation) -> bool {
+        matches!(operation, Operation::UpdateRecord { .. } | Operation::UpdateGenerated)
+    }
+
+    async fn prepare(plan: &Plan) -> Vec<String> {
+        prepare::prepare(plan).await
+    }
+
+    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+        let repl_target = target_of(&plan.repl_targets, place);
+        Ok(Self {
+            pb: PbLink::open(target_of(&plan.pb_targets, place), plan.pb_timeout).await?,
+            repl: PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await.ok(),
+            http: HttpLink::default(),
+            http_target: target_of(&plan.http_targets, place).clone(),
+            identity: Identity::new(place.number, &plan.node_name),
+            long_bucket: LONG_BUCKETS[place.number as usize % LONG_BUCKETS.len()],
+            strong: rand::make_rng(),
+            record_count: 0,
+            next_document: 1,
+            oldest_document: 1,
+        })
+    }
+
+    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+        let is_reading = matches!(operation, Operation::GetRecord | Operation::GetRecordByHttp);
+        if is_reading && self.record_count <= plan.records.count_min {
+            return Outcome::Silent;
+        }
+        let mut generated = None;
+        if matches!(operation, Operation::GetGenerated | Operation::UpdateGenerated) {
+            match inputs.next_key() {
+                Ok(key) if plan.key_kind == Kind::Integer => {
+                    generated = Some(key.integer().to_string().into());
+                }
+                Ok(key) => generated = Some(Bytes::copy_from_slice(key.bytes())),
+                Err(_) => return Outcome::Stop,
+            }
+        }
+        let done = match operation {
+            Operation::GetRecord => self.get_record(plan, inputs).await,
+            Operation::GetRecordByHttp => self.get_record_by_http(plan, inputs).await,
+            Operation::UpdateRecord { with_indexes } => {
+                self.update_record(plan, inputs, with_indexes).await
+            }
+            Operation::PutDocument { with_check } => self.put_document(plan, with_check).await,
+            Operation::PutDocumentInLongBucket => self.put_in_long_bucket(plan).await,
+            Operation::GetDocument => self.get_document(plan, inputs).await,
+            Operation::DeleteDocument => self.delete_document(plan).await,
+            Operation::GetGenerated => {
+                let key = generated.unwrap_or_default();
+                self.get(plan, &plan.record_bucket.name, key).await.map(drop)
+            }
+            Operation::UpdateGenerated => {
+                self.update_generated(plan, inputs, generated.unwrap_or_default()).await
+            }
+        };
+        match done {
+            Ok(()) => Outcome::Success,
+            Err(reason) => Outcome::Failure(reason),
+        }
+    }
+}
+
+/// The target that a worker keeps.
+fn target_of(targets: &[Target], place: WorkerPlace) -> &Target {
+    &targets[place.number as usize % targets.len()]
+}
+
+impl Nhs {
+    fn record_key(&self, plan: &Plan, number: u64) -> Bytes {
+        self.identity.key(number, plan.records.order).into()
+    }
+
+    fn document_key(&self, plan: &Plan, number: u64) -> Bytes {
+        self.identity.key(number, plan.document_order).into()
+    }
+
+    async fn get_record(&mut self, plan: &Plan, inputs: &mut Inputs) -> Result<(), Term> {
+        let number = pick(inputs.random(), self.record_count);
+        let key = self.record_key(plan, number);
+        let answer = self.get(plan, &plan.record_bucket.name, key.clone()).await?;
+        if answer.content.is_empty() { Err(not_found(&key)) } else { Ok(()) }
+    }
+
+    async fn get_record_by_http(&mut self, plan: &Plan, inputs: &mut Inputs) -> Result<(), Term> {
+        let number = pick(inputs.random(), self.record_count);
+        let mut head = b"GET /buckets/".to_vec();
+        append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
+        head.extend_from_slice(b"/keys/");
+        head.extend_from_slice(&self.record_key(plan, number));
+        head.extend_from_slice(
+            format!(" HTTP/1.1\r\nHost: {}\r\n\r\n", self.http_target).as_bytes(),
+        );
+        let (target, timeout) = (&self.http_target, plan.http_timeout);
+        let response = self.http.request(target, timeout, Method::Get, &head, &[]).await?;
+        check_status(response.status, &[200])
+    }
+
+    /// Adds a record, or changes one that is there; the more records there are, the more often
+    /// the latter.
+    async fn update_record(
+        &mut self,
+        plan: &Plan,
+        inputs: &mut Inputs,
+        with_indexes: bool,
+    ) -> Result<(), Term> {
+        let bucket = &plan.record_bucket.name;
+        let value = inputs.next_shared_bytes();
+        if inputs.random().uniform(plan.records.count_max) > self.record_count {
+            let key = self.record_key(plan, self.record_count + 1);
+            let indexes = indexes_if(with_indexes, plan, inputs).unwrap_or_default();
+            let content = RpbContent { value, indexes, ..RpbContent::default() };
+            self.put(plan, bucket, key, None, content).await?;
+            self.record_count += 1;
+            return Ok(());
+        }
+        let number = pick(inputs.random(), self.record_count);
+        let key = self.record_key(plan, number);
+        let answer = self.get(plan, bucket, key.clone()).await?;
+        let Some(first) = answer.content.into_iter().next() else { return Err(not_found(&key)) };
+        let mut content = RpbContent { value, ..kept_metadata(first) };
+        if let Some(indexes) = indexes_if(with_indexes, plan, inputs) {
+            content.indexes = indexes;
+        }
+        self.put(plan, bucket, key, answer.vclock, content).await
+    }
+
+    async fn update_generated(
+        &mut self,
+        plan: &Plan,
+        inputs: &mut Inputs,
+        key: Bytes,
+    ) -> Result<(), Term> {
+        let bucket = &plan.record_bucket.name;
+        let answer = self.get(plan, bucket, key.clone()).await?;
+        let kept = answer.content.into_iter().next().map(kept_metadata).unwrap_or_default();
+        let value = inputs.next_shared_bytes();
+        let indexes = indexes::all_entries(inputs.random(), plan.postcode_count_max);
+        let content = RpbContent { value, indexes, ..kept };
+        self.put(plan, bucket, key, answer.vclock, content).await
+    }
+
+    /// Writes the next document; waits for it in the second cluster if that is wanted and there
+    /// is one.
+    async fn put_document(&mut self, plan: &Plan, with_check: bool) -> Result<(), Term> {
+        let key = self.document_key(plan, self.next_document);
+        let bucket = &plan.document_bucket.name;
+        let indexes = vec![indexes::last_modified()];
+        let content = RpbContent { value: self.document(plan), indexes, ..RpbContent::default() };
+        self.put(plan, bucket, key.clone(), None, content).await?;
+        self.next_document += 1;
+        match &mut self.repl {
+            Some(repl) if with_check => wait_for_copy(repl, plan, bucket, key).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn put_in_long_bucket(&mut self, plan: &Plan) -> Result<(), Term> {
+        let key = self.document_key(plan, self.next_document);
+        let bucket = Bytes::from_static(self.long_bucket.as_bytes());
+        let content = RpbContent { value: self.document(plan), ..RpbContent::default() };
+        self.put(plan, &bucket, key, None, content).await?;
+        self.next_document += 1;
+        Ok(())
+    }
+
+    /// Reads a document that was written and not deleted, or, at times, the next to be written.
+    async fn get_document(&mut self, plan: &Plan, inputs: &mut Inputs) -> Result<(), Term> {
+        let count = self.next_document - self.oldest_document;
+        let number = self.oldest_document + inputs.random().uniform(count.max(1));
+        let key = self.document_key(plan, number);
+        self.get(plan, &plan.document_bucket.name, key).await.map(drop)
+    }
+
+    /// Deletes the oldest document; one that cannot be deleted is left behind.
+    async fn delete_document(&mut self, plan: &Plan) -> Result<(), Term> {
+        if self.oldest_document == self.next_document {
+            return Ok(());
+        }
+        let key = self.document_key(plan, self.oldest_document);
+        self.oldest_document += 1;
+        let bucket = plan.document_bucket.name.clone();
+        let request = RpbDelReq { bucket, key, ..RpbDelReq::default() };
+        self.ready(plan).await?;
+        let RpbDelResp {} = self.pb.call(&request, plan.pb_timeout).await?;
+        Ok(())
+    }
+
+    fn document(&mut self, plan: &Plan) -> Bytes {
+        let mut bytes = vec![0; plan.document_bytes];
+        self.strong.fill_bytes(&mut bytes);
+        bytes.into()
+    }
+
+    /// Connects anew after an operation that lost the connection.
+    async fn ready(&mut self, plan: &Plan) -> Result<(), Term> {
+        if self.pb.is_down() {
+            self.pb.reconnect(Instant::now() + plan.pb_timeout).await?;
+        }
+        Ok(())
+    }
+
+    async fn get(&mut self, plan: &Plan, bucket: &Bytes, key: Bytes) -> Result<RpbGetResp, Term> {
+        self.ready(plan).await?;
+        let request = RpbGetReq { bucket: bucket.clone(), key, ..RpbGetReq::default() };
+        Ok(self.pb.call(&request, plan.pb_timeout).await?)
+    }
+
+    async fn put(
+        &mut self,
+        plan: &Plan,
+        bucket: &Bytes,
+        key: Bytes,
+        vclock: Option<Bytes>,
+        content: RpbContent,
+    ) -> Result<(), Term> {
+        self.ready(plan).await?;
+        let content_type = Some(Bytes::from_static(b"application/octet-stream"));
+        let content = RpbContent { content_type, ..content };
+        let (bucket, key) = (bucket.clone(), Some(key));
+        let request = RpbPutReq { bucket, key, vclock, content, ..RpbPutReq::default() };
+        let _: RpbPutResp = self.pb.call(&request, plan.pb_timeout).await?;
+        Ok(())
+    }
+}
+
+fn not_found(key: &Bytes) -> Term {
+    Term::Tuple(vec![Term::atom("not_found"), Term::Binary(key.to_vec())])
+}
+
+fn indexes_if(with_indexes: bool, plan: &Plan, inputs: &mut Inputs) -> Option<Vec<RpbPair>> {
+    with_indexes.then(|| indexes::all_entries(inputs.random(), plan.postcode_count_max))
+}
+
+/// Reads a key of the second cluster without pause until it is there: that is what is measured.
+/// Gives up with the error `repl_timeout`.
+async fn wait_for_copy(
+    repl: &mut PbLink,
+    plan: &Plan,
+    bucket: &Bytes,
+    key: Bytes,
+) -> Result<(), Term> {
+    let give_up_at = Instant::now() + plan.repl_timeout;
+    let request = RpbGetReq { bucket: bucket.clone(), key, ..RpbGetReq::default() };
+    loop {
+        let left = give_up_at.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Term::atom("repl_timeout"));
+        }
+        if repl.is_down() {
+            // An error here means that the time is up, which the next round sees.
+            let _ = repl.reconnect(give_up_at).await;
+            continue;
+        }
+        let answer: Result<RpbGetResp, CallError> =
+            repl.call(&request, plan.pb_timeout.min(left)).await;
+        if answer.is_ok_and(|answer| !answer.content.is_empty()) {
+            return Ok(());
+        }
+    }
+}

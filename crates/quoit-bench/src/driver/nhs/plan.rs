@@ -1,0 +1,193 @@
+//! The settings of the driver.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::keys::Order;
+use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
+use crate::driver::{Asks, check_values_are_bytes};
+use crate::keygen::Kind;
+use crate::term::Term;
+
+/// Most records that one worker keeps: their numbers have nine digits.
+const RECORD_COUNT_MAX: u64 = 999_999_999;
+
+/// Largest document, in bytes.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// The settings that all workers share.
+#[derive(Debug)]
+pub(in crate::driver) struct Plan {
+    pub(super) pb_targets: Vec<Target>,
+    /// The second cluster.
+    pub(super) repl_targets: Vec<Target>,
+    pub(super) http_targets: Vec<Target>,
+    pub(super) pb_timeout: Duration,
+    pub(super) http_timeout: Duration,
+    /// Bounds how long a document is waited for in the second cluster.
+    pub(super) repl_timeout: Duration,
+    /// Keeps load generators apart.
+    pub(super) node_name: Vec<u8>,
+    pub(super) records: Records,
+    /// Size of documents in bytes.
+    pub(super) document_bytes: usize,
+    pub(super) document_order: Order,
+    pub(super) record_bucket: BucketPlan,
+    pub(super) document_bucket: BucketPlan,
+    pub(super) node_confirms: u64,
+    /// Most postcodes of a record.
+    pub(super) postcode_count_max: u64,
+    pub(super) key_kind: Kind,
+}
+
+/// The records that are always there once they were written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Records {
+    /// Towards this number of records a worker goes ever more slowly.
+    pub(super) count_max: u64,
+    /// Reads begin when a worker has more records than this.
+    pub(super) count_min: u64,
+    pub(super) order: Order,
+}
+
+/// A bucket and what its properties are set to.
+#[derive(Debug)]
+pub(super) struct BucketPlan {
+    pub(super) name: Bytes,
+    /// Value of `sync_on_write`: one, all or backend.
+    pub(super) sync: String,
+}
+
+impl Plan {
+    /// Reads the settings.
+    pub(super) fn read(config: &Config, driver: &str) -> Result<Self, ConfigError> {
+        check_values_are_bytes(config, driver)?;
+        let settings = &config.settings;
+        let of_file = Config { target_overrides: Vec::new(), ..config.clone() };
+        let (pb_targets, http_targets) = read_targets(config, &of_file)?;
+        let milliseconds = |key, default| {
+            settings.integer(key, default, 1..=86_400_000).map(Duration::from_millis)
+        };
+        let (document_bytes, document_order) = read_unique(settings)?;
+        Ok(Self {
+            pb_targets,
+            repl_targets: of_file.targets("replpb_ips", "pb_port", 8087)?,
+            http_targets,
+            pb_timeout: milliseconds("pb_timeout_general", 30_000)?,
+            http_timeout: milliseconds("http_timeout_general", 30_000)?,
+            repl_timeout: milliseconds("fold_timeout_general", 3_600_000)?,
+            node_name: read_node_name(settings)?,
+            records: read_records(settings)?,
+            document_bytes,
+            document_order,
+            record_bucket: read_bucket(
+                settings,
+                "record_bucket",
+                "domainRecord",
+                "record_sync",
+                "one",
+            )?,
+            document_bucket: read_bucket(
+                settings,
+                "document_bucket",
+                "domainDocument",
+                "document_sync",
+                "backend",
+            )?,
+            node_confirms: settings.integer("node_confirms", 2, 0..=1024)?,
+            postcode_count_max: settings.integer("postcode_indexcount", 3, 1..=1000)?,
+            key_kind: config.key_generator.kind(),
+        })
+    }
+
+    /// See [`Driver::asks`](crate::driver::Driver::asks).
+    pub(super) fn asks(&self) -> Asks {
+        let syncs = [&self.record_bucket, &self.document_bucket]
+            .map(|bucket| format!("{} {}", String::from_utf8_lossy(&bucket.name), bucket.sync));
+        let durability = format!(
+            "requests carry no quorums, the buckets decide; set at start: node_confirms {}, \
+             sync_on_write of {} and {}",
+            self.node_confirms, syncs[0], syncs[1]
+        );
+        Asks { targets: self.pb_targets.clone(), durability }
+    }
+}
+
+/// The Protocol Buffers and the HTTP servers. Servers of the command line are the former; the
+/// latter are on the same hosts then.
+fn read_targets(
+    config: &Config,
+    of_file: &Config,
+) -> Result<(Vec<Target>, Vec<Target>), ConfigError> {
+    let pb_targets = config.targets("pb_ips", "pb_port", 8087)?;
+    let mut http_targets = of_file.targets("http_ips", "http_port", 8098)?;
+    if !config.target_overrides.is_empty() {
+        let port = config.settings.integer("http_port", 8098, 1..=65_535)? as u16;
+        let on_port = |target: &Target| Target { host: target.host.clone(), port };
+        http_targets = pb_targets.iter().map(on_port).collect();
+    }
+    Ok((pb_targets, http_targets))
+}
+
+fn read_node_name(settings: &Settings) -> Result<Vec<u8>, ConfigError> {
+    let host_name = || rustix::system::uname().nodename().to_bytes().to_vec();
+    match settings.get("node_name") {
+        None => Ok(host_name()),
+        Some(_) => settings.read("node_name", Vec::new(), "write an atom or a string", |term| {
+            term.as_atom().map(|name| name.as_bytes().to_vec()).or_else(|| bytes_of(term))
+        }),
+    }
+}
+
+fn read_records(settings: &Settings) -> Result<Records, ConfigError> {
+    let expected = "write {MaxRecordsOfAWorker, MinRecordsOfAWorker, Order}, Order key_order or \
+                    skew_order";
+    let default = Records { count_max: 1, count_min: 1, order: Order::Key };
+    settings.read("alwaysget", default, expected, |term| {
+        let [count_max, count_min, order] = term.as_tuple()? else { return None };
+        let (count_max, count_min) = (count_of(count_max)?, count_of(count_min)?);
+        (count_max > 0).then_some(Records { count_max, count_min, order: order_of(order)? })
+    })
+}
+
+fn read_unique(settings: &Settings) -> Result<(usize, Order), ConfigError> {
+    let expected = "write {SizeInBytes, Order}, Order key_order or skew_order";
+    settings.read("unique", (8000, Order::Key), expected, |term| {
+        let [size, order] = term.as_tuple()? else { return None };
+        let size = u64::try_from(size.as_integer()?).ok()?;
+        let size = usize::try_from(size).ok().filter(|_| size <= DOCUMENT_BYTES_MAX)?;
+        Some((size, order_of(order)?))
+    })
+}
+
+fn count_of(term: &Term) -> Option<u64> {
+    u64::try_from(term.as_integer()?).ok().filter(|count| *count <= RECORD_COUNT_MAX)
+}
+
+fn order_of(term: &Term) -> Option<Order> {
+    match term.as_atom()? {
+        "key_order" => Some(Order::Key),
+        "skew_order" => Some(Order::Skew),
+        _ => None,
+    }
+}
+
+fn read_bucket(
+    settings: &Settings,
+    name_key: &str,
+    default_name: &str,
+    sync_key: &str,
+    default_sync: &str,
+) -> Result<BucketPlan, ConfigError> {
+    let name = settings.bytes(name_key, default_name.as_bytes())?.into();
+    let expected = "write one, all or backend";
+    let sync = settings.read(sync_key, default_sync.to_owned(), expected, |term| {
+        let text = term
+            .as_atom()
+            .map(str::to_owned)
+            .or_else(|| bytes_of(term).and_then(|bytes| String::from_utf8(bytes).ok()))?;
+        matches!(text.as_str(), "one" | "all" | "backend").then_some(text)
+    })?;
+    Ok(BucketPlan { name, sync })
+}

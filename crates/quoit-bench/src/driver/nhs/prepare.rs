@@ -1,0 +1,58 @@
+//! What is set up once before the workers start.
+
+use super::plan::Plan;
+use super::{REPL_CONNECT_TIMEOUT, target_of};
+use crate::config::Target;
+use crate::driver::http_link::{HttpLink, Method, SEGMENT, append_to_path};
+use crate::driver::pb_link::PbLink;
+use crate::worker_place::WorkerPlace;
+
+/// Sets the properties of both buckets over HTTP and looks whether there is a second cluster.
+/// Gives a notice for each thing that did not work.
+pub(super) async fn prepare(plan: &Plan) -> Vec<String> {
+    let first = WorkerPlace { number: 1, count: 1 };
+    let target = target_of(&plan.http_targets, first);
+    let mut link = HttpLink::default();
+    let mut notices = Vec::new();
+    for bucket in [&plan.record_bucket, &plan.document_bucket] {
+        let confirms = format!("{{\"props\":{{\"node_confirms\":{}}}}}", plan.node_confirms);
+        let sync = format!("{{\"props\":{{\"sync_on_write\":\"{}\"}}}}", bucket.sync);
+        for props in [confirms, sync] {
+            if let Err(reason) = put_props(&mut link, target, plan, &bucket.name, &props).await {
+                let name = String::from_utf8_lossy(&bucket.name);
+                notices.push(format!("{target} did not take {props} for bucket {name}: {reason}"));
+            }
+        }
+    }
+    let repl_target = target_of(&plan.repl_targets, first);
+    if let Err(error) = PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await {
+        notices.push(format!(
+            "no second cluster ({error}): put_unique_checkrepl is a plain put_unique"
+        ));
+    }
+    notices
+}
+
+async fn put_props(
+    link: &mut HttpLink,
+    target: &Target,
+    plan: &Plan,
+    bucket: &[u8],
+    props: &str,
+) -> Result<(), String> {
+    let mut head = b"PUT /buckets/".to_vec();
+    append_to_path(&mut head, bucket, SEGMENT);
+    let length = props.len();
+    let rest = format!(
+        "/props HTTP/1.1\r\nHost: {target}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    head.extend_from_slice(rest.as_bytes());
+    let requested =
+        link.request(target, plan.http_timeout, Method::Put, &head, props.as_bytes()).await;
+    match requested {
+        Ok(response) if (200..300).contains(&response.status) => Ok(()),
+        Ok(response) => Err(format!("status {}", response.status)),
+        Err(reason) => Err(reason.to_string()),
+    }
+}

@@ -1,0 +1,138 @@
+//! A small object server that speaks Protocol Buffers.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use bytes::{Bytes, BytesMut};
+use quoit_client::wire::messages::{
+    RpbContent, RpbDelReq, RpbDelResp, RpbErrorResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
+};
+use quoit_client::wire::{Body, Frame, FrameDecoder, MessageCode, append_message};
+
+/// A request as the server saw it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen {
+    Get(RpbGetReq),
+    Put(Box<RpbPutReq>),
+    Delete(RpbDelReq),
+}
+
+/// What the server does with a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Manner {
+    Answer,
+    Refuse,
+    Hang,
+    Close,
+}
+
+pub struct Server {
+    pub address: SocketAddr,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+#[derive(Default)]
+struct Objects(Mutex<HashMap<Bytes, (u32, RpbContent)>>);
+
+impl Server {
+    /// A store whose manner depends on the number of the request, from 0.
+    pub fn start(manner_of: impl Fn(usize) -> Manner + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let shared = (seen.clone(), Arc::new(manner_of), Arc::new(Objects::default()));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (seen, manner_of, objects) = shared.clone();
+                let stream = stream.unwrap();
+                thread::spawn(move || serve(stream, &seen, &*manner_of, &objects));
+            }
+        });
+        Self { address, seen }
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+fn serve(
+    mut stream: TcpStream,
+    seen: &Mutex<Vec<Seen>>,
+    manner_of: &(dyn Fn(usize) -> Manner + Send + Sync),
+    objects: &Objects,
+) {
+    let mut buffer = BytesMut::new();
+    let mut chunk = [0; 65_536];
+    loop {
+        while let Some(frame) = FrameDecoder::default().next_frame(&mut buffer).unwrap() {
+            let request = decode(frame);
+            let number = {
+                let mut seen = seen.lock().unwrap();
+                seen.push(request.clone());
+                seen.len() - 1
+            };
+            let mut answer = Vec::new();
+            match manner_of(number) {
+                Manner::Answer => objects.answer(request, &mut answer),
+                Manner::Refuse => {
+                    let errmsg = Bytes::from_static(b"overload");
+                    append(&mut answer, &RpbErrorResp { errmsg, errcode: 0 });
+                }
+                Manner::Hang => continue,
+                Manner::Close => return,
+            }
+            stream.write_all(&answer).unwrap();
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => buffer.extend_from_slice(&chunk[..count]),
+        }
+    }
+}
+
+fn decode(frame: Frame) -> Seen {
+    match MessageCode::from_byte(frame.code) {
+        Some(MessageCode::GetReq) => Seen::Get(frame.decode().unwrap()),
+        Some(MessageCode::PutReq) => Seen::Put(Box::new(frame.decode().unwrap())),
+        Some(MessageCode::DelReq) => Seen::Delete(frame.decode().unwrap()),
+        other => panic!("{other:?} is no request of the driver"),
+    }
+}
+
+fn append<M: Body>(answer: &mut Vec<u8>, message: &M) {
+    append_message(answer, message).unwrap();
+}
+
+impl Objects {
+    fn answer(&self, request: Seen, answer: &mut Vec<u8>) {
+        let mut objects = self.0.lock().unwrap();
+        match request {
+            Seen::Get(get) => {
+                let response = match objects.get(&get.key) {
+                    None => RpbGetResp::default(),
+                    Some((clock, content)) => RpbGetResp {
+                        content: vec![content.clone()],
+                        vclock: Some(Bytes::from(format!("clock-{clock}"))),
+                        unchanged: None,
+                    },
+                };
+                append(answer, &response);
+            }
+            Seen::Put(put) => {
+                let key = put.key.unwrap();
+                let clock = objects.get(&key).map_or(0, |(clock, _)| clock + 1);
+                let charset = Some(Bytes::from_static(b"kept"));
+                objects.insert(key, (clock, RpbContent { charset, ..put.content }));
+                append(answer, &RpbPutResp::default());
+            }
+            Seen::Delete(delete) => {
+                objects.remove(&delete.key);
+                append(answer, &RpbDelResp {});
+            }
+        }
+    }
+}
