@@ -46,12 +46,6 @@ pub fn make_vtag(dot: &Dot, identity: u64) -> Bytes {
     base_62(hash)
 }
 
-/// A key for a record whose writer named none: 22 base-62 characters of 128 random bits.
-#[must_use]
-pub fn generated_key(entropy: u128) -> Bytes {
-    base_62(entropy)
-}
-
 /// The entity tag of an object with siblings: 22 base-62 characters of an XXH3-128 of the clock's
 /// context, so that equal clocks have equal tags.
 #[must_use]
@@ -80,10 +74,10 @@ mod tests {
 
     #[test]
     fn numbers_become_fixed_base_62_text() {
-        assert_eq!(generated_key(0), "0000000000000000000000");
-        assert_eq!(generated_key(61), "000000000000000000000z");
-        assert_eq!(generated_key(62 << 64), "0000000001000000000000");
-        assert_eq!(generated_key(u128::MAX), "LygHa16AHYFLygHa16AHYF");
+        assert_eq!(base_62(0), "0000000000000000000000");
+        assert_eq!(base_62(61), "000000000000000000000z");
+        assert_eq!(base_62(62 << 64), "0000000001000000000000");
+        assert_eq!(base_62(u128::MAX), "LygHa16AHYFLygHa16AHYF");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod admin;
 mod context;
+mod disks;
 pub mod http;
 mod index_entries;
 mod listen;

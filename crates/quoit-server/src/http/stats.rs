@@ -5,6 +5,7 @@ use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
 use super::response::{JSON, TEXT, reply};
 use crate::context::{RIAK_KV_VERSION, ServerContext};
+use crate::disks::{Disk, disks};
 use crate::machine::Machine;
 use quoit_core::{Counter, Distribution, LatencySummary, StatsSnapshot};
 use serde_json::{Map, Value, json};
@@ -31,7 +32,8 @@ impl Connection {
     }
 }
 
-/// Every figure of the node by its name. Reads a few files of `/proc`.
+/// Every figure of the node by its name. Reads a few files of `/proc` and asks
+/// each local file system for its room.
 pub(crate) fn statistics(context: &ServerContext) -> Figures {
     let mut figures = Figures::new();
     let snapshot = context.store.stats().snapshot();
@@ -158,7 +160,6 @@ fn node(figures: &mut Figures, context: &ServerContext) {
     put(figures, "riak_kv_vnodes_running", partition_count);
     put(figures, "riak_pipe_vnodes_running", 0);
     put(figures, "storage_backend", format!("riak_kv_{}_backend", context.storage_backend));
-    put(figures, "disk", json!([]));
     put(figures, "pbc_active", context.pb_connections.active());
     put(figures, "pbc_connects_total", context.pb_connections.total());
     put(figures, "pbc_connects", context.pb_connections.last_minute());
@@ -175,6 +176,8 @@ fn node(figures: &mut Figures, context: &ServerContext) {
 }
 
 fn machine(figures: &mut Figures) {
+    let disk = |disk: Disk| json!({"id": disk.mount_point, "size": disk.size_kib, "used": disk.used_percent});
+    put(figures, "disk", disks().into_iter().map(disk).collect::<Value>());
     let machine = Machine::look();
     put(figures, "mem_total", machine.memory_total_bytes);
     put(figures, "mem_allocated", machine.memory_used_bytes);
@@ -337,11 +340,16 @@ mod tests {
             "node_gets_counter_total",
             "vnode_set_update_time_95",
             "sys_process_count",
+            "disk",
             "memory_total",
             "converge_delay_last",
             "riak_kv_vnodeq_max",
         ] {
             assert!(figures.contains_key(name), "{name}");
         }
+        let root = figures["disk"]
+            .as_array()
+            .and_then(|disks| disks.iter().find(|disk| disk["id"] == "/"));
+        assert!(root.is_some_and(|root| root["size"].as_u64() > Some(0) && root["used"].is_u64()));
     }
 }
