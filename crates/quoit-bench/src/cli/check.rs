@@ -115,8 +115,11 @@ fn keys_text(config: &Config) -> String {
 
 /// What the pacing comes to, where it sets a rate.
 fn expected_text(config: &Config) -> Option<String> {
-    let Pacing::Rate(rate) = config.pacing else { return None };
-    let per_second = rate * f64::from(config.worker_count);
+    let per_second = match config.pacing {
+        Pacing::Max => return None,
+        Pacing::Rate(rate) => rate * f64::from(config.worker_count),
+        Pacing::Open { rate_per_s, .. } => rate_per_s,
+    };
     Some(match config.length {
         RunLength::For(length) => {
             let count = per_second * length.as_secs_f64();

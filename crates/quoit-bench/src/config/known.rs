@@ -5,8 +5,9 @@ use crate::names::nearest;
 
 /// Keys that mean something here, to the run or to a driver, and keys of drivers that are not
 /// offered, which a shared file may hold for other runs.
-const KEYS: [&str; 101] = [
+const KEYS: [&str; 102] = [
     "mode",
+    "warmup",
     "duration",
     "concurrent",
     "driver",

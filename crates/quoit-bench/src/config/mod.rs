@@ -4,12 +4,12 @@ mod duration;
 mod error;
 mod known;
 mod operations;
+mod pacing;
 mod settings;
 mod targets;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ pub use duration::RunLength;
 pub use error::{ConfigError, Place};
 pub use operations::OperationEntry;
 pub(crate) use operations::file_label;
+pub use pacing::{Arrivals, Pacing};
 pub use settings::Settings;
 pub(crate) use settings::bytes_of;
 pub use targets::Target;
@@ -28,24 +29,6 @@ use crate::valgen::{SourceSettings, ValueGenerator};
 
 /// Most workers that one process runs.
 const CONCURRENT_MAX: u64 = 100_000;
-
-/// How the operations of one worker follow each other.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pacing {
-    /// The next operation starts when the last one ends.
-    Max,
-    /// An exponentially distributed pause before each operation, of mean 1 s divided by this.
-    Rate(f64),
-}
-
-impl Display for Pacing {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Max => f.write_str("as fast as they can"),
-            Self::Rate(rate) => write!(f, "{rate} op/s each at most"),
-        }
-    }
-}
 
 /// How much of the log is kept, from the most to the least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,8 +50,10 @@ pub enum LogLevel {
 /// A configuration that can be run.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Pacing of each worker (`mode`).
+    /// How operations follow each other (`mode`).
     pub pacing: Pacing,
+    /// How long operations run before they are measured (`warmup`, an extension).
+    pub warmup: Duration,
     /// When the run ends (`duration`).
     pub length: RunLength,
     /// Number of workers (`concurrent`).
@@ -154,7 +139,8 @@ impl Config {
             })?,
         };
         Ok(Self {
-            pacing: read_pacing(&settings)?,
+            pacing: pacing::read_pacing(&settings)?,
+            warmup: pacing::read_warmup(&settings)?,
             length: settings.read(
                 "duration",
                 RunLength::For(Duration::from_secs(300)),
@@ -242,25 +228,6 @@ impl Config {
         };
         self.key_generator.dimension().map(|dimension| dimension.saturating_mul(size))
     }
-}
-
-fn read_pacing(settings: &Settings) -> Result<Pacing, ConfigError> {
-    let expected = "write max, {rate, max} or {rate, OperationsPerSecondOfAWorker}";
-    settings.read("mode", Pacing::Rate(5.0), expected, |term| match term {
-        Term::Atom(name) if name == "max" => Some(Pacing::Max),
-        Term::Tuple(parts) => match parts.as_slice() {
-            [Term::Atom(name)] if name == "max" => Some(Pacing::Max),
-            [Term::Atom(rate), Term::Atom(max)] if rate == "rate" && max == "max" => {
-                Some(Pacing::Max)
-            }
-            [Term::Atom(rate), number] if rate == "rate" => {
-                let number = number.as_number()?;
-                (number > 0.0 && number.is_finite()).then_some(Pacing::Rate(number))
-            }
-            _ => None,
-        },
-        _ => None,
-    })
 }
 
 fn read_key_generator(settings: &Settings) -> Result<KeyGenerator, ConfigError> {

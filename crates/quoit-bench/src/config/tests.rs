@@ -48,13 +48,28 @@ fn an_empty_file_gives_the_defaults() {
 }
 
 #[test]
+fn a_warm_up_is_a_time_with_its_unit_or_seconds() {
+    for (warmup, ms) in [("\"10s\"", 10_000), ("\"500ms\"", 500), ("3", 3000), ("0", 0)] {
+        let read = config(&format!("{{warmup, {warmup}}}.")).warmup;
+        assert_eq!(read, Duration::from_millis(ms), "{warmup}");
+    }
+    for warmup in ["infinity", "-1", "\"infinity\"", "\"ten\"", "1e9"] {
+        assert!(error(&format!("{{warmup, '{warmup}'}}.")).contains("time with its unit"));
+    }
+}
+
+#[test]
 fn modes_are_read_in_every_spelling() {
+    let open = |arrivals| Pacing::Open { rate_per_s: 500.0, arrivals };
     for (mode, pacing) in [
         ("max", Pacing::Max),
         ("{max}", Pacing::Max),
         ("{rate, max}", Pacing::Max),
         ("{rate, 10}", Pacing::Rate(10.0)),
         ("{rate, 0.5}", Pacing::Rate(0.5)),
+        ("{open_rate, 500}", open(Arrivals::Constant)),
+        ("{open_rate, 500.0, constant}", open(Arrivals::Constant)),
+        ("{open_rate, 500, poisson}", open(Arrivals::Poisson)),
     ] {
         assert_eq!(config(&format!("{{mode, {mode}}}.")).pacing, pacing, "{mode}");
     }

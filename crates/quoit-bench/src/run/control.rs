@@ -18,8 +18,25 @@ const CRASH_SPAN: Duration = Duration::from_secs(10);
 /// When the workers start and when they stop by themselves.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Release {
+    /// When they start.
     pub(super) at: Instant,
+    /// When the measurement starts: what ends before is not counted.
+    pub(super) measured_from: Instant,
+    /// When they stop by themselves.
     pub(super) deadline: Option<Instant>,
+}
+
+impl Release {
+    /// True when the workers have to stop by themselves.
+    #[inline]
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// The deadline, or `instant` when that is earlier.
+    pub(super) fn end_by(&self, instant: Instant) -> Instant {
+        self.deadline.map_or(instant, |deadline| deadline.min(instant))
+    }
 }
 
 /// Where a run is.

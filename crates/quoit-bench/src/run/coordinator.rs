@@ -11,15 +11,17 @@ use tokio::sync::mpsc;
 
 use super::control::{Control, Release};
 use super::mix::build_mix;
-use super::recording::Recording;
+use super::recording::{Recorded, Recording};
+use super::schedule::Schedule;
 use super::summary::SummaryInputs;
 use super::thread::run_thread;
 use super::worker::Shared;
 use super::{RunEnd, RunError, RunReport, RunSetup};
-use crate::config::{Config, RunLength};
+use crate::config::{Config, Pacing, RunLength};
 use crate::driver::{Driver, StartError};
 use crate::measure::{ClientLoad, Collector, Window, process_cpu_time};
 use crate::output::Reporter;
+use crate::random::Random;
 use crate::valgen::{SourceError, Sources};
 
 /// How long a run goes on after the failure that ends it.
@@ -50,13 +52,14 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         config.report_interval,
         length,
     )?;
-    let mut recording = Recording::new(reporter, directory.path().to_owned(), operations);
+    let mut recording = Recording::new(reporter, directory.path().to_owned(), operations, length);
     let (ready, connected) = mpsc::channel(READY_QUEUE.max(config.worker_count as usize));
     let thread_count = config.thread_count as usize;
     let shared = Arc::new(Shared::<D> {
         plan,
         mix,
         pacing: config.pacing,
+        schedule: schedule(config),
         seed: config.seed,
         random_kind: config.random_kind,
         worker_count: config.worker_count,
@@ -75,25 +78,31 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let conducted = drive(&shared, config, length, connected, &mut recording);
     shared.control.stop();
     join(threads)?;
-    let Conducted { end, started_at, elapsed, process_cpu, rest } = conducted?;
+    let Conducted { end, started_at, elapsed, process_cpu, unstarted, rest } = conducted?;
     let client = ClientLoad::new(process_cpu, shared.collector.loads());
     if let Some(warning) = client.warning() {
         shared.log.warning(&warning);
         recording.notice(&warning);
     }
-    let (operations, total) = recording.finish(&rest, elapsed)?;
+    if unstarted > 0 {
+        recording.notice(&format!(
+            "{unstarted} operations were due and never started: the schedule could not be kept"
+        ));
+    }
+    let recorded = recording.finish(&rest, elapsed)?;
     let inputs = SummaryInputs {
         config,
         started_at,
         end,
         elapsed,
-        operations: &operations,
-        total: &total,
+        recorded: &recorded,
+        unstarted,
         client: &client,
     };
     inputs.summary().write(directory.path())?;
     let directory = directory.path().to_owned();
-    Ok(RunReport { directory, end, elapsed, operations, total, client })
+    let Recorded { operations, total, .. } = recorded;
+    Ok(RunReport { directory, end, elapsed, operations, total, unstarted, client })
 }
 
 /// Makes the blocks of bytes that the generators draw from.
@@ -117,6 +126,13 @@ fn prepare_system<D: Driver>(
 
 fn event_loop() -> Result<Runtime, RunError> {
     Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)
+}
+
+/// The arrivals of an open loop. They are drawn from a stream of their own.
+fn schedule(config: &Config) -> Option<Schedule> {
+    let Pacing::Open { rate_per_s, arrivals } = config.pacing else { return None };
+    let random = Random::new(config.random_kind, config.seed, 0);
+    Some(Schedule::new(rate_per_s, arrivals, random))
 }
 
 /// Conducts the run on an event loop of its own.
@@ -202,6 +218,8 @@ struct Conducted {
     elapsed: Duration,
     /// What the process used from the release on.
     process_cpu: Duration,
+    /// Arrivals of an open loop that were due and never started.
+    unstarted: u64,
     /// The last seconds, which nobody has reported yet.
     rest: Vec<(u64, Window)>,
 }
@@ -214,6 +232,7 @@ impl Conducted {
             started_at: jiff::Timestamp::now(),
             elapsed: Duration::ZERO,
             process_cpu: Duration::ZERO,
+            unstarted: 0,
             rest: Vec::new(),
         }
     }
@@ -239,20 +258,29 @@ async fn conduct<D: Driver>(
             () = signals.next() => return Ok(Conducted::nothing()),
         }
     }
-    let started_at = SystemTime::now();
+    let started_at = SystemTime::now() + config.warmup;
+    if !config.warmup.is_zero() {
+        recording.notice(&format!("Warming up for {:?}.", config.warmup));
+    }
     recording.begin(started_at)?;
     let cpu_before = process_cpu_time();
     let at = Instant::now();
-    shared.control.release(Release { at, deadline: length.map(|length| at + length) });
+    let measured_from = at + config.warmup;
+    let deadline = length.map(|length| measured_from + length);
+    let release = Release { at, measured_from, deadline };
+    shared.control.release(release);
     let mut end = RunEnd::Completed;
     let mut stop_at = None;
+    let mut stopped_at = None;
     loop {
         let completed = shared.collector.take_completed();
         if completed.is_finished {
+            let over_at = release.end_by(stopped_at.unwrap_or_else(Instant::now));
             return Ok(Conducted {
                 end: shared.control.requested_end().unwrap_or(end),
                 started_at: jiff::Timestamp::try_from(started_at).unwrap_or_default(),
-                elapsed: at.elapsed(),
+                elapsed: measured_from.elapsed(),
+                unstarted: shared.schedule.as_ref().map_or(0, |it| it.unstarted(over_at - at)),
                 process_cpu: process_cpu_time().saturating_sub(cpu_before),
                 rest: completed.windows,
             });
@@ -263,10 +291,14 @@ async fn conduct<D: Driver>(
             () = shared.control.end_requested(), if stop_at.is_none() => {
                 stop_at = Some(tokio::time::Instant::now() + SHUTDOWN_PAUSE);
             }
-            () = until(stop_at), if !shared.control.is_stopping() => shared.control.stop(),
+            () = until(stop_at), if !shared.control.is_stopping() => {
+                stopped_at.get_or_insert_with(Instant::now);
+                shared.control.stop();
+            }
             () = signals.next() => {
                 recording.notice("Interrupted: finishing the operations in flight.");
                 end = RunEnd::Interrupted;
+                stopped_at.get_or_insert_with(Instant::now);
                 shared.control.stop();
             }
         }

@@ -1,9 +1,11 @@
 //! One run: workers on their threads, released together, stopped together, counted.
 
+mod alarm;
 mod control;
 mod coordinator;
 mod mix;
 mod recording;
+mod schedule;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -94,12 +96,14 @@ pub struct RunReport {
     pub directory: PathBuf,
     /// How it ended.
     pub end: RunEnd,
-    /// From the release of the workers to the end of the last operation.
+    /// From the start of the measurement to the end of the last operation.
     pub elapsed: Duration,
     /// What was counted, in the order of the configuration.
     pub operations: Vec<ReportedOperation>,
     /// Counts and latencies of the entire run, in the order of `operations`.
     pub total: Window,
+    /// Arrivals of an open loop that were due before the end and never started.
+    pub unstarted: u64,
     /// The load generator's own processor time.
     pub client: ClientLoad,
 }

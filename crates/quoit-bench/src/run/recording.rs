@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::{ReportedOperation, RunError};
 use crate::measure::Window;
 use crate::measure::intervals::IntervalWriter;
-use crate::output::{OutputError, Reporter};
+use crate::output::Reporter;
 
 /// Length of an interval of the logs.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -18,6 +18,42 @@ pub(super) struct Recording<'a> {
     operations: Vec<ReportedOperation>,
     /// Made when the workers are released.
     intervals: Option<IntervalWriter>,
+    steady: Steady,
+}
+
+/// What a run came to and how fast.
+pub(super) struct Recorded {
+    pub(super) operations: Vec<ReportedOperation>,
+    pub(super) total: Window,
+    /// Successful operations a second, of each operation.
+    pub(super) rates_per_s: Vec<f64>,
+}
+
+/// Successes in the whole seconds of the planned length. What ends after it, when one worker
+/// after the other stops, belongs to no steady rate.
+struct Steady {
+    seconds: u64,
+    counts: Vec<u64>,
+}
+
+impl Steady {
+    fn take(&mut self, windows: &[(u64, Window)]) {
+        for (_, window) in windows.iter().filter(|(second, _)| *second < self.seconds) {
+            for (count, stats) in self.counts.iter_mut().zip(window.operations()) {
+                *count += stats.count();
+            }
+        }
+    }
+
+    /// Rates of a run of `elapsed`, which may have ended before its planned length: then, and for
+    /// runs of less than a second, over all the time.
+    fn rates_per_s(&self, total: &Window, elapsed: Duration) -> Vec<f64> {
+        if self.seconds > 0 && elapsed.as_secs() >= self.seconds {
+            return self.counts.iter().map(|count| *count as f64 / self.seconds as f64).collect();
+        }
+        let seconds = elapsed.as_secs_f64().max(1e-6);
+        total.operations().iter().map(|stats| stats.count() as f64 / seconds).collect()
+    }
 }
 
 impl<'a> Recording<'a> {
@@ -25,8 +61,11 @@ impl<'a> Recording<'a> {
         reporter: Reporter<'a>,
         directory: PathBuf,
         operations: Vec<ReportedOperation>,
+        length: Option<Duration>,
     ) -> Self {
-        Self { reporter, directory, operations, intervals: None }
+        let counts = vec![0; operations.len()];
+        let steady = Steady { seconds: length.map_or(0, |length| length.as_secs()), counts };
+        Self { reporter, directory, operations, intervals: None, steady }
     }
 
     /// The measurement starts at `start`.
@@ -48,6 +87,7 @@ impl<'a> Recording<'a> {
         through_second: u64,
     ) -> Result<(), RunError> {
         self.log_intervals(windows, None)?;
+        self.steady.take(windows);
         let mut windows = windows.iter().peekable();
         while self.reporter.seconds_done() < through_second {
             let window = windows.next_if(|(second, _)| *second == self.reporter.seconds_done());
@@ -56,15 +96,17 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    /// Takes in what is left of a run that went on for `elapsed`; gives the total.
+    /// Takes in what is left of a run that went on for `elapsed`.
     pub(super) fn finish(
         mut self,
         rest: &[(u64, Window)],
         elapsed: Duration,
-    ) -> Result<(Vec<ReportedOperation>, Window), RunError> {
+    ) -> Result<Recorded, RunError> {
         self.log_intervals(rest, Some(elapsed))?;
-        let finished: Result<_, OutputError> = self.reporter.finish(rest, elapsed);
-        Ok(finished?)
+        self.steady.take(rest);
+        let (operations, total) = self.reporter.finish(rest, elapsed)?;
+        let rates_per_s = self.steady.rates_per_s(&total, elapsed);
+        Ok(Recorded { operations, total, rates_per_s })
     }
 
     fn log_intervals(

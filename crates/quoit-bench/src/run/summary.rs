@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{ReportedOperation, RunEnd};
+use super::RunEnd;
+use super::recording::Recorded;
 use crate::config::{Config, Pacing};
-use crate::measure::{ClientLoad, Latencies, Window};
+use crate::measure::{ClientLoad, Latencies};
 
 /// Name of the file in the directory of a run.
 pub const SUMMARY_FILE: &str = "summary.json";
@@ -34,6 +35,10 @@ pub struct RunSummary {
     pub workers: u32,
     /// How operations follow each other.
     pub mode: ModeSummary,
+    /// Operations that ran before the measurement, in seconds.
+    pub warmup_s: f64,
+    /// Arrivals of an open loop that were due before the end and never started.
+    pub unstarted: u64,
     /// Measured time in seconds: the warm-up is not in it.
     pub elapsed_s: f64,
     /// Each operation of the mix.
@@ -42,7 +47,7 @@ pub struct RunSummary {
     pub successful: u64,
     /// Failed operations of every kind.
     pub failed: u64,
-    /// Successful operations a second.
+    /// Successful operations a second, in the whole seconds of the planned length.
     pub successful_per_s: f64,
     /// Failures by operation and reason, the most frequent first.
     pub errors: Vec<ErrorSummary>,
@@ -53,10 +58,12 @@ pub struct RunSummary {
 /// How operations followed each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModeSummary {
-    /// `max` or `rate`.
+    /// `max`, `rate` or `open_rate`.
     pub kind: String,
-    /// Operations a second of one worker for `rate`.
+    /// Operations a second: of one worker for `rate`, of all for `open_rate`.
     pub rate_per_s: Option<f64>,
+    /// How the arrivals of an `open_rate` are spaced: `constant` or `poisson`.
+    pub arrivals: Option<String>,
 }
 
 /// One operation of a run.
@@ -68,7 +75,7 @@ pub struct OperationSummary {
     pub file_label: String,
     /// Failed operations.
     pub failed: u64,
-    /// Successful operations a second.
+    /// Successful operations a second, in the whole seconds of the planned length.
     pub successful_per_s: f64,
     /// Count and latencies of the successful operations.
     pub latencies: Latencies,
@@ -148,16 +155,14 @@ pub(super) struct SummaryInputs<'a> {
     pub(super) started_at: jiff::Timestamp,
     pub(super) end: RunEnd,
     pub(super) elapsed: std::time::Duration,
-    pub(super) operations: &'a [ReportedOperation],
-    pub(super) total: &'a Window,
+    pub(super) recorded: &'a Recorded,
+    pub(super) unstarted: u64,
     pub(super) client: &'a ClientLoad,
 }
 
 impl SummaryInputs<'_> {
     pub(super) fn summary(&self) -> RunSummary {
-        let elapsed_s = self.elapsed.as_secs_f64();
-        let per_s = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
-        let successful = self.total.success_count();
+        let Recorded { operations, total, rates_per_s } = self.recorded;
         RunSummary {
             format: SUMMARY_FORMAT,
             quoit_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -166,34 +171,36 @@ impl SummaryInputs<'_> {
             driver: self.config.driver.clone(),
             workers: self.config.worker_count,
             mode: mode(self.config.pacing),
-            elapsed_s,
-            operations: self
-                .operations
+            warmup_s: self.config.warmup.as_secs_f64(),
+            unstarted: self.unstarted,
+            elapsed_s: self.elapsed.as_secs_f64(),
+            operations: operations
                 .iter()
-                .zip(self.total.operations())
-                .map(|(operation, stats)| OperationSummary {
+                .zip(total.operations())
+                .zip(rates_per_s)
+                .map(|((operation, stats), rate_per_s)| OperationSummary {
                     name: operation.name(),
                     file_label: operation.file_label.clone(),
                     failed: stats.error_count(),
-                    successful_per_s: per_s(stats.count()),
+                    successful_per_s: *rate_per_s,
                     latencies: stats.latencies(),
                 })
                 .collect(),
-            successful,
-            failed: self.total.error_count(),
-            successful_per_s: per_s(successful),
+            successful: total.success_count(),
+            failed: total.error_count(),
+            successful_per_s: rates_per_s.iter().sum(),
             errors: self.errors(),
             client: self.client.clone(),
         }
     }
 
     fn errors(&self) -> Vec<ErrorSummary> {
-        let mut errors: Vec<ErrorSummary> = self
-            .total
+        let Recorded { operations, total, .. } = self.recorded;
+        let mut errors: Vec<ErrorSummary> = total
             .errors()
             .iter()
             .map(|((index, reason), count)| ErrorSummary {
-                operation: self.operations[*index].name(),
+                operation: operations[*index].name(),
                 reason: reason.to_string(),
                 count: *count,
             })
@@ -213,8 +220,12 @@ fn end_text(end: RunEnd) -> &'static str {
 }
 
 fn mode(pacing: Pacing) -> ModeSummary {
-    match pacing {
-        Pacing::Max => ModeSummary { kind: "max".to_owned(), rate_per_s: None },
-        Pacing::Rate(rate) => ModeSummary { kind: "rate".to_owned(), rate_per_s: Some(rate) },
-    }
+    let (kind, rate_per_s, arrivals) = match pacing {
+        Pacing::Max => ("max", None, None),
+        Pacing::Rate(rate) => ("rate", Some(rate), None),
+        Pacing::Open { rate_per_s, arrivals } => {
+            ("open_rate", Some(rate_per_s), Some(arrivals.name().to_owned()))
+        }
+    };
+    ModeSummary { kind: kind.to_owned(), rate_per_s, arrivals }
 }

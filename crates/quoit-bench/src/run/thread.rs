@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::RunEnd;
+use super::alarm::Alarm;
 use super::control::{ending, released};
 use super::worker::{Local, Shared, work};
 use crate::driver::Driver;
@@ -38,10 +39,12 @@ pub(super) fn run_thread<D: Driver>(
     numbers: Vec<u32>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    let alarm = runtime.block_on(async { Alarm::new() })?;
     let local = Rc::new(Local {
         thread,
         recorder: OnceCell::new(),
         connecting: Semaphore::new(CONNECTING_MAX),
+        alarm,
     });
     let mut crew = Crew { shared: shared.clone(), local, set: JoinSet::new(), at: HashMap::new() };
     runtime.block_on(crew.run(numbers));
@@ -63,6 +66,8 @@ struct Crew<D: Driver> {
 impl<D: Driver> Crew<D> {
     async fn run(&mut self, numbers: Vec<u32>) {
         let clock = tokio::task::spawn_local(tick(self.shared.clone(), self.local.clone()));
+        let of_alarm = self.local.clone();
+        let alarm = tokio::task::spawn_local(async move { of_alarm.alarm.ring().await });
         numbers.into_iter().for_each(|number| self.spawn(number));
         let mut phases = self.shared.control.phases();
         let over = async {
@@ -88,6 +93,7 @@ impl<D: Driver> Crew<D> {
             }
         }
         clock.abort();
+        alarm.abort();
     }
 
     fn spawn(&mut self, number: u32) {

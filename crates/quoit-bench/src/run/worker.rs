@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::RunEnd;
+use super::alarm::Alarm;
 use super::control::{Control, Phase, Release, released};
 use super::mix::Mix;
+use super::schedule::Schedule;
 use crate::config::Pacing;
 use crate::driver::{Driver, Inputs, Outcome, StartError};
 use crate::keygen::KeyGenerator;
@@ -24,6 +26,8 @@ pub(super) struct Shared<D: Driver> {
     pub(super) plan: D::Plan,
     pub(super) mix: Mix<D::Operation>,
     pub(super) pacing: Pacing,
+    /// Arrivals of an open loop; nothing in a closed one.
+    pub(super) schedule: Option<Schedule>,
     pub(super) seed: Seed,
     pub(super) random_kind: RandomKind,
     pub(super) worker_count: u32,
@@ -45,6 +49,7 @@ pub(super) struct Local {
     pub(super) recorder: OnceCell<RefCell<Recorder>>,
     /// Bounds how many workers connect at once, so that listen queues do not overflow.
     pub(super) connecting: Semaphore,
+    pub(super) alarm: Alarm,
 }
 
 impl Local {
@@ -54,7 +59,8 @@ impl Local {
         release: Release,
     ) -> &RefCell<Recorder> {
         self.recorder.get_or_init(|| {
-            RefCell::new(Recorder::new(self.thread, shared.collector.clone(), release.at))
+            let collector = shared.collector.clone();
+            RefCell::new(Recorder::new(self.thread, collector, release.measured_from))
         })
     }
 }
@@ -68,17 +74,7 @@ pub(super) async fn work<D: Driver>(
     at_operation: Rc<Cell<usize>>,
 ) {
     let place = WorkerPlace { number, count: shared.worker_count };
-    let mut driver = {
-        let _permit = local.connecting.acquire().await;
-        match D::connect(&shared.plan, place).await {
-            Ok(driver) => driver,
-            Err(error) => {
-                shared.log.error(&format!("worker {number}: {error}"));
-                let _ = shared.ready.send((number, Err(error))).await;
-                return;
-            }
-        }
-    };
+    let Some(mut driver) = connect(&shared, &local, place).await else { return };
     let mut inputs = inputs_of(&shared, place);
     let mut phases = shared.control.phases();
     // After the start of the run, when a crashed worker comes back, nobody takes this.
@@ -87,17 +83,32 @@ pub(super) async fn work<D: Driver>(
     let recorder = local.recorder(&shared, release);
     let mut now = Instant::now();
     loop {
-        if let Pacing::Rate(per_second) = shared.pacing {
-            let pause_ms = inputs.random().exponential(1000.0 / per_second) as u64;
-            pause(Duration::from_millis(pause_ms), release, &mut phases).await;
+        let due = match (&shared.schedule, shared.pacing) {
+            (Some(schedule), _) => Some(release.at + schedule.take()),
+            (None, Pacing::Rate(per_second)) => {
+                let pause_ms = inputs.random().exponential(1000.0 / per_second) as u64;
+                let until = Instant::now() + Duration::from_millis(pause_ms);
+                wait(&local.alarm, until, release, &mut phases).await;
+                now = Instant::now();
+                None
+            }
+            (None, _) => None,
+        };
+        if let Some(due) = due {
+            wait(&local.alarm, due, release, &mut phases).await;
             now = Instant::now();
         }
-        if shared.control.is_stopping() || release.deadline.is_some_and(|end| now >= end) {
+        if shared.control.is_stopping() || release.is_over(now) {
+            if let (Some(schedule), Some(due)) = (&shared.schedule, due)
+                && due < release.end_by(now)
+            {
+                schedule.give_up();
+            }
             return;
         }
         let entry = shared.mix.choose(inputs.random());
         at_operation.set(entry.reported);
-        let start = Instant::now();
+        let start = due.unwrap_or_else(Instant::now);
         let outcome = driver.perform(&shared.plan, entry.operation, &mut inputs).await;
         now = Instant::now();
         match outcome {
@@ -118,6 +129,20 @@ pub(super) async fn work<D: Driver>(
     }
 }
 
+/// Connects a worker, or tells why not.
+async fn connect<D: Driver>(shared: &Shared<D>, local: &Local, place: WorkerPlace) -> Option<D> {
+    let _permit = local.connecting.acquire().await;
+    match D::connect(&shared.plan, place).await {
+        Ok(driver) => Some(driver),
+        Err(error) => {
+            let number = place.number;
+            shared.log.error(&format!("worker {number}: {error}"));
+            let _ = shared.ready.send((number, Err(error))).await;
+            None
+        }
+    }
+}
+
 fn inputs_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Inputs {
     let mut keys = shared.keys.clone();
     keys.start(place, &shared.sources);
@@ -127,13 +152,17 @@ fn inputs_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Inputs {
 }
 
 /// Sleeps, at most until the run ends.
-async fn pause(length: Duration, release: Release, phases: &mut watch::Receiver<Phase>) {
-    let mut until = Instant::now() + length;
-    if let Some(deadline) = release.deadline {
-        until = until.min(deadline);
-    }
-    if !length.is_zero() {
-        let stopped = phases.wait_for(|phase| matches!(phase, Phase::Stopping));
-        let _ = tokio::time::timeout_at(until.into(), stopped).await;
+async fn wait(
+    alarm: &Alarm,
+    until: Instant,
+    release: Release,
+    phases: &mut watch::Receiver<Phase>,
+) {
+    let until = release.end_by(until);
+    if until > Instant::now() {
+        tokio::select! {
+            () = alarm.sleep_until(until) => {}
+            _ = phases.wait_for(|phase| matches!(phase, Phase::Stopping)) => {}
+        }
     }
 }

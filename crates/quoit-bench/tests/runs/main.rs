@@ -9,3 +9,4 @@ mod null;
 mod pb;
 mod pb_server;
 mod support;
+mod truth;

@@ -1,0 +1,144 @@
+//! Waking the workers of a thread at the time that they ask for, within microseconds.
+//!
+//! The event loop's own timers count whole milliseconds, which is coarser than what is measured:
+//! an operation that starts half a millisecond late has a latency that much too long. One timer
+//! of the kernel for each thread is exact, and it is waited for as any socket is.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
+
+/// The alarm clock of one thread.
+pub(super) struct Alarm {
+    timer: AsyncFd<OwnedFd>,
+    sleepers: RefCell<Sleepers>,
+}
+
+/// Who waits, the latest first; the number tells those of one instant apart.
+#[derive(Default)]
+struct Sleepers {
+    by_time: BTreeMap<Reverse<(Instant, u64)>, oneshot::Sender<()>>,
+    count: u64,
+}
+
+impl Alarm {
+    /// An alarm of the present event loop, which has to [`ring`](Self::ring) it.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no timer.
+    pub(super) fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        #[expect(
+            deprecated,
+            reason = "what takes its place is unsafe; this descriptor is not moved"
+        )]
+        let timer = AsyncFd::with_interest(timer, Interest::READABLE)?;
+        Ok(Self { timer, sleepers: RefCell::default() })
+    }
+
+    /// Waits for `until`, which may have passed: then at once.
+    pub(super) async fn sleep_until(&self, until: Instant) {
+        if until <= Instant::now() {
+            return;
+        }
+        let (wake, woken) = oneshot::channel();
+        let is_first = {
+            let mut sleepers = self.sleepers.borrow_mut();
+            sleepers.count += 1;
+            let key = Reverse((until, sleepers.count));
+            sleepers.by_time.insert(key, wake);
+            sleepers.by_time.last_key_value().is_some_and(|(last, _)| *last == key)
+        };
+        if is_first {
+            self.set(until);
+        }
+        // The sender is only dropped with the alarm, at the end of the thread.
+        let _ = woken.await;
+    }
+
+    /// Wakes sleepers as their times come, for ever.
+    pub(super) async fn ring(&self) {
+        loop {
+            match self.timer.readable().await {
+                Ok(mut guard) => guard.clear_ready(),
+                Err(_) => return,
+            }
+            let mut sleepers = self.sleepers.borrow_mut();
+            let now = Instant::now();
+            while let Some(entry) = sleepers.by_time.last_entry() {
+                let Reverse((until, _)) = *entry.key();
+                if until > now {
+                    self.set(until);
+                    break;
+                }
+                // A sleeper that gave up does not hear it.
+                let _ = entry.remove().send(());
+            }
+        }
+    }
+
+    fn set(&self, until: Instant) {
+        // A time of 0 would turn the timer off.
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
+        let it_value = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let time = Itimerspec { it_interval, it_value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &time)
+            .expect("a timer takes any time above 0");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn sleepers_wake_in_the_order_of_their_times_and_not_before() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build_local(tokio::runtime::LocalOptions::default())
+            .expect("an event loop");
+        runtime.block_on(async {
+            let alarm = Rc::new(Alarm::new().expect("a timer"));
+            let ringing = alarm.clone();
+            tokio::task::spawn_local(async move { ringing.ring().await });
+            let start = Instant::now();
+            let woken = Rc::new(RefCell::new(Vec::new()));
+            let mut tasks = Vec::new();
+            for ms in [9, 3, 0, 6, 3] {
+                let (alarm, woken) = (alarm.clone(), woken.clone());
+                tasks.push(tokio::task::spawn_local(async move {
+                    let until = start + Duration::from_millis(ms);
+                    alarm.sleep_until(until).await;
+                    assert!(Instant::now() >= until);
+                    woken.borrow_mut().push(ms);
+                }));
+            }
+            // One that gives up leaves the others alone.
+            let given_up = alarm.sleep_until(start + Duration::from_millis(1));
+            let _ = tokio::time::timeout(Duration::ZERO, given_up).await;
+            for task in tasks {
+                task.await.expect("no panic");
+            }
+            assert_eq!(*woken.borrow(), [0, 3, 3, 6, 9]);
+        });
+    }
+}

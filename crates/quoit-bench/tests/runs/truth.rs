@@ -1,0 +1,167 @@
+//! What the load generator says, beside what the server knows to be true.
+
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use quoit_bench::measure::Latencies;
+use quoit_bench::run::RunSummary;
+
+use crate::support::{Run, Server, response, run, try_run};
+
+fn config(server: &Server, rest: &str) -> String {
+    let port = server.address.port();
+    format!(
+        "{{driver, http_raw}}. {{http_raw_ips, [\"127.0.0.1\"]}}. {{http_raw_port, {port}}}.
+         {{key_generator, {{int_to_str, {{uniform_int, 1000}}}}}}. {{operations, [{{get, 1}}]}}.
+         {rest}"
+    )
+}
+
+/// A server that answers request number n after `delay(n)` and notes how long it really took.
+fn delaying(
+    delay: impl Fn(usize) -> Duration + Send + Sync + 'static,
+) -> (Server, Arc<Mutex<Vec<f64>>>) {
+    let taken_us = Arc::new(Mutex::new(Vec::new()));
+    let taken = taken_us.clone();
+    let server = Server::start(Arc::new(move |_, number| {
+        let start = Instant::now();
+        sleep(delay(number));
+        taken.lock().unwrap().push(start.elapsed().as_secs_f64() * 1e6);
+        response("200 OK", "", b"x")
+    }));
+    (server, taken_us)
+}
+
+/// 50 to 200 ms, uniform, in a scattered order.
+fn uniform_delay(number: usize) -> Duration {
+    Duration::from_micros(50_000 + (number as u64 * 611_953) % 150_001)
+}
+
+fn latencies(run: &Run) -> Latencies {
+    run.report.total.operations()[0].latencies()
+}
+
+fn assert_near(what: &str, value: f64, truth: f64, share: f64) {
+    assert!((value - truth).abs() <= share * truth, "{what}: {value} instead of {truth}");
+}
+
+#[test]
+fn percentiles_are_those_of_the_servers_delays() {
+    let (server, taken_us) = delaying(uniform_delay);
+    let keys = "{key_generator, {int_to_str, {partitioned_sequential_int, 1000}}}.";
+    let run = run(&config(&server, &format!("{{mode, max}}. {{concurrent, 50}}. {keys}")));
+    let mut taken_us = taken_us.lock().unwrap().clone();
+    taken_us.sort_by(f64::total_cmp);
+    assert_eq!(taken_us.len(), 1000);
+    let latencies = latencies(&run);
+    assert_eq!(latencies.count, 1000);
+    for (name, value, rank) in [
+        ("min", latencies.min_us, 1),
+        ("median", latencies.median_us, 500),
+        ("95th", latencies.p95_us, 950),
+        ("99th", latencies.p99_us, 990),
+        ("99.9th", latencies.p99_9_us, 999),
+        ("max", latencies.max_us, 1000),
+    ] {
+        assert_near(name, value as f64, taken_us[rank - 1], 0.02);
+    }
+    let mean = taken_us.iter().sum::<f64>() / 1000.0;
+    assert_near("mean", latencies.mean_us, mean, 0.02);
+}
+
+/// A run of an open loop at 400 op/s with a warm-up of half a second.
+fn has_the_rate(mode: &str, share: f64) {
+    let (server, _) = delaying(uniform_delay);
+    let rest = format!("{{mode, {mode}}}. {{concurrent, 150}}. {{warmup, \"500ms\"}}.");
+    let run = try_run(&config(&server, &rest), |options| options.duration = Some("2s".to_owned()));
+    let run = run.unwrap();
+    let summary = RunSummary::read(&run.report.directory).unwrap();
+    assert_eq!((summary.mode.kind.as_str(), summary.unstarted), ("open_rate", 0));
+    assert_near(mode, summary.successful_per_s, 400.0, share);
+    // The warm-up is not counted: 500 ms of 400 op/s are 200 operations.
+    let (sent, counted) = (server.seen().len() as u64, latencies(&run).count);
+    assert!(sent >= counted + 130, "{sent} sent, {counted} counted");
+}
+
+#[test]
+fn an_open_loop_has_the_rate_that_was_asked_for() {
+    std::thread::scope(|scope| {
+        scope.spawn(|| has_the_rate("{open_rate, 400}", 0.01));
+        // Two seconds of Poisson arrivals have 800 of them, give or take 28.
+        scope.spawn(|| has_the_rate("{open_rate, 400, poisson}", 0.1));
+    });
+}
+
+#[test]
+fn a_closed_loop_has_the_rate_that_its_delays_allow() {
+    let (server, taken_us) = delaying(uniform_delay);
+    let rest = "{mode, max}. {concurrent, 50}. {warmup, \"500ms\"}.";
+    let run = try_run(&config(&server, rest), |options| options.duration = Some("3s".to_owned()));
+    let run = run.unwrap();
+    let taken_us = taken_us.lock().unwrap();
+    let mean_s = taken_us.iter().sum::<f64>() / taken_us.len() as f64 / 1e6;
+    let summary = RunSummary::read(&run.report.directory).unwrap();
+    assert_near("rate", summary.successful_per_s, 50.0 / mean_s, 0.03);
+    assert_eq!(summary.warmup_s, 0.5);
+}
+
+/// A server that answers within 10 ms, but nothing for two seconds from the first second on.
+fn stalling() -> Server {
+    let first = Mutex::new(None);
+    Server::start(Arc::new(move |_, _| {
+        let start = *first.lock().unwrap().get_or_insert_with(Instant::now);
+        let stall = start + Duration::from_secs(1)..start + Duration::from_secs(3);
+        sleep(Duration::from_millis(10));
+        let now = Instant::now();
+        if stall.contains(&now) {
+            sleep(stall.end - now);
+        }
+        response("200 OK", "", b"x")
+    }))
+}
+
+/// Four seconds against a server that stalls in the second and third.
+fn through_a_stall(rest: &str) -> Run {
+    let server = stalling();
+    let run = try_run(&config(&server, rest), |options| options.duration = Some("4s".to_owned()));
+    run.unwrap()
+}
+
+#[test]
+fn an_open_loop_keeps_its_schedule_through_a_stall_and_a_closed_loop_hides_it() {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // 20 workers: most arrivals of the stall wait for a free one.
+            let run = through_a_stall("{mode, {open_rate, 200}}. {concurrent, 20}.");
+            let latencies = latencies(&run);
+            let all = (latencies.count, run.report.unstarted);
+            assert_eq!(all, (800, 0), "every arrival is served");
+            // The 400 arrivals of the stall waited from 2 s down to nothing: the greatest of
+            // them is at 2 s, the 40th greatest (rank 760 of 800) at 1.8 s.
+            assert_near("max", latencies.max_us as f64, 2.0e6, 0.03);
+            assert_near("95th", latencies.p95_us as f64, 1.8e6, 0.03);
+            assert_near("99th", latencies.p99_us as f64, 1.96e6, 0.03);
+            assert!(latencies.min_us < 20_000, "{latencies:?}");
+        });
+        scope.spawn(|| {
+            let latencies = latencies(&through_a_stall("{mode, max}. {concurrent, 4}."));
+            let is_hidden = latencies.p95_us < 100_000 && latencies.max_us > 1_900_000;
+            assert!(is_hidden, "{latencies:?}");
+        });
+    });
+}
+
+#[test]
+fn arrivals_that_are_never_served_are_told() {
+    let (server, _) = delaying(|_| Duration::from_millis(50));
+    let rest = "{mode, {open_rate, 100}}. {concurrent, 1}.";
+    let run = try_run(&config(&server, rest), |options| options.duration = Some("1s".to_owned()));
+    let run = run.unwrap();
+    let served = latencies(&run).count;
+    assert!((10..=21).contains(&served), "{served}");
+    assert_eq!(run.report.unstarted, 100 - served);
+    assert!(run.shown.contains("were due and never started"), "{}", run.shown);
+    let summary = RunSummary::read(&run.report.directory).unwrap();
+    assert_eq!(summary.unstarted, run.report.unstarted);
+}
