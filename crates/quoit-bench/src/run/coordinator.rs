@@ -20,7 +20,7 @@ use super::{RunEnd, RunError, RunReport, RunSetup};
 use crate::config::{Config, Pacing, RunLength};
 use crate::driver::{Driver, StartError};
 use crate::measure::{ClientLoad, Collector, Window, process_cpu_time};
-use crate::output::Reporter;
+use crate::output::{Reporter, RunDirectory};
 use crate::random::Random;
 use crate::valgen::{SourceError, Sources};
 
@@ -78,12 +78,24 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let conducted = drive(&shared, config, length, connected, &mut recording);
     shared.control.stop();
     join(threads)?;
-    let Conducted { end, started_at, elapsed, process_cpu, unstarted, rest } = conducted?;
-    let client = ClientLoad::new(process_cpu, shared.collector.loads());
+    let conducted = conducted?;
+    let client = ClientLoad::new(conducted.process_cpu, shared.collector.loads());
     if let Some(warning) = client.warning() {
         shared.log.warning(&warning);
         recording.notice(&warning);
     }
+    conclude(config, directory, conducted, client, recording)
+}
+
+/// Writes what is left to be written and gives the report.
+fn conclude(
+    config: &Config,
+    directory: &RunDirectory,
+    conducted: Conducted,
+    client: ClientLoad,
+    mut recording: Recording<'_>,
+) -> Result<RunReport, RunError> {
+    let Conducted { end, started_at, elapsed, unstarted, rest, .. } = conducted;
     if unstarted > 0 {
         recording.notice(&format!(
             "{unstarted} operations were due and never started: the schedule could not be kept"
