@@ -1,10 +1,15 @@
 //! The logs of a run: `console.log` with everything from the configured level on, `error.log`
-//! with errors, `crash.log` with crashed workers.
+//! with errors, `crash.log` with crashed workers, and `log.sasl.txt`, which Erlang's tools look
+//! for and which stays empty.
+
+mod file;
 
 use std::fs::File;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+
+use file::LogFile;
+use jiff::civil::DateTime;
 
 use super::OutputError;
 use crate::config::LogLevel;
@@ -18,23 +23,23 @@ pub(crate) struct RunLog {
 
 #[derive(Debug)]
 struct Files {
-    console: File,
-    error: File,
-    crash: File,
+    console: LogFile,
+    error: LogFile,
+    crash: LogFile,
 }
 
 impl RunLog {
     /// Makes the log files in the directory of a run.
     pub(crate) fn create(directory: &Path, level: LogLevel) -> Result<Self, OutputError> {
-        let create = |name: &str| {
-            let path = directory.join(name);
-            File::create(&path).map_err(OutputError::write(path))
-        };
+        let now = local_time();
+        let create = |name: &str| LogFile::create(directory.join(name), &now);
         let files = Files {
-            console: create("console.log")?,
-            error: create("error.log")?,
+            console: create("console.log")?.rotating(),
+            error: create("error.log")?.rotating(),
             crash: create("crash.log")?,
         };
+        let sasl = directory.join("log.sasl.txt");
+        File::create(&sasl).map_err(OutputError::write(sasl))?;
         Ok(Self { level, files: Mutex::new(files) })
     }
 
@@ -51,11 +56,12 @@ impl RunLog {
             LogLevel::Error => "error",
             LogLevel::Critical => "critical",
         };
-        let line = format!("{} [{name}] {message}\n", now());
+        let now = local_time();
+        let line = format!("{} [{name}] {message}\n", time_text(&now));
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = files.console.write_all(line.as_bytes());
+        files.console.append(&line, &now);
         if level >= LogLevel::Error {
-            let _ = files.error.write_all(line.as_bytes());
+            files.error.append(&line, &now);
         }
     }
 
@@ -77,11 +83,23 @@ impl RunLog {
     /// Writes the crash of a worker, in `crash.log` too.
     pub(crate) fn crash(&self, message: &str) {
         self.write(LogLevel::Error, message);
+        let now = local_time();
+        let line = format!("{} {message}\n", time_text(&now));
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = writeln!(files.crash, "{} {message}", now());
+        files.crash.append(&line, &now);
+    }
+
+    /// What could not be written, for people: `console.log (2 lines)`.
+    pub(crate) fn lost(&self) -> Vec<String> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        [&files.console, &files.error, &files.crash].into_iter().filter_map(LogFile::lost).collect()
     }
 }
 
-fn now() -> String {
-    jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f").to_string()
+fn time_text(now: &DateTime) -> String {
+    now.strftime("%Y-%m-%d %H:%M:%S%.3f").to_string()
+}
+
+fn local_time() -> DateTime {
+    jiff::Zoned::now().datetime()
 }

@@ -4,6 +4,7 @@
 mod directory;
 mod log;
 mod reporter;
+mod result_file;
 mod tables;
 mod terminal;
 #[cfg(test)]
@@ -15,7 +16,8 @@ use std::path::PathBuf;
 
 pub(crate) use directory::RunDirectory;
 pub(crate) use log::RunLog;
-pub(crate) use reporter::Reporter;
+pub(crate) use reporter::{Finished, Reporter};
+pub(crate) use result_file::ResultFile;
 pub use terminal::Terminal;
 use thiserror::Error;
 

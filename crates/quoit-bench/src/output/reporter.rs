@@ -1,5 +1,6 @@
 //! From completed seconds to rows, progress and the summary.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,19 @@ pub(crate) struct Reporter<'a> {
     row: Window,
     row_start: Duration,
     total: Window,
+    /// Set once a table could not be written, which is told once.
+    has_told_loss: bool,
+}
+
+/// What a run came to, as the reporter added it up.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// What was counted, in the order of the configuration.
+    pub(crate) operations: Vec<ReportedOperation>,
+    /// All windows together.
+    pub(crate) total: Window,
+    /// What could not be written, for people.
+    pub(crate) lost: Vec<String>,
 }
 
 impl<'a> Reporter<'a> {
@@ -47,12 +61,19 @@ impl<'a> Reporter<'a> {
             row: empty.clone(),
             row_start: Duration::ZERO,
             total: empty,
+            has_told_loss: false,
         })
     }
 
     /// Seconds that were taken in.
     pub(crate) fn seconds_done(&self) -> u64 {
         self.seconds_done
+    }
+
+    /// Lets every further write to a table fail.
+    #[cfg(test)]
+    pub(super) fn fill_disk_of(&mut self, file_name: &str) {
+        self.tables.fill_disk_of(file_name);
     }
 
     /// Shows a line above the progress.
@@ -62,7 +83,7 @@ impl<'a> Reporter<'a> {
     }
 
     /// Takes in the next whole second; writes a row when a report interval is over.
-    pub(crate) fn second(&mut self, window: Option<&Window>) -> Result<(), OutputError> {
+    pub(crate) fn second(&mut self, window: Option<&Window>) {
         self.take(window);
         self.seconds_done += 1;
         let elapsed = Duration::from_secs(self.seconds_done);
@@ -70,18 +91,31 @@ impl<'a> Reporter<'a> {
         // it is not followed by a row of a few milliseconds.
         let is_last = self.length.is_some_and(|length| elapsed >= length);
         let is_row = self.seconds_done.is_multiple_of(self.interval_seconds) && !is_last;
-        if self.terminal.rewrites() || is_row {
-            let (shown, span) = match (self.terminal.rewrites(), window) {
-                (true, Some(window)) => (window, Duration::from_secs(1)),
-                _ => (&self.row, elapsed - self.row_start),
-            };
-            let left = self.length.map(|length| length.saturating_sub(elapsed));
-            let errors = self.total.error_count();
-            let operations = &self.operations;
-            let line = text::progress_text(operations, shown, span, elapsed, left, errors);
+        if self.terminal.rewrites() {
+            let nothing = Window::new(0);
+            let second = Duration::from_secs(1);
+            let line = self.progress(window.unwrap_or(&nothing), second, elapsed);
+            self.terminal.progress(&line);
+        } else if is_row {
+            let line = self.progress(&self.row, elapsed - self.row_start, elapsed);
             self.terminal.progress(&line);
         }
-        if is_row { self.end_row(elapsed) } else { Ok(()) }
+        if is_row {
+            self.end_row(elapsed);
+        }
+    }
+
+    /// The progress line with what was done in the last `span`.
+    fn progress(&self, window: &Window, span: Duration, elapsed: Duration) -> String {
+        let progress = text::Progress {
+            operations: &self.operations,
+            window,
+            span,
+            elapsed,
+            left: self.length.map(|length| length.saturating_sub(elapsed)),
+            error_count: self.total.error_count(),
+        };
+        progress.text(self.terminal.columns())
     }
 
     fn take(&mut self, window: Option<&Window>) {
@@ -91,38 +125,48 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    fn end_row(&mut self, elapsed: Duration) -> Result<(), OutputError> {
-        self.tables.add_row(elapsed, elapsed - self.row_start, &self.row)?;
+    fn end_row(&mut self, elapsed: Duration) {
+        let written = self.tables.add_row(elapsed, elapsed - self.row_start, &self.row);
+        self.tell_loss(written);
         for ((index, reason), count) in self.row.errors() {
             let key = self.operations[*index].error_key(reason);
             self.log.warning(&format!("{count} errors {key}"));
         }
         self.row.clear();
         self.row_start = elapsed;
-        Ok(())
+    }
+
+    /// Tells the first failure to write results; the run goes on, since it may be dear to repeat.
+    pub(crate) fn tell_loss<E: Display>(&mut self, written: Result<(), E>) {
+        if let Err(error) = written
+            && !self.has_told_loss
+        {
+            self.has_told_loss = true;
+            let message = format!("warning: {error}. The run goes on; its results have gaps.");
+            self.log.error(&message);
+            self.terminal.line(&message);
+        }
     }
 
     /// Takes in what is left of a run that went on for `elapsed`, writes the last row, the errors
-    /// and the summary; gives the operations and what they came to.
-    pub(crate) fn finish(
-        mut self,
-        rest: &[(u64, Window)],
-        elapsed: Duration,
-    ) -> Result<(Vec<ReportedOperation>, Window), OutputError> {
+    /// and the summary.
+    pub(crate) fn finish(mut self, rest: &[(u64, Window)], elapsed: Duration) -> Finished {
         let mut rest = rest.iter().peekable();
         while self.seconds_done < elapsed.as_secs() {
             let window = rest.next_if(|(second, _)| *second == self.seconds_done);
-            self.second(window.map(|(_, window)| window))?;
+            self.second(window.map(|(_, window)| window));
         }
         rest.for_each(|(_, window)| self.take(Some(window)));
         if elapsed > self.row_start {
-            self.end_row(elapsed)?;
+            self.end_row(elapsed);
         }
-        self.tables.write_errors(&self.operations, &self.total)?;
+        let written = self.tables.write_errors(&self.operations, &self.total);
+        self.tell_loss(written);
         let table = text::summary_table(&self.operations, &self.total, elapsed);
         self.terminal.line(&format!("\nLatencies in milliseconds:\n{table}"));
         let ended = format!("Test completed after {}.", text::clock_text(elapsed));
         self.notice(&ended);
-        Ok((self.operations, self.total))
+        let lost = [self.tables.lost(), self.log.lost()].concat();
+        Finished { operations: self.operations, total: self.total, lost }
     }
 }

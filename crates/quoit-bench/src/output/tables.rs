@@ -1,11 +1,9 @@
 //! basho_bench's tables: `summary.csv`, one `<label>_latencies.csv` an operation, `errors.csv`.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::OutputError;
+use super::{OutputError, ResultFile};
 use crate::measure::{OperationStats, Window};
 use crate::run::ReportedOperation;
 use crate::term::Term;
@@ -23,23 +21,19 @@ pub(super) struct Tables {
     errors: Table,
 }
 
-/// A file that is written row by row, so that it can be followed.
+/// A table with its rows.
 #[derive(Debug)]
-struct Table {
-    path: PathBuf,
-    file: File,
-}
+struct Table(ResultFile);
 
 impl Table {
     fn create(path: PathBuf, header: &str) -> Result<Self, OutputError> {
-        let file = File::create(&path).map_err(OutputError::write(&path))?;
-        let mut table = Self { path, file };
-        table.append(header)?;
-        Ok(table)
+        let created = ResultFile::create(path.clone(), header.as_bytes());
+        created.map(Self).map_err(OutputError::write(path))
     }
 
     fn append(&mut self, rows: &str) -> Result<(), OutputError> {
-        self.file.write_all(rows.as_bytes()).map_err(OutputError::write(&self.path))
+        let appended = self.0.append(rows.as_bytes(), rows.lines().count() as u64);
+        appended.map_err(OutputError::write(self.0.path()))
     }
 }
 
@@ -64,6 +58,10 @@ impl Tables {
     }
 
     /// Adds the row of a window to every table but that of errors.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; the other tables get their rows all the same.
     pub(super) fn add_row(
         &mut self,
         elapsed: Duration,
@@ -73,11 +71,26 @@ impl Tables {
         let times = format!("{}, {}", seconds_text(elapsed), seconds_text(span));
         let (successful, failed) = (window.success_count(), window.error_count());
         let total = successful + failed;
-        self.summary.append(&format!("{times}, {total}, {successful}, {failed}\n"))?;
+        let row = format!("{times}, {total}, {successful}, {failed}\n");
+        let mut written = self.summary.append(&row);
         for (table, stats) in self.latencies.iter_mut().zip(window.operations()) {
-            table.append(&format!("{times}, {}\n", latencies_text(stats)))?;
+            let appended = table.append(&format!("{times}, {}\n", latencies_text(stats)));
+            written = written.and(appended);
         }
-        Ok(())
+        written
+    }
+
+    /// What could not be written, for people: `summary.csv (2 rows)`.
+    pub(super) fn lost(&self) -> Vec<String> {
+        let tables = [&self.summary, &self.errors].into_iter().chain(&self.latencies);
+        tables.filter_map(|table| table.0.lost("row")).collect()
+    }
+
+    /// Lets every further write to a table fail.
+    #[cfg(test)]
+    pub(super) fn fill_disk_of(&mut self, file_name: &str) {
+        let tables = [&mut self.summary, &mut self.errors].into_iter().chain(&mut self.latencies);
+        tables.filter(|table| table.0.path().ends_with(file_name)).for_each(|t| t.0.fill_disk());
     }
 
     /// Writes the errors of the entire run, in the order of their terms.

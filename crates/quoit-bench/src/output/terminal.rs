@@ -1,12 +1,17 @@
 //! Where a run shows itself.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write};
+
+use super::text;
 
 /// A place for lines and, on a real terminal, one line that is written over.
 pub struct Terminal {
     writer: Box<dyn Write + Send>,
     rewrites: bool,
     has_progress: bool,
+    /// Columns of a line that does not wrap; nothing to ask the standard output each time.
+    columns: Option<usize>,
 }
 
 impl std::fmt::Debug for Terminal {
@@ -19,13 +24,28 @@ impl Terminal {
     /// The standard output.
     pub fn stdout() -> Self {
         let stdout = std::io::stdout();
-        let rewrites = stdout.is_terminal();
-        Self { writer: Box::new(stdout), rewrites, has_progress: false }
+        let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+        let rewrites = stdout.is_terminal() && !is_dumb;
+        Self { writer: Box::new(stdout), rewrites, has_progress: false, columns: None }
     }
 
     /// Any writer; with `rewrites` the progress line is written over with terminal codes.
     pub fn to(writer: Box<dyn Write + Send>, rewrites: bool) -> Self {
-        Self { writer, rewrites, has_progress: false }
+        Self { writer, rewrites, has_progress: false, columns: Some(usize::MAX) }
+    }
+
+    /// Says how wide the terminal is, instead of asking it.
+    pub fn with_columns(self, columns: usize) -> Self {
+        Self { columns: Some(columns), ..self }
+    }
+
+    /// Columns that the progress line may take.
+    pub(crate) fn columns(&self) -> usize {
+        match (self.rewrites, self.columns) {
+            (false, _) => usize::MAX,
+            // The last column is left free: some terminals wrap when it is written.
+            (true, columns) => columns.unwrap_or_else(stdout_columns).saturating_sub(1),
+        }
     }
 
     /// True when the progress line is written over rather than repeated.
@@ -37,7 +57,7 @@ impl Terminal {
     pub(crate) fn line(&mut self, text: &str) {
         let erase = if self.has_progress { "\r\x1b[K" } else { "" };
         self.has_progress = false;
-        let _ = writeln!(self.writer, "{erase}{text}");
+        let _ = writeln!(self.writer, "{erase}{}", printable(text));
         let _ = self.writer.flush();
     }
 
@@ -49,17 +69,28 @@ impl Terminal {
         }
         self.has_progress = true;
         // A line that wraps could not be written over.
-        let shown: String = text.chars().take(columns().saturating_sub(1)).collect();
+        let text = printable(text);
+        let shown = text::cut(&text, self.columns());
         let _ = write!(self.writer, "\r\x1b[K{shown}");
         let _ = self.writer.flush();
     }
 }
 
 /// Width of the terminal on the standard output; no limit when it is none.
-fn columns() -> usize {
+fn stdout_columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
     size.ok()
         .map(|size| usize::from(size.ws_col))
         .filter(|columns| *columns > 0)
         .unwrap_or(usize::MAX)
+}
+
+/// A text that cannot steer the terminal: names come from configurations.
+fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |character: char| character.is_control() && character != '\n';
+    if text.contains(steers) {
+        Cow::Owned(text.replace(steers, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
 }

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -49,36 +50,46 @@ impl io::Write for Shown {
 
 /// Runs `act` with a reporter of rows of two seconds; gives the text of a file for its name, and
 /// what was shown.
-fn report(
+fn report<T>(
     length: Option<Duration>,
     rewrites: bool,
-    act: impl FnOnce(Reporter<'_>),
+    act: impl FnOnce(Reporter<'_>) -> T,
 ) -> (impl Fn(&str) -> String, String) {
     let directory = tempfile::tempdir().expect("a directory");
-    let shown = Shown::default();
-    let mut terminal = Terminal::to(Box::new(shown.clone()), rewrites);
-    let log = Arc::new(RunLog::create(directory.path(), LogLevel::Info).expect("logs"));
-    let interval = Duration::from_secs(2);
-    let reporter =
-        Reporter::create(directory.path(), operations(), &mut terminal, log, interval, length);
-    act(reporter.expect("a reporter"));
-    let text = String::from_utf8(shown.0.lock().expect("no panic").clone()).expect("text");
+    let (shown, _) = report_in(directory.path(), length, rewrites, act);
     let file = move |name: &str| {
         std::fs::read_to_string(directory.path().join(name))
             .unwrap_or_else(|e| panic!("{name}: {e}"))
     };
-    (file, text)
+    (file, shown)
+}
+
+/// As [`report`] in a directory; gives what was shown and what `act` gave.
+fn report_in<T>(
+    directory: &Path,
+    length: Option<Duration>,
+    rewrites: bool,
+    act: impl FnOnce(Reporter<'_>) -> T,
+) -> (String, T) {
+    let shown = Shown::default();
+    let mut terminal = Terminal::to(Box::new(shown.clone()), rewrites).with_columns(80);
+    let log = Arc::new(RunLog::create(directory, LogLevel::Info).expect("logs"));
+    let interval = Duration::from_secs(2);
+    let reporter = Reporter::create(directory, operations(), &mut terminal, log, interval, length);
+    let acted = act(reporter.expect("a reporter"));
+    let text = String::from_utf8(shown.0.lock().expect("no panic").clone()).expect("text");
+    (text, acted)
 }
 
 #[test]
 fn rows_are_exactly_of_basho_benchs_form() {
     let (file, _) = report(None, false, |mut reporter| {
-        reporter.second(Some(&window(&[100, 200], &["bad"]))).expect("a second");
-        reporter.second(Some(&window(&[600], &[]))).expect("a second");
-        reporter.second(None).expect("a second");
-        reporter.second(None).expect("a second");
+        reporter.second(Some(&window(&[100, 200], &["bad"])));
+        reporter.second(Some(&window(&[600], &[])));
+        reporter.second(None);
+        reporter.second(None);
         let rest = [(4, window(&[1000, 2000, 3000], &["bad", "worse"]))];
-        reporter.finish(&rest, Duration::from_micros(4_250_500)).expect("the end");
+        reporter.finish(&rest, Duration::from_micros(4_250_500));
     });
     assert_eq!(
         file("summary.csv"),
@@ -109,10 +120,10 @@ fn rows_are_exactly_of_basho_benchs_form() {
 fn the_last_row_waits_for_what_is_in_flight_at_the_end() {
     let (file, _) = report(Some(Duration::from_secs(4)), false, |mut reporter| {
         for _ in 0..4 {
-            reporter.second(Some(&window(&[10], &[]))).expect("a second");
+            reporter.second(Some(&window(&[10], &[])));
         }
         let rest = [(4, window(&[10], &[]))];
-        reporter.finish(&rest, Duration::from_millis(4003)).expect("the end");
+        reporter.finish(&rest, Duration::from_millis(4003));
     });
     assert_eq!(
         file("summary.csv").lines().skip(1).collect::<Vec<_>>(),
@@ -124,7 +135,7 @@ fn the_last_row_waits_for_what_is_in_flight_at_the_end() {
 fn seconds_that_come_only_at_the_end_still_make_rows() {
     let (file, _) = report(None, false, |reporter| {
         let rest = [(0, window(&[10], &[])), (3, window(&[10, 10], &[]))];
-        reporter.finish(&rest, Duration::from_millis(4500)).expect("the end");
+        reporter.finish(&rest, Duration::from_millis(4500));
     });
     assert_eq!(
         file("summary.csv").lines().skip(1).collect::<Vec<_>>(),
@@ -136,9 +147,9 @@ fn seconds_that_come_only_at_the_end_still_make_rows() {
 fn a_terminal_shows_every_second_on_one_line_and_others_a_line_a_row() {
     let seconds = |mut reporter: Reporter<'_>| {
         for _ in 0..2 {
-            reporter.second(Some(&window(&[1000, 2000], &["bad"]))).expect("a second");
+            reporter.second(Some(&window(&[1000, 2000], &["bad"])));
         }
-        reporter.finish(&[], Duration::from_secs(2)).expect("the end");
+        reporter.finish(&[], Duration::from_secs(2));
     };
     let (_, plain) = report(Some(Duration::from_secs(90)), false, seconds);
     assert!(
@@ -149,6 +160,70 @@ fn a_terminal_shows_every_second_on_one_line_and_others_a_line_a_row() {
     let (_, live) = report(Some(Duration::from_secs(90)), true, seconds);
     assert!(live.starts_with("\r\u{1b}[K0:01  2 op/s | get"), "{live:?}");
     assert_eq!(live.matches("op/s | get").count(), 2);
+}
+
+#[test]
+fn a_second_without_operations_shows_that_nothing_is_done() {
+    let (_, live) = report(None, true, |mut reporter| {
+        reporter.second(Some(&window(&[1000], &[])));
+        reporter.second(None);
+    });
+    let last = live.rsplit('\r').next();
+    assert_eq!(last, Some("\u{1b}[K0:02  0 op/s | errors 0"));
+}
+
+#[test]
+fn a_narrow_terminal_keeps_errors_and_time_left_in_sight() {
+    let operations = operations();
+    let window = window(&[1000, 2000], &["bad"]);
+    let both = {
+        let mut both = window.clone();
+        both.add(&window);
+        both
+    };
+    let text = |columns: usize| {
+        let progress = text::Progress {
+            operations: &operations,
+            window: &both,
+            span: Duration::from_secs(1),
+            elapsed: Duration::from_secs(2),
+            left: Some(Duration::from_secs(88)),
+            error_count: 2,
+        };
+        progress.text(columns)
+    };
+    let whole = "0:02  4 op/s | get 4/s p50 1.00 p99 2.00 ms | errors 2 | left 1:28";
+    assert_eq!(text(usize::MAX), whole);
+    assert_eq!(text(whole.len()), whole);
+    assert_eq!(text(whole.len() - 1), "0:02  4 op/s | +1 more | errors 2 | left 1:28");
+    assert_eq!(text(40), "0:02  4 op/s | errors 2 | left 1:28");
+}
+
+#[test]
+fn what_does_not_fit_or_steers_the_terminal_is_not_shown() {
+    let shown = Shown::default();
+    let mut terminal = Terminal::to(Box::new(shown.clone()), true).with_columns(9);
+    terminal.progress("漢漢漢漢漢");
+    terminal.line("a\u{1b}[2Jb\rc\nd");
+    let text = String::from_utf8(shown.0.lock().expect("no panic").clone()).expect("text");
+    assert_eq!(text, "\r\u{1b}[K漢漢漢漢\r\u{1b}[Ka\u{fffd}[2Jb\u{fffd}c\nd\n");
+}
+
+#[test]
+fn a_full_disk_is_told_once_and_what_is_missing_at_the_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (shown, lost) = report_in(directory.path(), None, false, |mut reporter| {
+        reporter.fill_disk_of("put_latencies.csv");
+        for _ in 0..6 {
+            reporter.second(Some(&window(&[10], &[])));
+        }
+        reporter.finish(&[], Duration::from_secs(6)).lost
+    });
+    assert_eq!(lost, ["put_latencies.csv (3 rows)"]);
+    assert_eq!(shown.matches("No space left on device").count(), 1, "{shown}");
+    assert!(shown.contains("put_latencies.csv cannot be written") && shown.contains("goes on"));
+    let summary = std::fs::read_to_string(directory.path().join("summary.csv")).expect("a table");
+    assert_eq!(summary.lines().count(), 4, "the other tables are whole");
 }
 
 #[test]
@@ -168,6 +243,27 @@ fn a_results_directory_that_cannot_be_written_is_named() {
         RunDirectory::create(&file.path().join("x"), None).expect_err("a file is in the way");
     let text = error.to_string();
     assert!(text.contains(&*file.path().to_string_lossy()) && text.contains("-d"), "{text}");
+}
+
+#[test]
+fn a_run_has_every_log_that_tools_look_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = RunLog::create(directory.path(), LogLevel::Info).expect("logs");
+    log.write(LogLevel::Debug, "unseen");
+    log.warning("seen");
+    log.error("bad");
+    log.crash("worse");
+    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).expect(name);
+    let messages = |name: &str| {
+        let text = read(name);
+        // A line begins with `2026-11-21 12:00:00.000 `.
+        text.lines().map(|line| line[24..].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(messages("console.log"), ["[warning] seen", "[error] bad", "[error] worse"]);
+    assert_eq!(messages("error.log"), ["[error] bad", "[error] worse"]);
+    assert_eq!(messages("crash.log"), ["worse"]);
+    assert_eq!(read("log.sasl.txt"), "");
+    assert!(log.lost().is_empty());
 }
 
 #[test]

@@ -41,34 +41,87 @@ pub(crate) fn size_text(size_bytes: u64) -> String {
     if unit == "bytes" { format!("{size_bytes} bytes") } else { format!("{size:.1} {unit}") }
 }
 
-/// The line that is shown while a run goes on.
-pub(super) fn progress_text(
-    operations: &[ReportedOperation],
-    window: &Window,
-    span: Duration,
-    elapsed: Duration,
-    left: Option<Duration>,
-    error_count: u64,
-) -> String {
-    let rate = |count: u64| format!("{:.0}", count as f64 / span.as_secs_f64().max(1e-6));
-    let mut text = format!("{}  {} op/s", clock_text(elapsed), rate(window.success_count()));
-    for (operation, stats) in operations.iter().zip(window.operations()) {
-        let latencies = stats.latencies();
-        if latencies.count > 0 {
-            text.push_str(&format!(
-                " | {} {}/s p50 {} p99 {} ms",
-                operation.name(),
-                rate(latencies.count),
-                ms_text(latencies.median_us as f64),
-                ms_text(latencies.p99_us as f64),
-            ));
+/// What is shown while a run goes on.
+#[derive(Debug)]
+pub(super) struct Progress<'a> {
+    pub(super) operations: &'a [ReportedOperation],
+    /// What was done in the last `span`.
+    pub(super) window: &'a Window,
+    pub(super) span: Duration,
+    /// Since the release of the workers.
+    pub(super) elapsed: Duration,
+    /// Until the planned end, if there is one.
+    pub(super) left: Option<Duration>,
+    /// Errors since the release.
+    pub(super) error_count: u64,
+}
+
+impl Progress<'_> {
+    /// One line of at most `columns`. Operations that find no room are only counted, so that
+    /// errors and the time left stay in sight.
+    pub(super) fn text(&self, columns: usize) -> String {
+        let clock = clock_text(self.elapsed);
+        let mut text = format!("{clock}  {} op/s", self.rate(self.window.success_count()));
+        let mut end = format!(" | errors {}", self.error_count);
+        if let Some(left) = self.left {
+            end.push_str(&format!(" | left {}", clock_text(left)));
         }
+        let parts: Vec<String> = self.operation_texts();
+        for (index, part) in parts.iter().enumerate() {
+            let hidden = parts.len() - index;
+            let more = format!(" | +{hidden} more");
+            let after = if hidden > 1 { more.len() } else { 0 };
+            if width_of(&text) + width_of(part) + after + width_of(&end) > columns {
+                if width_of(&text) + more.len() + width_of(&end) <= columns {
+                    text.push_str(&more);
+                }
+                break;
+            }
+            text.push_str(part);
+        }
+        text + &end
     }
-    text.push_str(&format!(" | errors {error_count}"));
-    if let Some(left) = left {
-        text.push_str(&format!(" | left {}", clock_text(left)));
+
+    fn operation_texts(&self) -> Vec<String> {
+        let active = self.operations.iter().zip(self.window.operations());
+        active
+            .map(|(operation, stats)| (operation, stats.latencies()))
+            .filter(|(_, latencies)| latencies.count > 0)
+            .map(|(operation, latencies)| {
+                format!(
+                    " | {} {}/s p50 {} p99 {} ms",
+                    operation.name(),
+                    self.rate(latencies.count),
+                    ms_text(latencies.median_us as f64),
+                    ms_text(latencies.p99_us as f64),
+                )
+            })
+            .collect()
     }
-    text
+
+    fn rate(&self, count: u64) -> String {
+        format!("{:.0}", count as f64 / self.span.as_secs_f64().max(1e-6))
+    }
+}
+
+/// Columns that a text takes on a terminal, or a few more: every character of the scripts that
+/// have wide ones counts twice.
+pub(super) fn width_of(text: &str) -> usize {
+    text.chars().map(column_count).sum()
+}
+
+/// The beginning of a text that takes at most `columns`.
+pub(super) fn cut(text: &str, columns: usize) -> String {
+    let mut taken = 0;
+    let fits = |character: &char| {
+        taken += column_count(*character);
+        taken <= columns
+    };
+    text.chars().take_while(fits).collect()
+}
+
+fn column_count(character: char) -> usize {
+    if character < '\u{1100}' { 1 } else { 2 }
 }
 
 /// The table at the end of a run, in milliseconds.

@@ -13,7 +13,7 @@ use super::control::{Control, Release};
 use super::mix::build_mix;
 use super::recording::{Recorded, Recording};
 use super::schedule::Schedule;
-use super::summary::SummaryInputs;
+use super::summary::{SUMMARY_FILE, SummaryInputs};
 use super::thread::run_thread;
 use super::worker::Shared;
 use super::{RunEnd, RunError, RunReport, RunSetup};
@@ -47,7 +47,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let reporter = Reporter::create(
         directory.path(),
         operations.clone(),
-        terminal,
+        &mut *terminal,
         log.clone(),
         config.report_interval,
         length,
@@ -101,7 +101,7 @@ fn conclude(
             "{unstarted} operations were due and never started: the schedule could not be kept"
         ));
     }
-    let recorded = recording.finish(&rest, elapsed)?;
+    let mut recorded = recording.finish(&rest, elapsed);
     let inputs = SummaryInputs {
         config,
         started_at,
@@ -111,10 +111,13 @@ fn conclude(
         unstarted,
         client: &client,
     };
-    inputs.summary().write(directory.path())?;
+    if let Err(error) = inputs.summary().write(directory.path()) {
+        terminal.line(&format!("warning: {error}"));
+        recorded.lost.push(SUMMARY_FILE.to_owned());
+    }
     let directory = directory.path().to_owned();
-    let Recorded { operations, total, .. } = recorded;
-    Ok(RunReport { directory, end, elapsed, operations, total, unstarted, client })
+    let Recorded { operations, total, lost, .. } = recorded;
+    Ok(RunReport { directory, end, elapsed, operations, total, unstarted, client, lost })
 }
 
 /// Makes the blocks of bytes that the generators draw from.
@@ -297,7 +300,7 @@ async fn conduct<D: Driver>(
                 rest: completed.windows,
             });
         }
-        recording.take(&completed.windows, completed.through_second)?;
+        recording.take(&completed.windows, completed.through_second);
         tokio::select! {
             () = shared.collector.changed() => {}
             () = shared.control.end_requested(), if stop_at.is_none() => {

@@ -71,9 +71,6 @@ pub enum RunError {
     /// The distribution of the seconds cannot be kept.
     #[error(transparent)]
     Intervals(#[from] IntervalError),
-    /// The summary cannot be kept.
-    #[error(transparent)]
-    Summary(#[from] SummaryError),
 }
 
 /// How a run ended.
@@ -106,4 +103,6 @@ pub struct RunReport {
     pub unstarted: u64,
     /// The load generator's own processor time.
     pub client: ClientLoad,
+    /// Files of the results that could not be written, with what is missing of them.
+    pub lost: Vec<String>,
 }

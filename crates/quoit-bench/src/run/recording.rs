@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::{ReportedOperation, RunError};
 use crate::measure::Window;
 use crate::measure::intervals::IntervalWriter;
-use crate::output::Reporter;
+use crate::output::{Finished, Reporter};
 
 /// Length of an interval of the logs.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -27,6 +27,8 @@ pub(super) struct Recorded {
     pub(super) total: Window,
     /// Successful operations a second, of each operation.
     pub(super) rates_per_s: Vec<f64>,
+    /// What could not be written, for people.
+    pub(super) lost: Vec<String>,
 }
 
 /// Successes in the whole seconds of the planned length. What ends after it, when one worker
@@ -81,45 +83,34 @@ impl<'a> Recording<'a> {
     }
 
     /// Takes in all seconds before `through_second`; `windows` has those in which anything was.
-    pub(super) fn take(
-        &mut self,
-        windows: &[(u64, Window)],
-        through_second: u64,
-    ) -> Result<(), RunError> {
-        self.log_intervals(windows, None)?;
+    pub(super) fn take(&mut self, windows: &[(u64, Window)], through_second: u64) {
+        self.log_intervals(windows, None);
         self.steady.take(windows);
         let mut windows = windows.iter().peekable();
         while self.reporter.seconds_done() < through_second {
             let window = windows.next_if(|(second, _)| *second == self.reporter.seconds_done());
-            self.reporter.second(window.map(|(_, window)| window))?;
+            self.reporter.second(window.map(|(_, window)| window));
         }
-        Ok(())
     }
 
     /// Takes in what is left of a run that went on for `elapsed`.
-    pub(super) fn finish(
-        mut self,
-        rest: &[(u64, Window)],
-        elapsed: Duration,
-    ) -> Result<Recorded, RunError> {
-        self.log_intervals(rest, Some(elapsed))?;
+    pub(super) fn finish(mut self, rest: &[(u64, Window)], elapsed: Duration) -> Recorded {
+        self.log_intervals(rest, Some(elapsed));
         self.steady.take(rest);
-        let (operations, total) = self.reporter.finish(rest, elapsed)?;
+        let of_intervals = self.intervals.as_ref().map(IntervalWriter::lost).unwrap_or_default();
+        let Finished { operations, total, mut lost } = self.reporter.finish(rest, elapsed);
+        lost.extend(of_intervals);
         let rates_per_s = self.steady.rates_per_s(&total, elapsed);
-        Ok(Recorded { operations, total, rates_per_s })
+        Recorded { operations, total, rates_per_s, lost }
     }
 
-    fn log_intervals(
-        &mut self,
-        windows: &[(u64, Window)],
-        elapsed: Option<Duration>,
-    ) -> Result<(), RunError> {
-        let Some(intervals) = &mut self.intervals else { return Ok(()) };
+    fn log_intervals(&mut self, windows: &[(u64, Window)], elapsed: Option<Duration>) {
+        let Some(intervals) = &mut self.intervals else { return };
         for (second, window) in windows {
             let start = Duration::from_secs(*second);
             let left = elapsed.map_or(INTERVAL, |elapsed| elapsed.saturating_sub(start));
-            intervals.append(start, left.min(INTERVAL), window)?;
+            let written = intervals.append(start, left.min(INTERVAL), window);
+            self.reporter.tell_loss(written);
         }
-        Ok(())
     }
 }

@@ -162,7 +162,7 @@ pub(super) struct SummaryInputs<'a> {
 
 impl SummaryInputs<'_> {
     pub(super) fn summary(&self) -> RunSummary {
-        let Recorded { operations, total, rates_per_s } = self.recorded;
+        let Recorded { operations, total, rates_per_s, .. } = self.recorded;
         RunSummary {
             format: SUMMARY_FORMAT,
             quoit_version: env!("CARGO_PKG_VERSION").to_owned(),

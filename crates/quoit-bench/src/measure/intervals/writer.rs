@@ -1,8 +1,7 @@
 //! Writing interval logs while a run goes on.
 
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -10,11 +9,12 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Interv
 
 use super::{FOLDER, IntervalError, path_of};
 use crate::measure::{OperationStats, Window};
+use crate::output::ResultFile;
 use crate::run::ReportedOperation;
 
 /// The open logs of a run: one an operation. Nothing is kept in memory between intervals.
 pub(crate) struct IntervalWriter {
-    files: Vec<(PathBuf, File)>,
+    files: Vec<ResultFile>,
     serializer: V2DeflateSerializer,
     lines: Vec<u8>,
 }
@@ -36,7 +36,6 @@ impl IntervalWriter {
             Self { files: Vec::new(), serializer: V2DeflateSerializer::new(), lines: Vec::new() };
         for operation in operations {
             let path = path_of(directory, &operation.file_label);
-            let mut file = File::create(&path).map_err(IntervalError::file(&path))?;
             writer.lines.clear();
             let begun = IntervalLogWriterBuilder::new()
                 .add_comment("[Histogram log format version 1.3]")
@@ -45,10 +44,8 @@ impl IntervalWriter {
                 .with_base_time(start)
                 .begin_log_with(&mut writer.lines, &mut writer.serializer)
                 .map(drop);
-            begun
-                .and_then(|()| file.write_all(&writer.lines))
-                .map_err(IntervalError::file(&path))?;
-            writer.files.push((path, file));
+            let file = begun.and_then(|()| ResultFile::create(path.clone(), &writer.lines));
+            writer.files.push(file.map_err(IntervalError::file(&path))?);
         }
         Ok(writer)
     }
@@ -57,23 +54,30 @@ impl IntervalWriter {
     ///
     /// # Errors
     ///
-    /// [`IntervalError::File`].
+    /// [`IntervalError::File`], the first; the other logs get their lines all the same.
     pub(crate) fn append(
         &mut self,
         start: Duration,
         length: Duration,
         window: &Window,
     ) -> Result<(), IntervalError> {
-        for ((path, file), stats) in self.files.iter_mut().zip(window.operations()) {
+        let mut written = Ok(());
+        for (file, stats) in self.files.iter_mut().zip(window.operations()) {
             if stats.count() + stats.error_count() == 0 {
                 continue;
             }
             self.lines.clear();
-            write_lines(&mut self.lines, &mut self.serializer, start, length, stats)
-                .and_then(|()| file.write_all(&self.lines))
-                .map_err(IntervalError::file(path))?;
+            let appended = write_lines(&mut self.lines, &mut self.serializer, start, length, stats)
+                .and_then(|()| file.append(&self.lines, 1))
+                .map_err(IntervalError::file(file.path()));
+            written = written.and(appended);
         }
-        Ok(())
+        written
+    }
+
+    /// What could not be written, for people.
+    pub(crate) fn lost(&self) -> Vec<String> {
+        self.files.iter().filter_map(|file| file.lost("interval")).collect()
     }
 }
 
