@@ -1,0 +1,140 @@
+//! SVG text.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Where a text stands to its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// The elements of a picture, in the order of drawing.
+#[derive(Debug, Default)]
+pub(crate) struct Canvas {
+    elements: String,
+}
+
+impl Canvas {
+    /// The elements as SVG text.
+    pub(crate) fn into_elements(self) -> String {
+        self.elements
+    }
+
+    /// A text; `class` is ours, `text` may be anybody's.
+    pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => r#" text-anchor="middle""#,
+            Anchor::End => r#" text-anchor="end""#,
+        };
+        let (x, y, text) = (number(x), number(y), escape(text));
+        self.write(format_args!(r#"<text class="{class}" x="{x}" y="{y}"{anchor}>{text}</text>"#));
+    }
+
+    /// A text that reads upwards.
+    pub(crate) fn upward_text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+        let (x, y, text) = (number(x), number(y), escape(text));
+        self.write(format_args!(
+            "<text class=\"{class}\" transform=\"translate({x} {y}) rotate(-90)\" \
+             text-anchor=\"middle\">{text}</text>"
+        ));
+    }
+
+    /// A filled rectangle from its upper left corner.
+    pub(crate) fn rectangle(&mut self, class: &str, (x, y): (f64, f64), (w, h): (f64, f64)) {
+        let (x, y, w, h) = (number(x), number(y), number(w.max(0.0)), number(h.max(0.0)));
+        self.write(format_args!(
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}"/>"#
+        ));
+    }
+
+    /// Lines, each from one point to the other.
+    pub(crate) fn lines(&mut self, class: &str, lines: &[[(f64, f64); 2]]) {
+        let mut path = String::new();
+        for [(x1, y1), (x2, y2)] in lines {
+            let _ =
+                write!(path, "M{} {}L{} {}", number(*x1), number(*y1), number(*x2), number(*y2));
+        }
+        self.path(class, &path);
+    }
+
+    /// A line through points.
+    pub(crate) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
+        let mut path = String::new();
+        for (index, (x, y)) in points.iter().enumerate() {
+            let command = if index == 0 { 'M' } else { 'L' };
+            let _ = write!(path, "{command}{} {}", number(*x), number(*y));
+        }
+        self.path(class, &path);
+    }
+
+    /// Dots as wide as the class's line; dots that would cover each other are drawn once.
+    pub(crate) fn dots(&mut self, class: &str, points: &[(f64, f64)]) {
+        let mut places: Vec<(i64, i64)> = points
+            .iter()
+            .map(|(x, y)| ((x * 2.0).round() as i64, (y * 2.0).round() as i64))
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        let mut path = String::new();
+        for (x, y) in places {
+            let _ = write!(path, "M{} {}h0", number(x as f64 / 2.0), number(y as f64 / 2.0));
+        }
+        self.path(class, &path);
+    }
+
+    fn path(&mut self, class: &str, path: &str) {
+        if !path.is_empty() {
+            self.write(format_args!(r#"<path class="{class}" d="{path}"/>"#));
+        }
+    }
+
+    fn write(&mut self, element: std::fmt::Arguments<'_>) {
+        let _ = self.elements.write_fmt(element);
+        self.elements.push('\n');
+    }
+}
+
+/// A coordinate with at most one digit behind the point.
+fn number(value: f64) -> String {
+    let tenths = (value * 10.0).round();
+    if tenths % 10.0 == 0.0 {
+        format!("{:.0}", tenths / 10.0 + 0.0)
+    } else {
+        format!("{:.1}", tenths / 10.0)
+    }
+}
+
+/// Text as it stands in HTML and SVG, inside of elements and of quoted attributes. Characters
+/// that XML does not know are replaced.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !matches!(c, '&' | '<' | '>' | '"' | '\'') && is_xml(c);
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            character if is_xml(character) => out.push(character),
+            _ => out.push(char::REPLACEMENT_CHARACTER),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The characters of XML 1.0.
+fn is_xml(character: char) -> bool {
+    match character {
+        '\t' | '\n' | '\r' => true,
+        '\u{fffe}' | '\u{ffff}' => false,
+        character => character >= ' ',
+    }
+}

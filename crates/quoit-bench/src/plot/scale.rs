@@ -1,0 +1,78 @@
+//! From values to positions, and the round values that an axis names.
+
+/// A value that an axis names.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Tick {
+    pub(crate) value: f64,
+    pub(crate) label: String,
+}
+
+/// Maps a range of values to a range of positions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// Values `low..=high` evenly at positions `from..=to`; an empty range is widened by 1.
+    pub(crate) fn linear((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
+        let high = if high > low { high } else { low + 1.0 };
+        Self { low, high, from, to }
+    }
+
+    /// Where a value lies. Values outside of the range lie outside of the positions.
+    pub(crate) fn position(&self, value: f64) -> f64 {
+        let share = (value - self.low) / (self.high - self.low);
+        self.from + share * (self.to - self.from)
+    }
+}
+
+/// Round values (1, 2 or 5 times a power of ten apart) in `low..=high` with their texts, at most
+/// one more than `count_max`; none where no round value lies.
+pub(crate) fn linear_ticks(low: f64, high: f64, count_max: usize) -> Vec<Tick> {
+    let span = high - low;
+    if !span.is_finite() || span <= 0.0 {
+        return vec![Tick { value: low, label: grouped(low, 0) }];
+    }
+    let step = round_step(span / count_max.max(1) as f64);
+    let digits = (-step.log10().floor()).max(0.0) as usize;
+    let first = (low / step - 1e-9).ceil() as i64;
+    let last = (high / step + 1e-9).floor() as i64;
+    (first..=last)
+        .map(|multiple| multiple as f64 * step)
+        .map(|value| Tick { value, label: grouped(value, digits) })
+        .collect()
+}
+
+/// The least of 1, 2, 5 times a power of ten that is not below `least`.
+fn round_step(least: f64) -> f64 {
+    let power = 10_f64.powf(least.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+    // The last of them is above `least`, whatever the rounding of the logarithm.
+    steps.into_iter().find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(power * 10.0)
+}
+
+/// A number with `digits` behind the point, thousands set apart by a narrow space.
+fn grouped(value: f64, digits: usize) -> String {
+    let text = format!("{:.digits$}", value.abs());
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (text.as_str(), None),
+    };
+    let is_zero = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    let mut out = String::from(if value < 0.0 && !is_zero { "-" } else { "" });
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    if let Some(fraction) = fraction {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
