@@ -4,12 +4,13 @@
 //! operations, a key generator ([`keygen`]) and a value generator ([`valgen`]), how many workers
 //! there are and how they are paced. A run ([`run`]) connects the workers, releases them
 //! together, and measures every operation ([`measure`]). It leaves basho_bench's tables and logs
-//! in a directory and shows a progress line and a summary ([`cli`]).
+//! in a directory and shows a progress line and a summary ([`cli`]); a report draws what is in
+//! such a directory ([`report`]).
 //!
 //! One worker has one operation in flight at a time, always: nothing is pipelined or batched.
 //!
 //! This crate is not a server and knows none: it reaches the system under test as any client
-//! does. It draws no charts and compares no runs.
+//! does. It compares no runs.
 //!
 //! ```no_run
 //! use quoit_bench::cli::{BenchOptions, run};
@@ -30,7 +31,9 @@ pub mod keygen;
 pub mod measure;
 mod names;
 pub mod output;
+mod plot;
 pub mod random;
+pub mod report;
 pub mod run;
 pub mod term;
 pub mod valgen;

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use quoit_bench::cli::{BenchOptions, check, run};
+use quoit_bench::report::{ChartOptions, ReportOptions, report};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,6 +23,38 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     /// Print what a configuration would do, without doing it; exit code 1 if it can't be run.
     Check(PlanArgs),
+    /// Draw the report of a run from the directory of its results, also of one that basho_bench
+    /// left.
+    Report(ReportArgs),
+}
+
+/// What to report, and how. The short options are those of basho_bench's `summary.r`.
+#[derive(Args, Debug)]
+struct ReportArgs {
+    /// Directory of a run, for instance tests/current.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// File to write, .svg; may be repeated [default: summary.svg in DIR].
+    #[arg(short, long = "output", value_name = "FILE")]
+    outputs: Vec<PathBuf>,
+    /// Width of the chart in pixels.
+    #[arg(short = 'x', long, value_name = "PIXELS", default_value_t = 1280)]
+    width: u32,
+    /// Height of the chart in pixels.
+    #[arg(short = 'y', long, value_name = "PIXELS", default_value_t = 960)]
+    height: u32,
+    /// Leave out what ended before so many seconds of the run.
+    #[arg(short = '1', long = "start", value_name = "SECONDS")]
+    start_s: Option<f64>,
+    /// Leave out what ended after so many seconds of the run.
+    #[arg(short = '2', long = "end", value_name = "SECONDS")]
+    end_s: Option<f64>,
+    /// Label of the first panel's y axis.
+    #[arg(short = 'Y', long, value_name = "TEXT", default_value = "Ops/sec")]
+    y_label: String,
+    /// Title of the first panel.
+    #[arg(short, long, value_name = "TEXT", default_value = "Throughput")]
+    title: String,
 }
 
 /// What a run does.
@@ -60,6 +93,7 @@ pub(crate) fn command(args: &BenchArgs) -> ExitCode {
             run(&BenchOptions { results_dir, name, ..plan.options() })
         }
         Some(BenchCommand::Check(plan)) => check(&plan.options()),
+        Some(BenchCommand::Report(args)) => report(&args.options()),
     };
     ExitCode::from(status.code())
 }
@@ -71,6 +105,23 @@ impl PlanArgs {
             duration: self.duration.clone(),
             targets: self.targets.clone(),
             ..BenchOptions::default()
+        }
+    }
+}
+
+impl ReportArgs {
+    fn options(&self) -> ReportOptions {
+        ReportOptions {
+            directory: self.directory.clone(),
+            outputs: self.outputs.clone(),
+            start_s: self.start_s,
+            end_s: self.end_s,
+            chart: ChartOptions {
+                width: self.width,
+                height: self.height,
+                title: self.title.clone(),
+                y_label: self.y_label.clone(),
+            },
         }
     }
 }
@@ -107,5 +158,22 @@ mod tests {
         for line in ["bench", "bench check"] {
             assert!(parse(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_report_takes_the_options_of_summary_r() {
+        let line = "bench report d -o a.svg -x 800 -y 600 -1 5 -2 10.5 -Y KB/sec -t Load";
+        let args = parse(line).expect("a report");
+        let Some(BenchCommand::Report(args)) = args.command else { panic!("{args:?}") };
+        let options = args.options();
+        assert_eq!(options.directory, PathBuf::from("d"));
+        assert_eq!(options.outputs, [PathBuf::from("a.svg")]);
+        assert_eq!((options.start_s, options.end_s), (Some(5.0), Some(10.5)));
+        assert_eq!((options.chart.width, options.chart.height), (800, 600));
+        assert_eq!(options.chart.y_label, "KB/sec");
+        assert_eq!(options.chart.title, "Load");
+        let plain = parse("bench report d").expect("a report");
+        let Some(BenchCommand::Report(args)) = plain.command else { panic!("{plain:?}") };
+        assert_eq!(args.options().chart, ChartOptions::default());
     }
 }

@@ -12,6 +12,7 @@ use crate::config::{Config, ConfigError, LogLevel, RunLength, Target};
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
+use crate::report::write_after_run;
 use crate::run::{RunEnd, RunError, RunReport, RunSetup, run_driver};
 
 pub use check::{check, check_on};
@@ -72,13 +73,24 @@ impl From<RunEnd> for ExitStatus {
 /// Blocks until the run is over. SIGINT and SIGTERM end it early with its results kept.
 pub fn run(options: &BenchOptions) -> ExitStatus {
     match run_on(options, &mut Terminal::stdout()) {
-        Ok(report) => report.end.into(),
+        Ok(report) => status_of(&report),
         Err(error) => failed(&error),
     }
 }
 
+/// How a run ended that left all its results, or not all.
+fn status_of(report: &RunReport) -> ExitStatus {
+    let status = report.end.into();
+    if report.lost.is_empty() {
+        return status;
+    }
+    let missing = report.lost.join(", ");
+    let failure = failed(&format!("the results are incomplete, missing: {missing}"));
+    if status == ExitStatus::Success { failure } else { status }
+}
+
 /// Tells why a command failed.
-fn failed(error: &dyn Display) -> ExitStatus {
+pub(crate) fn failed(error: &dyn Display) -> ExitStatus {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "quoit bench: {error}");
     ExitStatus::Failure
@@ -129,10 +141,12 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     }
     raise_file_limit(u64::from(config.worker_count), &log);
     terminal.line(&format!("Results in {}", directory.path().display()));
-    let setup = RunSetup { config: &config, directory: &directory, log: log.clone(), terminal };
-    let ran = with_named(&config, Run(setup)).map_err(RunError::from).flatten();
-    if let Err(error) = &ran {
-        log.write(LogLevel::Error, &error.to_string());
+    let (of_run, shown) = (log.clone(), &mut *terminal);
+    let setup = RunSetup { config: &config, directory: &directory, log: of_run, terminal: shown };
+    let mut ran = with_named(&config, Run(setup)).map_err(RunError::from).flatten();
+    match &mut ran {
+        Ok(report) => write_after_run(report, terminal),
+        Err(error) => log.write(LogLevel::Error, &error.to_string()),
     }
     ran
 }

@@ -1,0 +1,108 @@
+//! Making the reports of a directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cli::{ExitStatus, failed};
+use crate::output::Terminal;
+use crate::run::RunReport;
+
+use super::{ChartOptions, ReportError, Results, draw_chart};
+
+/// The chart in the directory of its run.
+const CHART_NAME: &str = "summary.svg";
+
+/// What to report, and how.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReportOptions {
+    /// The directory of a run.
+    pub directory: PathBuf,
+    /// Files to write; when there are none, `summary.svg` in the directory.
+    pub outputs: Vec<PathBuf>,
+    /// Least elapsed time of a row in seconds (`-1`).
+    pub start_s: Option<f64>,
+    /// Greatest elapsed time of a row in seconds (`-2`).
+    pub end_s: Option<f64>,
+    /// How the chart looks.
+    pub chart: ChartOptions,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// What was missing in the results, or passed over.
+    pub notes: Vec<String>,
+}
+
+/// Reads the results of a run and writes its reports.
+///
+/// # Errors
+///
+/// When the results cannot be read, or a report cannot be drawn or written.
+pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
+    let mut results = Results::read(&options.directory)?;
+    if options.start_s.is_some() || options.end_s.is_some() {
+        results.cut(options.start_s.unwrap_or(0.0), options.end_s.unwrap_or(f64::INFINITY))?;
+    }
+    let files = if options.outputs.is_empty() {
+        vec![options.directory.join(CHART_NAME)]
+    } else {
+        options.outputs.clone()
+    };
+    for file in &files {
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("svg") => write_whole(file, &draw_chart(&results, &options.chart)?)?,
+            _ => return Err(ReportError::Kind(file.clone())),
+        }
+    }
+    Ok(Written { files, notes: results.notes })
+}
+
+/// Writes reports for the command `quoit bench report`: says what was written, and why something
+/// was not.
+pub fn report(options: &ReportOptions) -> ExitStatus {
+    let mut terminal = Terminal::stdout();
+    match write_reports(options) {
+        Ok(written) => {
+            written.notes.iter().for_each(|note| terminal.line(&format!("note: {note}")));
+            written.files.iter().for_each(|file| terminal.line(&file.display().to_string()));
+            ExitStatus::Success
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// Writes the reports of a run that is over and says where they are; what could not be written is
+/// told and added to what the run lost.
+pub(crate) fn write_after_run(report: &mut RunReport, terminal: &mut Terminal) {
+    let options = ReportOptions { directory: report.directory.clone(), ..Default::default() };
+    match write_reports(&options) {
+        Ok(written) => {
+            let files: Vec<String> =
+                written.files.iter().map(|file| file.display().to_string()).collect();
+            terminal.line(&format!("Report: {}", files.join(", ")));
+        }
+        // A run that was interrupted before its first operation has nothing to show.
+        Err(ReportError::NoRows(_)) => {}
+        Err(error) => {
+            terminal.line(&format!("warning: there is no report: {error}"));
+            report.lost.push("the report".to_owned());
+        }
+    }
+}
+
+/// Writes a file that is whole or not there: what was there before stays when writing fails.
+fn write_whole(path: &Path, text: &str) -> Result<(), ReportError> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".part");
+    let part = path.with_file_name(name);
+    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        // Nothing more can be done about a part that cannot be removed either.
+        let _ = fs::remove_file(&part);
+    }
+    written.map_err(ReportError::write(path))
+}

@@ -1,0 +1,19 @@
+//! Reports: a run's tables read back and drawn.
+//!
+//! Whatever is drawn is made from the files of a run's directory, so that a report can be made of
+//! a run that is over, and of one that basho_bench made.
+
+mod chart;
+mod command;
+mod csv;
+mod error;
+mod palette;
+mod results;
+#[cfg(test)]
+mod tests;
+
+pub use chart::{ChartOptions, draw_chart};
+pub(crate) use command::write_after_run;
+pub use command::{ReportOptions, Written, report, write_reports};
+pub use error::ReportError;
+pub use results::{ErrorCount, LatencyRow, OperationRows, Results, SummaryRow};

@@ -1,0 +1,214 @@
+//! The tables of a run as they are read back: ours, or those that basho_bench left.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::ReportError;
+use super::csv::{Lines, Row};
+
+const SUMMARY_COLUMNS: [&str; 5] = ["elapsed", "window", "total", "successful", "failed"];
+const LATENCIES_COLUMNS: [&str; 11] =
+    ["elapsed", "window", "n", "min", "mean", "median", "95th", "99th", "99_9th", "max", "errors"];
+const LATENCIES_SUFFIX: &str = "_latencies.csv";
+
+/// A row of `summary.csv`: all operations of a window together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SummaryRow {
+    /// End of the window, in seconds since the workers were released.
+    pub elapsed_s: f64,
+    /// Length of the window in seconds.
+    pub window_s: f64,
+    /// Successful operations, or units of work where a driver counts those.
+    pub successful: f64,
+    /// Failed operations.
+    pub failed: f64,
+}
+
+/// A row of a `*_latencies.csv`: one operation in a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencyRow {
+    /// End of the window, in seconds since the workers were released.
+    pub elapsed_s: f64,
+    /// Length of the window in seconds.
+    pub window_s: f64,
+    /// Latencies of the window. All other figures are 0 when there are none.
+    pub count: f64,
+    /// The least latency in microseconds.
+    pub min_us: f64,
+    /// The arithmetic mean in microseconds.
+    pub mean_us: f64,
+    /// Quantile 0.5 in microseconds.
+    pub median_us: f64,
+    /// Quantile 0.95 in microseconds.
+    pub p95_us: f64,
+    /// Quantile 0.99 in microseconds.
+    pub p99_us: f64,
+    /// Quantile 0.999 in microseconds.
+    pub p99_9_us: f64,
+    /// The greatest latency in microseconds.
+    pub max_us: f64,
+    /// Failed operations of the window.
+    pub error_count: f64,
+}
+
+/// The table of one operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationRows {
+    /// The label, as the file name has it.
+    pub name: String,
+    /// In the order of time.
+    pub rows: Vec<LatencyRow>,
+}
+
+/// A kind of error with its count over the entire run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorCount {
+    /// `{{Label, Operation}, Reason}` as an Erlang term.
+    pub error: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// What a run left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Results {
+    /// Where it was read.
+    pub directory: PathBuf,
+    /// The rows of `summary.csv`, in the order of time; at least one.
+    pub summary: Vec<SummaryRow>,
+    /// The operations by name; at least one.
+    pub operations: Vec<OperationRows>,
+    /// The rows of `errors.csv`, the most frequent first.
+    pub errors: Vec<ErrorCount>,
+    /// What is missing or was passed over.
+    pub notes: Vec<String>,
+}
+
+impl Results {
+    /// Reads the tables in `directory`.
+    ///
+    /// A last row without its line end was being written when the run was cut off: it is passed
+    /// over, with a note. So are a missing `errors.csv` and empty tables of single operations.
+    ///
+    /// # Errors
+    ///
+    /// When there is no `summary.csv` with a row or no table of latencies with a header, or when a
+    /// line is not of its file's form.
+    pub fn read(directory: &Path) -> Result<Self, ReportError> {
+        let mut notes = Vec::new();
+        let summary = read_summary(directory, &mut notes)?;
+        let operations = read_operations(directory, &mut notes)?;
+        let errors = read_errors(directory, &mut notes)?;
+        Ok(Self { directory: directory.to_owned(), summary, operations, errors, notes })
+    }
+
+    /// Keeps the rows whose windows end between two times, in seconds since the release.
+    ///
+    /// # Errors
+    ///
+    /// When no row of the summary is left.
+    pub fn cut(&mut self, start_s: f64, end_s: f64) -> Result<(), ReportError> {
+        let ends = |rows: &[SummaryRow]| Some((rows.first()?.elapsed_s, rows.last()?.elapsed_s));
+        let (first_s, last_s) = ends(&self.summary).unwrap_or_default();
+        let is_inside = |elapsed_s: f64| elapsed_s >= start_s && elapsed_s <= end_s;
+        self.summary.retain(|row| is_inside(row.elapsed_s));
+        for operation in &mut self.operations {
+            operation.rows.retain(|row| is_inside(row.elapsed_s));
+        }
+        if self.summary.is_empty() {
+            return Err(ReportError::Range { start_s, end_s, first_s, last_s });
+        }
+        Ok(())
+    }
+}
+
+fn read_summary(directory: &Path, notes: &mut Vec<String>) -> Result<Vec<SummaryRow>, ReportError> {
+    let path = directory.join("summary.csv");
+    if !path.is_file() {
+        return Err(match fs::read_dir(directory) {
+            Ok(_) => ReportError::NoResults(directory.to_owned()),
+            Err(error) => ReportError::Read { path: directory.to_owned(), error },
+        });
+    }
+    let lines = Lines::read(&path)?;
+    let rows = lines.table(&SUMMARY_COLUMNS, notes, |row| {
+        Ok(SummaryRow {
+            elapsed_s: row.elapsed()?,
+            window_s: row.number(1)?,
+            successful: row.number(3)?,
+            failed: row.number(4)?,
+        })
+    })?;
+    match rows {
+        Some(rows) if !rows.is_empty() => Ok(rows),
+        _ => Err(ReportError::NoRows(path)),
+    }
+}
+
+fn read_operations(
+    directory: &Path,
+    notes: &mut Vec<String>,
+) -> Result<Vec<OperationRows>, ReportError> {
+    let entries = fs::read_dir(directory).map_err(ReportError::read(directory))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(LATENCIES_SUFFIX))
+        .collect();
+    names.sort_unstable();
+    let mut operations = Vec::new();
+    for file_name in names {
+        let lines = Lines::read(&directory.join(&file_name))?;
+        if let Some(rows) = lines.table(&LATENCIES_COLUMNS, notes, latency_row)? {
+            let name = file_name.strip_suffix(LATENCIES_SUFFIX).unwrap_or(&file_name).to_owned();
+            operations.push(OperationRows { name, rows });
+        }
+    }
+    if operations.is_empty() {
+        return Err(ReportError::NoLatencies(directory.to_owned()));
+    }
+    Ok(operations)
+}
+
+fn latency_row(row: &mut Row<'_>) -> Result<LatencyRow, String> {
+    Ok(LatencyRow {
+        elapsed_s: row.elapsed()?,
+        window_s: row.number(1)?,
+        count: row.number(2)?,
+        min_us: row.number(3)?,
+        mean_us: row.number(4)?,
+        median_us: row.number(5)?,
+        p95_us: row.number(6)?,
+        p99_us: row.number(7)?,
+        p99_9_us: row.number(8)?,
+        max_us: row.number(9)?,
+        error_count: row.number(10)?,
+    })
+}
+
+fn read_errors(directory: &Path, notes: &mut Vec<String>) -> Result<Vec<ErrorCount>, ReportError> {
+    let path = directory.join("errors.csv");
+    if !path.exists() {
+        notes.push("errors.csv is missing: reasons of errors are not known".to_owned());
+        return Ok(Vec::new());
+    }
+    let lines = Lines::read(&path)?;
+    let mut errors = Vec::new();
+    for (number, text) in lines.whole(notes) {
+        if number == 1 || text.is_empty() {
+            continue;
+        }
+        let parsed = text
+            .strip_prefix('"')
+            .and_then(|text| text.strip_suffix('"'))
+            .and_then(|text| text.rsplit_once("\",\""))
+            .and_then(|(error, count)| Some((error.replace("\"\"", "\""), count.parse().ok()?)));
+        let Some((error, count)) = parsed else {
+            let problem = format!("found {text:?} where \"error\",\"count\" was expected");
+            return Err(ReportError::Line { path, line: number, problem });
+        };
+        errors.push(ErrorCount { error, count });
+    }
+    errors.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.error.cmp(&b.error)));
+    Ok(errors)
+}

@@ -1,0 +1,206 @@
+use std::fs;
+use std::path::Path;
+
+use super::*;
+
+const SUMMARY_HEADER: &str = "elapsed, window, total, successful, failed\n";
+const LATENCIES_HEADER: &str =
+    "elapsed, window, n, min, mean, median, 95th, 99th, 99_9th, max, errors\n";
+
+/// A directory with the results of a run of two rows, as basho_bench leaves them.
+fn run_directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    write(
+        directory.path(),
+        "summary.csv",
+        &format!("{SUMMARY_HEADER}10.000142, 10.000142, 21, 20, 1\n20.0, 9.999858, 41, 40, 1\n"),
+    );
+    write(
+        directory.path(),
+        "get_latencies.csv",
+        &format!(
+            "{LATENCIES_HEADER}10.000142, 10.000142, 15, 100, 1500.5, 1000, 2000, 3000, 4000, 5000, 1\n\
+             20.0, 9.999858, 0, 0, 0, 0, 0, 0, 0, 0, 1\n"
+        ),
+    );
+    write(
+        directory.path(),
+        "errors.csv",
+        "\"error\",\"count\"\n\"{{get,get},timeout}\",\"1\"\n\"{{get,get},\"\"x\"\"}\",\"7\"\n",
+    );
+    directory
+}
+
+fn write(directory: &Path, name: &str, text: &str) {
+    fs::write(directory.join(name), text).expect("a file");
+}
+
+fn append(directory: &Path, name: &str, text: &str) {
+    let before = fs::read_to_string(directory.join(name)).expect("a file");
+    write(directory, name, &(before + text));
+}
+
+/// Changes a run's directory and gives what reading it says, without the directory's path.
+fn problem(change: impl FnOnce(&Path)) -> String {
+    let directory = run_directory();
+    change(directory.path());
+    let error = Results::read(directory.path()).expect_err("these results cannot be read");
+    error.to_string().replace(&format!("{}", directory.path().display()), "DIR")
+}
+
+#[test]
+fn tables_of_basho_bench_are_read() {
+    let directory = run_directory();
+    let results = Results::read(directory.path()).expect("results");
+    assert_eq!(results.summary.len(), 2);
+    assert_eq!(
+        results.summary[0],
+        SummaryRow { elapsed_s: 10.000142, window_s: 10.000142, successful: 20.0, failed: 1.0 }
+    );
+    assert_eq!(results.operations.len(), 1);
+    let get = &results.operations[0];
+    assert_eq!((get.name.as_str(), get.rows.len()), ("get", 2));
+    assert_eq!((get.rows[0].mean_us, get.rows[0].p99_9_us), (1500.5, 4000.0));
+    let errors: Vec<_> = results.errors.iter().map(|e| (e.error.as_str(), e.count)).collect();
+    assert_eq!(errors, [("{{get,get},\"x\"}", 7), ("{{get,get},timeout}", 1)]);
+    assert!(results.notes.is_empty(), "{:?}", results.notes);
+}
+
+#[test]
+fn a_row_that_was_cut_off_is_passed_over_with_a_note() {
+    for cut in ["30.0, 10.0, 5", "30.0, 10.0, 51, 50, 1"] {
+        let directory = run_directory();
+        append(directory.path(), "summary.csv", cut);
+        let results = Results::read(directory.path()).expect("results");
+        assert_eq!(results.summary.len(), 2);
+        assert_eq!(results.notes, ["summary.csv:4: the last line is cut off and was passed over"]);
+    }
+}
+
+#[test]
+fn empty_tables_of_operations_and_missing_errors_are_notes() {
+    let directory = run_directory();
+    write(directory.path(), "put_latencies.csv", "");
+    fs::remove_file(directory.path().join("errors.csv")).expect("a removal");
+    let results = Results::read(directory.path()).expect("results");
+    assert_eq!(results.operations.len(), 1);
+    assert_eq!(
+        results.notes,
+        [
+            "put_latencies.csv is empty and was passed over",
+            "errors.csv is missing: reasons of errors are not known",
+        ]
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_with_file_and_line() {
+    let check = |file: &str, text: &str, expected: &str| {
+        let said = problem(|directory| append(directory, file, text));
+        assert_eq!(said, format!("DIR/{file}:4: {expected}"));
+    };
+    check("summary.csv", "30.0, 10.0, 5, 5\n", "found 4 cells where 5 were expected");
+    check(
+        "summary.csv",
+        "30.0, 10.0, 5, x, 0\n",
+        "successful is \"x\" where a number from 0 on was expected",
+    );
+    check(
+        "summary.csv",
+        "30.0, 10.0, 5, -5, 0\n",
+        "successful is \"-5\" where a number from 0 on was expected",
+    );
+    check(
+        "summary.csv",
+        "5.0, 10.0, 5, 5, 0\n",
+        "elapsed goes back from 20 to 5: rows of two runs in one file?",
+    );
+    check(
+        "get_latencies.csv",
+        "30.0, 10.0, 5, 1, NaN, 1, 1, 1, 1, 1, 0\n",
+        "mean is \"NaN\" where a number from 0 on was expected",
+    );
+    check("errors.csv", "oops\n", "found \"oops\" where \"error\",\"count\" was expected");
+    assert!(
+        problem(|directory| write(directory, "summary.csv", "time,count\n1,2\n"))
+            .starts_with("DIR/summary.csv:1: found \"time,count\" where the header \"elapsed")
+    );
+}
+
+#[test]
+fn directories_without_results_say_what_is_missing() {
+    let without = |name: &str| problem(|d| fs::remove_file(d.join(name)).expect("a removal"));
+    assert!(without("summary.csv").starts_with("DIR holds no results of a run: it has no summary"));
+    assert!(without("get_latencies.csv").starts_with("DIR holds no *_latencies.csv"));
+    let rowless = problem(|directory| write(directory, "summary.csv", SUMMARY_HEADER));
+    assert_eq!(rowless, "DIR/summary.csv has no whole row: nothing was measured");
+    let empty = problem(|directory| write(directory, "summary.csv", ""));
+    assert_eq!(empty, rowless);
+    let error = Results::read(Path::new("/nowhere/at/all")).expect_err("there is nothing");
+    assert!(error.to_string().starts_with("/nowhere/at/all cannot be read: No such file"));
+}
+
+#[test]
+fn a_range_of_time_keeps_the_rows_in_it() {
+    let directory = run_directory();
+    let mut results = Results::read(directory.path()).expect("results");
+    results.cut(15.0, 20.0).expect("a row");
+    assert_eq!((results.summary.len(), results.operations[0].rows.len()), (1, 1));
+    let error = results.cut(30.0, 40.0).expect_err("no row").to_string();
+    assert_eq!(error, "no row lies between 30 and 40 s: the run's rows are at 20 to 20 s");
+}
+
+#[test]
+fn the_chart_has_five_panels_with_a_facet_for_each_operation() {
+    let directory = run_directory();
+    let get = fs::read_to_string(directory.path().join("get_latencies.csv")).expect("a table");
+    write(directory.path(), "a<b>&_latencies.csv", &get);
+    let results = Results::read(directory.path()).expect("results");
+    let options = ChartOptions { title: "T & t".to_owned(), ..ChartOptions::default() };
+    let svg = draw_chart(&results, &options).expect("a chart");
+    let headings = svg.matches(r#"<text class="heading""#).count();
+    assert_eq!(headings, 5);
+    for heading in [
+        "T &amp; t",
+        "Mean, Median, and 95th Percentile Latency",
+        "99th Percentile Latency",
+        "99.9th Percentile Latency",
+        "Maximum Latency",
+    ] {
+        assert!(svg.contains(&format!(">{heading}</text>")), "{heading}");
+    }
+    assert_eq!(svg.matches(">a&lt;b&gt;&amp;</text>").count(), 4);
+    assert_eq!(svg.matches(">get</text>").count(), 4);
+    assert!(svg.contains(r#"width="1280" height="960""#) && svg.contains(">Elapsed Secs<"));
+    assert!(svg.contains(">Ops/sec<") && svg.contains("prefers-color-scheme:dark"));
+    // One dot: the row without latencies is no latency of zero.
+    let dots: Vec<&str> = svg.lines().filter(|line| line.contains(r#""dot max""#)).collect();
+    assert_eq!(dots.len(), 2);
+    assert_eq!(dots[0].matches("h0").count(), 1, "{dots:?}");
+}
+
+#[test]
+fn a_chart_of_an_impossible_size_is_refused() {
+    let results = Results::read(run_directory().path()).expect("results");
+    let options = ChartOptions { width: 10, ..ChartOptions::default() };
+    let error = draw_chart(&results, &options).expect_err("too narrow").to_string();
+    assert_eq!(error, "a chart of 10 x 960 cannot be drawn: each side is 300 to 20000");
+}
+
+#[test]
+fn reports_go_where_they_are_asked_for() {
+    let directory = run_directory();
+    let options = ReportOptions { directory: directory.path().into(), ..ReportOptions::default() };
+    let written = write_reports(&options).expect("reports");
+    assert_eq!(written.files, [directory.path().join("summary.svg")]);
+    let elsewhere = directory.path().join("other.svg");
+    let other = ReportOptions { outputs: vec![elsewhere.clone()], ..options.clone() };
+    write_reports(&other).expect("a chart");
+    assert!(fs::read_to_string(elsewhere).expect("a chart").starts_with("<svg "));
+    let png = ReportOptions { outputs: vec!["x.png".into()], ..options.clone() };
+    let error = write_reports(&png).expect_err("no such kind").to_string();
+    assert!(error.starts_with("x.png is neither .svg"), "{error}");
+    let nowhere = ReportOptions { outputs: vec!["/nowhere/x.svg".into()], ..options };
+    let error = write_reports(&nowhere).expect_err("no such place").to_string();
+    assert_eq!(error, "/nowhere/x.svg cannot be written: No such file or directory (os error 2)");
+}
