@@ -42,6 +42,12 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("durable", "rate of synced puts beside a bare log writer on the same disk"),
     comparison("merge", "latency at half the maximum rate, with and without a merge running"),
     comparison("start", "time to serve with many keys, after a clean stop and after SIGKILL"),
+    comparison("ec2", "the HTTP configuration of a published measurement, beside its figures"),
+    Benchmark {
+        name: "engine-memory",
+        about: "memory of the whole engine with many keys of 67 bytes",
+        program: Program::Example { package: "quoit-store", example: "engine_memory" },
+    },
     Benchmark {
         name: "index-memory",
         about: "memory of the index with many keys",

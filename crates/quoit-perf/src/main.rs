@@ -7,6 +7,7 @@
 
 mod compare;
 mod drive;
+mod ec2;
 mod echo;
 mod places;
 mod protocol;
@@ -72,6 +73,8 @@ enum Command {
         #[command(flatten)]
         common: Common,
     },
+    /// The HTTP configuration of a published measurement, beside the published figures.
+    Ec2(ec2::Options),
     /// One exchange against a node that runs already: for profilers.
     Drive {
         #[command(flatten)]
@@ -106,13 +109,14 @@ impl Command {
             | Self::Merge(common)
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
-            Self::Echo { .. } => None,
+            // The load generator has threads of its own, and shares the processors.
+            Self::Ec2(_) | Self::Echo { .. } => None,
         }
     }
 }
 
 /// A path in the directory of this program.
-fn beside(name: &str) -> PathBuf {
+pub(crate) fn beside(name: &str) -> PathBuf {
     std::env::current_exe().map_or_else(|_| name.into(), |program| program.with_file_name(name))
 }
 
@@ -126,6 +130,7 @@ fn main() -> Result<()> {
         Command::Durable(common) => compare::durable(&common),
         Command::Merge(common) => compare::merge(&common),
         Command::Start { common } => start::start(&common),
+        Command::Ec2(options) => ec2::ec2(&options),
         Command::Drive { common, address, pid, exchange } => {
             compare::one(&common, address, pid, exchange)
         }

@@ -5,7 +5,7 @@ use crate::servers;
 use anyhow::{Context, Result};
 
 /// Resident memory of a process, in bytes.
-fn resident_bytes(pid: u32) -> Result<u64> {
+pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).context("reading /proc")?;
     let kib = text
         .lines()
