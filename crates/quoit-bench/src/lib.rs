@@ -30,6 +30,7 @@ mod http;
 pub mod keygen;
 pub mod measure;
 mod names;
+pub mod notices;
 pub mod output;
 mod plot;
 pub mod random;

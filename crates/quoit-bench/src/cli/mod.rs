@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::{Config, ConfigError, LogLevel, RunLength, Target};
+use crate::config::{Config, ConfigError, LogLevel, RunLength, Target, run_hook};
 use crate::driver::{Driver, DriverTask, with_named};
+use crate::notices::Notices;
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
 use crate::report::write_after_run;
@@ -125,7 +126,7 @@ impl DriverTask for Run<'_> {
 ///
 /// When the configuration cannot be run, a worker cannot connect, or results cannot be kept.
 pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunReport, RunError> {
-    let config = load(options)?;
+    let mut config = load(options)?;
     // Nothing is left behind by a configuration that cannot be run.
     check::look(&config)?;
     let base = options.results_dir.as_ref().unwrap_or(&config.results_dir);
@@ -139,16 +140,34 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     if let Some(size_bytes) = config.estimated_size_bytes() {
         log.info(&format!("Est. data size: {}", size_text(size_bytes)));
     }
+    let told = log.clone();
+    config.key_generator.set_notices(&Notices::to(move |level, text| told.write(level, text)));
     raise_file_limit(u64::from(config.worker_count), &log);
     terminal.line(&format!("Results in {}", directory.path().display()));
+    if let Some(command) = &config.hooks.before {
+        run_hook("pre_hook", command, directory.path())?;
+    }
     let (of_run, shown) = (log.clone(), &mut *terminal);
     let setup = RunSetup { config: &config, directory: &directory, log: of_run, terminal: shown };
     let mut ran = with_named(&config, Run(setup)).map_err(RunError::from).flatten();
     match &mut ran {
-        Ok(report) => write_after_run(report, terminal),
+        Ok(report) => {
+            write_after_run(report, terminal);
+            if let Some(command) = &config.hooks.after {
+                run_post_hook(command, &directory, &log, terminal);
+            }
+        }
         Err(error) => log.write(LogLevel::Error, &error.to_string()),
     }
     ran
+}
+
+/// Runs the command after a run. Its failure is told only: the results are there already.
+fn run_post_hook(command: &str, directory: &RunDirectory, log: &RunLog, terminal: &mut Terminal) {
+    if let Err(error) = run_hook("post_hook", command, directory.path()) {
+        log.warning(&error.to_string());
+        terminal.line(&format!("warning: {error}"));
+    }
 }
 
 /// Allows the process as many open files as its connections need, as far as the system lets it.

@@ -76,6 +76,28 @@ pub enum ConfigError {
         /// The problem.
         error: GeneratorError,
     },
+    /// A file of keys that cannot be read.
+    #[error("{place}{key}: the file {} cannot be read: {error}", .path.display())]
+    KeyFile {
+        /// Where the generator is set.
+        place: Place,
+        /// `key_generator` or `value_generator`.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What reading it gave.
+        error: std::io::Error,
+    },
+    /// A command before or after the run that failed.
+    #[error("{key}: the command `{command}` failed: {reason}")]
+    Hook {
+        /// `pre_hook` or `post_hook`.
+        key: &'static str,
+        /// The command.
+        command: String,
+        /// How it ended.
+        reason: String,
+    },
     /// A driver that is not offered.
     #[error("{place}driver {name} is not offered: {remedy}")]
     Driver {

@@ -2,10 +2,11 @@
 
 use super::settings::Settings;
 use crate::names::nearest;
+use crate::term::Term;
 
 /// Keys that mean something here, to the run or to a driver, and keys of drivers that are not
 /// offered, which a shared file may hold for other runs.
-const KEYS: [&str; 102] = [
+const KEYS: &[&str] = &[
     "mode",
     "warmup",
     "duration",
@@ -105,32 +106,68 @@ const KEYS: [&str; 102] = [
     "riakclient_nodes",
     "riakclient_cookie",
     "riakclient_bucket",
+    "riakclient_mynode",
+    "riakclient_pb_port",
+    "riakclient_replies",
+    "be_backend_mod",
+    "be_config",
+    "be_disable_uses_r_object",
     "bitcask_dir",
     "bitcask_flags",
+    "bitcask_sync_interval",
+    "bucket_name",
+    "cookie",
+    "dets_file",
+    "eleveldb_config",
+    "eleveldb_dir",
+    "eleveldb_num_instances",
+    "innostore_bucket",
+    "innostore_config",
+    "memcached_default_port",
+    "memcached_ips",
+    "mynode",
     "nodes",
+    "redis_ips",
+    "redis_port",
+    "retries",
+    "retry_delay",
+    "shortcut_backend",
+    "shortcut_backend_flags",
+    "shortcut_bucket",
+    "shortcut_data_dir",
+    "shortcut_n_val",
+    "shortcut_ring_creation_size",
+    "shortcut_store_riak_object",
 ];
 
 /// Keys whose effect in basho_bench does not exist here, each with what is said when one is set.
-const WITHOUT_EFFECT: [(&str, &str); 9] = [
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("source_dir", "Erlang sources are not compiled or run"),
-    ("pre_hook", "Erlang functions are not run; run a command before this one"),
-    ("post_hook", "Erlang functions are not run; run a command after this one"),
     ("measurement_driver", "measurements of other processes are not taken"),
     ("measurements", "measurements of other processes are not taken"),
     ("distribute_work", "all workers run in this process"),
     ("remote_nodes", "all workers run in this process"),
-    ("sequential_int_state_dir", "sequences always begin at their start"),
     ("riakc_pb_search_queries", "the driver has no search operations"),
 ];
+
+/// True for a value that asks for nothing: `false`, `undefined`, `none`, an empty list or text.
+fn asks_nothing(value: &Term) -> bool {
+    match value {
+        Term::Atom(name) => matches!(name.as_str(), "false" | "undefined" | "none"),
+        other => other.as_list().is_some_and(|elements| elements.is_empty()),
+    }
+}
 
 /// One warning for each key that is unknown or without effect.
 pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
     for (key, place) in settings.keys() {
         if let Some((_, effect)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == key) {
-            warnings.push(format!("{place}{key} has no effect: {effect}"));
+            if !settings.get(key).is_some_and(asks_nothing) {
+                warnings.push(format!("{place}{key} has no effect: {effect}"));
+            }
         } else if !KEYS.contains(&key) {
-            let hint = match nearest(key, &KEYS) {
+            let hint = match nearest(key, KEYS) {
                 Some(name) => format!(": did you mean `{name}`?"),
                 None => String::new(),
             };

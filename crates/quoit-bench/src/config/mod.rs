@@ -2,6 +2,8 @@
 
 mod duration;
 mod error;
+mod generators;
+mod hooks;
 mod known;
 mod operations;
 mod pacing;
@@ -15,6 +17,9 @@ use std::time::Duration;
 
 pub use duration::RunLength;
 pub use error::{ConfigError, Place};
+use generators::Generators;
+pub use hooks::Hooks;
+pub(crate) use hooks::run_hook;
 pub use operations::OperationEntry;
 pub(crate) use operations::file_label;
 pub use pacing::{Arrivals, Pacing};
@@ -82,6 +87,8 @@ pub struct Config {
     pub results_dir: PathBuf,
     /// Threads of the load generator (`client_threads`, an extension).
     pub thread_count: u32,
+    /// Commands before and after the run (`pre_hook`, `post_hook`).
+    pub hooks: Hooks,
     /// What should be told before the run.
     pub warnings: Vec<String>,
     /// All keys, for drivers.
@@ -100,7 +107,26 @@ impl Config {
         if paths.is_empty() {
             return Err(ConfigError::NoFile);
         }
-        Self::from_settings(Settings::load(paths)?)
+        let config = Self::from_settings(Settings::load(paths)?)?;
+        config.open_files()?;
+        Ok(config)
+    }
+
+    /// Opens the files that keys and values are read from.
+    fn open_files(&self) -> Result<(), ConfigError> {
+        for (key, keys) in [
+            ("key_generator", Some(&self.key_generator)),
+            ("value_generator", self.value_generator.keys()),
+        ] {
+            let opened = keys.map_or(Ok(()), KeyGenerator::open_files);
+            opened.map_err(|(path, error)| ConfigError::KeyFile {
+                place: self.settings.place(key),
+                key,
+                path: path.to_owned(),
+                error,
+            })?;
+        }
+        Ok(())
     }
 
     /// Reads the configuration out of its settings.
@@ -124,20 +150,9 @@ impl Config {
         let worker_count = settings.integer("concurrent", 3, 1..=CONCURRENT_MAX)? as u32;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let threads = settings.integer("client_threads", cores, 1..=1024)? as u32;
-        let source = SourceSettings {
-            size_bytes: settings.read(
-                "value_generator_source_size",
-                None,
-                "write a number of bytes",
-                |term| u64::try_from(term.as_integer()?).ok().map(Some),
-            )?,
-            file: settings.read("value_generator_blob_file", None, "write a path", |term| {
-                if term.as_atom() == Some("undefined") {
-                    return Some(None);
-                }
-                Some(Some(PathBuf::from(term.as_text()?)))
-            })?,
-        };
+        let hooks = Hooks::read(&settings, &mut warnings)?;
+        let Generators { keys: key_generator, values: value_generator, source } =
+            Generators::read(&settings, worker_count, &mut warnings)?;
         Ok(Self {
             pacing: pacing::read_pacing(&settings)?,
             warmup: pacing::read_warmup(&settings)?,
@@ -150,8 +165,8 @@ impl Config {
             worker_count,
             driver,
             operations,
-            key_generator: read_key_generator(&settings)?,
-            value_generator: read_value_generator(&settings)?,
+            key_generator,
+            value_generator,
             report_interval: Duration::from_secs(settings.integer(
                 "report_interval",
                 10,
@@ -173,30 +188,11 @@ impl Config {
             source,
             results_dir: PathBuf::from(settings.text("test_dir", "tests")?),
             thread_count: threads.min(worker_count),
+            hooks,
             warnings,
             settings,
             target_overrides: Vec::new(),
         })
-    }
-
-    /// The key generator as it is configured.
-    pub(crate) fn key_term(&self) -> Term {
-        self.settings.get("key_generator").cloned().unwrap_or_else(Self::default_key_term)
-    }
-
-    /// The value generator as it is configured.
-    pub(crate) fn value_term(&self) -> Term {
-        self.settings.get("value_generator").cloned().unwrap_or_else(Self::default_value_term)
-    }
-
-    /// The key generator of a configuration that names none.
-    fn default_key_term() -> Term {
-        Term::Tuple(vec![Term::atom("uniform_int"), Term::Integer(100_000)])
-    }
-
-    /// The value generator of a configuration that names none.
-    fn default_value_term() -> Term {
-        Term::Tuple(vec![Term::atom("fixed_bin"), Term::Integer(100)])
     }
 
     /// The servers of a driver: those of the command line, else those of `ips_key`, whose
@@ -228,26 +224,6 @@ impl Config {
         };
         self.key_generator.dimension().map(|dimension| dimension.saturating_mul(size))
     }
-}
-
-fn read_key_generator(settings: &Settings) -> Result<KeyGenerator, ConfigError> {
-    let key = "key_generator";
-    let term = settings.get(key).cloned().unwrap_or_else(Config::default_key_term);
-    KeyGenerator::parse(&term).map_err(|error| ConfigError::Generator {
-        place: settings.place(key),
-        key,
-        error,
-    })
-}
-
-fn read_value_generator(settings: &Settings) -> Result<ValueGenerator, ConfigError> {
-    let key = "value_generator";
-    let term = settings.get(key).cloned().unwrap_or_else(Config::default_value_term);
-    ValueGenerator::parse(&term).map_err(|error| ConfigError::Generator {
-        place: settings.place(key),
-        key,
-        error,
-    })
 }
 
 fn read_seed(settings: &Settings) -> Result<Seed, ConfigError> {

@@ -169,12 +169,63 @@ fn unknown_keys_and_keys_without_effect_are_told_with_their_place() {
     for expected in [
         "a.config:2: the key `concurent` is not known and is ignored: did you mean `concurrent`?",
         "a.config:2: the key `zzz` is not known and is ignored",
-        "a.config:2: pre_hook has no effect: Erlang functions are not run",
+        "a.config:2: pre_hook has no effect: the Erlang function m:f is not run",
         "a.config:2: stats riemann is not written to",
     ] {
         assert!(told.contains(expected), "{told}");
     }
     assert_eq!(config.warnings.len(), 4);
+}
+
+#[test]
+fn keys_that_ask_for_nothing_are_passed_over_in_silence() {
+    let read = config(
+        "{distribute_work, false}. {remote_nodes, []}. {source_dir, \"\"}. {measurements, []}.
+         {app_run_mode, included}. {code_paths, [\"deps\"]}. {test_id, x}. {stats, {csv}}.
+         {value_generator_blob_file, undefined}. {sequential_int_state_dir, \"\"}.",
+    );
+    assert!(read.warnings.is_empty(), "{:?}", read.warnings);
+    let told = |text: &str| config(text).warnings.join("\n");
+    assert!(told("{distribute_work, true}.").contains("all workers run in this process"));
+    assert!(told("{measurements, [{cpu, 1000}]}.").contains("are not taken"));
+}
+
+#[test]
+fn commands_run_around_a_run_and_erlang_functions_do_not() {
+    let config = config("{pre_hook, {shell, \"make load\"}}. {post_hook, {shell, stop}}.");
+    assert_eq!(config.hooks.before.as_deref(), Some("make load"));
+    assert_eq!(config.hooks.after, None);
+    assert!(config.warnings[0].contains("the Erlang function shell:stop is not run"));
+    assert!(error("{pre_hook, \"make load\"}.").contains("write {shell, \"command\"}"));
+}
+
+#[test]
+fn sequences_are_kept_only_below_an_absolute_path() {
+    let told = |text: &str| config(text).warnings.join("\n");
+    assert_eq!(told("{sequential_int_state_dir, \"/var/tmp/x\"}."), "");
+    let relative = told("{sequential_int_state_dir, \"state\"}.");
+    assert!(relative.contains("is the relative path state, and positions are not saved"));
+}
+
+#[test]
+fn generators_that_may_not_be_meant_are_told() {
+    let told = |text: &str| config(text).warnings.join("\n");
+    let sequence = "{key_generator, {sequential_int, 5}}.";
+    assert!(told(sequence).contains("a.config:1: `{sequential_int,5}`: each of the 3 workers"));
+    assert_eq!(told(&format!("{sequence} {{concurrent, 1}}.")), "");
+    let small = "{value_generator_source_size, 100}. {value_generator, {fixed_bin, ";
+    assert!(told(&format!("{small} 100}}}}.")).contains("cut from 100 random bytes"));
+    assert_eq!(told(&format!("{small} 99}}}}.")), "");
+}
+
+#[test]
+fn files_of_keys_are_opened_before_a_run() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("x.config");
+    std::fs::write(&path, "{value_generator, {keygen, {file_line_bin, \"/no/keys\"}}}.")
+        .expect("x");
+    let error = Config::load(&[path]).expect_err("no such file").to_string();
+    assert!(error.contains("value_generator: the file /no/keys cannot be read"), "{error}");
 }
 
 #[test]

@@ -23,13 +23,24 @@ pub enum GeneratorError {
         /// The right form.
         expected: String,
     },
-    /// A generator of basho_bench that cannot run here.
-    #[error("`{term}` cannot run here: {remedy}")]
-    NotOffered {
+    /// A function of Erlang code that is not known here.
+    #[error(
+        "`{term}` is Erlang code, which is not run: {}use a built-in generator such as {remedy}",
+        function_suggestion(.nearest)
+    )]
+    Function {
         /// The term.
         term: Box<Term>,
+        /// A function that is known, close to it.
+        nearest: Option<&'static str>,
         /// What to use in its place.
         remedy: &'static str,
+    },
+    /// A generator that ends, where there must always be a next value.
+    #[error("`{term}` comes to an end, and values must not: use for instance uniform_int")]
+    Finite {
+        /// The term.
+        term: Box<Term>,
     },
     /// A wrapper around a generator that gives something else.
     #[error("`{term}` wants a generator of {wanted} inside it")]
@@ -44,6 +55,13 @@ pub enum GeneratorError {
 fn suggestion(nearest: &Option<&'static str>) -> String {
     match nearest {
         Some(name) => format!(": did you mean `{name}`?"),
+        None => String::new(),
+    }
+}
+
+fn function_suggestion(nearest: &Option<&'static str>) -> String {
+    match nearest {
+        Some(name) => format!("did you mean `{name}`? Else "),
         None => String::new(),
     }
 }

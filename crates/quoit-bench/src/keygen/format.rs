@@ -1,4 +1,4 @@
-//! Erlang's format strings, as far as one integer, string or binary can fill them.
+//! Erlang's format strings, as far as integers, strings and binaries can fill them.
 
 use std::io::Write as _;
 
@@ -23,15 +23,23 @@ pub enum FormatError {
         /// What to write in its place.
         remedy: &'static str,
     },
-    /// Not exactly one directive takes a value.
-    #[error("the format takes {0} values and is given one: write one directive such as ~w or ~s")]
-    ArgumentCount(usize),
+    /// More or fewer directives take a value than there are values.
+    #[error(
+        "the format takes {taken} values and is given {given}: write a directive such as ~w or ~s \
+         for each"
+    )]
+    ArgumentCount {
+        /// Directives that take a value.
+        taken: usize,
+        /// How many values there are.
+        given: usize,
+    },
     /// A width or precision that is no usable number.
     #[error("`{0}` is too wide: widths and precisions go up to 65536, a base from 2 to 36")]
     Width(String),
 }
 
-/// A format string that takes one value.
+/// A format string and the kind of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format {
     pieces: Vec<Piece>,
@@ -54,12 +62,12 @@ struct Directive {
 }
 
 impl Format {
-    /// Reads a format string for a value of `kind`.
+    /// Reads a format string for so many values of `kind`.
     ///
     /// # Errors
     ///
-    /// When a directive is unknown or does not fit the kind, or not exactly one takes a value.
-    pub fn parse(text: &str, kind: Kind) -> Result<Self, FormatError> {
+    /// When a directive is unknown or does not fit the kind, or not each value has one.
+    pub fn parse(text: &str, kind: Kind, given: usize) -> Result<Self, FormatError> {
         let mut pieces = Vec::new();
         let mut literal = Vec::new();
         let mut chars = text.chars().peekable();
@@ -81,20 +89,25 @@ impl Format {
             }
         }
         pieces.push(Piece::Text(literal));
-        let arguments = pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count();
-        if arguments == 1 {
+        let taken = pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count();
+        if taken == given {
             Ok(Self { pieces })
         } else {
-            Err(FormatError::ArgumentCount(arguments))
+            Err(FormatError::ArgumentCount { taken, given })
         }
     }
 
-    /// Appends the text with `key`, which is of the kind that the format was parsed for.
-    pub(super) fn write(&self, kind: Kind, key: &Key, out: &mut Vec<u8>) {
+    /// Appends the text with `keys`, which are of the kind and the number that the format was
+    /// parsed for.
+    pub(super) fn write(&self, kind: Kind, keys: &[Key], out: &mut Vec<u8>) {
+        let mut keys = keys.iter();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Value(directive) => directive.write(kind, key, out),
+                Piece::Value(directive) => {
+                    let key = keys.next().expect("there is a key for each directive");
+                    directive.write(kind, key, out);
+                }
             }
         }
     }

@@ -1,24 +1,19 @@
 //! Generators of integers.
 
 use super::Exhausted;
+use super::sequence::Sequence;
 use crate::random::Random;
-use crate::worker_place::WorkerPlace;
 
 /// Shape of the Pareto distribution.
 const PARETO_SHAPE: f64 = 1.5;
 
 /// Integers of some distribution or sequence.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Integers {
-    /// `start`, `start + 1`, ... and then the end. Before a worker starts it is the whole range.
-    Sequence {
-        /// The next integer.
-        next: i64,
-        /// One past the last integer.
-        end: i64,
-        /// Each worker walks its own part rather than the whole.
-        is_partitioned: bool,
-    },
+    /// One after the other, to an end.
+    Sequence(Sequence),
+    /// 0, 1, 2, ... without an end.
+    Counter(i64),
     /// Uniform in `start..start + count`.
     Uniform {
         /// The least integer.
@@ -52,23 +47,10 @@ impl Integers {
     /// How many distinct integers there are, as basho_bench estimates it.
     pub fn dimension(&self) -> Option<u64> {
         match *self {
-            Self::Sequence { next, end, .. } => u64::try_from(end - next).ok(),
+            Self::Sequence(ref sequence) => Some(sequence.count()),
             Self::Uniform { count, .. } => Some(count),
             Self::Pareto { max, is_truncated: true, .. } => u64::try_from(max).ok(),
-            Self::Pareto { .. } | Self::EightyTwenty { .. } => None,
-        }
-    }
-
-    /// Cuts a partitioned sequence down to the part of one worker: equal parts, and what is left
-    /// over goes to the last.
-    pub fn start(&mut self, place: WorkerPlace) {
-        if let Self::Sequence { next, end, is_partitioned: true } = self {
-            let part = (*end - *next) / i64::from(place.count);
-            let first = *next + part * i64::from(place.number - 1);
-            if place.number < place.count {
-                *end = first + part;
-            }
-            *next = first;
+            Self::Counter(_) | Self::Pareto { .. } | Self::EightyTwenty { .. } => None,
         }
     }
 
@@ -76,12 +58,11 @@ impl Integers {
     #[inline]
     pub fn draw(&mut self, random: &mut Random) -> Result<i64, Exhausted> {
         Ok(match self {
-            Self::Sequence { next, end, .. } => {
-                if *next >= *end {
-                    return Err(Exhausted);
-                }
-                *next += 1;
-                *next - 1
+            Self::Sequence(sequence) => sequence.next()?,
+            Self::Counter(next) => {
+                let integer = *next;
+                *next = next.wrapping_add(1);
+                integer
             }
             Self::Uniform { start, count } => {
                 start.wrapping_add_unsigned(random.uniform(*count) - 1)

@@ -1,27 +1,42 @@
 //! Key generators: from a configuration term to keys.
 //!
 //! A generator is parsed and checked once ([`KeyGenerator::parse`]), cloned for each worker, told
-//! the worker's place, and then writes key after key into one reused [`Key`].
+//! the worker's place, and then writes key after key into one reused [`Key`]. Parsing reads and
+//! writes no files.
 
+mod digest;
 mod error;
 mod format;
+mod functions;
+mod inserter;
 mod integer;
+mod lines;
+mod notes;
+mod numbers;
 mod parse;
+mod position_file;
+mod sequence;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tree;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use digest::DigestKind;
 pub use error::GeneratorError;
 pub(crate) use error::shape_error;
 use format::Format;
+pub(crate) use functions::{Role, parse_function};
+use inserter::Inserter;
 use integer::Integers;
+use lines::Lines;
+pub(crate) use notes::notes;
+pub use sequence::SequenceSettings;
 
 use crate::random::Random;
-use crate::valgen::{SourceKind, Sources, Value, ValueGenerator};
-use crate::worker_place::WorkerPlace;
+use crate::valgen::{Value, ValueGenerator};
 
 /// What a generator gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +59,13 @@ pub struct Key {
 impl Key {
     /// The bytes of a string or binary key; empty for an integer key.
     pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes other bytes in place of those that it has.
+    pub(crate) fn replace(&mut self, bytes: impl Iterator<Item = u8>) -> &[u8] {
+        self.bytes.clear();
+        self.bytes.extend(bytes);
         &self.bytes
     }
 
@@ -93,6 +115,19 @@ pub enum KeyGenerator {
         /// Reused for the encoded text.
         scratch: String,
     },
+    /// The integer split by moduli, each piece through a directive of a format string.
+    Split {
+        /// The format string, with as many directives as there are moduli.
+        format: Format,
+        /// Each piece is what is left modulo this; the next one goes on with the quotient.
+        moduli: Vec<i64>,
+        /// Gives the integer.
+        inner: Box<KeyGenerator>,
+        /// Reused for the pieces.
+        pieces: Vec<Key>,
+    },
+    /// The digest of a string or binary, raw.
+    Digest(DigestKind, Box<KeyGenerator>),
     /// Two results joined.
     Joined {
         /// What comes out: string or binary.
@@ -106,6 +141,10 @@ pub enum KeyGenerator {
     Uuid(Option<Vec<u8>>),
     /// Always the same value.
     Literal(Kind, Vec<u8>),
+    /// The next line of a file that all workers share.
+    Lines(Lines),
+    /// Keys that begin with a second.
+    Inserter(Inserter),
     /// A value generator used for keys.
     Values(Box<ValueGenerator>),
     /// Four groups of 16 random hexadecimal digits: practically never the same key twice.
@@ -122,14 +161,21 @@ impl KeyGenerator {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Integers(_) => Kind::Integer,
-            Self::IntegerToBinary { .. } | Self::Base64 { .. } => Kind::Binary,
-            Self::IntegerToString(_) | Self::RandomDynamo | Self::Dynamo { .. } => Kind::String,
+            Self::IntegerToBinary { .. }
+            | Self::Base64 { .. }
+            | Self::Digest(..)
+            | Self::Lines(_)
+            | Self::Uuid(None) => Kind::Binary,
+            Self::IntegerToString(_)
+            | Self::Split { .. }
+            | Self::Inserter(_)
+            | Self::Uuid(Some(_))
+            | Self::RandomDynamo
+            | Self::Dynamo { .. } => Kind::String,
             Self::Retyped(kind, _)
             | Self::Formatted { kind, .. }
             | Self::Joined { kind, .. }
             | Self::Literal(kind, _) => *kind,
-            Self::Uuid(None) => Kind::Binary,
-            Self::Uuid(Some(_)) => Kind::String,
             Self::Values(values) => values.kind(),
         }
     }
@@ -141,6 +187,7 @@ impl KeyGenerator {
             Self::IntegerToBinary { inner, .. }
             | Self::IntegerToString(inner)
             | Self::Formatted { inner, .. }
+            | Self::Digest(_, inner)
             | Self::Base64 { inner, .. } => inner.dimension(),
             Self::Joined { parts, .. } => match (parts.0.dimension(), parts.1.dimension()) {
                 (Some(a), Some(b)) => Some(a.min(b)),
@@ -148,42 +195,6 @@ impl KeyGenerator {
             },
             Self::Dynamo { count } => Some(*count),
             _ => None,
-        }
-    }
-
-    /// Prepares the generator for a worker: its part of a partitioned sequence, and the source
-    /// of bytes of a value generator in it.
-    pub fn start(&mut self, place: WorkerPlace, sources: &Sources) {
-        match self {
-            Self::Integers(integers) => integers.start(place),
-            Self::IntegerToBinary { inner, .. }
-            | Self::IntegerToString(inner)
-            | Self::Retyped(_, inner)
-            | Self::Formatted { inner, .. }
-            | Self::Base64 { inner, .. } => inner.start(place, sources),
-            Self::Joined { parts, .. } => {
-                parts.0.start(place, sources);
-                parts.1.start(place, sources);
-            }
-            Self::Values(values) => values.start(sources),
-            Self::Uuid(_) | Self::Literal(..) | Self::RandomDynamo | Self::Dynamo { .. } => {}
-        }
-    }
-
-    /// The sources of bytes that value generators inside need.
-    pub(crate) fn source_kinds(&self) -> Vec<SourceKind> {
-        match self {
-            Self::Values(values) => values.source_kind().into_iter().collect(),
-            Self::IntegerToBinary { inner, .. }
-            | Self::IntegerToString(inner)
-            | Self::Retyped(_, inner)
-            | Self::Formatted { inner, .. }
-            | Self::Base64 { inner, .. } => inner.source_kinds(),
-            Self::Joined { parts, .. } => {
-                let (first, second) = (parts.0.source_kinds(), parts.1.source_kinds());
-                [first, second].concat()
-            }
-            _ => Vec::new(),
         }
     }
 
@@ -211,8 +222,18 @@ impl KeyGenerator {
                 let argument_kind = inner.kind();
                 inner.generate(random, key)?;
                 scratch.clear();
-                format.write(argument_kind, key, scratch);
+                format.write(argument_kind, std::slice::from_ref(key), scratch);
                 std::mem::swap(scratch, &mut key.bytes);
+            }
+            Self::Split { format, moduli, inner, pieces } => {
+                inner.generate(random, key)?;
+                text::split(key.integer, moduli, pieces);
+                key.bytes.clear();
+                format.write(Kind::Integer, pieces, &mut key.bytes);
+            }
+            Self::Digest(digest, inner) => {
+                inner.generate(random, key)?;
+                digest.apply(&mut key.bytes);
             }
             Self::Base64 { inner, scratch } => {
                 inner.generate(random, key)?;
@@ -233,6 +254,8 @@ impl KeyGenerator {
                 key.bytes.clear();
                 key.bytes.extend_from_slice(bytes);
             }
+            Self::Lines(lines) => lines.next(&mut key.bytes)?,
+            Self::Inserter(inserter) => inserter.next(random, &mut key.bytes),
             Self::Values(values) => {
                 key.bytes.clear();
                 match values.generate(random) {

@@ -1,8 +1,12 @@
 //! From a configuration term to a key generator.
 
+use std::path::PathBuf;
+
+use super::digest::DigestKind;
 use super::format::Format;
-use super::integer::Integers;
-use super::{GeneratorError, KeyGenerator, Kind, shape_error};
+use super::lines::Lines;
+use super::numbers::{parse_integers, range};
+use super::{GeneratorError, KeyGenerator, Kind, Role, parse_function, shape_error};
 use crate::names::nearest;
 use crate::term::Term;
 use crate::valgen::ValueGenerator;
@@ -122,20 +126,10 @@ fn parse_named(
             let count = range(term, count, "{dynamo_style_string, N} with N of at least 1")?;
             Ok(KeyGenerator::Dynamo { count })
         }
-        ("function", _) => Err(not_offered(
-            term,
-            "Erlang code is not run; use a generator such as uniform_int or concat_binary",
-        )),
-        ("file_line_bin", _) => {
-            Err(not_offered(term, "keys are not read from files; use a generator of keys"))
-        }
-        ("named_sequential_int" | "named_partitioned_sequential_int", _) => Err(not_offered(
-            term,
-            "sequences have no names; use sequential_int or partitioned_sequential_int",
-        )),
-        ("modulo_format", _) => {
-            Err(not_offered(term, "use to_binstr, or concat_binary of several"))
-        }
+        ("function", _) => parse_function(term, Role::Keys),
+        ("file_line_bin", [path]) => lines(term, path, true),
+        ("file_line_bin", [path, then]) => lines(term, path, then.as_atom() == Some("repeat")),
+        ("modulo_format", [inner, format, moduli]) => split(term, inner, format, moduli),
         _ => match form_of(name) {
             Some(form) => Err(shape_error(term, form)),
             None => Err(unknown(term, name)),
@@ -159,93 +153,19 @@ fn form_of(name: &str) -> Option<String> {
         "uuid_v4" => "uuid_v4".to_owned(),
         "uuid_v4_s" => "{uuid_v4_s, \"-\"}".to_owned(),
         "random_dynamo_style_string" | "dynamo_style_string" => format!("{{{name}, N}}"),
+        "file_line_bin" => {
+            "{file_line_bin, \"Path\"} or {file_line_bin, \"Path\", once}".to_owned()
+        }
+        "modulo_format" => MODULO_FORM.to_owned(),
+        "crypto_hash" => {
+            format!("{{{{crypto_hash, T}}, Generator}}, T one of {}", DigestKind::NAMES)
+        }
         _ => return None,
     })
 }
 
-/// The generators of integers and their old compound names, or nothing for other names.
-fn parse_integers(
-    term: &Term,
-    name: &str,
-    arguments: &[Term],
-) -> Option<Result<KeyGenerator, GeneratorError>> {
-    let (base, suffix) = match name {
-        "sequential_int_bin" | "uniform_int_bin" | "pareto_int_bin" => {
-            (name.trim_end_matches("_bin"), "bin")
-        }
-        "sequential_int_str" | "uniform_int_str" => (name.trim_end_matches("_str"), "str"),
-        _ => (name, ""),
-    };
-    let integers = plain_integers(term, base, arguments)?;
-    Some(integers.map(|integers| {
-        let inner = KeyGenerator::Integers(integers);
-        match suffix {
-            "bin" => KeyGenerator::IntegerToBinary {
-                size_bytes: 4,
-                is_little: cfg!(target_endian = "little"),
-                inner: Box::new(inner),
-            },
-            "str" => KeyGenerator::IntegerToString(Box::new(inner)),
-            _ => inner,
-        }
-    }))
-}
-
-fn plain_integers(
-    term: &Term,
-    name: &str,
-    arguments: &[Term],
-) -> Option<Result<Integers, GeneratorError>> {
-    let one_form = || format!("{{{name}, Max}} with Max of at least 1");
-    let two_forms = || format!("{{{name}, Max}} or {{{name}, Start, Count}} of integers");
-    let sequence = |start: i64, count: u64, is_partitioned| Integers::Sequence {
-        next: start,
-        end: start.saturating_add_unsigned(count),
-        is_partitioned,
-    };
-    let max = |least: i64| -> Result<i64, GeneratorError> {
-        let [max] = arguments else { return Err(shape_error(term, one_form())) };
-        let max = max.as_integer().and_then(|max| i64::try_from(max).ok());
-        max.filter(|max| (least..=i64::MAX / 8).contains(max))
-            .ok_or_else(|| shape_error(term, one_form()))
-    };
-    let start_and_count = || -> Result<Option<(i64, u64)>, GeneratorError> {
-        let [start, count] = arguments else { return Ok(None) };
-        let start = start.as_integer().and_then(|start| i64::try_from(start).ok());
-        let start = start.filter(|start| start.unsigned_abs() < 1 << 62);
-        let start = start.ok_or_else(|| shape_error(term, two_forms()))?;
-        Ok(Some((start, range(term, count, &two_forms())?)))
-    };
-    Some(match name {
-        "sequential_int" => max(1).map(|max| sequence(0, max.unsigned_abs(), false)),
-        "partitioned_sequential_int" => start_and_count().and_then(|given| match given {
-            Some((start, count)) => Ok(sequence(start, count, true)),
-            None => max(1).map(|max| sequence(0, max.unsigned_abs(), true)),
-        }),
-        "uniform_int" => start_and_count().and_then(|given| match given {
-            Some((start, count)) => Ok(Integers::Uniform { start, count }),
-            None => max(1).map(|max| Integers::Uniform { start: 1, count: max.unsigned_abs() }),
-        }),
-        "pareto_int" => max(1).map(|max| Integers::pareto(max, false)),
-        "truncated_pareto_int" => max(1).map(|max| Integers::pareto(max, true)),
-        "eightytwenty_int" => max(5)
-            .map_err(|_| shape_error(term, "{eightytwenty_int, Max} with Max of at least 5"))
-            .map(|max| Integers::EightyTwenty { fifth: max.unsigned_abs() / 5 }),
-        _ => return None,
-    })
-}
-
-/// A count of at least 1.
-fn range(term: &Term, count: &Term, expected: &str) -> Result<u64, GeneratorError> {
-    let count = count.as_integer().and_then(|count| u64::try_from(count).ok());
-    count.filter(|count| (1..1 << 62).contains(count)).ok_or_else(|| shape_error(term, expected))
-}
-
-fn not_offered(term: &Term, remedy: &'static str) -> GeneratorError {
-    GeneratorError::NotOffered { term: Box::new(term.clone()), remedy }
-}
-
-/// `{{int_to_bin_bigendian, Bits}, G}`, `{{int_to_bin_littleendian, Bits}, G}`.
+/// `{{int_to_bin_bigendian, Bits}, G}`, `{{int_to_bin_littleendian, Bits}, G}` and
+/// `{{crypto_hash, T}, G}`.
 fn parse_sized(
     term: &Term,
     name: &str,
@@ -255,7 +175,7 @@ fn parse_sized(
     let is_little = match name {
         "int_to_bin_bigendian" => false,
         "int_to_bin_littleendian" => true,
-        "crypto_hash" => return Err(not_offered(term, "use dynamo_style_string or base64")),
+        "crypto_hash" => return digest(term, argument, inner),
         _ => return Err(unknown(term, name)),
     };
     match argument.as_integer() {
@@ -323,9 +243,47 @@ fn formatted(
     let text = format.as_text().ok_or_else(|| {
         shape_error(term, "a tuple with a format string in quotes and a generator")
     })?;
-    let format = Format::parse(&text, inner.kind())
+    let format = Format::parse(&text, inner.kind(), 1)
         .map_err(|error| shape_error(term, format!("a valid format: {error}")))?;
     Ok(KeyGenerator::Formatted { kind, format, inner, scratch: Vec::new() })
+}
+
+/// How `modulo_format` is written.
+const MODULO_FORM: &str = "{modulo_format, Generator, \"Format\", [Modulus, ...]} with a directive \
+                           for each modulus of at least 1";
+
+fn split(
+    term: &Term,
+    inner: &Term,
+    format: &Term,
+    moduli: &Term,
+) -> Result<KeyGenerator, GeneratorError> {
+    let inner = integers_in(term, inner)?;
+    let modulus_of = |term: &Term| i64::try_from(term.as_integer()?).ok().filter(|m| *m >= 1);
+    let moduli: Option<Vec<i64>> =
+        moduli.as_list().and_then(|moduli| moduli.iter().map(modulus_of).collect());
+    let (Some(text), Some(moduli)) = (format.as_text(), moduli) else {
+        return Err(shape_error(term, MODULO_FORM));
+    };
+    let format = Format::parse(&text, Kind::Integer, moduli.len())
+        .map_err(|error| shape_error(term, format!("a valid format: {error}")))?;
+    Ok(KeyGenerator::Split { format, moduli, inner, pieces: Vec::new() })
+}
+
+fn digest(term: &Term, name: &Term, inner: &Term) -> Result<KeyGenerator, GeneratorError> {
+    let kind = name
+        .as_atom()
+        .and_then(DigestKind::named)
+        .ok_or_else(|| shape_error(term, form_of("crypto_hash").unwrap_or_default()))?;
+    Ok(KeyGenerator::Digest(kind, Box::new(bytes_in(term, inner)?)))
+}
+
+fn lines(term: &Term, path: &Term, is_repeated: bool) -> Result<KeyGenerator, GeneratorError> {
+    let path = path
+        .as_text()
+        .filter(|path| !path.is_empty())
+        .ok_or_else(|| shape_error(term, form_of("file_line_bin").unwrap_or_default()))?;
+    Ok(KeyGenerator::Lines(Lines::new(PathBuf::from(path), is_repeated)))
 }
 
 fn joined(

@@ -3,8 +3,11 @@ use std::collections::{BTreeMap, HashSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::notices::Notices;
 use crate::random::{RandomKind, Seed};
 use crate::term::{Term, parse_terms};
+use crate::valgen::Sources;
+use crate::worker_place::WorkerPlace;
 
 fn term_of(text: &str) -> Term {
     parse_terms(&format!("{text}.")).expect(text)[0].term.clone()
@@ -215,6 +218,157 @@ fn literals_repeat() {
 }
 
 #[test]
+fn digests_are_those_of_the_standards() {
+    let hex =
+        |text: &str| -> String { first(text).iter().map(|byte| format!("{byte:02x}")).collect() };
+    for (kind, of_abc) in [
+        ("md4", "a448017aaf21d8525fc10ae87aa6729d"),
+        ("md5", "900150983cd24fb0d6963f7d28e17f72"),
+        ("ripemd160", "8eb208f7e05d987a9b044a8e98c6b087f15a0bfc"),
+        ("sha", "a9993e364706816aba3e25717850c26c9cd0d89d"),
+        ("sha224", "23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7"),
+        ("sha256", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+    ] {
+        assert_eq!(hex(&format!("{{{{crypto_hash, {kind}}}, \"abc\"}}")), of_abc, "{kind}");
+    }
+    assert!(hex("{{crypto_hash, sha384}, <<\"abc\">>}").starts_with("cb00753f45a35e8bb5a03d69"));
+    assert!(hex("{{crypto_hash, sha512}, <<\"abc\">>}").starts_with("ddaf35a193617abacc417349"));
+}
+
+#[test]
+fn modulo_format_splits_by_successive_moduli() {
+    let text = wrapped("{modulo_format, #, \"~2..0B/~2..0B/~B\", [100, 100, 100]}", 1_234_567);
+    assert_eq!(text, b"67/45/23");
+}
+
+#[test]
+fn the_lines_of_a_file_are_shared_by_all_workers() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("keys");
+    std::fs::write(&path, "one\n\nthree").expect("a file");
+    let lines = |suffix: &str, count: usize| -> Vec<String> {
+        let shared = generator(&format!("{{file_line_bin, \"{}\"{suffix}}}", path.display()));
+        shared.open_files().expect("the file");
+        let (mut workers, mut key) = ([shared.clone(), shared], Key::default());
+        let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
+        let mut keys = Vec::new();
+        for turn in 0..count {
+            if workers[turn % 2].generate(&mut random, &mut key).is_err() {
+                break;
+            }
+            keys.push(String::from_utf8(key.bytes().to_vec()).expect("text"));
+        }
+        keys
+    };
+    assert_eq!(lines("", 5), ["one", "", "three", "one", ""]);
+    assert_eq!(lines(", repeat", 4), ["one", "", "three", "one"]);
+    assert_eq!(lines(", once", 5), ["one", "", "three"]);
+    std::fs::write(&path, "").expect("a file");
+    for name in ["keys", "missing"] {
+        let path = dir.path().join(name);
+        let generator =
+            generator(&format!("{{base64, {{file_line_bin, \"{}\"}}}}", path.display()));
+        let (named, _) = generator.open_files().expect_err(name);
+        assert_eq!(named, path);
+    }
+}
+
+#[test]
+fn sequences_go_on_where_the_last_run_saved_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::<String>::new()));
+    let run = |text: &str, number: u32, is_quiet: bool, count: usize| -> Vec<i64> {
+        let told = told.clone();
+        let settings = SequenceSettings {
+            state_dir: Some(dir.path().join("state")),
+            is_quiet,
+            notices: Notices::to(move |_, text| told.lock().expect("a list").push(text.to_owned())),
+        };
+        let mut generator = generator(text);
+        generator.configure_sequences(&settings);
+        generator.start(WorkerPlace { number, count: 2 }, &Sources::default());
+        let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
+        let mut key = Key::default();
+        let mut next = || generator.generate(&mut random, &mut key).map(|()| key.integer());
+        let keys: Vec<i64> = (0..count).map_while(|_| next().ok()).collect();
+        keys
+    };
+    let long = "{partitioned_sequential_int, 1000, 20000}";
+    // Positions 400 and 900 are saved; the second worker has a file of its own.
+    assert_eq!(run(long, 2, true, 1000).first(), Some(&11_000));
+    assert_eq!(run(long, 2, true, 1).first(), Some(&11_900));
+    assert_eq!(run(long, 1, true, 400), (1000..1400).collect::<Vec<_>>());
+    assert_eq!(run(long, 1, true, 1), [1000]);
+    let saved = std::fs::read(dir.path().join("state/2")).expect("a saved position");
+    assert_eq!(saved, [131, 98, 0, 0, 3, 132]);
+    // A name tells sequences apart.
+    assert_eq!(run("{named_sequential_int, other, 20000}", 2, true, 401).last(), Some(&400));
+    assert!(dir.path().join("state/other-2").exists());
+    assert!(told.lock().expect("a list").is_empty());
+    // A position beyond the end begins anew, and says so.
+    assert_eq!(run("{sequential_int, 800}", 2, true, 1), [0]);
+    assert!(told.lock().expect("a list")[0].contains("saved position 900 is beyond the end 800"));
+    // Progress is told every 5000 positions.
+    told.lock().expect("a list").clear();
+    run("{named_sequential_int, new, 20000}", 1, false, 10_001);
+    let told = told.lock().expect("a list");
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(told[1], "worker 1: 5000 of 20000 keys of the sequence (25.0 %)");
+}
+
+#[test]
+fn the_old_generator_gives_basho_benchs_keys() {
+    // Worker 1 of the default seed; the fractions are worked out in the tests of `random`:
+    // 0.468940..., 0.252275..., 0.199783..., 0.271529...
+    let keys = |text: &str| -> Vec<i64> {
+        let mut generator = generator(text);
+        let mut random = Random::new(RandomKind::As183, Seed::default(), 1);
+        let mut key = Key::default();
+        let mut next = || generator.generate(&mut random, &mut key).map(|()| key.integer());
+        (0..4).map_while(|_| next().ok()).collect()
+    };
+    assert_eq!(keys("{uniform_int, 100000}"), [46_895, 25_228, 19_979, 27_153]);
+    assert_eq!(keys("{uniform_int, 1000, 100}"), [1046, 1025, 1019, 1027]);
+    // trunc((U^(-1/1.5) - 1) * 0.5 * 2000000), U one minus each fraction.
+    assert_eq!(keys("{pareto_int, 10000000}"), [524_888, 213_870, 160_187, 235_166]);
+}
+
+#[test]
+fn known_functions_of_erlang_code_are_generators() {
+    let keys = keys_of("{function, voxer_gen1, inserter_keygen, [3]}", ALONE, 9);
+    let parts: Vec<(u64, u64)> = keys
+        .iter()
+        .map(|key| {
+            let text = std::str::from_utf8(key.bytes()).expect("text");
+            let (second, suffix) = text.split_once('_').expect("two parts");
+            (second.parse().expect("a second"), suffix.parse().expect("a suffix"))
+        })
+        .collect();
+    let seconds: Vec<u64> = parts.iter().map(|(second, _)| second - parts[0].0).collect();
+    assert_eq!(seconds, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+    assert!(parts.iter().all(|(_, suffix)| (1..=30_000).contains(suffix)));
+    // The second form shares its rate among the workers.
+    let count_of_first_second = |number| {
+        let text = "{function, voxer_gen1, inserter_keygen2, [5]}";
+        let keys = keys_of(text, WorkerPlace { number, count: 2 }, 4);
+        keys.iter().filter(|key| key.bytes()[..10] == keys[0].bytes()[..10]).count()
+    };
+    assert_eq!((count_of_first_second(1), count_of_first_second(2)), (3, 2));
+    assert_eq!(first("{function, basho_bench_keygen, new, [<<\"a\">>]}"), b"a");
+    assert_eq!(first("{function, basho_bench_valgen, new, [{fixed_bin, 2, 65}]}"), b"AA");
+}
+
+#[test]
+fn generators_that_are_often_not_meant_are_noted() {
+    let noted = |text: &str, worker_count| notes(&term_of(text), worker_count).join("\n");
+    let text = "{int_to_bin, {sequential_int, 5}}";
+    assert!(noted(text, 2).contains("int_to_bin_littleendian"));
+    assert!(noted(text, 2).contains("each of the 2 workers walks the whole range"));
+    assert!(!noted(text, 1).contains("walks"));
+    assert_eq!(noted("{int_to_bin_bigendian, {uniform_int, 5}}", 9), "");
+}
+
+#[test]
 fn dimensions_are_those_that_basho_bench_estimates() {
     for (text, dimension) in [
         ("{int_to_bin_bigendian, {uniform_int, 1000}}", Some(1000)),
@@ -249,14 +403,25 @@ fn wrong_terms_say_what_they_should_be() {
         ("{to_binstr, \"~f\", {uniform_int, 5}}", "prints floats"),
         ("{to_binstr, \"~y\", {uniform_int, 5}}", "known ones are"),
         ("{to_binstr, \"~B\", \"x\"}", "write ~s"),
-        ("{to_binstr, \"plain\", {uniform_int, 5}}", "takes 0 values"),
-        ("{to_binstr, \"~w~w\", {uniform_int, 5}}", "takes 2 values"),
+        ("{to_binstr, \"plain\", {uniform_int, 5}}", "takes 0 values and is given 1"),
+        ("{to_binstr, \"~w~w\", {uniform_int, 5}}", "takes 2 values and is given 1"),
         ("{to_binstr, \"~99999999w\", {uniform_int, 5}}", "too wide"),
         ("{to_binstr, \"~.40B\", {uniform_int, 5}}", "a base from 2 to 36"),
         ("{to_binstr, x, {uniform_int, 5}}", "a format string in quotes"),
-        ("{function, m, f, []}", "Erlang code is not run"),
-        ("{file_line_bin, \"f\"}", "not read from files"),
-        ("{{crypto_hash, sha}, {uniform_int, 5}}", "cannot run here"),
+        ("{function, m, f, []}", "is Erlang code, which is not run: use a built-in generator"),
+        (
+            "{function, voxer_gen1, inserter_keygn, [5]}",
+            "did you mean `voxer_gen1:inserter_keygen`? Else use",
+        ),
+        ("{function, voxer_gen1, inserter_keygen, []}", "[KeysPerSecond]"),
+        ("{function, f}", "{function, Module, Function, [Argument, ...]}"),
+        ("{file_line_bin, 5}", "{file_line_bin, \"Path\"}"),
+        ("{{crypto_hash, sha}, {uniform_int, 5}}", "strings or binaries"),
+        ("{{crypto_hash, sha3}, \"a\"}", "T one of md4, md5, ripemd160, sha,"),
+        ("{modulo_format, {uniform_int, 5}, \"~w\", [10, 10]}", "takes 1 values and is given 2"),
+        ("{modulo_format, {uniform_int, 5}, \"~w\", [0]}", "Modulus"),
+        ("{named_sequential_int, \"a/b\", 5}", "Name of letters"),
+        ("{named_sequential_int, 5}", "{named_sequential_int, Name, Count}"),
         ("\"\u{263a}\"", "characters up to 255"),
         ("[a]", "is no generator"),
         ("{}", "is no generator"),
@@ -293,8 +458,10 @@ proptest! {
     #[test]
     fn format_strings_never_panic(text in "[~a-z0-9.*+#B-]{0,12}") {
         for kind in [Kind::Integer, Kind::String, Kind::Binary] {
-            if let Ok(format) = Format::parse(&text, kind) {
-                format.write(kind, &Key::default(), &mut Vec::new());
+            for count in 0..3 {
+                if let Ok(format) = Format::parse(&text, kind, count) {
+                    format.write(kind, &vec![Key::default(); count], &mut Vec::new());
+                }
             }
         }
     }

@@ -2,12 +2,25 @@
 
 use std::io::Write as _;
 
+use super::Key;
 use crate::random::{Random, hex, mix};
 
 /// Replaces `bytes` by the decimal digits of `integer`.
 pub(super) fn write_decimal(bytes: &mut Vec<u8>, integer: i64) {
     bytes.clear();
     write!(bytes, "{integer}").expect("writing to a vector does not fail");
+}
+
+/// Splits `integer` by successive moduli: the first piece is the integer modulo the first of
+/// them, the next goes on with the quotient. Pieces of a negative integer are not negative.
+pub(super) fn split(integer: i64, moduli: &[i64], pieces: &mut Vec<Key>) {
+    let mut rest = integer;
+    pieces.clear();
+    pieces.extend(moduli.iter().map(|modulus| {
+        let piece = Key { integer: rest.rem_euclid(*modulus), bytes: Vec::new() };
+        rest = rest.div_euclid(*modulus);
+        piece
+    }));
 }
 
 /// Replaces `bytes` by four groups of 16 digits joined by `-`, 67 bytes in all.

@@ -122,7 +122,7 @@ fn conclude(
 
 /// Makes the blocks of bytes that the generators draw from.
 fn prepare_sources(config: &Config, draws_values: bool) -> Result<Sources, SourceError> {
-    let of_values = draws_values.then(|| config.value_generator.source_kind()).flatten();
+    let of_values = if draws_values { config.value_generator.source_kinds() } else { Vec::new() };
     let of_keys = config.key_generator.source_kinds();
     Sources::prepare(&config.source, of_keys.into_iter().chain(of_values))
 }

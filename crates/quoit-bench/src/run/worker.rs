@@ -147,7 +147,7 @@ fn inputs_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Inputs {
     let mut keys = shared.keys.clone();
     keys.start(place, &shared.sources);
     let mut values = shared.values.clone();
-    values.start(&shared.sources);
+    values.start(place, &shared.sources);
     Inputs::new(Random::new(shared.random_kind, shared.seed, place.number), keys, values)
 }
 

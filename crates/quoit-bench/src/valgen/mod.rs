@@ -4,6 +4,8 @@
 //! a value costs two draws and no copy.
 
 mod describe;
+mod parse;
+mod poisson;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -11,12 +13,13 @@ mod tests;
 use std::sync::Arc;
 
 use bytes::Bytes;
-pub use source::{Source, SourceError, SourceKind, SourceSettings, Sources};
+use poisson::Poisson;
+pub use source::{BinSet, Source, SourceError, SourceKind, SourceSettings, Sources};
 
-use crate::keygen::{GeneratorError, Kind, shape_error};
-use crate::names::nearest;
+use crate::keygen::{GeneratorError, Key, KeyGenerator, Kind};
 use crate::random::Random;
 use crate::term::Term;
+use crate::worker_place::WorkerPlace;
 
 /// A value of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +31,7 @@ pub enum Value<'a> {
 }
 
 /// How values are made, as the configuration says.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum ValueSpec {
     /// A fixed number of random bytes.
     Fixed {
@@ -74,6 +77,17 @@ pub enum ValueSpec {
         /// Share of the larger values.
         large_share: f64,
     },
+    /// Random bytes of Poisson-distributed size.
+    Poisson(Poisson),
+    /// One of a set of values that are made once.
+    Set(Arc<BinSet>),
+    /// Random bytes that are made once: always the same value.
+    Seed {
+        /// Size in bytes.
+        size: u64,
+    },
+    /// What a key generator gives.
+    Keys(Box<KeyGenerator>),
 }
 
 /// A value generator of one worker.
@@ -81,25 +95,9 @@ pub enum ValueSpec {
 pub struct ValueGenerator {
     spec: ValueSpec,
     source: Option<Source>,
-    scratch: Vec<u8>,
+    /// Reused for values that are not slices of the source.
+    scratch: Key,
 }
-
-/// Names of generators, for suggestions.
-const NAMES: [&str; 7] = [
-    "fixed_bin",
-    "fixed_char",
-    "exponential_bin",
-    "uniform_bin",
-    "uniform_int",
-    "semi_compressible",
-    "function",
-];
-
-/// Largest size that a configuration may name, in bytes.
-const SIZE_BYTES_MAX: u64 = 1 << 40;
-
-/// Largest size of values that are not slices of a source, in bytes: they are kept in memory.
-const KEPT_SIZE_BYTES_MAX: u64 = 64 << 20;
 
 impl ValueGenerator {
     /// Reads a generator from its configuration term.
@@ -108,8 +106,8 @@ impl ValueGenerator {
     ///
     /// Names the term and what it should be.
     pub fn parse(term: &Term) -> Result<Self, GeneratorError> {
-        let spec = parse_spec(term)?;
-        Ok(Self { spec, source: None, scratch: Vec::new() })
+        let spec = parse::parse_spec(term)?;
+        Ok(Self { spec, source: None, scratch: Key::default() })
     }
 
     /// How values are made.
@@ -119,49 +117,100 @@ impl ValueGenerator {
 
     /// What the generator gives.
     pub fn kind(&self) -> Kind {
-        match self.spec {
+        match &self.spec {
             ValueSpec::UniformInteger { .. } => Kind::Integer,
+            ValueSpec::Keys(keys) => keys.kind(),
             _ => Kind::Binary,
         }
     }
 
-    /// The source of bytes that the generator needs, if any.
-    pub fn source_kind(&self) -> Option<SourceKind> {
-        match self.spec {
+    /// The sources of bytes that the generator needs.
+    pub fn source_kinds(&self) -> Vec<SourceKind> {
+        let inner = self.keys().map(KeyGenerator::source_kinds).unwrap_or_default();
+        self.own_source_kind().into_iter().chain(inner).collect()
+    }
+
+    /// The source of bytes that the generator needs itself.
+    pub(crate) fn own_source_kind(&self) -> Option<SourceKind> {
+        match &self.spec {
             ValueSpec::Fixed { .. }
             | ValueSpec::Exponential { .. }
+            | ValueSpec::Poisson(_)
             | ValueSpec::UniformSize { .. } => Some(SourceKind::Random),
             ValueSpec::SemiCompressible { .. } => Some(SourceKind::SemiCompressible),
+            ValueSpec::Set(set) => Some(SourceKind::Set(set.clone())),
+            ValueSpec::Seed { size } => Some(SourceKind::Seed(*size)),
             ValueSpec::Constant(_)
             | ValueSpec::Printable { .. }
+            | ValueSpec::Keys(_)
             | ValueSpec::UniformInteger { .. } => None,
         }
     }
 
-    /// Takes the source of bytes from those of the run. Without it values are empty.
-    pub fn start(&mut self, sources: &Sources) {
-        self.source = self.source_kind().and_then(|kind| sources.get(kind));
+    /// The key generator that values come from.
+    pub(crate) fn keys(&self) -> Option<&KeyGenerator> {
+        match &self.spec {
+            ValueSpec::Keys(keys) => Some(keys),
+            _ => None,
+        }
+    }
+
+    /// As [`keys`](Self::keys), to be changed.
+    pub(crate) fn keys_mut(&mut self) -> Option<&mut KeyGenerator> {
+        match &mut self.spec {
+            ValueSpec::Keys(keys) => Some(keys),
+            _ => None,
+        }
+    }
+
+    /// Prepares the generator for a worker. Without a source of bytes values are empty.
+    pub fn start(&mut self, place: WorkerPlace, sources: &Sources) {
+        self.take_source(sources);
+        if let Some(keys) = self.keys_mut() {
+            keys.start(place, sources);
+        }
+    }
+
+    /// Takes the source of bytes from those of the run.
+    pub(crate) fn take_source(&mut self, sources: &Sources) {
+        self.source = self.own_source_kind().and_then(|kind| sources.get(&kind));
     }
 
     /// The next value. Allocates only while the buffer of printable values still grows.
     #[inline]
     pub fn generate(&mut self, random: &mut Random) -> Value<'_> {
+        let source = self.source.as_ref();
         let size = match self.spec {
             ValueSpec::Constant(ref bytes) => return Value::Bytes(bytes),
             ValueSpec::Printable { size } => {
-                self.scratch.clear();
-                self.scratch.extend((0..size).map(|_| b' ' + (random.uniform(95) - 1) as u8));
-                return Value::Bytes(&self.scratch);
+                let characters = (0..size).map(|_| b' ' + (random.uniform(95) - 1) as u8);
+                return Value::Bytes(self.scratch.replace(characters));
             }
             ValueSpec::UniformInteger { min, max } => {
                 let drawn = random.uniform(max.abs_diff(min));
                 return Value::Integer(min.wrapping_add_unsigned(drawn));
+            }
+            ValueSpec::Keys(ref mut keys) => {
+                let kind = keys.kind();
+                // Generators that end are refused when they are parsed.
+                let _ = keys.generate(random, &mut self.scratch);
+                return match kind {
+                    Kind::Integer => Value::Integer(self.scratch.integer()),
+                    _ => Value::Bytes(self.scratch.bytes()),
+                };
+            }
+            ValueSpec::Set(_) => {
+                return Value::Bytes(source.map_or(&[][..], |source| source.one_of_set(random)));
+            }
+            ValueSpec::Seed { .. } => {
+                return Value::Bytes(source.map_or(&[][..], |source| source.bytes()));
             }
             ValueSpec::Fixed { size } => size,
             ValueSpec::Exponential { min, mean } => {
                 min.saturating_add(random.exponential(mean) as u64)
             }
             ValueSpec::UniformSize { min, max } => min + random.uniform(max - min),
+            ValueSpec::Poisson(poisson) => poisson.draw(random),
             ValueSpec::SemiCompressible { min, mean, large_factor, large_share } => {
                 let is_large = random.fraction() < large_share;
                 let factor = if is_large { large_factor } else { 1.0 };
@@ -169,8 +218,7 @@ impl ValueGenerator {
                 least.saturating_add(random.exponential(mean * factor) as u64)
             }
         };
-        let source = self.source.as_ref().map_or(&[][..], |source| source.bytes());
-        Value::Bytes(slice_of(source, size, random))
+        Value::Bytes(slice_of(source.map_or(&[][..], |source| source.bytes()), size, random))
     }
 
     /// The next value, to be kept: without a copy when it is a slice of the source. An integer
@@ -199,107 +247,4 @@ fn slice_of<'a>(source: &'a [u8], size: u64, random: &mut Random) -> &'a [u8] {
         }
         _ => source,
     }
-}
-
-fn parse_spec(term: &Term) -> Result<ValueSpec, GeneratorError> {
-    let (name, arguments) = match term.as_tuple() {
-        Some([Term::Atom(name), arguments @ ..]) => (name.as_str(), arguments),
-        _ => ("", &[][..]),
-    };
-    let (spec, expected) = match name {
-        "fixed_bin" if arguments.len() == 2 => {
-            (constant(arguments), "{fixed_bin, Size, Byte}, Size up to 64 MiB, Byte up to 255")
-        }
-        "fixed_bin" => (fixed(arguments), "{fixed_bin, Size}"),
-        "fixed_char" => (printable(arguments), "{fixed_char, Size}, Size up to 64 MiB"),
-        "exponential_bin" => {
-            (exponential(arguments), "{exponential_bin, MinBytes, MeanExcessBytes}")
-        }
-        "uniform_bin" => (
-            uniform_size(arguments),
-            "{uniform_bin, MinBytes, MaxBytes} with MinBytes below MaxBytes",
-        ),
-        "uniform_int" => (
-            uniform_integer(arguments),
-            "{uniform_int, Max} with Max of at least 1, or {uniform_int, Min, Max}",
-        ),
-        "semi_compressible" => (
-            semi_compressible(arguments),
-            "{semi_compressible, MinBytes, MeanExcessBytes, Factor, Share}, Share up to 1",
-        ),
-        "function" => {
-            return Err(GeneratorError::NotOffered {
-                term: Box::new(term.clone()),
-                remedy: "Erlang code is not run; use fixed_bin or exponential_bin",
-            });
-        }
-        _ => {
-            let nearest = nearest(name, &NAMES);
-            return Err(GeneratorError::Unknown { term: Box::new(term.clone()), nearest });
-        }
-    };
-    spec.ok_or_else(|| shape_error(term, expected))
-}
-
-fn size_of(term: &Term) -> Option<u64> {
-    u64::try_from(term.as_integer()?).ok().filter(|size| *size <= SIZE_BYTES_MAX)
-}
-
-fn number_of(term: &Term) -> Option<f64> {
-    term.as_number().filter(|number| (0.0..=1e12).contains(number))
-}
-
-fn integer_of(term: &Term) -> Option<i64> {
-    let integer = i64::try_from(term.as_integer()?).ok()?;
-    Some(integer).filter(|integer| integer.unsigned_abs() < 1 << 62)
-}
-
-fn fixed(arguments: &[Term]) -> Option<ValueSpec> {
-    let [size] = arguments else { return None };
-    Some(ValueSpec::Fixed { size: size_of(size)? })
-}
-
-fn printable(arguments: &[Term]) -> Option<ValueSpec> {
-    let [size] = arguments else { return None };
-    let size = size_of(size).filter(|size| *size <= KEPT_SIZE_BYTES_MAX)?;
-    Some(ValueSpec::Printable { size })
-}
-
-fn exponential(arguments: &[Term]) -> Option<ValueSpec> {
-    let [min, mean] = arguments else { return None };
-    Some(ValueSpec::Exponential { min: size_of(min)?, mean: number_of(mean)? })
-}
-
-fn uniform_size(arguments: &[Term]) -> Option<ValueSpec> {
-    let [min, max] = arguments else { return None };
-    let (min, max) = (size_of(min)?, size_of(max)?);
-    (min < max).then_some(ValueSpec::UniformSize { min, max })
-}
-
-fn uniform_integer(arguments: &[Term]) -> Option<ValueSpec> {
-    let (min, max) = match arguments {
-        [max] => (0, integer_of(max)?),
-        [min, max] => (integer_of(min)?, integer_of(max)?),
-        _ => return None,
-    };
-    (min < max).then_some(ValueSpec::UniformInteger { min, max })
-}
-
-fn semi_compressible(arguments: &[Term]) -> Option<ValueSpec> {
-    let (min, mean, large_factor, large_share) = match arguments {
-        [min, mean] => (min, mean, 1.0, 0.0),
-        [min, mean, factor, share] => (min, mean, number_of(factor)?, number_of(share)?),
-        _ => return None,
-    };
-    let (min, mean) = (size_of(min)?, number_of(mean)?);
-    let is_share = large_share <= 1.0;
-    is_share.then_some(ValueSpec::SemiCompressible { min, mean, large_factor, large_share })
-}
-
-/// `Size` copies of one byte.
-fn constant(arguments: &[Term]) -> Option<ValueSpec> {
-    let size = size_of(arguments.first()?).filter(|size| *size <= KEPT_SIZE_BYTES_MAX)?;
-    let size = usize::try_from(size).ok()?;
-    let byte = u8::try_from(arguments.get(1)?.as_integer()?).ok()?;
-    Some(ValueSpec::Constant(vec![byte; size].into()))
 }

@@ -1,11 +1,15 @@
 //! The blocks of bytes that values are cut from.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rand::rngs::{StdRng, Xoshiro256PlusPlus};
 use rand::{Rng, SeedableRng};
 use thiserror::Error;
+
+use super::poisson::Poisson;
+use crate::random::{Random, RandomKind, Seed};
 
 /// Size of the random block when the configuration names none: 96 MiB.
 const RANDOM_SIZE_BYTES: usize = 96 << 20;
@@ -29,29 +33,104 @@ const LINE_BYTES: usize = 128;
 const DISTINCT_LINES: usize = 16;
 
 /// Which block a generator draws from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum SourceKind {
     /// Incompressible random bytes.
     Random,
     /// Half random bytes, half text that repeats.
     SemiCompressible,
+    /// The values of a set, one after the other.
+    Set(Arc<BinSet>),
+    /// So many random bytes.
+    Seed(u64),
+}
+
+/// A set of values that are made once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BinSet {
+    /// Sizes of the values.
+    pub(crate) sizes: SetSizes,
+    /// How many there are; not 0.
+    pub(crate) count: u64,
+}
+
+/// Sizes of the values of a set, in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SetSizes {
+    /// All the same.
+    Fixed(u64),
+    /// Uniform in `min..=max`.
+    Uniform { min: u64, max: u64 },
+    /// A least size and an exponentially distributed excess of so much on average.
+    Exponential { min: u64, mean: f64 },
+    /// Poisson-distributed.
+    Poisson(Poisson),
+}
+
+impl BinSet {
+    /// Mean size of a value in bytes.
+    pub(crate) fn mean_bytes(&self) -> f64 {
+        match self.sizes {
+            SetSizes::Fixed(size) => size as f64,
+            SetSizes::Uniform { min, max } => (min + max) as f64 / 2.0,
+            SetSizes::Exponential { min, mean } => min as f64 + mean,
+            SetSizes::Poisson(poisson) => poisson.mean,
+        }
+    }
+
+    /// True when its values fit the memory that sources may take.
+    pub(crate) fn is_affordable(&self) -> bool {
+        self.mean_bytes() * self.count as f64 <= SIZE_BYTES_MAX as f64
+    }
+
+    /// Where each value ends in a block of them. The sizes are the same in every run, so that
+    /// runs can be compared; only the bytes differ.
+    fn ends(&self) -> Vec<usize> {
+        let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 0);
+        let mut end = 0_usize;
+        let mut next = || {
+            let size = match self.sizes {
+                SetSizes::Fixed(size) => size,
+                SetSizes::Uniform { min, max } => min + random.uniform(max - min + 1) - 1,
+                SetSizes::Exponential { min, mean } => min + random.exponential(mean) as u64,
+                SetSizes::Poisson(poisson) => poisson.draw(&mut random),
+            };
+            end = end.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
+            end
+        };
+        (0..self.count).map(|_| next()).collect()
+    }
 }
 
 /// A shared block of bytes.
 #[derive(Debug, Clone)]
-pub struct Source(Bytes);
+pub struct Source {
+    bytes: Bytes,
+    /// Where each value of a set ends.
+    ends: Arc<[usize]>,
+}
 
 impl Source {
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> &Bytes {
-        &self.0
+        &self.bytes
+    }
+
+    /// One of the values of a set, by one uniform draw; all bytes when there is no set.
+    pub(super) fn one_of_set(&self, random: &mut Random) -> &[u8] {
+        if self.ends.is_empty() {
+            return &self.bytes;
+        }
+        let index = (random.uniform(self.ends.len() as u64) - 1) as usize;
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.bytes[start..self.ends[index]]
     }
 }
 
 impl From<Vec<u8>> for Source {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(bytes.into())
+        Self { bytes: bytes.into(), ends: Arc::default() }
     }
 }
 
@@ -80,12 +159,17 @@ pub struct SourceSettings {
     pub file: Option<PathBuf>,
 }
 
+impl SourceSettings {
+    /// Size of the random block in bytes; not known when a file takes its place.
+    pub(crate) fn random_bytes(&self) -> Option<u64> {
+        let size_bytes = self.size_bytes.unwrap_or(RANDOM_SIZE_BYTES as u64);
+        self.file.is_none().then_some(size_bytes)
+    }
+}
+
 /// The blocks of one run.
 #[derive(Debug, Clone, Default)]
-pub struct Sources {
-    random: Option<Source>,
-    semi_compressible: Option<Source>,
-}
+pub struct Sources(Vec<(SourceKind, Source)>);
 
 impl Sources {
     /// Makes the blocks of the kinds that are needed. Filling 96 MiB takes some tens of
@@ -100,37 +184,43 @@ impl Sources {
     ) -> Result<Self, SourceError> {
         let mut sources = Self::default();
         for kind in needed {
-            if sources.get(kind).is_some() {
-                continue;
-            }
-            let source = make(settings, kind)?;
-            match kind {
-                SourceKind::Random => sources.random = Some(source),
-                SourceKind::SemiCompressible => sources.semi_compressible = Some(source),
+            if sources.get(&kind).is_none() {
+                let source = make(settings, &kind)?;
+                sources.0.push((kind, source));
             }
         }
         Ok(sources)
     }
 
     /// The block of a kind, if it was made.
-    pub fn get(&self, kind: SourceKind) -> Option<Source> {
-        match kind {
-            SourceKind::Random => self.random.clone(),
-            SourceKind::SemiCompressible => self.semi_compressible.clone(),
-        }
+    pub fn get(&self, kind: &SourceKind) -> Option<Source> {
+        self.0.iter().find(|(of, _)| of == kind).map(|(_, source)| source.clone())
     }
 }
 
-fn make(settings: &SourceSettings, kind: SourceKind) -> Result<Source, SourceError> {
-    if let Some(path) = &settings.file {
-        let bytes = std::fs::read(path);
-        return bytes
-            .map(Source::from)
-            .map_err(|error| SourceError::File { path: path.clone(), error });
-    }
+fn make(settings: &SourceSettings, kind: &SourceKind) -> Result<Source, SourceError> {
+    let file = settings.file.as_ref().map(|path| {
+        let read = std::fs::read(path);
+        read.map_err(|error| SourceError::File { path: path.clone(), error })
+    });
+    let file = file.transpose()?;
     let mut strong: StdRng = rand::make_rng();
-    match kind {
-        SourceKind::Random => {
+    let mut random = |size: usize| {
+        let mut bytes = vec![0; size];
+        strong.fill_bytes(&mut bytes);
+        bytes
+    };
+    Ok(match (kind, file) {
+        (SourceKind::Set(set), file) => {
+            let mut ends: Vec<usize> = set.ends();
+            let size = ends.last().copied().unwrap_or(0);
+            let bytes = file.unwrap_or_else(|| random(size));
+            // A file may have bytes for fewer values.
+            ends.retain(|end| *end <= bytes.len());
+            Source { bytes: bytes.into(), ends: ends.into() }
+        }
+        (_, Some(bytes)) => bytes.into(),
+        (SourceKind::Random, None) => {
             let size_bytes = match settings.size_bytes {
                 None => RANDOM_SIZE_BYTES,
                 Some(size) => usize::try_from(size)
@@ -138,12 +228,13 @@ fn make(settings: &SourceSettings, kind: SourceKind) -> Result<Source, SourceErr
                     .filter(|_| (1..=SIZE_BYTES_MAX).contains(&size))
                     .ok_or(SourceError::Size(size))?,
             };
-            let mut bytes = vec![0; size_bytes];
-            strong.fill_bytes(&mut bytes);
-            Ok(bytes.into())
+            random(size_bytes).into()
         }
-        SourceKind::SemiCompressible => Ok(semi_compressible(&mut strong, UNIT_COUNT).into()),
-    }
+        (SourceKind::Seed(size), None) => {
+            random(usize::try_from(*size).map_err(|_| SourceError::Size(*size))?).into()
+        }
+        (SourceKind::SemiCompressible, None) => semi_compressible(&mut strong, UNIT_COUNT).into(),
+    })
 }
 
 /// Units of random bytes and of lines; line number x of a unit is one of the first x distinct

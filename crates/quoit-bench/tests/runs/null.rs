@@ -239,6 +239,49 @@ fn the_later_file_wins_and_both_are_kept() {
 }
 
 #[test]
+fn commands_run_before_and_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
+    let hook = |word: &str| {
+        let command =
+            format!("echo {word} $(ls $QUOIT_BENCH_DIR | grep summary.csv) >> {}", trace.display());
+        format!("{{shell, \"{command}\"}}")
+    };
+    let base = "{driver, null}. {mode, max}. {concurrent, 1}. {operations, [{do_something, 1}]}.
+        {key_generator, {sequential_int, 3}}.";
+    let config =
+        format!("{base} {{pre_hook, {}}}. {{post_hook, {}}}.", hook("before"), hook("after"));
+    run(&config);
+    let written = fs::read_to_string(&trace).unwrap();
+    assert_eq!(written, "before\nafter summary.csv\n");
+    let refused = try_run(&format!("{base} {{pre_hook, {{shell, \"exit 3\"}}}}."), |_| {});
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("pre_hook: the command `exit 3` failed: exit status: 3"), "{error}");
+    let kept = run(&format!("{base} {{post_hook, {{shell, \"exit 3\"}}}}."));
+    assert!(kept.shown.contains("warning: post_hook: the command `exit 3` failed"));
+}
+
+#[test]
+fn a_sequence_goes_on_in_the_next_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = |count| {
+        format!(
+            "{{driver, null}}. {{mode, max}}. {{concurrent, 1}}. {{operations, [{{do_something, 1}}]}}.
+             {{key_generator, {{sequential_int, {count}}}}}.
+             {{sequential_int_state_dir, \"{}\"}}.",
+            dir.path().display()
+        )
+    };
+    let first = run(&config(1000));
+    assert_eq!(first.sum("summary.csv", 3), 1000);
+    assert!(first.file("console.log").contains("[debug] worker 1: 0 of 1000 keys"));
+    assert_eq!(run(&config(1000)).sum("summary.csv", 3), 100);
+    let again = run(&config(500));
+    assert_eq!(again.sum("summary.csv", 3), 500);
+    assert!(again.file("console.log").contains("[warning] worker 1: the saved position 900"));
+}
+
+#[test]
 fn what_cannot_be_run_is_refused_with_a_reason() {
     let check = |config: &str, expected: &str| {
         let error = match try_run(config, |_| {}) {

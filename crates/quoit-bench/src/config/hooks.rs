@@ -1,0 +1,78 @@
+//! Commands before and after a run.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::error::ConfigError;
+use super::settings::Settings;
+use crate::term::Term;
+
+/// The variable that tells a hook where the files of the run are.
+const DIRECTORY_VARIABLE: &str = "QUOIT_BENCH_DIR";
+
+/// What runs before the workers start and after they have ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hooks {
+    /// Before the workers start (`pre_hook`).
+    pub before: Option<String>,
+    /// When the run is over (`post_hook`).
+    pub after: Option<String>,
+}
+
+impl Hooks {
+    /// Reads the commands. Functions of Erlang code cannot be run and are told.
+    pub(super) fn read(
+        settings: &Settings,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, ConfigError> {
+        let mut command_of = |key: &str| {
+            let expected = "write {shell, \"command\"}";
+            let hook = settings.read(key, None, expected, |term| match term.as_tuple()? {
+                [Term::Atom(shell), command] if shell == "shell" && command.as_atom().is_none() => {
+                    Some(Some(Ok(command.as_text()?)))
+                }
+                [Term::Atom(module), Term::Atom(function)] => {
+                    Some(Some(Err(format!("{module}:{function}"))))
+                }
+                _ => None,
+            })?;
+            Ok(match hook {
+                Some(Err(function)) => {
+                    warnings.push(format!(
+                        "{}{key} has no effect: the Erlang function {function} is not run; \
+                         {{shell, \"command\"}} would be",
+                        settings.place(key)
+                    ));
+                    None
+                }
+                Some(Ok(command)) => Some(command),
+                None => None,
+            })
+        };
+        Ok(Self { before: command_of("pre_hook")?, after: command_of("post_hook")? })
+    }
+}
+
+/// Runs a command by the shell and waits for its end. It has the standard streams of this process
+/// and finds the files of the run by the variable `QUOIT_BENCH_DIR`.
+///
+/// # Errors
+///
+/// When there is no shell, or the command does not end with 0.
+pub(crate) fn run_hook(
+    key: &'static str,
+    command: &str,
+    directory: &Path,
+) -> Result<(), ConfigError> {
+    let status = Command::new("sh")
+        .args(["-c", command])
+        .env(DIRECTORY_VARIABLE, directory)
+        .status()
+        .map_err(|error| error.to_string());
+    let reason = match status {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) => status.to_string(),
+        Err(reason) => reason,
+    };
+    Err(ConfigError::Hook { key, command: command.to_owned(), reason })
+}

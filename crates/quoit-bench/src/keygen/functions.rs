@@ -1,0 +1,80 @@
+//! Functions of Erlang code that are known by name, since published configurations call them.
+//!
+//! basho_bench calls `Module:Function(WorkerId, Arguments...)` to get a generator; here each known
+//! function is a generator of ours.
+
+use super::inserter::Inserter;
+use super::integer::Integers;
+use super::{GeneratorError, KeyGenerator, shape_error};
+use crate::names::nearest;
+use crate::term::Term;
+use crate::valgen::ValueGenerator;
+
+/// Whether a function stands for a key or a value generator; some suit only one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A key generator.
+    Keys,
+    /// A value generator.
+    Values,
+}
+
+/// `Module:Function` of all that are known.
+const NAMES: [&str; 6] = [
+    "basho_bench_keygen:new",
+    "basho_bench_valgen:new",
+    "basho_bench_driver_riakc_pb:mapred_valgen",
+    "basho_bench_driver_riakc_pb:mapred_ordered_valgen",
+    "voxer_gen1:inserter_keygen",
+    "voxer_gen1:inserter_keygen2",
+];
+
+/// Largest rate of the inserters, in keys a second.
+const RATE_MAX: u64 = 1 << 40;
+
+/// The generator that `{function, Module, Function, Arguments}` stands for.
+pub(crate) fn parse_function(term: &Term, role: Role) -> Result<KeyGenerator, GeneratorError> {
+    let Some([_, Term::Atom(module), Term::Atom(function), arguments]) = term.as_tuple() else {
+        return Err(shape_error(term, "{function, Module, Function, [Argument, ...]}"));
+    };
+    let arguments = arguments.as_list().unwrap_or_default();
+    let count_of = |max: u64, form: &str| {
+        let [count] = arguments.as_slice() else { return Err(shape_error(term, form)) };
+        let count = count.as_integer().and_then(|count| u64::try_from(count).ok());
+        count.filter(|count| (1..=max).contains(count)).ok_or_else(|| shape_error(term, form))
+    };
+    let decimal =
+        |integers| KeyGenerator::IntegerToString(Box::new(KeyGenerator::Integers(integers)));
+    let name = format!("{module}:{function}");
+    match name.as_str() {
+        "basho_bench_keygen:new" | "basho_bench_valgen:new" => {
+            let [inner] = arguments.as_slice() else {
+                let form = format!("{{function, {module}, {function}, [Generator]}}");
+                return Err(shape_error(term, form));
+            };
+            if module == "basho_bench_keygen" {
+                return KeyGenerator::parse(inner);
+            }
+            Ok(KeyGenerator::Values(Box::new(ValueGenerator::parse(inner)?)))
+        }
+        "basho_bench_driver_riakc_pb:mapred_valgen" => {
+            let form = format!("{{function, {module}, {function}, [Max]}}, Max at least 1");
+            let count = count_of(i64::MAX.unsigned_abs(), &form)?;
+            Ok(decimal(Integers::Uniform { start: 1, count }))
+        }
+        "basho_bench_driver_riakc_pb:mapred_ordered_valgen" => Ok(decimal(Integers::Counter(0))),
+        "voxer_gen1:inserter_keygen" | "voxer_gen1:inserter_keygen2" => {
+            let form = format!("{{function, {module}, {function}, [KeysPerSecond]}}");
+            let rate = count_of(RATE_MAX, &form)?;
+            Ok(KeyGenerator::Inserter(Inserter::new(rate, function == "inserter_keygen2")))
+        }
+        _ => Err(GeneratorError::Function {
+            term: Box::new(term.clone()),
+            nearest: nearest(&name, &NAMES),
+            remedy: match role {
+                Role::Keys => "{int_to_bin_bigendian, {uniform_int, N}} or {to_str, Format, G}",
+                Role::Values => "{exponential_bin, Min, Mean} or {keygen, G}",
+            },
+        }),
+    }
+}

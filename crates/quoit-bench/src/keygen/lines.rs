@@ -1,0 +1,74 @@
+//! Keys that are the lines of a file, which all workers share: each line is given out once.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Exhausted;
+
+/// Longest line in bytes; a longer one is given out in pieces.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// A reader of lines. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    path: PathBuf,
+    /// Starts over at the end of the file.
+    is_repeated: bool,
+    /// None before the file is open.
+    reader: Arc<Mutex<Option<BufReader<File>>>>,
+}
+
+impl Lines {
+    /// The lines of a file that is not opened yet.
+    pub(super) fn new(path: PathBuf, is_repeated: bool) -> Self {
+        Self { path, is_repeated, reader: Arc::default() }
+    }
+
+    /// Opens the file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or is empty.
+    pub(super) fn open(&self) -> io::Result<()> {
+        let mut reader = BufReader::new(File::open(&self.path)?);
+        if reader.fill_buf()?.is_empty() {
+            return Err(io::Error::other("it is empty"));
+        }
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
+        Ok(())
+    }
+
+    /// The name of the file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True when it starts over at the end of the file.
+    pub(super) fn is_repeated(&self) -> bool {
+        self.is_repeated
+    }
+
+    /// Replaces `bytes` by the next line, without its newline. A file that cannot be read further
+    /// has ended.
+    pub(super) fn next(&self, bytes: &mut Vec<u8>) -> Result<(), Exhausted> {
+        bytes.clear();
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = reader.as_mut().ok_or(Exhausted)?;
+        let mut read_line = |reader: &mut BufReader<File>| {
+            reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', bytes).map_err(|_| Exhausted)
+        };
+        if read_line(reader)? == 0 {
+            if !self.is_repeated {
+                return Err(Exhausted);
+            }
+            reader.rewind().map_err(|_| Exhausted)?;
+            if read_line(reader)? == 0 {
+                return Err(Exhausted);
+            }
+        }
+        bytes.pop_if(|last| *last == b'\n');
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Sequences of integers, which can be gone on with in a later run.
+
+use std::path::{Path, PathBuf};
+
+use super::{Exhausted, position_file};
+use crate::config::LogLevel;
+use crate::notices::Notices;
+use crate::worker_place::WorkerPlace;
+
+/// Positions between two savings.
+const SAVE_INTERVAL: u64 = 500;
+
+/// The position of an interval at which it is saved, as basho_bench does.
+const SAVE_OFFSET: u64 = 400;
+
+/// Positions between two progress reports.
+const REPORT_INTERVAL: u64 = 5000;
+
+/// What the configuration says about all sequences.
+#[derive(Debug, Clone, Default)]
+pub struct SequenceSettings {
+    /// Where positions are kept from run to run; nowhere when not given.
+    pub state_dir: Option<PathBuf>,
+    /// Tell nothing about progress.
+    pub is_quiet: bool,
+    /// Takes progress reports and warnings.
+    pub notices: Notices,
+}
+
+/// `start`, `start + 1`, ... and then the end.
+#[derive(Debug, Clone)]
+pub struct Sequence {
+    start: i64,
+    count: u64,
+    /// Each worker walks its own part rather than the whole.
+    is_partitioned: bool,
+    /// Tells its saved positions from those of other sequences.
+    name: Option<String>,
+    settings: SequenceSettings,
+    /// The next integer is `start` plus this.
+    position: u64,
+    /// Where the position of this worker is kept.
+    file: Option<PathBuf>,
+    worker: u32,
+}
+
+impl Sequence {
+    /// `start..start + count`, all of which must fit.
+    pub(super) fn new(start: i64, count: u64, is_partitioned: bool) -> Self {
+        debug_assert!(start.checked_add_unsigned(count).is_some(), "the range must fit");
+        Self {
+            start,
+            count,
+            is_partitioned,
+            name: None,
+            settings: SequenceSettings::default(),
+            position: 0,
+            file: None,
+            worker: 0,
+        }
+    }
+
+    /// The same with a name.
+    pub(super) fn named(self, name: String) -> Self {
+        Self { name: Some(name), ..self }
+    }
+
+    /// How many integers there are; of one worker, once it has started.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Takes what the configuration says about all sequences.
+    pub(super) fn configure(&mut self, settings: &SequenceSettings) {
+        self.settings = settings.clone();
+    }
+
+    /// Takes a listener.
+    pub(super) fn set_notices(&mut self, notices: &Notices) {
+        self.settings.notices = notices.clone();
+    }
+
+    /// Cuts a partitioned sequence down to the part of one worker (equal parts, and what is left
+    /// over goes to the last), and goes on where that worker was in an earlier run.
+    pub(super) fn start(&mut self, place: WorkerPlace) {
+        self.worker = place.number;
+        if self.is_partitioned {
+            let part = self.count / u64::from(place.count);
+            let before = part * u64::from(place.number - 1);
+            self.start = self.start.wrapping_add_unsigned(before);
+            self.count = if place.number < place.count { part } else { self.count - before };
+        }
+        self.file = self.settings.state_dir.as_deref().map(|dir| self.file_in(dir));
+        self.position = self.file.as_deref().map_or(0, |file| self.saved_position(file));
+    }
+
+    fn file_in(&self, dir: &Path) -> PathBuf {
+        match &self.name {
+            Some(name) => dir.join(format!("{name}-{}", self.worker)),
+            None => dir.join(self.worker.to_string()),
+        }
+    }
+
+    fn saved_position(&self, file: &Path) -> u64 {
+        let warn = |text: String| {
+            self.settings.notices.tell(LogLevel::Warning, || {
+                format!("worker {}: {text}; it begins anew", self.worker)
+            });
+            0
+        };
+        match position_file::read(file) {
+            Ok(None) => 0,
+            Ok(Some(position)) if position <= self.count => position,
+            Ok(Some(position)) => warn(format!(
+                "the saved position {position} is beyond the end {} of the sequence",
+                self.count
+            )),
+            Err(error) => warn(format!("the saved position cannot be read: {error}")),
+        }
+    }
+
+    /// The next integer.
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<i64, Exhausted> {
+        if self.position >= self.count {
+            return Err(Exhausted);
+        }
+        if self.position % SAVE_INTERVAL == SAVE_OFFSET {
+            self.save();
+        }
+        if self.position.is_multiple_of(REPORT_INTERVAL) && !self.settings.is_quiet {
+            self.report();
+        }
+        let integer = self.start.wrapping_add_unsigned(self.position);
+        self.position += 1;
+        Ok(integer)
+    }
+
+    /// Keeps the position. What goes wrong is told and does not stop the run.
+    #[cold]
+    fn save(&self) {
+        let Some(file) = &self.file else { return };
+        if let Err(error) = position_file::write(file, self.position) {
+            self.settings.notices.tell(LogLevel::Warning, || {
+                format!(
+                    "worker {}: the position of its sequence is not saved: {error}",
+                    self.worker
+                )
+            });
+        }
+    }
+
+    #[cold]
+    fn report(&self) {
+        self.settings.notices.tell(LogLevel::Debug, || {
+            let (position, count) = (self.position, self.count);
+            let percent = position as f64 * 100.0 / count as f64;
+            format!(
+                "worker {}: {position} of {count} keys of the sequence ({percent:.1} %)",
+                self.worker
+            )
+        });
+    }
+}

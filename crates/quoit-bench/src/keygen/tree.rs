@@ -1,0 +1,107 @@
+//! What concerns a generator and all generators inside it.
+
+use std::io;
+use std::path::Path;
+
+use super::{Integers, KeyGenerator, SequenceSettings};
+use crate::notices::Notices;
+use crate::valgen::{SourceKind, Sources};
+use crate::worker_place::WorkerPlace;
+
+impl KeyGenerator {
+    /// The key generators directly inside this one.
+    fn inner(&self) -> impl Iterator<Item = &KeyGenerator> {
+        let (first, second) = match self {
+            Self::IntegerToBinary { inner, .. }
+            | Self::IntegerToString(inner)
+            | Self::Retyped(_, inner)
+            | Self::Formatted { inner, .. }
+            | Self::Split { inner, .. }
+            | Self::Digest(_, inner)
+            | Self::Base64 { inner, .. } => (Some(inner.as_ref()), None),
+            Self::Joined { parts, .. } => (Some(&parts.0), Some(&parts.1)),
+            Self::Values(values) => (values.keys(), None),
+            _ => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// As `inner`, to be changed.
+    fn inner_mut(&mut self) -> impl Iterator<Item = &mut KeyGenerator> {
+        let (first, second) = match self {
+            Self::IntegerToBinary { inner, .. }
+            | Self::IntegerToString(inner)
+            | Self::Retyped(_, inner)
+            | Self::Formatted { inner, .. }
+            | Self::Split { inner, .. }
+            | Self::Digest(_, inner)
+            | Self::Base64 { inner, .. } => (Some(inner.as_mut()), None),
+            Self::Joined { parts, .. } => {
+                let (first, second) = parts.as_mut();
+                (Some(first), Some(second))
+            }
+            Self::Values(values) => (values.keys_mut(), None),
+            _ => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// Prepares the generator for a worker: its part of a partitioned sequence, and the source
+    /// of bytes of a value generator in it.
+    pub fn start(&mut self, place: WorkerPlace, sources: &Sources) {
+        match self {
+            Self::Integers(Integers::Sequence(sequence)) => sequence.start(place),
+            Self::Inserter(inserter) => inserter.start(place),
+            Self::Values(values) => values.take_source(sources),
+            _ => {}
+        }
+        self.inner_mut().for_each(|inner| inner.start(place, sources));
+    }
+
+    /// Takes what the configuration says about sequences.
+    pub fn configure_sequences(&mut self, settings: &SequenceSettings) {
+        if let Self::Integers(Integers::Sequence(sequence)) = self {
+            sequence.configure(settings);
+        }
+        self.inner_mut().for_each(|inner| inner.configure_sequences(settings));
+    }
+
+    /// Takes a listener for what its sequences have to tell.
+    pub(crate) fn set_notices(&mut self, notices: &Notices) {
+        if let Self::Integers(Integers::Sequence(sequence)) = self {
+            sequence.set_notices(notices);
+        }
+        self.inner_mut().for_each(|inner| inner.set_notices(notices));
+    }
+
+    /// Opens the files that keys are read from. Without it such a generator has no keys.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read or is empty, with its name.
+    pub fn open_files(&self) -> Result<(), (&Path, io::Error)> {
+        if let Self::Lines(lines) = self {
+            lines.open().map_err(|error| (lines.path(), error))?;
+        }
+        self.inner().try_for_each(Self::open_files)
+    }
+
+    /// True when there is always a next key.
+    pub(crate) fn is_endless(&self) -> bool {
+        let ends = match self {
+            Self::Integers(Integers::Sequence(_)) => true,
+            Self::Lines(lines) => !lines.is_repeated(),
+            _ => false,
+        };
+        !ends && self.inner().all(Self::is_endless)
+    }
+
+    /// The sources of bytes that value generators inside need.
+    pub(crate) fn source_kinds(&self) -> Vec<SourceKind> {
+        let own = match self {
+            Self::Values(values) => values.own_source_kind(),
+            _ => None,
+        };
+        own.into_iter().chain(self.inner().flat_map(Self::source_kinds)).collect()
+    }
+}
