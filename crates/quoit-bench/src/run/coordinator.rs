@@ -47,7 +47,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let reporter = Reporter::create(
         directory.path(),
         operations.clone(),
-        &mut *terminal,
+        terminal,
         log.clone(),
         config.report_interval,
         length,
@@ -84,7 +84,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         shared.log.warning(&warning);
         recording.notice(&warning);
     }
-    conclude(config, directory, conducted, client, recording)
+    Ok(conclude(config, directory, conducted, client, recording))
 }
 
 /// Writes what is left to be written and gives the report.
@@ -94,7 +94,7 @@ fn conclude(
     conducted: Conducted,
     client: ClientLoad,
     mut recording: Recording<'_>,
-) -> Result<RunReport, RunError> {
+) -> RunReport {
     let Conducted { end, started_at, elapsed, unstarted, rest, .. } = conducted;
     if unstarted > 0 {
         recording.notice(&format!(
@@ -112,12 +112,11 @@ fn conclude(
         client: &client,
     };
     if let Err(error) = inputs.summary().write(directory.path()) {
-        terminal.line(&format!("warning: {error}"));
-        recorded.lost.push(SUMMARY_FILE.to_owned());
+        recorded.lost.push(format!("{SUMMARY_FILE} ({error})"));
     }
     let directory = directory.path().to_owned();
     let Recorded { operations, total, lost, .. } = recorded;
-    Ok(RunReport { directory, end, elapsed, operations, total, unstarted, client, lost })
+    RunReport { directory, end, elapsed, operations, total, unstarted, client, lost }
 }
 
 /// Makes the blocks of bytes that the generators draw from.

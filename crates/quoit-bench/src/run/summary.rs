@@ -95,7 +95,7 @@ pub struct ErrorSummary {
 /// Why there is no summary.
 #[derive(Debug, Error)]
 pub enum SummaryError {
-    /// The file cannot be read or written.
+    /// The file cannot be read.
     #[error("{}: {error}; is this the directory of a run that has ended?", .path.display())]
     File {
         /// Its path.
@@ -140,12 +140,10 @@ impl RunSummary {
     }
 
     /// Writes the summary into the directory of a run.
-    pub(crate) fn write(&self, run: &Path) -> Result<(), SummaryError> {
-        let path = run.join(SUMMARY_FILE);
-        let mut bytes = serde_json::to_vec_pretty(self)
-            .map_err(|error| SummaryError::Malformed { path: path.clone(), error })?;
+    pub(crate) fn write(&self, run: &Path) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
-        std::fs::write(&path, bytes).map_err(|error| SummaryError::File { path, error })
+        std::fs::write(run.join(SUMMARY_FILE), bytes)
     }
 }
 
