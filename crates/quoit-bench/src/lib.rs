@@ -10,7 +10,7 @@
 //! One worker has one operation in flight at a time, always: nothing is pipelined or batched.
 //!
 //! This crate is not a server and knows none: it reaches the system under test as any client
-//! does. It compares no runs.
+//! does, or runs a storage engine in this process. It compares no runs.
 //!
 //! ```no_run
 //! use quoit_bench::cli::{BenchOptions, run};

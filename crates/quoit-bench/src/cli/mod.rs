@@ -131,6 +131,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     check::look(&config)?;
     let base = options.results_dir.as_ref().unwrap_or(&config.results_dir);
     let directory = RunDirectory::create(base, options.name.as_deref())?;
+    directory.path().clone_into(&mut config.run_directory);
     let log = Arc::new(RunLog::create(directory.path(), config.log_level)?);
     directory.copy_configs(&options.config_paths)?;
     for warning in &config.warnings {

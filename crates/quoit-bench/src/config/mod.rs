@@ -95,6 +95,9 @@ pub struct Config {
     pub settings: Settings,
     /// Servers named on the command line, instead of those of the file; may be empty.
     pub target_overrides: Vec<Target>,
+    /// Where the files of the run are, to which paths of drivers are relative; empty before there
+    /// is such a directory.
+    pub run_directory: PathBuf,
 }
 
 impl Config {
@@ -192,6 +195,7 @@ impl Config {
             warnings,
             settings,
             target_overrides: Vec::new(),
+            run_directory: PathBuf::new(),
         })
     }
 

@@ -4,21 +4,27 @@
 //! connection of one worker and performs one operation at a time; how often, how long and how it
 //! is counted is the business of the run.
 
+mod bitcask;
+mod engine;
 mod http_link;
 mod http_raw;
 mod inputs;
+mod memory;
 mod nhs;
 mod null;
 mod pb_link;
+mod refusal;
 mod riakc_pb;
 
+use std::borrow::Cow;
 use std::future::Future;
+use std::path::PathBuf;
 
 pub use inputs::Inputs;
 use thiserror::Error;
 
 use crate::config::{Config, ConfigError, Target};
-use crate::keygen::Kind;
+use crate::keygen::{Key, Kind};
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -44,6 +50,14 @@ pub enum StartError {
         /// Host and port.
         target: String,
         /// What connecting gave.
+        reason: String,
+    },
+    /// The store of an engine cannot be opened.
+    #[error("cannot open the store {}: {reason}", .path.display())]
+    Store {
+        /// Its directory.
+        path: PathBuf,
+        /// What opening it gave.
         reason: String,
     },
 }
@@ -143,20 +157,19 @@ pub(crate) fn with_named<T: DriverTask>(
         http_raw::HttpRaw::NAME => task.with::<http_raw::HttpRaw>(),
         riakc_pb::RiakcPb::NAME => task.with::<riakc_pb::RiakcPb>(),
         nhs::Nhs::NAME => task.with::<nhs::Nhs>(),
+        bitcask::Bitcask::NAME => task.with::<bitcask::Bitcask>(),
+        memory::Memory::NAME | "ets" | "dets" => task.with::<memory::Memory>(),
         null::Null::NAME => task.with::<null::Null>(),
-        other => return Err(not_offered(config, other)),
+        other => return Err(refusal::not_offered(config, other)),
     })
 }
 
-fn not_offered(config: &Config, name: &str) -> ConfigError {
-    const OFFERED: [&str; 4] =
-        [http_raw::HttpRaw::NAME, riakc_pb::RiakcPb::NAME, nhs::Nhs::NAME, null::Null::NAME];
-    let remedy = match crate::names::nearest(name, &OFFERED) {
-        Some(nearest) => format!("did you mean {nearest}?"),
-        None => format!("there are {}", OFFERED.join(", ")),
-    };
-    let place = config.settings.place("driver");
-    ConfigError::Driver { place, name: name.to_owned(), remedy }
+/// A key's bytes; integers in decimal digits.
+fn key_bytes(kind: Kind, key: &Key) -> Cow<'_, [u8]> {
+    match kind {
+        Kind::Integer => Cow::Owned(key.integer().to_string().into_bytes()),
+        Kind::String | Kind::Binary => Cow::Borrowed(key.bytes()),
+    }
 }
 
 /// Checks that values are bytes, as drivers that store them want.

@@ -295,7 +295,7 @@ fn what_cannot_be_run_is_refused_with_a_reason() {
         "test.config:1: the driver null has no operation `do_somthing`: it has absolutely_nothing",
     );
     check("{driver, nul}.", "driver nul is not offered: did you mean null?");
-    check("{driver, cassandra}.", "driver cassandra is not offered: there are http_raw");
+    check("{driver, cassandra}.", "driver cassandra is not offered: it speaks to another database");
     check("{mode, fast}.", "test.config:1: mode is fast: write max");
     check(
         "{mode, max}.\n{operations, [}.",

@@ -23,9 +23,8 @@ use self::keys::{Identity, pick};
 use self::plan::Plan;
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
 use super::pb_link::{CallError, PbLink, kept_metadata};
-use super::{Asks, Driver, Inputs, Outcome, StartError};
+use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError, Target};
-use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
@@ -151,10 +150,9 @@ impl Driver for Nhs {
         let mut generated = None;
         if matches!(operation, Operation::GetGenerated | Operation::UpdateGenerated) {
             match inputs.next_key() {
-                Ok(key) if plan.key_kind == Kind::Integer => {
-                    generated = Some(key.integer().to_string().into());
+                Ok(key) => {
+                    generated = Some(Bytes::copy_from_slice(&key_bytes(plan.key_kind, key)));
                 }
-                Ok(key) => generated = Some(Bytes::copy_from_slice(key.bytes())),
                 Err(_) => return Outcome::Stop,
             }
         }

@@ -1,0 +1,114 @@
+//! The store: opened once, synced at intervals, merged when asked, closed at the end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability, MERGE_WORKER};
+use quoit_store::engine::Engine;
+use quoit_store::error::StoreError;
+use quoit_store::seam::{
+    Execution, Next, RealDisk, SystemClock, Threads, Unpaced, Worker, WorkerHandle,
+};
+
+use super::settings::StoreSettings;
+use crate::driver::engine::RING_SIZE;
+
+/// The engine's own syncs of what nobody waits for come so seldom that they play no part: the
+/// configuration says when there are syncs.
+const OWN_SYNC_INTERVAL: Duration = Duration::from_secs(86_400);
+
+/// An open store.
+pub(super) struct Store {
+    pub(super) engine: Arc<BitcaskEngine>,
+    /// Merges a step at a time.
+    merger: Mutex<Option<Arc<dyn Worker>>>,
+    opened_at: Instant,
+    sync_interval: Option<Duration>,
+    /// When the next sync is due, in milliseconds since the store was opened.
+    next_sync_ms: AtomicU64,
+}
+
+impl Store {
+    /// Opens the store of a directory, or makes one there.
+    pub(super) fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let durability = if settings.is_synced { Durability::Strict } else { Durability::Relaxed };
+        let mut of_engine = BitcaskSettings {
+            ring_size: RING_SIZE,
+            durability,
+            sync_interval_us: OWN_SYNC_INTERVAL.as_micros() as u64,
+            ..BitcaskSettings::new(rand::random())
+        };
+        if let Some(size_bytes) = settings.max_file_size_bytes {
+            of_engine.max_file_size_bytes = size_bytes;
+        }
+        let disk = Arc::new(RealDisk::open(&settings.directory)?);
+        let execution = MergesOnDemand::default();
+        let clock = Arc::new(SystemClock::default());
+        let (engine, _) = BitcaskEngine::open(disk, clock, &execution, of_engine)?;
+        let interval_ms = settings.sync_interval.map_or(u64::MAX, |span| span.as_millis() as u64);
+        Ok(Self {
+            engine: Arc::new(engine),
+            merger: Mutex::new(execution.into_merger()),
+            opened_at: Instant::now(),
+            sync_interval: settings.sync_interval,
+            next_sync_ms: AtomicU64::new(interval_ms),
+        })
+    }
+
+    /// Syncs what was written if the interval is over. One worker does it for all, and waits.
+    pub(super) fn sync_when_due(&self) -> Result<(), StoreError> {
+        let Some(interval) = self.sync_interval else { return Ok(()) };
+        let now_ms = self.opened_at.elapsed().as_millis() as u64;
+        let due_ms = self.next_sync_ms.load(Ordering::Relaxed);
+        let next_ms = now_ms.saturating_add(interval.as_millis() as u64);
+        let is_mine = now_ms >= due_ms
+            && self
+                .next_sync_ms
+                .compare_exchange(due_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_mine { self.engine.sync() } else { Ok(()) }
+    }
+
+    /// Merges until nothing is worth merging; returns at once when another merge is going on.
+    pub(super) fn merge_when_needed(&self) {
+        let Ok(merger) = self.merger.try_lock() else { return };
+        while let Some(Next::Again) = merger.as_ref().map(|merger| merger.step(&Unpaced)) {}
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // A store that cannot be closed is recovered when it is opened again.
+        let _ = self.engine.close();
+    }
+}
+
+/// A thread for each worker of an engine but the one that merges, which is kept to be called.
+#[derive(Default)]
+struct MergesOnDemand(Mutex<Option<Arc<dyn Worker>>>);
+
+impl MergesOnDemand {
+    fn into_merger(self) -> Option<Arc<dyn Worker>> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Execution for MergesOnDemand {
+    fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
+        if name != MERGE_WORKER {
+            return Threads.start(name, worker);
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
+        Arc::new(Unwoken)
+    }
+}
+
+/// The handle of work that has no thread.
+struct Unwoken;
+
+impl WorkerHandle for Unwoken {
+    fn wake(&self) {}
+
+    fn stop(&self) {}
+}

@@ -1,0 +1,176 @@
+//! Operations on a storage engine in this process, for the drivers of engines.
+//!
+//! Engines are called on the worker's thread, as a server calls them: a read that has to come from
+//! the disk keeps the other workers of its thread waiting, so that no more reads are in flight
+//! than there are threads. Only the wait for a sync gives way to other workers.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, Ticket,
+};
+use quoit_store::error::StoreError;
+
+use super::{Inputs, Outcome, key_bytes};
+use crate::keygen::Kind;
+use crate::term::Term;
+
+/// The bucket that all records are in.
+const BUCKET: BucketRef<'static> = BucketRef::untyped(b"test");
+
+/// Partitions that records are spread over, as those of a node are.
+pub(super) const RING_SIZE: RingSize = RingSize::DEFAULT;
+
+/// An operation that every engine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Get,
+    Put,
+    Delete,
+}
+
+impl Operation {
+    /// The operation of a term.
+    pub(super) fn of_term(term: &Term) -> Option<Self> {
+        Some(match term.as_atom()? {
+            "get" => Self::Get,
+            "put" => Self::Put,
+            "delete" => Self::Delete,
+            _ => return None,
+        })
+    }
+}
+
+/// How records are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Writing {
+    /// Writes wait until they survive the death of the machine.
+    pub(super) is_synced: bool,
+    /// When what is written now expires, in seconds since 1970; 0 is never.
+    pub(super) expires_at_secs: u32,
+}
+
+/// One worker's way to an engine.
+pub(super) struct EngineWorker {
+    pub(super) engine: Arc<dyn Engine>,
+    key_kind: Kind,
+    key: Vec<u8>,
+}
+
+impl EngineWorker {
+    /// A worker whose keys are of `key_kind`; integers are written in decimal digits.
+    pub(super) fn new(engine: Arc<dyn Engine>, key_kind: Kind) -> Self {
+        Self { engine, key_kind, key: Vec::new() }
+    }
+
+    /// Draws what the operation needs and performs it. A missing record is no error.
+    pub(super) async fn perform(
+        &mut self,
+        operation: Operation,
+        writing: Writing,
+        inputs: &mut Inputs,
+    ) -> Outcome {
+        match inputs.next_key() {
+            Ok(key) => {
+                self.key.clear();
+                self.key.extend_from_slice(&key_bytes(self.key_kind, key));
+            }
+            Err(_) => return Outcome::Stop,
+        }
+        let written = match operation {
+            Operation::Get => self.get().map(|()| None),
+            Operation::Put => {
+                let expires_at_secs = writing.expires_at_secs;
+                let meta = RecordMeta { n_val_class: 1, expires_at_secs, ..RecordMeta::default() };
+                let value = inputs.next_bytes();
+                self.update(|buffer| {
+                    buffer.extend_from_slice(value);
+                    Decision::Put(meta)
+                })
+            }
+            Operation::Delete => self.update(|_| Decision::Remove),
+        };
+        let done = match written {
+            Ok(Some(ticket)) if writing.is_synced => self.sync_of(ticket).await,
+            Ok(_) => Ok(()),
+            Err(reason) => Err(reason),
+        };
+        match done {
+            Ok(()) => Outcome::Success,
+            Err(reason) => Outcome::Failure(reason),
+        }
+    }
+
+    fn get(&self) -> Result<(), Term> {
+        let name = Name::of(&self.key)?;
+        self.engine.get(&name.at(), Access::Wait).map(drop).map_err(|error| reason_of(&error))
+    }
+
+    /// Writes or removes the record without reading it. Nothing is to be waited for when there was
+    /// nothing to remove.
+    fn update(
+        &self,
+        decide: impl FnOnce(&mut Vec<u8>) -> Decision,
+    ) -> Result<Option<Ticket>, Term> {
+        let name = Name::of(&self.key)?;
+        let mut decide = Some(decide);
+        let change = &mut |_: Option<&_>, buffer: &mut Vec<u8>| match decide.take() {
+            Some(decide) => decide(buffer),
+            None => Decision::Keep,
+        };
+        match self.engine.update(&name.at(), Before::Skip, Access::Wait, change) {
+            Ok(Applied::Written(ticket)) => Ok(Some(ticket)),
+            Ok(Applied::Kept | Applied::WouldBlock) => Ok(None),
+            Err(error) => Err(reason_of(&error)),
+        }
+    }
+
+    /// Waits until a write is durable.
+    async fn sync_of(&self, ticket: Ticket) -> Result<(), Term> {
+        let synced = poll_fn(|context| self.engine.poll_durable(ticket, context.waker()));
+        synced.await.map_err(|error| reason_of(&error))
+    }
+}
+
+/// A record's name with all that is derived from it.
+struct Name<'a> {
+    key: KeyRef<'a>,
+    encoded: EncodedKey,
+    hash: KeyHash,
+}
+
+impl<'a> Name<'a> {
+    fn of(key: &'a [u8]) -> Result<Self, Term> {
+        let key = BUCKET.key(key);
+        key.check().map_err(|error| reason("bad_key", error.to_string()))?;
+        let encoded = key.encoded();
+        let hash = KeyHash::of(&encoded, BUCKET, PlacementRule::BucketAndKey);
+        Ok(Self { key, encoded, hash })
+    }
+
+    fn at(&self) -> RecordAt<'_> {
+        let partition = RING_SIZE.partition(self.hash.placement);
+        RecordAt { key: self.key, encoded: &self.encoded, identity: self.hash.identity, partition }
+    }
+}
+
+/// The error that a fault of the engine is counted as.
+pub(super) fn reason_of(error: &StoreError) -> Term {
+    let name = match error {
+        StoreError::DiskFull { .. } => "disk_full",
+        StoreError::Io { .. } => "io",
+        StoreError::Corrupt { .. } => "corrupt",
+        StoreError::Locked { .. } => "locked",
+        StoreError::TooLarge { .. } => "too_large",
+        StoreError::SyncFailed { .. } => "sync_failed",
+        StoreError::Closed => "closed",
+    };
+    reason(name, error.to_string())
+}
+
+fn reason(name: &str, text: String) -> Term {
+    Term::Tuple(vec![Term::atom(name), Term::String(text)])
+}
