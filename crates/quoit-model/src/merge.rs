@@ -110,16 +110,19 @@ impl Object {
         dot: Dot,
         policy: WritePolicy,
     ) -> Self {
+        let blind = VersionVector::default();
+        // A write-once value knows nothing, so that it can't replace anything on another replica either.
+        let context = if policy == WritePolicy::WriteOnce { &blind } else { context };
         let mut clock = stored.map_or_else(VersionVector::default, |object| object.clock.clone());
         clock.merge(context);
         debug_assert!(!clock.contains(&dot), "the event {dot:?} is not new to {clock:?}");
         clock.advance(&dot);
         let new = new.into_sibling(Some(dot));
-        let blind = VersionVector::default();
         let siblings = match (stored, policy) {
             (None, _) | (_, WritePolicy::LastWriteWins) => one(new),
-            (Some(stored), WritePolicy::Siblings) => with_new(stored.unknown_to(context), new),
-            (Some(stored), WritePolicy::WriteOnce) => with_new(stored.unknown_to(&blind), new),
+            (Some(stored), WritePolicy::Siblings | WritePolicy::WriteOnce) => {
+                with_new(stored.unknown_to(context), new)
+            }
             (Some(stored), WritePolicy::LatestModified) => {
                 let new_us = new.last_modified_us;
                 let later = |old: &&Sibling| old.last_modified_us > new_us;

@@ -151,6 +151,15 @@ pub struct KeyPage {
     pub next: Option<Bytes>,
 }
 
+/// The key that a [`KeyPage::next`] stands for.
+pub(crate) fn listing_place(next: Option<&[u8]>) -> Result<Option<KeyRef<'_>>, StoreError> {
+    next.map(KeyRef::decode).transpose().map_err(|error| StoreError::Corrupt {
+        path: "the place to go on a listing from".to_owned(),
+        offset: 0,
+        reason: error.to_string(),
+    })
+}
+
 /// A chunk of a fold in hash order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecordPage {

@@ -2,39 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
-use quoit_model::key::{BucketRef, EncodedKey};
+mod support;
+
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
-use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
-};
+use quoit_store::engine::{BatchWrite, Engine, RecordMeta};
 use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
-
-const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
-
-struct Name {
-    key: Vec<u8>,
-    encoded: EncodedKey,
-}
-
-impl Name {
-    fn new(key: &str) -> Self {
-        let encoded = BUCKET.key(key.as_bytes()).encoded();
-        Self { key: key.as_bytes().to_vec(), encoded }
-    }
-
-    fn at(&self) -> RecordAt<'_> {
-        let hash = KeyHash::of(&self.encoded, BUCKET, PlacementRule::BucketAndKey);
-        RecordAt {
-            key: BUCKET.key(&self.key),
-            encoded: &self.encoded,
-            identity: hash.identity,
-            partition: RingSize::DEFAULT.partition(hash.placement),
-        }
-    }
-}
+use support::{Name, keys, put, remove, value};
 
 fn open(directory: &Path, change: impl Fn(&mut BitcaskSettings)) -> (BitcaskEngine, OpenReport) {
     let disk = Arc::new(RealDisk::open(directory).unwrap());
@@ -42,36 +17,6 @@ fn open(directory: &Path, change: impl Fn(&mut BitcaskSettings)) -> (BitcaskEngi
     change(&mut settings);
     let clock = Arc::new(SystemClock::default());
     BitcaskEngine::open(disk, clock, &Threads, settings).unwrap()
-}
-
-fn put(engine: &BitcaskEngine, key: &str, value: &[u8]) -> Applied {
-    let meta = RecordMeta { digest: 9, n_val_class: 3, ..RecordMeta::default() };
-    let change = &mut |_: Option<&_>, out: &mut Vec<u8>| {
-        out.extend_from_slice(value);
-        Decision::Put(meta)
-    };
-    engine.update(&Name::new(key).at(), Before::Read, Access::Wait, change).unwrap()
-}
-
-fn value(engine: &BitcaskEngine, key: &str) -> Option<Vec<u8>> {
-    match engine.get(&Name::new(key).at(), Access::Wait).unwrap() {
-        Fetch::Found(record) => Some(record.value.to_vec()),
-        Fetch::Missing => None,
-        Fetch::WouldBlock => panic!("waited"),
-    }
-}
-
-fn keys(engine: &BitcaskEngine) -> Vec<Vec<u8>> {
-    let mut keys = Vec::new();
-    let mut after = None;
-    loop {
-        let page = engine.list_keys(KeyRange::Bucket(BUCKET), after.as_deref(), 7).unwrap();
-        keys.extend(page.entries.iter().map(|(key, _)| key[4 + 7 + 6..].to_vec()));
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return keys,
-        }
-    }
 }
 
 #[test]
@@ -83,9 +28,7 @@ fn values_survive_a_restart_in_good_order() {
         put(&engine, &format!("key{number:03}"), format!("value {number}").as_bytes());
     }
     put(&engine, "key003", b"newer");
-    let remove = &mut |_: Option<&_>, _: &mut Vec<u8>| Decision::Remove;
-    let removed = Name::new("key004");
-    engine.update(&removed.at(), Before::Skip, Access::Wait, remove).unwrap();
+    remove(&engine, "key004");
     engine.sync().unwrap();
     let check = |engine: &BitcaskEngine| {
         assert_eq!(value(engine, "key003").unwrap(), b"newer");

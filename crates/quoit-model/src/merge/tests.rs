@@ -387,6 +387,16 @@ fn write_once_does_not_look_at_contexts() {
     check(WritePolicy::WriteOnce, &[(&[], "a", 1), (&[dot(b"p", 1)], "b", 2)], &["a", "b"]);
 }
 
+#[test]
+fn a_write_once_value_replaces_nothing_on_a_replica_that_its_writer_had_read() {
+    let write = |context: &[Dot], value, name: &[u8]| {
+        let new = new_value(value, 1);
+        Object::write(None, &vector(context), new, dot(name, 1), WritePolicy::WriteOnce)
+    };
+    let (first, second) = (write(&[], "a", b"p"), write(&[dot(b"p", 1)], "b", b"q"));
+    assert_eq!(values(&first.merge(&second)), ["a", "b"]);
+}
+
 fn undotted(value: &'static str, clock: &[Dot]) -> Object {
     Object::put_as_is(None, vector(clock), new_value(value, 1), WritePolicy::Siblings)
 }

@@ -3,13 +3,15 @@
 use super::point::meta_of;
 use super::read::{Entries, Loaded, Lookup, Part};
 use super::store::Store;
-use crate::engine::{Access, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage};
+use crate::engine::{
+    Access, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
+};
 use crate::error::StoreError;
 use crate::index::{Entry, Tag};
 use crate::keyfile::{KeyListing, KeySource, MergedEntry, WriteKind};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key::BucketRef;
 
 /// A listing looks at so many keys for each one that it was asked for, then hands over what it has:
 /// removed keys must not make a chunk take for ever.
@@ -32,11 +34,7 @@ impl Store {
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
         self.check_open()?;
-        let after = after.map(KeyRef::decode).transpose().map_err(|error| StoreError::Corrupt {
-            path: "the place to go on a listing from".to_owned(),
-            offset: 0,
-            reason: error.to_string(),
-        })?;
+        let after = listing_place(after)?;
         let mut listing = KeyListing::new(self.key_sources(), range, after)?;
         let mut page = KeyPage::default();
         let looked_at_max = limit.saturating_mul(LOOKED_AT_PER_KEY).max(1_024);

@@ -17,6 +17,7 @@
 //!
 //! Numbers are little-endian.
 
+use super::segment::{keys_name, log_name};
 use crate::error::StoreError;
 use crate::seam::{Disk, DiskFile};
 use std::sync::Arc;
@@ -140,6 +141,27 @@ impl MetaFile {
             self.generation = generation + 1;
         }
         written
+    }
+
+    /// Removes the files of retired segments, durably, and forgets the segments.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses; what is left is removed by the next call.
+    pub fn remove_retired(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if self.meta.retiring.is_empty() {
+            return Ok(());
+        }
+        let names = disk.list()?;
+        for number in &self.meta.retiring {
+            for name in [log_name(*number), keys_name(*number)] {
+                if names.contains(&name) {
+                    disk.remove(&name)?;
+                }
+            }
+        }
+        disk.sync_directory()?;
+        self.write(Meta { retiring: Vec::new(), ..self.meta.clone() })
     }
 }
 

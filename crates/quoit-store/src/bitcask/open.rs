@@ -50,7 +50,7 @@ impl Store {
         let directory = Directory::of(disk.list()?);
         let mut meta = MetaFile::open(&*disk, &directory.names)?;
         if let Some(meta) = &mut meta {
-            opening.remove_retired(meta)?;
+            meta.remove_retired(opening.disk)?;
         }
         let directory = Directory::of(disk.list()?);
         let candidates = opening.candidates(&directory)?;
@@ -118,23 +118,6 @@ impl<'o> Opening<'o> {
             unkeyed: Vec::new(),
             key_files: BTreeMap::new(),
         }
-    }
-
-    /// Completes a merge: removes what it has replaced.
-    fn remove_retired(&self, meta: &mut MetaFile) -> Result<(), StoreError> {
-        if meta.meta().retiring.is_empty() {
-            return Ok(());
-        }
-        let names = self.disk.list()?;
-        for number in &meta.meta().retiring {
-            for name in [log_name(*number), keys_name(*number)] {
-                if names.contains(&name) {
-                    self.disk.remove(&name)?;
-                }
-            }
-        }
-        self.disk.sync_directory()?;
-        meta.write(Meta { retiring: Vec::new(), ..meta.meta().clone() })
     }
 
     /// Opens the files that are named like segments.

@@ -4,14 +4,14 @@ use super::listing::{list_buckets, list_keys};
 use super::stripe::{Bounds, Stripe, cost_bytes};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Change, Decision, Engine, EngineStats, Fetch, KeyPage,
-    KeyRange, Record, RecordAt, RecordMeta, RecordPage, Ticket,
+    KeyRange, Record, RecordAt, RecordMeta, RecordPage, Ticket, listing_place,
 };
 use crate::error::StoreError;
 use crate::seam::Clock;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use quoit_model::hash::{Identity, Partition, RingSize};
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key::BucketRef;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -161,11 +161,7 @@ impl Engine for MemoryEngine {
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
         self.open()?;
-        let after = after.map(KeyRef::decode).transpose().map_err(|error| StoreError::Corrupt {
-            path: "the place to go on a listing from".to_owned(),
-            offset: 0,
-            reason: error.to_string(),
-        })?;
+        let after = listing_place(after)?;
         Ok(list_keys(&self.stripes, range, after, limit, self.clock.unix_secs()))
     }
 

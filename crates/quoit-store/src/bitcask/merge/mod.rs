@@ -12,7 +12,6 @@ mod policy;
 
 use super::meta::Meta;
 use super::planted::{self, Planted};
-use super::segment::{keys_name, log_name};
 use super::store::Store;
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Worker};
@@ -60,7 +59,7 @@ impl Worker for Merger {
 impl Store {
     /// Merges once if it is worth it. False when there was nothing to do, or it was told to stop.
     fn merge(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
-        self.remove_retired()?;
+        self.meta.lock().remove_retired(&*self.disk)?;
         let now_secs = self.clock.unix_secs();
         if !policy::is_allowed(self.settings.merge.policy, now_secs) {
             return Ok(false);
@@ -129,7 +128,7 @@ impl Store {
         }
         self.log.forget_segments(&victims);
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
-        self.remove_retired()?;
+        self.meta.lock().remove_retired(&*self.disk)?;
         Ok(true)
     }
 
@@ -156,25 +155,6 @@ impl Store {
             tracing::warn!("segments with damaged records are kept");
         }
         is_spoiled
-    }
-
-    /// Removes the files of retired segments.
-    fn remove_retired(&self) -> Result<(), StoreError> {
-        let mut meta = self.meta.lock();
-        if meta.meta().retiring.is_empty() {
-            return Ok(());
-        }
-        let names = self.disk.list()?;
-        for number in &meta.meta().retiring {
-            for name in [log_name(*number), keys_name(*number)] {
-                if names.contains(&name) {
-                    self.disk.remove(&name)?;
-                }
-            }
-        }
-        self.disk.sync_directory()?;
-        let done = Meta { retiring: Vec::new(), ..meta.meta().clone() };
-        meta.write(done)
     }
 }
 
