@@ -1,0 +1,139 @@
+//! A store on the memory engine, and requests to it.
+
+use bytes::Bytes;
+use quoit_cluster::{ControlPlane, NodeId};
+use quoit_core::{
+    CounterReserve, DeleteRequest, DotSequence, Precondition, PutRequest, ReadOptions,
+    ReplicatedStore, StoreSettings, WriteOptions,
+};
+use quoit_model::clock::{Actor, VersionVector};
+use quoit_model::hash::RingSize;
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::object::{Metadata, Object};
+use quoit_model::props::{BucketProps, PropUpdates};
+use quoit_store::error::StoreError;
+use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_store::seam::{Clock, ManualClock};
+use serde_json::Value;
+use std::sync::Arc;
+
+pub const START_US: u64 = 1_700_000_000_000_000;
+pub const SECOND_US: u64 = 1_000_000;
+
+struct NoReserve;
+
+impl CounterReserve for NoReserve {
+    fn reserved(&self) -> u64 {
+        0
+    }
+
+    fn reserve(&self, _: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A store on the memory engine, with a clock that tests turn.
+pub struct Fixture {
+    pub store: Arc<ReplicatedStore>,
+    pub clock: Arc<ManualClock>,
+    _dir: tempfile::TempDir,
+}
+
+pub fn fixture_with(settings: StoreSettings) -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let control = ControlPlane::open(
+        &dir.path().join("control.redb"),
+        quoit_cluster::Settings {
+            node_name: "quoit@test".to_owned(),
+            new_node_id: NodeId([7; 16]),
+            ring_size: Some(RingSize::new(8).unwrap()),
+            untyped_defaults: BucketProps::untyped(),
+        },
+    )
+    .unwrap();
+    let clock = Arc::new(ManualClock::at(START_US));
+    let ring_size = control.layout().ring_size();
+    let clock_of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
+    let engine = MemoryEngine::new(MemorySettings::default(), ring_size, clock_of_engine);
+    let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(NoReserve));
+    let store = ReplicatedStore::new(
+        Arc::new(engine),
+        Arc::new(control),
+        Arc::clone(&clock) as Arc<dyn Clock>,
+        dots,
+        settings,
+    );
+    Fixture { store: Arc::new(store), clock, _dir: dir }
+}
+
+pub fn fixture() -> Fixture {
+    fixture_with(StoreSettings::default())
+}
+
+pub fn key(bucket_type: &'static str, key: &'static str) -> KeyRef<'static> {
+    BucketRef { bucket_type: bucket_type.as_bytes(), bucket: b"bucket" }.key(key.as_bytes())
+}
+
+pub fn put_of(at: KeyRef<'static>, value: &'static str) -> PutRequest<'static> {
+    PutRequest {
+        key: at,
+        context: VersionVector::default(),
+        meta: Metadata::default(),
+        value: Bytes::from_static(value.as_bytes()),
+        deleted: false,
+        as_is: false,
+        precondition: Precondition::default(),
+        return_object: false,
+        options: WriteOptions::default(),
+        vetoed: None,
+    }
+}
+
+pub fn delete_of(at: KeyRef<'static>) -> DeleteRequest<'static> {
+    DeleteRequest {
+        key: at,
+        context: None,
+        precondition: Precondition::default(),
+        rw: None,
+        read: ReadOptions::default(),
+        write: WriteOptions::default(),
+    }
+}
+
+pub fn values(object: &Object) -> Vec<&str> {
+    let mut values: Vec<_> = object
+        .siblings
+        .iter()
+        .filter(|sibling| !sibling.deleted)
+        .map(|sibling| std::str::from_utf8(&sibling.value).unwrap())
+        .collect();
+    values.sort_unstable();
+    values
+}
+
+impl Fixture {
+    pub fn create_type(&self, name: &str, props: Value) {
+        let Value::Object(props) = props else { panic!("properties are an object") };
+        let control = self.store.control();
+        control.create_type(name.as_bytes(), &PropUpdates::from(props)).unwrap();
+        control.activate_type(name.as_bytes()).unwrap();
+    }
+
+    pub async fn get(&self, at: KeyRef<'_>) -> Option<Object> {
+        self.store.get(at, &ReadOptions::default()).await.unwrap()
+    }
+
+    pub async fn put(&self, at: KeyRef<'static>, value: &'static str) {
+        self.store.put(put_of(at, value)).await.unwrap();
+    }
+
+    /// Writes as a client that has read what is stored.
+    pub async fn update(&self, at: KeyRef<'static>, value: &'static str) {
+        let context = self.get(at).await.unwrap().clock;
+        self.store.put(PutRequest { context, ..put_of(at, value) }).await.unwrap();
+    }
+
+    pub fn reap(&self) -> usize {
+        self.store.reap_step(3_000).unwrap()
+    }
+}

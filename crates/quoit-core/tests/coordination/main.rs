@@ -1,0 +1,9 @@
+//! What a client of the store can rely on, on one node.
+#![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
+
+mod conditions;
+mod deletes;
+mod fixture;
+mod life;
+mod refusals;
+mod writes;
