@@ -38,4 +38,5 @@ pub mod report;
 pub mod run;
 pub mod term;
 pub mod valgen;
+pub mod verify;
 pub mod worker_place;

@@ -1,0 +1,381 @@
+//! Verification: is what was acknowledged still there, and is what is read what was written?
+//!
+//! A [`Verifier`] is told of every operation before and after. It makes the values, which tell who
+//! wrote them, and keeps for each key what a read may find. It needs nothing of the rest of this
+//! crate, so that tests of clusters can use it with any client. `docs/design/verification.md` has
+//! the rules, and what is not detected.
+//!
+//! ```
+//! use quoit_bench::verify::{Verifier, VerifySettings};
+//!
+//! let verifier = Verifier::new(VerifySettings::default(), &std::env::temp_dir())?;
+//! let write = verifier.begin_put(b"key", None);
+//! let value = write.value(100);
+//! // Send it. Acknowledged, or, when the write is dropped, in doubt:
+//! write.acknowledge();
+//!
+//! let read = verifier.begin_read(b"key");
+//! // What the server answers: no value, one, or siblings.
+//! read.found([value.as_slice()]);
+//! assert!(verifier.report().is_clean());
+//!
+//! let read = verifier.begin_read(b"key");
+//! read.found([]);
+//! assert!(!verifier.report().is_clean(), "the write was lost");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod history;
+mod journal;
+#[cfg(test)]
+mod model;
+mod report;
+mod table;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use history::{Found, Kind, Sequences, Snapshot, Violation};
+pub use journal::WrittenKeys;
+pub use report::{Fault, FaultCase, VerifyReport};
+use smallvec::SmallVec;
+use table::Table;
+pub use value::VALUE_SIZE_BYTES_MIN;
+use value::{Decoded, decode, key_hash, write_value};
+
+/// What a key is to its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Semantics {
+    /// One value; the later of two writes wins (`allow_mult = false`, `last_write_wins = true`).
+    #[default]
+    Register,
+    /// Writes replace what their context covers, and others become siblings
+    /// (`allow_mult = true`).
+    Siblings,
+}
+
+/// What a verifier goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerifySettings {
+    /// What a key is to its clients.
+    pub semantics: Semantics,
+    /// Nothing is stored under the keys before the run. Otherwise values from before are accepted
+    /// until a write of the run has replaced them.
+    pub is_fresh: bool,
+    /// Reads may be behind acknowledged writes, because their quorums do not meet: they are
+    /// counted, and only the read-back at the end has to find the newest.
+    pub may_read_behind: bool,
+    /// How many faults are kept as cases.
+    pub cases_max: usize,
+}
+
+impl Default for VerifySettings {
+    fn default() -> Self {
+        Self {
+            semantics: Semantics::Register,
+            is_fresh: false,
+            may_read_behind: false,
+            cases_max: 20,
+        }
+    }
+}
+
+/// Knows what was written and checks what is read; for any number of threads.
+///
+/// An operation costs two short locks of a stripe of keys and no allocation but that of the
+/// value, as long as operations of one key do not overlap.
+#[derive(Debug)]
+pub struct Verifier {
+    settings: VerifySettings,
+    run: u32,
+    clock: AtomicU64,
+    table: Table,
+    counts: Counts,
+    outcome: Mutex<VerifyReport>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    reads_checked: AtomicU64,
+    writes_acknowledged: AtomicU64,
+    writes_in_doubt: AtomicU64,
+    reads_behind: AtomicU64,
+}
+
+/// The versions that a read found: the context of a write that replaces them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Context(Sequences);
+
+impl Verifier {
+    /// A verifier that knows nothing yet. It keeps the keys that are written in a temporary file
+    /// in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// When that file cannot be made.
+    pub fn new(settings: VerifySettings, folder: &Path) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            settings,
+            run: rand::random(),
+            clock: AtomicU64::new(1),
+            table: Table::new(!settings.is_fresh, folder)?,
+            counts: Counts::default(),
+            outcome: Mutex::default(),
+        }))
+    }
+
+    /// What it goes by.
+    pub fn settings(&self) -> &VerifySettings {
+        &self.settings
+    }
+
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Before a put is sent. `context` is that of the read whose answer it was made of, if any.
+    pub fn begin_put(self: &Arc<Self>, key: &[u8], context: Option<&Context>) -> Write {
+        self.begin_write(key, Kind::Put, context)
+    }
+
+    /// Before a delete without a context is sent.
+    pub fn begin_delete(self: &Arc<Self>, key: &[u8]) -> Write {
+        self.begin_write(key, Kind::Delete, None)
+    }
+
+    fn begin_write(self: &Arc<Self>, key: &[u8], kind: Kind, context: Option<&Context>) -> Write {
+        let key_hash = key_hash(key);
+        let context = context.map(|Context(sequences)| sequences.as_slice());
+        let semantics = self.settings.semantics;
+        // The stamp is taken under the lock of the key, so that its writes start in its order.
+        let sequence = self.table.with(key_hash, |history| {
+            let sequence = self.tick();
+            history.begin_write(semantics, sequence, kind, context);
+            sequence
+        });
+        self.table.note(key_hash, key);
+        Write { verifier: self.clone(), key_hash, sequence, is_open: true }
+    }
+
+    /// Before a read is sent.
+    pub fn begin_read(self: &Arc<Self>, key: &[u8]) -> Read {
+        let key_hash = key_hash(key);
+        let snapshot = self.table.with(key_hash, |history| history.begin_read(self.tick()));
+        let verifier = self.clone();
+        Read { verifier, key: SmallVec::from_slice(key), key_hash, snapshot, is_open: true }
+    }
+
+    /// The keys that were written, for a read-back when nothing is in flight any more.
+    ///
+    /// # Errors
+    ///
+    /// When they could not be kept: the disk of temporary files was full, for instance.
+    pub fn written_keys(&self) -> io::Result<WrittenKeys> {
+        self.table.written_keys()
+    }
+
+    /// Notes that the read-back could not read a key.
+    pub fn note_unread(&self) {
+        self.outcome().keys_unread += 1;
+    }
+
+    /// What was found so far.
+    pub fn report(&self) -> VerifyReport {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        VerifyReport {
+            reads_checked: load(&self.counts.reads_checked),
+            writes_acknowledged: load(&self.counts.writes_acknowledged),
+            writes_in_doubt: load(&self.counts.writes_in_doubt),
+            reads_behind: load(&self.counts.reads_behind),
+            keys_written: self.table.key_count(),
+            ..self.outcome().clone()
+        }
+    }
+
+    fn outcome(&self) -> MutexGuard<'_, VerifyReport> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_fault(&self, case: FaultCase) {
+        let mut outcome = self.outcome();
+        *outcome.faults.entry(case.fault).or_default() += 1;
+        if outcome.cases.len() < self.settings.cases_max {
+            outcome.cases.push(case);
+        }
+    }
+}
+
+/// A put or delete in flight. When it is dropped without an acknowledgement it is in doubt.
+#[must_use = "a write that is dropped is in doubt"]
+#[derive(Debug)]
+pub struct Write {
+    verifier: Arc<Verifier>,
+    key_hash: u64,
+    sequence: u64,
+    is_open: bool,
+}
+
+impl Write {
+    /// The value to put, of at least [`VALUE_SIZE_BYTES_MIN`].
+    pub fn value(&self, size_bytes: usize) -> Vec<u8> {
+        let mut value = Vec::new();
+        self.write_value(size_bytes, &mut value);
+        value
+    }
+
+    /// Writes the value to put into a buffer that is used again.
+    pub fn write_value(&self, size_bytes: usize, value: &mut Vec<u8>) {
+        write_value(value, self.verifier.run, self.key_hash, self.sequence, size_bytes);
+    }
+
+    /// The server has acknowledged it.
+    pub fn acknowledge(mut self) {
+        self.is_open = false;
+        let verifier = &self.verifier;
+        verifier.counts.writes_acknowledged.fetch_add(1, Ordering::Relaxed);
+        verifier.table.with(self.key_hash, |history| {
+            history.acknowledge(verifier.settings.semantics, self.sequence, verifier.tick());
+        });
+    }
+}
+
+impl Drop for Write {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.verifier.counts.writes_in_doubt.fetch_add(1, Ordering::Relaxed);
+            self.verifier.table.with(self.key_hash, |history| history.doubt(self.sequence));
+        }
+    }
+}
+
+/// A read in flight. When it is dropped it has found out nothing.
+#[derive(Debug)]
+pub struct Read {
+    verifier: Arc<Verifier>,
+    key: SmallVec<[u8; 64]>,
+    key_hash: u64,
+    snapshot: Snapshot,
+    is_open: bool,
+}
+
+impl Read {
+    /// The server has answered with these values: none, one, or siblings. Tombstones are no
+    /// values. Gives the context of a put that is made of the answer.
+    pub fn found<'v>(self, values: impl IntoIterator<Item = &'v [u8]>) -> Context {
+        self.check(values, false)
+    }
+
+    /// As [`found`](Self::found), of the read-back at the end, which may not be behind.
+    pub fn found_at_end<'v>(self, values: impl IntoIterator<Item = &'v [u8]>) -> Context {
+        self.verifier.outcome().keys_read_back += 1;
+        self.check(values, true)
+    }
+
+    fn check<'v>(
+        mut self,
+        values: impl IntoIterator<Item = &'v [u8]>,
+        by_read_back: bool,
+    ) -> Context {
+        self.is_open = false;
+        let verifier = &self.verifier;
+        verifier.counts.reads_checked.fetch_add(1, Ordering::Relaxed);
+        let mut found: SmallVec<[Found; 2]> = SmallVec::new();
+        let mut fault = None;
+        let mut texts: SmallVec<[Decoded; 2]> = SmallVec::new();
+        for value in values {
+            let decoded = decode(value, verifier.run);
+            texts.push(decoded);
+            match self.version_of(decoded) {
+                Ok(version) => found.push(version),
+                Err(of_value) => fault = fault.or(Some(of_value)),
+            }
+        }
+        let VerifySettings { semantics, may_read_behind, .. } = verifier.settings;
+        let is_whole = fault.is_none() && !may_read_behind;
+        let violation = verifier.table.with(self.key_hash, |history| {
+            history.end_read();
+            let violation = history.check(semantics, &self.snapshot, &found);
+            if violation.is_none() && is_whole && semantics == Semantics::Siblings {
+                history.forget_removed(&self.snapshot, &found);
+            }
+            violation
+        });
+        match (fault, violation) {
+            (None, None) => {}
+            (Some(fault), _) => self.fail(fault, &texts, by_read_back),
+            (None, Some(violation)) => self.violated(violation, &texts, by_read_back),
+        }
+        let versions = found.iter().filter_map(|found| match found {
+            Found::Version(sequence) => Some(*sequence),
+            Found::Before => None,
+        });
+        Context(versions.collect())
+    }
+
+    /// The version that a value is, or what is wrong with the value itself.
+    fn version_of(&self, decoded: Decoded) -> Result<Found, Fault> {
+        match decoded {
+            Decoded::Own { key_hash, .. } if key_hash != self.key_hash => Err(Fault::ForeignKey),
+            Decoded::Own { sequence, .. }
+                if sequence >= self.verifier.clock.load(Ordering::Acquire) =>
+            {
+                Err(Fault::NeverWritten)
+            }
+            Decoded::Own { sequence, .. } => Ok(Found::Version(sequence)),
+            Decoded::OtherRun | Decoded::Unknown if self.snapshot.has_before() => Ok(Found::Before),
+            Decoded::OtherRun => Err(Fault::NeverWritten),
+            Decoded::Unknown | Decoded::Damaged => Err(Fault::Corrupt),
+        }
+    }
+
+    fn violated(&self, violation: Violation, texts: &[Decoded], by_read_back: bool) {
+        let fault = match violation {
+            Violation::Lost(_) => Fault::Lost,
+            Violation::Stale(_) => Fault::Stale,
+            Violation::Resurrected(_) => Fault::Resurrected,
+            Violation::Siblings(_) => Fault::Siblings,
+        };
+        if self.verifier.settings.may_read_behind && !by_read_back && fault != Fault::Siblings {
+            self.verifier.counts.reads_behind.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.fail(fault, texts, by_read_back);
+    }
+
+    #[cold]
+    fn fail(&self, fault: Fault, texts: &[Decoded], by_read_back: bool) {
+        let words: Vec<String> = texts.iter().map(|decoded| self.text_of(*decoded)).collect();
+        self.verifier.add_fault(FaultCase {
+            fault,
+            key: report::key_text(&self.key),
+            expected: self.snapshot.expected(),
+            found: if words.is_empty() { "nothing".to_owned() } else { words.join(" and ") },
+            by_read_back,
+        });
+    }
+
+    fn text_of(&self, decoded: Decoded) -> String {
+        match decoded {
+            Decoded::Own { key_hash, sequence } if key_hash == self.key_hash => {
+                format!("write {sequence}")
+            }
+            Decoded::Own { sequence, .. } => format!("write {sequence} of another key"),
+            Decoded::OtherRun => "a value of another run".to_owned(),
+            Decoded::Damaged => "a value with changed bytes".to_owned(),
+            Decoded::Unknown => "bytes of no verified run".to_owned(),
+        }
+    }
+}
+
+impl Drop for Read {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.verifier.table.with(self.key_hash, |history| history.end_read());
+        }
+    }
+}

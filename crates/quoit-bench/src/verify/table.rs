@@ -1,0 +1,104 @@
+//! Every key's state: a word where nothing is unsettled, a history while something is.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::history::{History, Settled};
+use super::journal::{Journal, WrittenKeys};
+
+/// Stripes of keys, each under a lock of its own.
+const STRIPE_COUNT: usize = 64;
+
+/// Passes a hash on as it is: keys are hashes already. The stripe is chosen by other bits than
+/// the standard table uses.
+#[derive(Debug, Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("the keys of the table are u64");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Identity>>;
+
+#[derive(Debug, Default)]
+struct Stripe {
+    /// Keys that were written and of which nothing is in flight or in doubt; an entry in `open`
+    /// takes its place.
+    settled: ByHash<u64>,
+    open: ByHash<History>,
+}
+
+/// All keys.
+#[derive(Debug)]
+pub(super) struct Table {
+    stripes: Vec<Mutex<Stripe>>,
+    journal: Mutex<Journal>,
+    /// Keys that are not known may hold values from before the run.
+    before: bool,
+}
+
+impl Table {
+    pub(super) fn new(before: bool, folder: &Path) -> io::Result<Self> {
+        let stripes = (0..STRIPE_COUNT).map(|_| Mutex::default()).collect();
+        Ok(Self { stripes, journal: Mutex::new(Journal::create(folder)?), before })
+    }
+
+    fn stripe(&self, key_hash: u64) -> MutexGuard<'_, Stripe> {
+        let index = (key_hash >> 32) as usize % STRIPE_COUNT;
+        self.stripes[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the history of a key under its lock.
+    pub(super) fn with<T>(&self, key_hash: u64, change: impl FnOnce(&mut History) -> T) -> T {
+        let mut stripe = self.stripe(key_hash);
+        let Stripe { settled, open } = &mut *stripe;
+        let history = open.entry(key_hash).or_insert_with(|| match settled.get(&key_hash) {
+            Some(bits) => History::of_settled(Settled::of_bits(*bits)),
+            None => History::new(self.before),
+        });
+        let outcome = change(history);
+        let (rest, is_noted) = (history.settled(), history.is_noted);
+        if history.is_blank() {
+            open.remove(&key_hash);
+        } else if let Some(rest) = rest
+            && is_noted
+        {
+            open.remove(&key_hash);
+            settled.insert(key_hash, rest.to_bits());
+        }
+        outcome
+    }
+
+    /// Keeps a key for the read-back, once.
+    pub(super) fn note(&self, key_hash: u64, key: &[u8]) {
+        let is_new = self.with(key_hash, |history| !std::mem::replace(&mut history.is_noted, true));
+        if is_new {
+            self.journal().add(key);
+        }
+    }
+
+    pub(super) fn key_count(&self) -> u64 {
+        self.journal().count()
+    }
+
+    pub(super) fn written_keys(&self) -> io::Result<WrittenKeys> {
+        self.journal().keys()
+    }
+}

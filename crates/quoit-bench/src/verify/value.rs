@@ -1,0 +1,97 @@
+//! Values that tell who wrote them: every byte follows from the run, the key and the number of
+//! the write.
+//!
+//! ```text
+//! 0..4     "QVF1"
+//! 4..8     run
+//! 8..16    XXH3-64 of the key
+//! 16..24   number of the write
+//! 24..32   check: XXH3-64 of bytes 0..24 and the size of the value
+//! 32..     SplitMix64 of the check, counted on
+//! ```
+//!
+//! Numbers are little-endian.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::random::mix;
+
+/// Size of the part that every value has, and so the least size of a value.
+pub const VALUE_SIZE_BYTES_MIN: usize = 32;
+
+const MAGIC: [u8; 4] = *b"QVF1";
+
+/// What a value says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decoded {
+    /// A write of this run, of the key with this hash.
+    Own { key_hash: u64, sequence: u64 },
+    /// A write of another run, whole or not.
+    OtherRun,
+    /// A value of this run with changed bytes.
+    Damaged,
+    /// No value of a verified run.
+    Unknown,
+}
+
+/// The hash by which a key is known.
+pub(super) fn key_hash(key: &[u8]) -> u64 {
+    xxh3_64(key)
+}
+
+/// Writes the value of a write; a size below the least is raised to it.
+pub(super) fn write_value(
+    value: &mut Vec<u8>,
+    run: u32,
+    key_hash: u64,
+    sequence: u64,
+    size_bytes: usize,
+) {
+    let size_bytes = size_bytes.max(VALUE_SIZE_BYTES_MIN);
+    value.clear();
+    value.reserve(size_bytes);
+    value.extend_from_slice(&MAGIC);
+    value.extend_from_slice(&run.to_le_bytes());
+    value.extend_from_slice(&key_hash.to_le_bytes());
+    value.extend_from_slice(&sequence.to_le_bytes());
+    let check = check_of(value, size_bytes);
+    value.extend_from_slice(&check.to_le_bytes());
+    value.resize(size_bytes, 0);
+    for (index, chunk) in (0_u64..).zip(value[VALUE_SIZE_BYTES_MIN..].chunks_mut(8)) {
+        chunk.copy_from_slice(&filler(check, index)[..chunk.len()]);
+    }
+}
+
+/// Reads a value and checks every byte of it.
+pub(super) fn decode(value: &[u8], run: u32) -> Decoded {
+    let Some((head, tail)) = value.split_at_checked(VALUE_SIZE_BYTES_MIN) else {
+        return if value.starts_with(&MAGIC) { Decoded::Damaged } else { Decoded::Unknown };
+    };
+    let word = |start: usize| {
+        let bytes: [u8; 8] = head[start..start + 8].try_into().expect("eight bytes");
+        u64::from_le_bytes(bytes)
+    };
+    let is_marked = head.starts_with(&MAGIC);
+    let is_own = head[4..8] == run.to_le_bytes();
+    let check = word(24);
+    let is_whole = is_marked
+        && check == check_of(&head[..24], value.len())
+        && (0_u64..)
+            .zip(tail.chunks(8))
+            .all(|(index, chunk)| *chunk == filler(check, index)[..chunk.len()]);
+    match (is_marked, is_own, is_whole) {
+        (true, true, true) => Decoded::Own { key_hash: word(8), sequence: word(16) },
+        // Half a mark is enough: what is neither marked nor of this run was never ours.
+        (true, false, _) => Decoded::OtherRun,
+        (true, true, false) | (false, true, _) => Decoded::Damaged,
+        (false, false, _) => Decoded::Unknown,
+    }
+}
+
+fn check_of(head: &[u8], size_bytes: usize) -> u64 {
+    xxh3_64_with_seed(head, size_bytes as u64)
+}
+
+fn filler(check: u64, index: u64) -> [u8; 8] {
+    mix(check.wrapping_add(index)).to_le_bytes()
+}
