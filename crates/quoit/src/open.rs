@@ -155,6 +155,7 @@ fn bitcask_settings(ring_size: RingSize, settings: &Settings) -> Result<BitcaskS
     let micros = |name: &str, default: u64| {
         settings.duration(name).map_or(default, |duration| duration.as_micros() as u64)
     };
+    let bytes = |name: &str, default: u64| settings.size_bytes(name).unwrap_or(default);
     let hour = |name: &str| {
         settings.integer(name).and_then(|hour| u8::try_from(hour).ok()).unwrap_or_default()
     };
@@ -170,33 +171,33 @@ fn bitcask_settings(ring_size: RingSize, settings: &Settings) -> Result<BitcaskS
     let merge = MergeSettings {
         policy,
         frag_merge_trigger_percent: settings.percent("bitcask.merge.triggers.fragmentation"),
-        dead_bytes_merge_trigger_bytes: settings
-            .size_bytes("bitcask.merge.triggers.dead_bytes")
-            .unwrap_or(merge.dead_bytes_merge_trigger_bytes),
+        dead_bytes_merge_trigger_bytes: bytes(
+            "bitcask.merge.triggers.dead_bytes",
+            merge.dead_bytes_merge_trigger_bytes,
+        ),
         frag_threshold_percent: settings.percent("bitcask.merge.thresholds.fragmentation"),
-        dead_bytes_threshold_bytes: settings
-            .size_bytes("bitcask.merge.thresholds.dead_bytes")
-            .unwrap_or(merge.dead_bytes_threshold_bytes),
-        small_file_threshold_bytes: settings
-            .size_bytes("bitcask.merge.thresholds.small_file")
-            .unwrap_or(merge.small_file_threshold_bytes),
+        dead_bytes_threshold_bytes: bytes(
+            "bitcask.merge.thresholds.dead_bytes",
+            merge.dead_bytes_threshold_bytes,
+        ),
+        small_file_threshold_bytes: bytes(
+            "bitcask.merge.thresholds.small_file",
+            merge.small_file_threshold_bytes,
+        ),
         check_interval_us: micros("bitcask.merge_check_interval", merge.check_interval_us),
         check_jitter_percent: settings.percent("bitcask.merge_check_jitter"),
-        budget_bytes_per_sec: settings
-            .size_bytes("bitcask.merge_rate")
-            .unwrap_or(merge.budget_bytes_per_sec),
+        budget_bytes_per_sec: bytes("bitcask.merge_rate", merge.budget_bytes_per_sec),
         ..merge.clone()
     };
     Ok(BitcaskSettings {
         ring_size,
         durability: durability(settings),
         sync_interval_us: sync_interval_us(settings, defaults.sync_interval_us),
-        max_file_size_bytes: settings
-            .size_bytes("bitcask.max_file_size")
-            .unwrap_or(defaults.max_file_size_bytes),
-        snapshot_interval_bytes: settings
-            .size_bytes("bitcask.snapshot_interval")
-            .unwrap_or(defaults.snapshot_interval_bytes),
+        max_file_size_bytes: bytes("bitcask.max_file_size", defaults.max_file_size_bytes),
+        snapshot_interval_bytes: bytes(
+            "bitcask.snapshot_interval",
+            defaults.snapshot_interval_bytes,
+        ),
         merge,
         ..defaults
     })

@@ -268,17 +268,17 @@ impl Settings {
     /// Settings of the replicated store.
     pub fn store(&self) -> StoreSettings {
         let limits = Limits::default();
+        let bytes = |name: &str, default: u64| self.size_bytes(name).unwrap_or(default);
         let count = |name: &str, default: u32| {
             self.integer(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
         };
         StoreSettings {
             limits: Limits {
-                object_size_bytes_max: self
-                    .size_bytes("object.size.maximum")
-                    .unwrap_or(limits.object_size_bytes_max),
-                object_size_bytes_warning: self
-                    .size_bytes("object.size.warning_threshold")
-                    .unwrap_or(limits.object_size_bytes_warning),
+                object_size_bytes_max: bytes("object.size.maximum", limits.object_size_bytes_max),
+                object_size_bytes_warning: bytes(
+                    "object.size.warning_threshold",
+                    limits.object_size_bytes_warning,
+                ),
                 sibling_count_max: count("object.siblings.maximum", limits.sibling_count_max),
                 sibling_count_warning: count(
                     "object.siblings.warning_threshold",
