@@ -129,6 +129,7 @@ const KEYS: &[&str] = &[
     "nodes",
     "redis_ips",
     "redis_port",
+    "redis_timeout",
     "retries",
     "retry_delay",
     "shortcut_backend",

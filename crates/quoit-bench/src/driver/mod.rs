@@ -13,6 +13,7 @@ mod memory;
 mod nhs;
 mod null;
 mod pb_link;
+mod redis;
 mod refusal;
 mod riakc_pb;
 
@@ -159,6 +160,7 @@ pub(crate) fn with_named<T: DriverTask>(
         nhs::Nhs::NAME => task.with::<nhs::Nhs>(),
         bitcask::Bitcask::NAME => task.with::<bitcask::Bitcask>(),
         memory::Memory::NAME | "ets" | "dets" => task.with::<memory::Memory>(),
+        redis::Redis::NAME => task.with::<redis::Redis>(),
         null::Null::NAME => task.with::<null::Null>(),
         other => return Err(refusal::not_offered(config, other)),
     })

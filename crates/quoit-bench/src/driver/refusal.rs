@@ -4,8 +4,8 @@ use crate::config::{Config, ConfigError};
 use crate::names::nearest;
 
 /// The drivers, by the names that configurations may use.
-const OFFERED: [&str; 8] =
-    ["http_raw", "riakc_pb", "nhs", "bitcask", "memory", "ets", "dets", "null"];
+const OFFERED: [&str; 9] =
+    ["http_raw", "riakc_pb", "nhs", "bitcask", "memory", "ets", "dets", "redis", "null"];
 
 /// Drivers of basho_bench that are not offered, and what to use instead.
 const REFUSED: [(&str, &str); 21] = [
@@ -29,7 +29,7 @@ const REFUSED: [(&str, &str); 21] = [
     ("cassandra_cql", "it speaks to another database: use riakc_pb"),
     ("hibari", "it speaks to another database: use riakc_pb"),
     ("carbon", "it sends metrics, not requests: use null to measure the load generator"),
-    ("memcached", "it speaks to a cache: use memory for one in this process"),
+    ("memcached", "use redis for a cache over the network, or memory for one in this process"),
 ];
 
 /// The error for a driver of that name.

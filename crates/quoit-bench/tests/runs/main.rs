@@ -9,5 +9,6 @@ mod nhs;
 mod null;
 mod pb;
 mod pb_server;
+mod redis;
 mod support;
 mod truth;

@@ -1,0 +1,170 @@
+//! The driver of Redis and of what speaks its protocol.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, RedisError};
+
+use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes, key_bytes};
+use crate::config::{Config, ConfigError, Target};
+use crate::keygen::Kind;
+use crate::term::Term;
+use crate::worker_place::WorkerPlace;
+
+/// A command that no server has, for `invalid`.
+const UNKNOWN_COMMAND: &str = "QUOITINVALID";
+
+/// One worker: a connection to one target.
+pub(super) struct Redis {
+    client: Client,
+    connection: Option<MultiplexedConnection>,
+    /// The bucket's name, and behind it the key at hand.
+    key: Vec<u8>,
+}
+
+/// The settings that all workers share.
+#[derive(Debug)]
+pub(super) struct Plan {
+    targets: Vec<Target>,
+    /// What keys begin with: the name of the bucket and a colon, or nothing.
+    prefix: Vec<u8>,
+    retry_count: u64,
+    retry_delay: Duration,
+    /// Bounds connecting and each request.
+    timeout: Duration,
+    key_kind: Kind,
+}
+
+/// What to request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Set,
+    Get,
+    Delete,
+    Invalid,
+}
+
+impl Driver for Redis {
+    const NAME: &'static str = "redis";
+    const OPERATIONS: &'static str = "set, get, del, invalid";
+
+    type Operation = Operation;
+    type Plan = Plan;
+
+    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+        check_values_are_bytes(config, Self::NAME)?;
+        let settings = &config.settings;
+        let mut prefix = settings.bytes("bucket_name", b"")?;
+        if !prefix.is_empty() {
+            prefix.push(b':');
+        }
+        let milliseconds = |key, default, least| {
+            settings.integer(key, default, least..=86_400_000).map(Duration::from_millis)
+        };
+        Ok(Plan {
+            targets: config.targets("redis_ips", "redis_port", 6379)?,
+            prefix,
+            retry_count: settings.integer("retries", 3, 0..=1000)?,
+            retry_delay: milliseconds("retry_delay", 10, 0)?,
+            timeout: milliseconds("redis_timeout", 5000, 1)?,
+            key_kind: config.key_generator.kind(),
+        })
+    }
+
+    fn asks(plan: &Plan) -> Asks {
+        let durability = "requests ask for nothing, the server decides".to_owned();
+        Asks { targets: plan.targets.clone(), durability }
+    }
+
+    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+        Some(match term.as_atom()? {
+            "set" => Operation::Set,
+            "get" => Operation::Get,
+            "del" => Operation::Delete,
+            "invalid" => Operation::Invalid,
+            _ => return None,
+        })
+    }
+
+    fn draws_values(operation: Operation) -> bool {
+        operation == Operation::Set
+    }
+
+    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+        let target = &plan.targets[place.number as usize % plan.targets.len()];
+        let opened = async {
+            let address = ConnectionAddr::Tcp(target.host.clone(), target.port);
+            let client = Client::open(address.into_connection_info()?)?;
+            let connection = open(&client, plan).await?;
+            Ok::<_, RedisError>((client, connection))
+        };
+        let (client, connection) = opened.await.map_err(|error| StartError::Connect {
+            target: target.to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { client, connection: Some(connection), key: plan.prefix.clone() })
+    }
+
+    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+        self.key.truncate(plan.prefix.len());
+        match inputs.next_key() {
+            Ok(key) => self.key.extend_from_slice(&key_bytes(plan.key_kind, key)),
+            Err(_) => return Outcome::Stop,
+        }
+        let command = match operation {
+            Operation::Set => Cmd::set(&self.key[..], inputs.next_bytes()),
+            Operation::Get => Cmd::get(&self.key[..]),
+            Operation::Delete => Cmd::del(&self.key[..]),
+            Operation::Invalid => redis::cmd(UNKNOWN_COMMAND),
+        };
+        match self.request(plan, &command).await {
+            Ok(()) => Outcome::Success,
+            Err(reason) => Outcome::Failure(reason),
+        }
+    }
+}
+
+impl Redis {
+    /// Sends a command; connects anew and sends it anew when the connection is lost, as often as
+    /// the plan says. Neither a timeout nor an error of the server is tried again.
+    async fn request(&mut self, plan: &Plan, command: &Cmd) -> Result<(), Term> {
+        let mut retries_left = plan.retry_count;
+        loop {
+            match self.attempt(plan, command).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_timeout() => {
+                    // The answer may still come, and must not be taken for that of the next request.
+                    self.connection = None;
+                    return Err(Term::atom("timeout"));
+                }
+                Err(error) => match error.code() {
+                    Some(code) => {
+                        let parts = [Term::atom("redis_error"), Term::String(code.to_owned())];
+                        return Err(Term::Tuple(parts.into()));
+                    }
+                    None => self.connection = None,
+                },
+            }
+            if retries_left == 0 {
+                return Err(Term::atom("max_retries"));
+            }
+            retries_left -= 1;
+            tokio::time::sleep(plan.retry_delay).await;
+        }
+    }
+
+    async fn attempt(&mut self, plan: &Plan, command: &Cmd) -> Result<(), RedisError> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(open(&self.client, plan).await?),
+        };
+        command.exec_async(connection).await
+    }
+}
+
+async fn open(client: &Client, plan: &Plan) -> Result<MultiplexedConnection, RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(plan.timeout))
+        .set_response_timeout(Some(plan.timeout));
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
