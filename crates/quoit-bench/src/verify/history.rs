@@ -236,8 +236,10 @@ impl History {
         let write = self.writes[index].clone();
         match semantics {
             Semantics::Register => {
-                let is_replaced = |other: &Write| matches!(other.state, State::AcknowledgedAt(at) if at < sequence);
-                self.writes.retain(|other| !is_replaced(other));
+                self.writes.retain(|other| match other.state {
+                    State::AcknowledgedAt(at) => at >= sequence,
+                    State::InFlight | State::InDoubt => true,
+                });
                 self.before = false;
             }
             Semantics::Siblings => {
