@@ -297,11 +297,11 @@ impl ReplicatedStore {
         if let Some(fault) = &change.refused {
             return Err(fault.clone());
         }
-        let (clock_us, replaced_us) =
-            (self.clock.unix_us(), stored.as_ref().map_or(0, Object::last_modified_us));
+        let clock_us = self.clock.unix_us();
+        let replaced_us = stored.as_ref().map_or(0, Object::last_modified_us);
         let now_us = match policy {
             WritePolicy::LastWriteWins => self.write_clock.next(clock_us, replaced_us),
-            _ => time_after(clock_us, replaced_us),
+            _ => time_after(clock_us, [replaced_us]),
         };
         let mut meta = change.meta.clone();
         if !change.deleted && meta.expires_at_secs.is_none() {

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Last-write times never run further ahead of the local clock, in microseconds.
 const AHEAD_US_MAX: u64 = 500_000;
 
-/// The time of a write: the clock's, or just after what the write replaces when that is a little ahead, so
-/// that the order of last-write times is the order of writes (Kulkarni et al., "Logical Physical Clocks",
-/// 2014).
-pub(crate) fn time_after(clock_us: u64, replaced_us: u64) -> u64 {
-    let ahead = replaced_us >= clock_us && replaced_us < clock_us + AHEAD_US_MAX;
-    if ahead { replaced_us + 1 } else { clock_us }
+/// The time of a write: the clock's, or just after those earlier ones that are a little ahead of it, so that
+/// the order of last-write times is the order of writes (Kulkarni et al., "Logical Physical Clocks", 2014).
+pub(crate) fn time_after<const COUNT: usize>(clock_us: u64, earlier_us: [u64; COUNT]) -> u64 {
+    let bound_us = clock_us.saturating_add(AHEAD_US_MAX);
+    let followed = earlier_us.into_iter().filter(|earlier_us| *earlier_us < bound_us);
+    followed.map(|earlier_us| earlier_us + 1).fold(clock_us, u64::max)
 }
 
 /// The times of writes that do not look at what they replace: each later than all before it.
@@ -20,10 +20,10 @@ pub(crate) struct WriteClock {
 }
 
 impl WriteClock {
-    /// A time after that of every earlier call and after `replaced_us`, as [`time_after`] says. One atomic
-    /// update.
+    /// A time after that of every earlier call, and after that of what is replaced, as [`time_after`] says.
+    /// One atomic update.
     pub(crate) fn next(&self, clock_us: u64, replaced_us: u64) -> u64 {
-        let next = |last_us: u64| time_after(clock_us, last_us.max(replaced_us));
+        let next = |last_us: u64| time_after(clock_us, [last_us, replaced_us]);
         next(self.last_us.update(Ordering::AcqRel, Ordering::Acquire, next))
     }
 }
@@ -53,8 +53,9 @@ mod tests {
         let clock = WriteClock::default();
         assert_eq!(clock.next(10_000_000, 0), 10_000_000);
         assert_eq!(clock.next(10_000_000, 10_400_000), 10_400_001);
-        assert_eq!(clock.next(9_900_000, 0), 9_900_000, "500 001 us ahead");
-        assert_eq!(time_after(10_000_000, 10_500_000), 10_000_000);
-        assert_eq!(time_after(10_000_000, 10_499_999), 10_500_000);
+        assert_eq!(clock.next(10_000_000, u64::MAX), 10_400_002, "still after the last");
+        assert_eq!(clock.next(9_900_000, 0), 9_900_000, "500 002 us ahead");
+        assert_eq!(time_after(10_000_000, [10_500_000]), 10_000_000);
+        assert_eq!(time_after(10_000_000, [10_499_999]), 10_500_000);
     }
 }
