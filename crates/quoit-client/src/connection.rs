@@ -183,6 +183,18 @@ impl Connection {
         Ok(frame)
     }
 
+    /// Waits for the next part of an answer that comes in parts, as those to listings do.
+    /// [`call`](Self::call) gives the first part; take all before the next request, or drop the
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call).
+    pub async fn next_part<A: Body>(&mut self) -> Result<A, Error> {
+        let frame = self.receive_part().await?;
+        answer(frame, &self.address)
+    }
+
     /// Waits for a frame of an answer that has more than one.
     pub(crate) async fn receive_part(&mut self) -> Result<Frame, Error> {
         loop {

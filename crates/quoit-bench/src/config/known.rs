@@ -105,6 +105,7 @@ const KEYS: &[&str] = &[
     "riakc_dt_map_multi_ops",
     "riakclient_nodes",
     "riakclient_cookie",
+    "riakclient_pb_port",
     "riakclient_bucket",
     "riakclient_mynode",
     "riakclient_pb_port",

@@ -1,12 +1,15 @@
 //! The driver of Riak's object HTTP API, with the requests that basho_bench makes.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::http_link::{ENCODED_PATH, HttpLink, Method, PATH, append_to_path, check_status};
+use super::http_link::{
+    ENCODED_PATH, HttpLink, Method, PATH, SEGMENT, append_to_path, check_status,
+};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
 use crate::http::Response;
@@ -24,6 +27,8 @@ pub(super) struct HttpRaw {
     client_id: String,
     path: Vec<u8>,
     head: Vec<u8>,
+    /// Index of the next file of `put_file`.
+    next_file: usize,
     requests_left: Option<u64>,
     disconnect_at: Option<Instant>,
 }
@@ -41,6 +46,8 @@ pub(super) struct Plan {
     timeout: Duration,
     disconnect: Disconnect,
     key_kind: Kind,
+    /// What `put_file` stores, in order of their names; nothing without `file_dir`.
+    files: Option<Vec<PathBuf>>,
 }
 
 /// When connections are closed on purpose.
@@ -62,12 +69,13 @@ pub(super) enum Operation {
     Insert,
     Delete,
     Stat,
+    PutFile,
 }
 
 impl Driver for HttpRaw {
     const NAME: &'static str = "http_raw";
-    const OPERATIONS: &'static str =
-        "get, get_existing, update, update_existing, put, insert, delete, stat";
+    const OPERATIONS: &'static str = "get, get_existing, update, update_existing, put, insert, delete, stat, \
+         put_file";
 
     type Operation = Operation;
     type Plan = Plan;
@@ -87,7 +95,7 @@ impl Driver for HttpRaw {
         Asks { targets: plan.targets.clone(), durability }
     }
 
-    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+    fn operation(plan: &Plan, term: &Term) -> Option<Operation> {
         Some(match term.as_atom()? {
             "get" => Operation::Get,
             "get_existing" => Operation::GetExisting,
@@ -97,8 +105,18 @@ impl Driver for HttpRaw {
             "insert" => Operation::Insert,
             "delete" => Operation::Delete,
             "stat" => Operation::Stat,
+            "put_file" if plan.files.is_some() => Operation::PutFile,
             _ => return None,
         })
+    }
+
+    fn missing(term: &Term) -> Option<&'static str> {
+        let name = term.as_tuple().and_then(|parts| parts.first()).unwrap_or(term).as_atom()?;
+        match name {
+            "search" => Some("Quoit has no search"),
+            "put_file" => Some("name the directory of the files: {file_dir, \"path\"}"),
+            _ => None,
+        }
     }
 
     fn draws_values(operation: Operation) -> bool {
@@ -117,6 +135,7 @@ impl Driver for HttpRaw {
             client_id: STANDARD.encode(place.number.to_be_bytes()),
             path: Vec::new(),
             head: Vec::new(),
+            next_file: 0,
             requests_left: None,
             disconnect_at: None,
         };
@@ -127,14 +146,20 @@ impl Driver for HttpRaw {
     async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
         let target = self.next_target;
         self.next_target = (target + 1) % plan.targets.len();
-        if operation == Operation::Stat {
-            self.path.clear();
-            self.path.extend_from_slice(b"/stats");
-        } else {
-            match inputs.next_key() {
+        let mut file = None;
+        match operation {
+            Operation::Stat => {
+                self.path.clear();
+                self.path.extend_from_slice(b"/stats");
+            }
+            Operation::PutFile => match self.take_file(plan) {
+                Some(path) => file = Some(path),
+                None => return Outcome::Stop,
+            },
+            _ => match inputs.next_key() {
                 Ok(key) => write_path(&mut self.path, plan, key),
                 Err(_) => return Outcome::Stop,
-            }
+            },
         }
         let done = match operation {
             Operation::Get => self.get(plan, target, &[200, 300, 404]).await.map(drop),
@@ -161,6 +186,10 @@ impl Driver for HttpRaw {
                 self.store(plan, target, Method::Post, false, inputs.next_bytes()).await
             }
             Operation::Delete => self.delete(plan, target).await,
+            Operation::PutFile => match file.map_or_else(|| Ok(Vec::new()), read_file) {
+                Ok(value) => self.store(plan, target, Method::Put, false, &value).await,
+                Err(reason) => Err(reason),
+            },
         };
         if plan.disconnect != Disconnect::Never {
             self.disconnect_when_due(plan);
@@ -173,6 +202,18 @@ impl Driver for HttpRaw {
 }
 
 impl HttpRaw {
+    /// The next file, with its name as the key of the path; nothing after the last.
+    fn take_file<'p>(&mut self, plan: &'p Plan) -> Option<&'p Path> {
+        let file = plan.files.as_ref()?.get(self.next_file)?;
+        self.next_file += 1;
+        self.path.clear();
+        self.path.extend_from_slice(&plan.key_prefix);
+        let name = file.file_name().unwrap_or_default();
+        append_to_path(&mut self.path, name.as_encoded_bytes(), SEGMENT);
+        self.path.extend_from_slice(&plan.params);
+        Some(file)
+    }
+
     /// GETs the present path; says whether there is a vector clock to send back.
     async fn get(&mut self, plan: &Plan, target: usize, wanted: &[u16]) -> Result<bool, Term> {
         self.start_head(plan, target, Method::Get);
@@ -273,6 +314,14 @@ impl HttpRaw {
     }
 }
 
+/// The content of a file, read on the worker's thread.
+fn read_file(path: &Path) -> Result<Vec<u8>, Term> {
+    std::fs::read(path).map_err(|error| {
+        let (path, error) = (path.display().to_string(), error.to_string());
+        Term::Tuple(vec![Term::atom("file"), Term::String(path), Term::String(error)])
+    })
+}
+
 /// Writes prefix, key and parameters. Only bytes that cannot stand in a path are percent-encoded;
 /// a `%` in a string key is taken for an encoding already made.
 fn write_path(path: &mut Vec<u8>, plan: &Plan, key: &Key) {
@@ -318,7 +367,34 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         timeout: Duration::from_millis(timeout_ms),
         disconnect: read_disconnect(config)?,
         key_kind: config.key_generator.kind(),
+        files: read_files(config)?,
     })
+}
+
+/// The files of `file_dir` in order of their names, without those in directories below.
+fn read_files(config: &Config) -> Result<Option<Vec<PathBuf>>, ConfigError> {
+    let Some(term) = config.settings.get("file_dir") else { return Ok(None) };
+    let Some(directory) = term.as_text() else {
+        return Err(config.settings.value_error("file_dir", "write a path"));
+    };
+    let files = || {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&directory)? {
+            let path = entry?.path();
+            if path.is_file() {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok::<_, std::io::Error>(files)
+    };
+    match files() {
+        Ok(files) => Ok(Some(files)),
+        Err(error) => {
+            let expected = format!("the directory cannot be read: {error}");
+            Err(config.settings.value_error("file_dir", expected))
+        }
+    }
 }
 
 /// The extra request headers, each with its line end.

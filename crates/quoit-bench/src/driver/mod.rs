@@ -8,14 +8,17 @@ mod bitcask;
 mod engine;
 mod http_link;
 mod http_raw;
+mod indexes;
 mod inputs;
 mod memory;
 mod nhs;
 mod null;
+mod nullfile;
 mod pb_link;
 mod redis;
 mod refusal;
 mod riakc_pb;
+mod riakclient;
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -161,6 +164,8 @@ pub(crate) fn with_named<T: DriverTask>(
         bitcask::Bitcask::NAME => task.with::<bitcask::Bitcask>(),
         memory::Memory::NAME | "ets" | "dets" => task.with::<memory::Memory>(),
         redis::Redis::NAME => task.with::<redis::Redis>(),
+        riakclient::RiakClient::NAME => task.with::<riakclient::RiakClient>(),
+        nullfile::NullFile::NAME => task.with::<nullfile::NullFile>(),
         null::Null::NAME => task.with::<null::Null>(),
         other => return Err(refusal::not_offered(config, other)),
     })

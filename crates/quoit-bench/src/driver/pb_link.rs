@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use quoit_client::wire::Body;
-use quoit_client::wire::messages::RpbContent;
+use quoit_client::wire::messages::{RpbContent, RpbListKeysReq, RpbListKeysResp};
 use quoit_client::{Connection, Error};
 use tokio::time::{Instant, Sleep};
 
@@ -111,21 +111,48 @@ impl PbLink {
                 return Err(CallError::Failed(Term::atom("timeout")));
             }
         };
-        answer.map_err(|error| match error {
-            Error::Server(error) => {
-                CallError::Failed(Term::Binary(error.message.clone().into_bytes()))
-            }
-            Error::Lost { .. } | Error::Connect { .. } | Error::OutOfStep { .. } => {
-                self.connection = None;
-                CallError::Disconnected
-            }
-            other => {
-                self.connection = None;
-                let reason = [Term::atom("bad_response"), Term::String(other.to_string())];
-                CallError::Failed(Term::Tuple(reason.into()))
-            }
-        })
+        answer.map_err(|error| self.failed(error))
     }
+
+    /// Lists keys, which come in many answers, within `timeout` in all.
+    pub(super) async fn list_keys(
+        &mut self,
+        request: &RpbListKeysReq,
+        timeout: Duration,
+    ) -> Result<(), CallError> {
+        let Some(connection) = &mut self.connection else { return Err(CallError::Disconnected) };
+        match tokio::time::timeout(timeout, read_keys(connection, request)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(self.failed(error)),
+            Err(_) => {
+                self.connection = None;
+                Err(CallError::Failed(Term::atom("timeout")))
+            }
+        }
+    }
+
+    /// What a failed request is counted as. Only an error that the server sent leaves the
+    /// connection as it was.
+    fn failed(&mut self, error: Error) -> CallError {
+        if let Error::Server(error) = error {
+            return CallError::Failed(Term::Binary(error.message.clone().into_bytes()));
+        }
+        self.connection = None;
+        if matches!(error, Error::Lost { .. } | Error::Connect { .. } | Error::OutOfStep { .. }) {
+            return CallError::Disconnected;
+        }
+        let reason = [Term::atom("bad_response"), Term::String(error.to_string())];
+        CallError::Failed(Term::Tuple(reason.into()))
+    }
+}
+
+/// Sends a listing and reads all of its answers.
+async fn read_keys(connection: &mut Connection, request: &RpbListKeysReq) -> Result<(), Error> {
+    let mut part: RpbListKeysResp = connection.call(request).await?;
+    while part.done != Some(true) {
+        part = connection.next_part().await?;
+    }
+    Ok(())
 }
 
 /// What an update writes back of a sibling that it read: all but what the server chose.

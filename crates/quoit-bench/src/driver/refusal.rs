@@ -4,8 +4,19 @@ use crate::config::{Config, ConfigError};
 use crate::names::nearest;
 
 /// The drivers, by the names that configurations may use.
-const OFFERED: [&str; 9] =
-    ["http_raw", "riakc_pb", "nhs", "bitcask", "memory", "ets", "dets", "redis", "null"];
+const OFFERED: [&str; 11] = [
+    "http_raw",
+    "riakc_pb",
+    "riakclient",
+    "nhs",
+    "bitcask",
+    "memory",
+    "ets",
+    "dets",
+    "redis",
+    "null",
+    "nullfile",
+];
 
 /// Drivers of basho_bench that are not offered, and what to use instead.
 const REFUSED: [(&str, &str); 21] = [

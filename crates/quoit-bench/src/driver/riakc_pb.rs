@@ -5,16 +5,26 @@ use std::time::Duration;
 use bytes::Bytes;
 use quoit_client::Quorum;
 use quoit_client::wire::messages::{
-    RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
+    RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbListKeysReq, RpbPutReq, RpbPutResp,
 };
 use tokio::time::Instant;
 
+use super::indexes::{self, DateForm};
 use super::pb_link::{CallError, PbLink, kept_metadata};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
+
+/// How long `pause_minute` takes.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Most postcodes of an object with indexes.
+const POSTCODE_COUNT_MAX: u64 = 3;
+
+/// How long requests may take unless the configuration says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(62);
 
 /// One worker: a connection to one target.
 #[derive(Debug)]
@@ -33,10 +43,31 @@ pub(super) struct Plan {
     w: Option<u32>,
     dw: Option<u32>,
     rw: Option<u32>,
+    timeout_listkeys: Duration,
     /// Bounds connecting, and an operation whose server is gone.
     timeout_general: Duration,
     timeout_read: Duration,
     timeout_write: Duration,
+}
+
+impl Plan {
+    /// Requests to an untyped bucket that wait for `replies` replicas to read and to write.
+    pub(super) fn of_bucket(targets: Vec<Target>, bucket: Bytes, replies: Quorum) -> Self {
+        Self {
+            targets,
+            bucket,
+            bucket_type: None,
+            content_type: Bytes::from_static(b"application/octet-stream"),
+            r: replies.to_field(),
+            w: replies.to_field(),
+            dw: None,
+            rw: None,
+            timeout_listkeys: TIMEOUT,
+            timeout_general: TIMEOUT,
+            timeout_read: TIMEOUT,
+            timeout_write: TIMEOUT,
+        }
+    }
 }
 
 /// What to request.
@@ -47,7 +78,10 @@ pub(super) enum Operation {
     Put,
     Update,
     UpdateExisting,
+    UpdateWithIndexes,
     Delete,
+    ListKeys,
+    PauseMinute,
 }
 
 /// Why an attempt at an operation did not succeed.
@@ -71,18 +105,15 @@ impl From<CallError> for Obstacle {
 
 impl Driver for RiakcPb {
     const NAME: &'static str = "riakc_pb";
-    const OPERATIONS: &'static str = "get, get_existing, put, update, update_existing, delete";
+    const OPERATIONS: &'static str = "get, get_existing, put, update, update_existing, \
+         update_with2i, delete, listkeys, pause_minute";
 
     type Operation = Operation;
     type Plan = Plan;
 
     fn plan(config: &Config) -> Result<Plan, ConfigError> {
         check_values_are_bytes(config, Self::NAME)?;
-        if config.key_generator.kind() == Kind::Integer {
-            let expected = "the driver riakc_pb takes binaries or strings: wrap the generator, \
-                            as in {int_to_bin_bigendian, {uniform_int, 100000}}";
-            return Err(config.settings.value_error("key_generator", expected));
-        }
+        check_keys(config, Self::NAME)?;
         read_plan(config)
     }
 
@@ -99,14 +130,31 @@ impl Driver for RiakcPb {
             "put" => Operation::Put,
             "update" => Operation::Update,
             "update_existing" => Operation::UpdateExisting,
+            "update_with2i" => Operation::UpdateWithIndexes,
             "delete" => Operation::Delete,
+            "listkeys" => Operation::ListKeys,
+            "pause_minute" => Operation::PauseMinute,
+            _ => return None,
+        })
+    }
+
+    fn missing(term: &Term) -> Option<&'static str> {
+        let name = term.as_tuple().and_then(|parts| parts.first()).unwrap_or(term).as_atom()?;
+        Some(match name {
+            "search" | "search_interval" => "Quoit has no search",
+            "mr_bucket_erlang" | "mr_bucket_js" | "mr_keylist_erlang" | "mr_keylist_js" => {
+                "Quoit has not the MapReduce functions that it needs"
+            }
+            "counter_incr" | "counter_val" => "Quoit has no counters yet",
+            "counter" | "team" | "game" => "Quoit has no data types yet",
+            "query_postcode" | "query_dob" => "Quoit has no index queries yet",
             _ => return None,
         })
     }
 
     fn draws_values(operation: Operation) -> bool {
-        use Operation::{Put, Update, UpdateExisting};
-        matches!(operation, Put | Update | UpdateExisting)
+        use Operation::{Put, Update, UpdateExisting, UpdateWithIndexes};
+        matches!(operation, Put | Update | UpdateExisting | UpdateWithIndexes)
     }
 
     async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
@@ -135,16 +183,24 @@ impl Driver for RiakcPb {
 }
 
 impl RiakcPb {
-    /// The operation from its draw of a key on.
+    /// The operation from its start, which is the draw of a key if it needs one.
     async fn attempt(
         &mut self,
         plan: &Plan,
         operation: Operation,
         inputs: &mut Inputs,
     ) -> Result<(), Obstacle> {
-        let key = inputs.next_key().map_err(|_| Obstacle::Exhausted)?;
+        let key = match operation {
+            Operation::ListKeys => return self.list_keys(plan).await,
+            Operation::PauseMinute => {
+                tokio::time::sleep(PAUSE).await;
+                return Ok(());
+            }
+            _ => inputs.next_key().map_err(|_| Obstacle::Exhausted)?,
+        };
         let key = Bytes::copy_from_slice(key.bytes());
         match operation {
+            Operation::ListKeys | Operation::PauseMinute => Ok(()),
             Operation::Get | Operation::GetExisting => {
                 let answer = self.get(plan, &key).await?;
                 if answer.content.is_empty() && operation == Operation::GetExisting {
@@ -156,7 +212,7 @@ impl RiakcPb {
                 let value = inputs.next_shared_bytes();
                 self.put(plan, key, None, RpbContent { value, ..RpbContent::default() }).await
             }
-            Operation::Update | Operation::UpdateExisting => {
+            Operation::Update | Operation::UpdateExisting | Operation::UpdateWithIndexes => {
                 let answer = self.get(plan, &key).await?;
                 let vclock = answer.vclock;
                 let content = match answer.content.into_iter().next() {
@@ -165,7 +221,11 @@ impl RiakcPb {
                     Some(first) => kept_metadata(first),
                 };
                 let value = inputs.next_shared_bytes();
-                let content = RpbContent { value, ..content };
+                let mut content = RpbContent { value, ..content };
+                if operation == Operation::UpdateWithIndexes {
+                    let (random, form) = (inputs.random(), DateForm::Dashes);
+                    content.indexes = indexes::all_entries(random, POSTCODE_COUNT_MAX, form);
+                }
                 self.put(plan, key, vclock, content).await
             }
             Operation::Delete => {
@@ -191,6 +251,16 @@ impl RiakcPb {
             ..RpbGetReq::default()
         };
         Ok(self.link.call(&request, plan.timeout_read).await?)
+    }
+
+    /// Lists all keys of the bucket and throws them away.
+    async fn list_keys(&mut self, plan: &Plan) -> Result<(), Obstacle> {
+        let request = RpbListKeysReq {
+            bucket: plan.bucket.clone(),
+            bucket_type: plan.bucket_type.clone(),
+            timeout: u32::try_from(plan.timeout_listkeys.as_millis()).ok(),
+        };
+        Ok(self.link.list_keys(&request, plan.timeout_listkeys).await?)
     }
 
     async fn put(
@@ -231,6 +301,18 @@ fn quorum_text(field: Option<u32>) -> String {
     }
 }
 
+/// Checks that keys are bytes.
+pub(super) fn check_keys(config: &Config, driver: &str) -> Result<(), ConfigError> {
+    if config.key_generator.kind() == Kind::Integer {
+        let expected = format!(
+            "the driver {driver} takes binaries or strings: wrap the generator, as in \
+             {{int_to_bin_bigendian, {{uniform_int, 100000}}}}"
+        );
+        return Err(config.settings.value_error("key_generator", expected));
+    }
+    Ok(())
+}
+
 fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
     let settings = &config.settings;
     let replies = read_quorum(settings, "riakc_pb_replies", Quorum::Majority)?;
@@ -258,7 +340,7 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         let range = 1..=86_400_000;
         settings.integer(key, default.as_millis() as u64, range).map(Duration::from_millis)
     };
-    let timeout_general = timeout("pb_timeout_general", Duration::from_secs(62))?;
+    let timeout_general = timeout("pb_timeout_general", TIMEOUT)?;
     Ok(Plan {
         targets: config.targets("riakc_pb_ips", "riakc_pb_port", 8087)?,
         bucket,
@@ -269,12 +351,17 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         dw: quorum("riakc_pb_dw")?,
         rw: quorum("riakc_pb_rw")?,
         timeout_general,
+        timeout_listkeys: timeout("pb_timeout_listkeys", timeout_general)?,
         timeout_read: timeout("pb_timeout_read", timeout_general)?,
         timeout_write: timeout("pb_timeout_write", timeout_general)?,
     })
 }
 
-fn read_quorum(settings: &Settings, key: &str, default: Quorum) -> Result<Quorum, ConfigError> {
+pub(super) fn read_quorum(
+    settings: &Settings,
+    key: &str,
+    default: Quorum,
+) -> Result<Quorum, ConfigError> {
     let expected = "write a number of replicas, or one, quorum, all or default";
     settings.read(key, default, expected, |term| match term {
         Term::Integer(count) => {

@@ -251,10 +251,37 @@ fn settings_that_the_driver_cannot_have_are_refused() {
         ("{http_raw_append_headers, [{'A', \"x\\r\\nB: y\"}]}.", "'Header-Name'"),
         ("{http_raw_disconnect_frequency, often}.", "{ops, N}"),
         ("{value_generator, {uniform_int, 5}}.", "stores bytes"),
-        ("{operations, [{search, 1}]}.", "get, get_existing, update"),
+        ("{operations, [{look, 1}]}.", "get, get_existing, update"),
     ] {
         let config = format!("{{driver, http_raw}}. {setting}");
         let error = try_run(&config, |_| {}).err().expect(setting).to_string();
         assert!(error.contains(expected), "{setting}: {error}");
+    }
+}
+
+#[test]
+fn files_are_put_under_their_names_until_there_are_no_more() {
+    let server = Server::store();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("b one.txt"), b"first").unwrap();
+    std::fs::write(directory.path().join("c"), b"second").unwrap();
+    std::fs::create_dir(directory.path().join("a")).unwrap();
+    let path = directory.path().display().to_string();
+    let run = run(&config(
+        &server,
+        &format!("{{file_dir, {path:?}}}. {{operations, [{{put_file, 1}}]}}."),
+    ));
+    assert_eq!((run.report.total.success_count(), run.report.total.error_count()), (2, 0));
+    let seen: Vec<(String, Vec<u8>)> =
+        server.seen().into_iter().map(|seen| (seen.path, seen.body)).collect();
+    assert_eq!(seen[0], ("/riak/test/b%20one.txt".to_owned(), b"first".to_vec()));
+    assert_eq!(seen[1], ("/riak/test/c".to_owned(), b"second".to_vec()));
+    for (rest, expected) in [
+        ("{operations, [{put_file, 1}]}.", "name the directory"),
+        ("{file_dir, \"/no/such\"}. {operations, [{put_file, 1}]}.", "cannot be read"),
+        ("{operations, [{{search, {\"title:a\", 12}}, 1}]}.", "Quoit has no search"),
+    ] {
+        let error = try_run(&config(&server, rest), |_| {}).err().expect(rest).to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }

@@ -322,3 +322,23 @@ fn a_name_that_is_taken_or_reserved_is_refused() {
     let error = again.err().unwrap().to_string();
     assert!(error.contains("already holds the results of a run"), "{error}");
 }
+
+#[test]
+fn printing_and_writing_keys_ends_with_the_keys() {
+    let operations = "{operations, [{print_key, 1}, {{print_key_and_value, 5, 5}, 1}]}.";
+    let printed = run(&format!(
+        "{FINITE} {{concurrent, 1}}. {operations}
+        {{key_generator, {{sequential_int, 3}}}}."
+    ));
+    assert_eq!(printed.report.total.success_count(), 3);
+
+    let run = run(&format!(
+        "{FINITE} {{driver, nullfile}}. {{operations, [{{get, 1}}, {{put, 1}}, {{delete, 1}}]}}."
+    ));
+    assert_eq!(run.report.total.success_count(), 1000);
+    let keys_of = |worker: u32| run.file(&format!("null/{worker}"));
+    let keys: Vec<String> = (1..=3)
+        .flat_map(|worker| keys_of(worker).lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    assert_eq!(keys, (0..1000).map(|number| number.to_string()).collect::<Vec<_>>());
+}

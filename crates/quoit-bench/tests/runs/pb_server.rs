@@ -8,7 +8,8 @@ use std::thread;
 
 use bytes::{Bytes, BytesMut};
 use quoit_client::wire::messages::{
-    RpbContent, RpbDelReq, RpbDelResp, RpbErrorResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
+    RpbContent, RpbDelReq, RpbDelResp, RpbErrorResp, RpbGetReq, RpbGetResp, RpbListKeysReq,
+    RpbListKeysResp, RpbPutReq, RpbPutResp,
 };
 use quoit_client::wire::{Body, Frame, FrameDecoder, MessageCode, append_message};
 
@@ -18,6 +19,7 @@ pub enum Seen {
     Get(RpbGetReq),
     Put(Box<RpbPutReq>),
     Delete(RpbDelReq),
+    ListKeys(RpbListKeysReq),
 }
 
 /// What the server does with a request.
@@ -99,6 +101,7 @@ fn decode(frame: Frame) -> Seen {
         Some(MessageCode::GetReq) => Seen::Get(frame.decode().unwrap()),
         Some(MessageCode::PutReq) => Seen::Put(Box::new(frame.decode().unwrap())),
         Some(MessageCode::DelReq) => Seen::Delete(frame.decode().unwrap()),
+        Some(MessageCode::ListKeysReq) => Seen::ListKeys(frame.decode().unwrap()),
         other => panic!("{other:?} is no request of the driver"),
     }
 }
@@ -132,6 +135,13 @@ impl Objects {
             Seen::Delete(delete) => {
                 objects.remove(&delete.key);
                 append(answer, &RpbDelResp {});
+            }
+            Seen::ListKeys(_) => {
+                // One key a part, and a last part without keys.
+                for key in objects.keys() {
+                    append(answer, &RpbListKeysResp { keys: vec![key.clone()], done: None });
+                }
+                append(answer, &RpbListKeysResp { keys: Vec::new(), done: Some(true) });
             }
         }
     }

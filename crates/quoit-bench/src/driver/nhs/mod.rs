@@ -2,7 +2,6 @@
 //! date and read again and again, documents that are written once, and, if wanted, how long a
 //! document takes to a second cluster.
 
-mod indexes;
 mod keys;
 mod plan;
 mod prepare;
@@ -22,6 +21,7 @@ use tokio::time::Instant;
 use self::keys::{Identity, pick};
 use self::plan::Plan;
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
+use super::indexes::{self, DateForm};
 use super::pb_link::{CallError, PbLink, kept_metadata};
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError, Target};
@@ -255,7 +255,8 @@ impl Nhs {
         let answer = self.get(plan, bucket, key.clone()).await?;
         let kept = answer.content.into_iter().next().map(kept_metadata).unwrap_or_default();
         let value = inputs.next_shared_bytes();
-        let indexes = indexes::all_entries(inputs.random(), plan.postcode_count_max);
+        let indexes =
+            indexes::all_entries(inputs.random(), plan.postcode_count_max, DateForm::Digits);
         let content = RpbContent { value, indexes, ..kept };
         self.put(plan, bucket, key, answer.vclock, content).await
     }
@@ -349,7 +350,8 @@ fn not_found(key: &Bytes) -> Term {
 }
 
 fn indexes_if(with_indexes: bool, plan: &Plan, inputs: &mut Inputs) -> Option<Vec<RpbPair>> {
-    with_indexes.then(|| indexes::all_entries(inputs.random(), plan.postcode_count_max))
+    with_indexes
+        .then(|| indexes::all_entries(inputs.random(), plan.postcode_count_max, DateForm::Digits))
 }
 
 /// Reads a key of the second cluster without pause until it is there: that is what is measured.

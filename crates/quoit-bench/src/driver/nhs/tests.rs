@@ -2,8 +2,8 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
-use super::indexes::all_entries;
 use super::keys::{Identity, Order, name_hash, number_hash, pick};
+use crate::driver::indexes::{DateForm, all_entries};
 use crate::random::{Random, RandomKind, Seed};
 
 #[test]
@@ -106,7 +106,7 @@ fn index_entries_have_the_form_of_postcodes_dates_and_times() {
     let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
     let mut postcode_counts = HashSet::new();
     for _ in 0..200 {
-        let entries = all_entries(&mut random, 3);
+        let entries = all_entries(&mut random, 3, DateForm::Digits);
         let terms_of = |field: &str| -> Vec<String> {
             let of_field = entries.iter().filter(|entry| entry.key == field.as_bytes());
             let text = |term: &[u8]| String::from_utf8(term.to_vec()).unwrap();

@@ -26,12 +26,25 @@ const BIRTH_FIRST_SECS: i64 = -1_167_219_200;
 /// Seconds from the earliest date of birth to the latest, in 2012.
 const BIRTH_SPAN_SECS: u64 = 2_500_000_000;
 
+/// How dates of birth are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DateForm {
+    /// `YYYYMMDD`.
+    Digits,
+    /// `YYYY-MM-DD`.
+    Dashes,
+}
+
 /// Entries of all three indexes; `postcode_count_max` bounds how many postcodes there are.
-pub(super) fn all_entries(random: &mut Random, postcode_count_max: u64) -> Vec<RpbPair> {
+pub(super) fn all_entries(
+    random: &mut Random,
+    postcode_count_max: u64,
+    form: DateForm,
+) -> Vec<RpbPair> {
     let postcode_count = random.uniform(postcode_count_max);
     let mut entries: Vec<RpbPair> =
         (0..postcode_count).map(|_| entry("postcode_bin", postcode(random))).collect();
-    entries.push(entry("dateofbirth_bin", date_of_birth(random)));
+    entries.push(entry("dateofbirth_bin", date_of_birth(random, form)));
     entries.push(last_modified());
     entries
 }
@@ -52,9 +65,13 @@ fn postcode(random: &mut Random) -> String {
     format!("{area}{district}|{}", four_bytes(random))
 }
 
-fn date_of_birth(random: &mut Random) -> String {
+fn date_of_birth(random: &mut Random, form: DateForm) -> String {
+    let pattern = match form {
+        DateForm::Digits => "%Y%m%d",
+        DateForm::Dashes => "%Y-%m-%d",
+    };
     let second = BIRTH_FIRST_SECS + random.uniform(BIRTH_SPAN_SECS).cast_signed();
-    let date = Timestamp::from_second(second).unwrap_or_default().strftime("%Y%m%d").to_string();
+    let date = Timestamp::from_second(second).unwrap_or_default().strftime(pattern).to_string();
     format!("{date}|{}", four_bytes(random))
 }
 

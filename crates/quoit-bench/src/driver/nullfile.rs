@@ -1,0 +1,102 @@
+//! The driver that writes keys to files: measures the load generator with a little of the disk.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::null::{Operation as NullOperation, failure};
+use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
+use crate::config::{Config, ConfigError};
+use crate::keygen::Kind;
+use crate::term::Term;
+use crate::worker_place::WorkerPlace;
+
+/// One worker and its file.
+#[derive(Debug)]
+pub(super) struct NullFile {
+    file: BufWriter<File>,
+}
+
+/// What all workers share.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Directory of the workers' files.
+    directory: PathBuf,
+    key_kind: Kind,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    WriteKey,
+    Fail(NullOperation),
+}
+
+impl Driver for NullFile {
+    const NAME: &'static str = "nullfile";
+    const OPERATIONS: &'static str = "get, put, delete, an_error, another_error";
+
+    type Operation = Operation;
+    type Plan = Plan;
+
+    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+        let directory = config.run_directory.join("null");
+        Ok(Plan { directory, key_kind: config.key_generator.kind() })
+    }
+
+    fn asks(_: &Plan) -> Asks {
+        let durability = "keys are written to files that are never synced".to_owned();
+        Asks { targets: Vec::new(), durability }
+    }
+
+    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+        Some(match term.as_atom()? {
+            "get" | "put" | "delete" => Operation::WriteKey,
+            "an_error" => Operation::Fail(NullOperation::Error),
+            "another_error" => Operation::Fail(NullOperation::AnotherError),
+            _ => return None,
+        })
+    }
+
+    fn draws_values(_: Operation) -> bool {
+        false
+    }
+
+    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+        let path = plan.directory.join(place.number.to_string());
+        match create(&plan.directory, &path) {
+            Ok(file) => Ok(Self { file: BufWriter::new(file) }),
+            Err(error) => Err(StartError::Store { path, reason: error.to_string() }),
+        }
+    }
+
+    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+        match operation {
+            Operation::Fail(operation) => failure(operation),
+            Operation::WriteKey => match inputs.next_key() {
+                Err(_) => Outcome::Stop,
+                Ok(key) => match self.write(&key_bytes(plan.key_kind, key)) {
+                    Ok(()) => Outcome::Success,
+                    Err(error) => {
+                        let reason = [Term::atom("write"), Term::String(error.to_string())];
+                        Outcome::Failure(Term::Tuple(reason.into()))
+                    }
+                },
+            },
+        }
+    }
+}
+
+impl NullFile {
+    /// Writes a key and a line end.
+    fn write(&mut self, key: &[u8]) -> io::Result<()> {
+        self.file.write_all(key)?;
+        self.file.write_all(b"\n")
+    }
+}
+
+fn create(directory: &Path, path: &Path) -> io::Result<File> {
+    fs::create_dir_all(directory)?;
+    // A worker that comes back after a crash goes on behind what it wrote.
+    File::options().append(true).create(true).open(path)
+}

@@ -1,0 +1,85 @@
+//! The driver `riakclient`, which reaches Riak's nodes through distributed Erlang in basho_bench:
+//! here the same operations go to the same hosts over Protocol Buffers.
+
+use quoit_client::Quorum;
+
+use super::riakc_pb::{self, Operation, RiakcPb, check_keys, read_quorum};
+use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use crate::config::{Config, ConfigError, Settings, Target};
+use crate::term::Term;
+use crate::worker_place::WorkerPlace;
+
+/// One worker: a connection to one node.
+#[derive(Debug)]
+pub(super) struct RiakClient(RiakcPb);
+
+impl Driver for RiakClient {
+    const NAME: &'static str = "riakclient";
+    const OPERATIONS: &'static str = "get, put, update, delete";
+
+    type Operation = Operation;
+    type Plan = riakc_pb::Plan;
+
+    fn plan(config: &Config) -> Result<Self::Plan, ConfigError> {
+        check_values_are_bytes(config, Self::NAME)?;
+        check_keys(config, Self::NAME)?;
+        let settings = &config.settings;
+        let replies = read_quorum(settings, "riakclient_replies", Quorum::Count(2))?;
+        let bucket = settings.bytes("riakclient_bucket", b"test")?.into();
+        let mut targets = config.target_overrides.clone();
+        if targets.is_empty() {
+            targets = read_nodes(settings)?;
+        }
+        Ok(riakc_pb::Plan::of_bucket(targets, bucket, replies))
+    }
+
+    fn asks(plan: &Self::Plan) -> Asks {
+        RiakcPb::asks(plan)
+    }
+
+    fn notices(plan: &Self::Plan) -> Vec<String> {
+        let addresses: Vec<String> =
+            Self::asks(plan).targets.iter().map(Target::to_string).collect();
+        let addresses = addresses.join(", ");
+        let unused = "cookies and names of Erlang nodes are not used";
+        vec![format!("riakclient speaks Protocol Buffers here, to {addresses}; {unused}")]
+    }
+
+    fn operation(plan: &Self::Plan, term: &Term) -> Option<Operation> {
+        use Operation::{Delete, Get, Put, Update};
+        let offered = |operation: &Operation| matches!(operation, Get | Put | Update | Delete);
+        RiakcPb::operation(plan, term).filter(offered)
+    }
+
+    fn draws_values(operation: Operation) -> bool {
+        RiakcPb::draws_values(operation)
+    }
+
+    async fn connect(plan: &Self::Plan, place: WorkerPlace) -> Result<Self, StartError> {
+        RiakcPb::connect(plan, place).await.map(Self)
+    }
+
+    async fn perform(
+        &mut self,
+        plan: &Self::Plan,
+        operation: Operation,
+        inputs: &mut Inputs,
+    ) -> Outcome {
+        self.0.perform(plan, operation, inputs).await
+    }
+}
+
+/// The hosts of the nodes, in their order.
+fn read_nodes(settings: &Settings) -> Result<Vec<Target>, ConfigError> {
+    let key = "riakclient_nodes";
+    let expected = "write a list of node names such as ['riak@127.0.0.1']";
+    let port = settings.integer("riakclient_pb_port", 8087, 1..=65_535)? as u16;
+    let nodes = settings.read(key, Vec::new(), expected, |term| {
+        let target_of = |node: &Term| {
+            let (_, host) = node.as_atom()?.split_once('@')?;
+            (!host.is_empty()).then(|| Target { host: host.to_owned(), port })
+        };
+        term.as_list()?.iter().map(target_of).collect()
+    })?;
+    if nodes.is_empty() { Err(settings.value_error(key, expected)) } else { Ok(nodes) }
+}
