@@ -56,6 +56,12 @@ impl DriverTask for Look<'_> {
     }
 }
 
+/// The plan, as the report of a run has it.
+pub(super) fn plan(config: &Config, asks: &Asks) -> Vec<(String, String)> {
+    let lines = plan_lines(config, asks).into_iter();
+    lines.map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
 /// The plan, a name and a text a line.
 fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
     let (workers, threads) = (config.worker_count, config.thread_count);

@@ -11,6 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::config::{Config, ConfigError, LogLevel, RunLength, Target, run_hook};
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
+use crate::output::environment::Environment;
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
 use crate::report::write_after_run;
@@ -35,6 +36,8 @@ pub struct BenchOptions {
     pub duration: Option<String>,
     /// Servers as `host:port` instead of the configuration's.
     pub targets: Vec<String>,
+    /// Ask the servers what they are before the run, for its report: one request to each.
+    pub asks_servers: bool,
 }
 
 /// How the command ends.
@@ -128,12 +131,12 @@ impl DriverTask for Run<'_> {
 pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunReport, RunError> {
     let mut config = load(options)?;
     // Nothing is left behind by a configuration that cannot be run.
-    check::look(&config)?;
+    let asks = check::look(&config)?;
     let base = options.results_dir.as_ref().unwrap_or(&config.results_dir);
     let directory = RunDirectory::create(base, options.name.as_deref())?;
     directory.path().clone_into(&mut config.run_directory);
     let log = Arc::new(RunLog::create(directory.path(), config.log_level)?);
-    directory.copy_configs(&options.config_paths)?;
+    let configurations = directory.copy_configs(&options.config_paths)?;
     for warning in &config.warnings {
         log.warning(warning);
         terminal.line(&format!("warning: {warning}"));
@@ -147,6 +150,13 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     terminal.line(&format!("Results in {}", directory.path().display()));
     if let Some(command) = &config.hooks.before {
         run_hook("pre_hook", command, directory.path())?;
+    }
+    let mut environment = Environment::look(check::plan(&config, &asks), configurations);
+    if options.asks_servers {
+        environment.ask_servers(&config.driver, &asks.targets);
+    }
+    if let Err(error) = environment.write(directory.path()) {
+        log.warning(&format!("the report will not tell the setup of the run: {error}"));
     }
     let (of_run, shown) = (log.clone(), &mut *terminal);
     let setup = RunSetup { config: &config, directory: &directory, log: of_run, terminal: shown };

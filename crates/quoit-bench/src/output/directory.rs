@@ -63,16 +63,20 @@ impl RunDirectory {
     }
 
     /// Keeps a copy of each configuration file; a second one of the same name gets a number.
-    pub(crate) fn copy_configs(&self, configs: &[PathBuf]) -> Result<(), OutputError> {
+    /// Gives the names of the copies.
+    pub(crate) fn copy_configs(&self, configs: &[PathBuf]) -> Result<Vec<String>, OutputError> {
+        let mut names = Vec::new();
         for (index, config) in configs.iter().enumerate() {
             let Some(name) = config.file_name() else { continue };
-            let mut copy = self.path.join(name);
-            if copy.exists() {
-                copy = self.path.join(format!("{}-{}", index + 1, name.to_string_lossy()));
+            let mut name = name.to_owned();
+            if self.path.join(&name).exists() {
+                name = format!("{}-{}", index + 1, name.to_string_lossy()).into();
             }
+            let copy = self.path.join(&name);
             fs::copy(config, &copy).map_err(OutputError::write(copy))?;
+            names.push(name.to_string_lossy().into_owned());
         }
-        Ok(())
+        Ok(names)
     }
 }
 

@@ -2,6 +2,7 @@
 //! line, the summary.
 
 mod directory;
+pub mod environment;
 mod log;
 mod reporter;
 mod result_file;

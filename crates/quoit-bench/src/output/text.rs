@@ -6,7 +6,7 @@ use crate::measure::Window;
 use crate::run::ReportedOperation;
 
 /// Minutes and seconds, with hours when there are any.
-pub(super) fn clock_text(duration: Duration) -> String {
+pub(crate) fn clock_text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 {
@@ -17,7 +17,7 @@ pub(super) fn clock_text(duration: Duration) -> String {
 }
 
 /// Microseconds in milliseconds, with about three digits that say something.
-pub(super) fn ms_text(us: f64) -> String {
+pub(crate) fn ms_text(us: f64) -> String {
     let ms = us / 1000.0;
     match ms {
         ms if ms >= 100.0 => format!("{ms:.0}"),

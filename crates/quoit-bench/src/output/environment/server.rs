@@ -1,0 +1,152 @@
+//! What servers say of themselves.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use quoit_client::Connection;
+use quoit_client::wire::messages::{RpbGetServerInfoReq, RpbGetServerInfoResp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::Target;
+
+/// More servers than this are not asked: a report needs no long list.
+const ASKED_MAX: usize = 16;
+
+/// A server that does not answer in time is as good as silent.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Longest answer that is read.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// Members of `/stats` that say what a server is.
+const FACTS: [&str; 10] = [
+    "nodename",
+    "sys_system_version",
+    "riak_kv_version",
+    "storage_backend",
+    "ring_num_partitions",
+    "ring_members",
+    "cpu_nprocs",
+    "mem_total",
+    "sys_system_architecture",
+    "sys_otp_release",
+];
+
+/// A server and what it says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Server {
+    /// Host and port.
+    pub address: String,
+    /// Pairs of a name and a text; empty when it did not answer.
+    pub facts: Vec<(String, String)>,
+    /// Why it is not known what it is.
+    pub problem: Option<String>,
+}
+
+/// Asks the servers one after the other, over HTTP for its driver and else over Protocol Buffers.
+pub(super) fn ask_all(driver: &str, targets: &[Target]) -> Vec<Server> {
+    let ask = if driver == "http_raw" { over_http } else { over_pb };
+    let asked = targets.iter().take(ASKED_MAX).map(|target| {
+        let (facts, problem) = match ask(target) {
+            Ok(facts) => (facts, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        Server { address: target.to_string(), facts, problem }
+    });
+    asked.collect()
+}
+
+fn over_http(target: &Target) -> io::Result<Vec<(String, String)>> {
+    let mut addresses = (target.host.as_str(), target.port).to_socket_addrs()?;
+    let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    // A server closes after an answer to HTTP/1.0, so that its end is the end of the stream.
+    write!(stream, "GET /stats HTTP/1.0\r\nHost: {target}\r\nAccept: application/json\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    stats_facts(&answer)
+}
+
+/// The known members of an answer to `GET /stats`.
+fn stats_facts(answer: &[u8]) -> io::Result<Vec<(String, String)>> {
+    let mut headers = [httparse::EMPTY_HEADER; 64];
+    let mut response = httparse::Response::new(&mut headers);
+    let malformed = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let body = match response.parse(answer) {
+        Ok(httparse::Status::Complete(head_bytes)) => &answer[head_bytes..],
+        _ => return Err(malformed("GET /stats gave no HTTP response")),
+    };
+    if response.code != Some(200) {
+        return Err(malformed(&format!("GET /stats gave {}", response.code.unwrap_or(0))));
+    }
+    let stats: Value = serde_json::from_slice(body)?;
+    let facts = FACTS.iter().filter_map(|name| Some(((*name).to_owned(), text_of(&stats[name])?)));
+    Ok(facts.collect())
+}
+
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) => {
+            let texts: Vec<String> = items.iter().filter_map(text_of).collect();
+            Some(texts.join(", "))
+        }
+        other => Some(other.to_string()),
+    }
+}
+
+fn over_pb(target: &Target) -> io::Result<Vec<(String, String)>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let asking = async {
+        let mut connection = Connection::connect(&target.to_string()).await?;
+        connection.call::<_, RpbGetServerInfoResp>(&RpbGetServerInfoReq {}).await
+    };
+    let answer = runtime.block_on(async { tokio::time::timeout(TIMEOUT, asking).await })?;
+    let answer = answer.map_err(io::Error::other)?;
+    let texts = [("nodename", answer.node), ("server_version", answer.server_version)];
+    let known = texts.into_iter().filter_map(|(name, text)| {
+        Some((name.to_owned(), String::from_utf8_lossy(&text?).into_owned()))
+    });
+    Ok(known.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_facts_of_stats_are_taken_and_the_rest_is_left() {
+        let body = r#"{"node_gets":1,"nodename":"a@b","ring_members":["a@b","c@d"],"mem_total":9}"#;
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}");
+        let facts = stats_facts(answer.as_bytes()).expect("facts");
+        let facts: Vec<_> = facts.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
+        assert_eq!(facts, [("nodename", "a@b"), ("ring_members", "a@b, c@d"), ("mem_total", "9")]);
+    }
+
+    #[test]
+    fn an_answer_that_is_none_is_told() {
+        let said = |answer: &str| stats_facts(answer.as_bytes()).expect_err("no facts").to_string();
+        assert_eq!(said("HTTP/1.1 404 Not Found\r\n\r\n"), "GET /stats gave 404");
+        assert_eq!(said("SSH-2.0\r\n"), "GET /stats gave no HTTP response");
+        assert!(said("HTTP/1.1 200 OK\r\n\r\nnot json").contains("expected"));
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_told_with_its_address() {
+        // A port that was free a moment ago: nobody listens there.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        drop(listener);
+        let targets = [Target { host: "127.0.0.1".to_owned(), port }];
+        for driver in ["http_raw", "riakc_pb"] {
+            let servers = ask_all(driver, &targets);
+            assert_eq!(servers[0].address, format!("127.0.0.1:{port}"));
+            assert!(servers[0].problem.is_some() && servers[0].facts.is_empty(), "{servers:?}");
+        }
+    }
+}
