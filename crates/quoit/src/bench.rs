@@ -34,7 +34,8 @@ struct ReportArgs {
     /// Directory of a run, for instance tests/current.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// File to write, .svg; may be repeated [default: summary.svg in DIR].
+    /// File to write, .svg for the chart or .html for the page; may be repeated [default:
+    /// summary.svg and report.html in DIR].
     #[arg(short, long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
     /// Width of the chart in pixels.
@@ -90,7 +91,7 @@ pub(crate) fn command(args: &BenchArgs) -> ExitCode {
         None => {
             let RunArgs { plan, results_dir, name } = &args.run;
             let (results_dir, name) = (results_dir.clone(), name.clone());
-            run(&BenchOptions { results_dir, name, ..plan.options() })
+            run(&BenchOptions { results_dir, name, asks_servers: true, ..plan.options() })
         }
         Some(BenchCommand::Check(plan)) => check(&plan.options()),
         Some(BenchCommand::Report(args)) => report(&args.options()),

@@ -12,5 +12,5 @@ mod tests;
 
 pub(crate) use axes::{Axis, Frame, draw_axes};
 pub(crate) use canvas::{Anchor, Canvas, escape};
-pub(crate) use scale::{Scale, Tick, linear_ticks};
+pub(crate) use scale::{Scale, Tick, grouped, linear_ticks, log_ticks};
 pub(crate) use smooth::loess;

@@ -14,18 +14,32 @@ pub(crate) struct Scale {
     high: f64,
     from: f64,
     to: f64,
+    is_logarithmic: bool,
 }
 
 impl Scale {
     /// Values `low..=high` evenly at positions `from..=to`; an empty range is widened by 1.
     pub(crate) fn linear((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
         let high = if high > low { high } else { low + 1.0 };
-        Self { low, high, from, to }
+        Self { low, high, from, to, is_logarithmic: false }
     }
 
-    /// Where a value lies. Values outside of the range lie outside of the positions.
+    /// As [`linear`](Self::linear) by the logarithm; `low` is above 0 and an empty range is
+    /// widened to a decade.
+    pub(crate) fn logarithmic((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
+        debug_assert!(low > 0.0, "{low} has no logarithm");
+        let high = if high > low { high } else { low * 10.0 };
+        Self { low, high, from, to, is_logarithmic: true }
+    }
+
+    /// Where a value lies. Values outside of the range lie outside of the positions; what has
+    /// no logarithm lies at the low end.
     pub(crate) fn position(&self, value: f64) -> f64 {
-        let share = (value - self.low) / (self.high - self.low);
+        let share = if self.is_logarithmic {
+            (value.max(self.low).ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
         self.from + share * (self.to - self.from)
     }
 }
@@ -55,8 +69,24 @@ fn round_step(least: f64) -> f64 {
     steps.into_iter().find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(power * 10.0)
 }
 
+/// The powers of ten in `low..=high`, with 2 and 5 times them when they are few.
+pub(crate) fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
+    let decades = (high / low).log10();
+    let factors: &[f64] = match decades {
+        decades if decades <= 1.5 => &[1.0, 2.0, 3.0, 5.0, 7.0],
+        decades if decades <= 3.0 => &[1.0, 2.0, 5.0],
+        _ => &[1.0],
+    };
+    let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+    (first..=last)
+        .flat_map(|power| factors.iter().map(move |factor| (factor * 10_f64.powi(power), power)))
+        .filter(|(value, _)| *value >= low * (1.0 - 1e-9) && *value <= high * (1.0 + 1e-9))
+        .map(|(value, power)| Tick { value, label: grouped(value, (-power).max(0) as usize) })
+        .collect()
+}
+
 /// A number with `digits` behind the point, thousands set apart by a narrow space.
-fn grouped(value: f64, digits: usize) -> String {
+pub(crate) fn grouped(value: f64, digits: usize) -> String {
     let text = format!("{:.digits$}", value.abs());
     let (whole, fraction) = match text.split_once('.') {
         Some((whole, fraction)) => (whole, Some(fraction)),

@@ -19,12 +19,22 @@ fn ticks_are_round_and_inside() {
 }
 
 #[test]
+fn logarithmic_ticks_are_powers_and_more_where_there_is_room() {
+    assert_eq!(labels(&log_ticks(0.01, 1000.0)), ["0.01", "0.1", "1", "10", "100", "1\u{202f}000"]);
+    assert_eq!(labels(&log_ticks(0.1, 2.0)), ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "2"]);
+    assert_eq!(labels(&log_ticks(0.1, 10.0)), ["0.1", "0.2", "0.5", "1", "2", "5", "10"]);
+}
+
+#[test]
 fn scales_map_ends_to_ends() {
     let scale = Scale::linear((10.0, 20.0), (100.0, 0.0));
     assert_eq!(
         (scale.position(10.0), scale.position(15.0), scale.position(20.0)),
         (100.0, 50.0, 0.0)
     );
+    let scale = Scale::logarithmic((1.0, 100.0), (0.0, 10.0));
+    assert!((scale.position(10.0) - 5.0).abs() < 1e-9);
+    assert_eq!(scale.position(0.0), 0.0);
     assert!(Scale::linear((5.0, 5.0), (0.0, 10.0)).position(5.0).is_finite());
 }
 

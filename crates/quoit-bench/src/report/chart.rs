@@ -1,6 +1,6 @@
 //! The chart that basho_bench's `summary.r` draws: five panels under each other.
 
-use super::results::LatencyRow;
+use super::results::{Column, LatencyRow};
 use super::{ReportError, Results, palette};
 use crate::plot::{Anchor, Axis, Canvas, Frame, Scale, draw_axes, escape, linear_ticks, loess};
 
@@ -58,13 +58,6 @@ struct Panel<'a> {
     facets: Vec<Facet<'a>>,
 }
 
-/// A column of the tables as it is drawn.
-struct Column {
-    class: &'static str,
-    name: &'static str,
-    value_us: fn(&LatencyRow) -> f64,
-}
-
 const MEAN: Column = Column { class: "mean", name: "mean", value_us: |row| row.mean_us };
 const MEDIAN: Column = Column { class: "median", name: "median", value_us: |row| row.median_us };
 const P95: Column = Column { class: "p95", name: "95th", value_us: |row| row.p95_us };
@@ -93,7 +86,7 @@ pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, R
     let panels = panels_of(results, options);
     let mut canvas = Canvas::default();
     let panel_height = (f64::from(height) - MARGIN_BOTTOM) / panels.len() as f64;
-    let x_range = elapsed_range(results);
+    let x_range = results.elapsed_range_s();
     for (index, panel) in panels.iter().enumerate() {
         let top = index as f64 * panel_height;
         let place = Frame {
@@ -157,16 +150,8 @@ fn panels_of<'a>(results: &'a Results, options: &'a ChartOptions) -> Vec<Panel<'
 /// A column in milliseconds. A row without latencies has no point: it is not a latency of zero.
 fn series_of(column: &Column, rows: &[LatencyRow]) -> Series {
     let rows = rows.iter().filter(|row| row.count > 0.0);
-    let points = rows.map(|row| (row.elapsed_s, (column.value_us)(row) / 1000.0)).collect();
+    let points = rows.map(|row| (row.elapsed_s, column.value_ms(row))).collect();
     Series { class: column.class, name: column.name, points }
-}
-
-/// From the start of the first window to the end of the last; from 0 when that is near.
-fn elapsed_range(results: &Results) -> (f64, f64) {
-    let rows = &results.summary;
-    let end = rows.last().map_or(1.0, |row| row.elapsed_s);
-    let start = rows.first().map_or(0.0, |row| row.elapsed_s - row.window_s);
-    (if start < end * 0.02 { 0.0 } else { start }, end)
 }
 
 fn draw_panel(canvas: &mut Canvas, place: Frame, panel: &Panel<'_>, x_range: (f64, f64)) {

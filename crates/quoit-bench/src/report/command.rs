@@ -7,17 +7,17 @@ use crate::cli::{ExitStatus, failed};
 use crate::output::Terminal;
 use crate::run::RunReport;
 
-use super::{ChartOptions, ReportError, Results, draw_chart};
+use super::{ChartOptions, ReportError, Results, draw_chart, draw_page};
 
-/// The chart in the directory of its run.
-const CHART_NAME: &str = "summary.svg";
+/// The chart and the page in the directory of their run.
+const NAMES: [&str; 2] = ["summary.svg", "report.html"];
 
 /// What to report, and how.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReportOptions {
     /// The directory of a run.
     pub directory: PathBuf,
-    /// Files to write; when there are none, `summary.svg` in the directory.
+    /// Files to write; when there are none, `summary.svg` and `report.html` in the directory.
     pub outputs: Vec<PathBuf>,
     /// Least elapsed time of a row in seconds (`-1`).
     pub start_s: Option<f64>,
@@ -47,13 +47,14 @@ pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
         results.cut(options.start_s.unwrap_or(0.0), options.end_s.unwrap_or(f64::INFINITY))?;
     }
     let files = if options.outputs.is_empty() {
-        vec![options.directory.join(CHART_NAME)]
+        NAMES.map(|name| options.directory.join(name)).into()
     } else {
         options.outputs.clone()
     };
     for file in &files {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("svg") => write_whole(file, &draw_chart(&results, &options.chart)?)?,
+            Some("html") => write_whole(file, &draw_page(&results)?)?,
             _ => return Err(ReportError::Kind(file.clone())),
         }
     }

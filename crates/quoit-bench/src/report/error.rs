@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::measure::intervals::IntervalError;
+
 /// Why the results of a run cannot be read or drawn.
 #[derive(Debug, Error)]
 pub enum ReportError {
@@ -46,6 +48,9 @@ pub enum ReportError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The distribution of the seconds cannot be read.
+    #[error(transparent)]
+    Intervals(#[from] IntervalError),
     /// There are tables without rows.
     #[error("{} has no whole row: nothing was measured", .0.display())]
     NoRows(PathBuf),

@@ -7,13 +7,17 @@ mod chart;
 mod command;
 mod csv;
 mod error;
+mod figures;
+mod page;
 mod palette;
 mod results;
 #[cfg(test)]
 mod tests;
+mod thinned;
 
 pub use chart::{ChartOptions, draw_chart};
 pub(crate) use command::write_after_run;
 pub use command::{ReportOptions, Written, report, write_reports};
 pub use error::ReportError;
+pub use page::draw_page;
 pub use results::{ErrorCount, LatencyRow, OperationRows, Results, SummaryRow};

@@ -13,8 +13,8 @@ const fn colour(class: &'static str, light: &'static str, dark: &'static str) ->
     Colour { class, light, dark }
 }
 
-/// Each has a contrast of at least 3 to its ground, and neighbours differ in lightness too.
-const SERIES: [Colour; 8] = [
+/// Each has a contrast of at least 4.5 to its ground, so that it can be a text, too.
+const SERIES: [Colour; 16] = [
     colour("ok", "#2563eb", "#60a5fa"),
     colour("error", "#dc2626", "#f87171"),
     colour("mean", "#0e7490", "#22d3ee"),
@@ -23,46 +23,55 @@ const SERIES: [Colour; 8] = [
     colour("p99", "#7c3aed", "#a78bfa"),
     colour("p999", "#be185d", "#f472b6"),
     colour("max", "#475569", "#cbd5e1"),
+    colour("op0", "#2563eb", "#60a5fa"),
+    colour("op1", "#b45309", "#fbbf24"),
+    colour("op2", "#15803d", "#4ade80"),
+    colour("op3", "#be185d", "#f472b6"),
+    colour("op4", "#7c3aed", "#a78bfa"),
+    colour("op5", "#0e7490", "#22d3ee"),
+    colour("op6", "#dc2626", "#f87171"),
+    colour("op7", "#475569", "#cbd5e1"),
 ];
 
-const PARTS: [Colour; 4] = [
-    colour("grid", "#e2e8f0", "#2a3344"),
-    colour("axis", "#94a3b8", "#64748b"),
+const LINES: [Colour; 2] =
+    [colour("grid", "#e2e8f0", "#2a3344"), colour("axis", "#94a3b8", "#64748b")];
+
+const AREAS: [Colour; 5] = [
     colour("ground", "#ffffff", "#131a26"),
     colour("strip", "#eef2f7", "#1d2635"),
-];
-
-const TEXTS: [Colour; 3] = [
     colour("tick", "#475569", "#a3b1c6"),
     colour("label", "#334155", "#cbd5e1"),
     colour("heading", "#0f172a", "#f1f5f9"),
 ];
 
-/// The style of everything that the charts draw.
+/// The style of everything that charts draw.
 pub(super) fn chart_css() -> String {
     let mut css = String::from(
-        "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;\
+        "svg text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;\
          font-size:11.5px}\n\
-         .heading{font-size:14px;font-weight:600}.label{font-size:12px}\n\
+         svg .heading{font-size:14px;font-weight:600}svg .label{font-size:12px}\n\
          .grid,.axis{fill:none;stroke-width:1}\n\
          .line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\n\
          .dot{fill:none;stroke-width:3.6;stroke-linecap:round;stroke-opacity:.42}\n",
     );
     css.push_str(&colours(|colour| colour.light));
-    let _ =
-        writeln!(css, "@media (prefers-color-scheme:dark){{\n{}}}", colours(|colour| colour.dark));
+    let dark = colours(|colour| colour.dark);
+    let _ = writeln!(css, "@media (prefers-color-scheme:dark){{\n{dark}}}");
     css
 }
 
 fn colours(of: impl Fn(&Colour) -> &'static str) -> String {
     let mut css = String::new();
-    for (property, group) in [("stroke", &SERIES[..]), ("stroke", &PARTS[..2])] {
-        for colour in group {
-            let _ = writeln!(css, ".{}{{{property}:{}}}", colour.class, of(colour));
-        }
+    for colour in &SERIES {
+        let (class, colour) = (colour.class, of(colour));
+        let _ = write!(css, ".line.{class},.dot.{class}{{stroke:{colour}}}");
+        let _ = writeln!(css, ".end.{class}{{fill:{colour}}}.key.{class}{{background:{colour}}}");
     }
-    for colour in PARTS[2..].iter().chain(&TEXTS) {
-        let _ = writeln!(css, ".{}{{fill:{}}}", colour.class, of(colour));
+    for colour in &LINES {
+        let _ = writeln!(css, ".{}{{stroke:{}}}", colour.class, of(colour));
+    }
+    for colour in &AREAS {
+        let _ = writeln!(css, "svg .{}{{fill:{}}}", colour.class, of(colour));
     }
     css
 }

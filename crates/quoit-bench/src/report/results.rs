@@ -51,10 +51,27 @@ pub struct LatencyRow {
     pub error_count: f64,
 }
 
+/// A column of the latencies as it is drawn.
+#[derive(Clone, Copy)]
+pub(super) struct Column {
+    /// Its colour, a class of the palette.
+    pub(super) class: &'static str,
+    pub(super) name: &'static str,
+    pub(super) value_us: fn(&LatencyRow) -> f64,
+}
+
+impl Column {
+    pub(super) fn value_ms(&self, row: &LatencyRow) -> f64 {
+        (self.value_us)(row) / 1000.0
+    }
+}
+
 /// The table of one operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationRows {
     /// The label, as the file name has it.
+    pub file_label: String,
+    /// The label as people read it, where it is known.
     pub name: String,
     /// In the order of time.
     pub rows: Vec<LatencyRow>,
@@ -82,6 +99,8 @@ pub struct Results {
     pub errors: Vec<ErrorCount>,
     /// What is missing or was passed over.
     pub notes: Vec<String>,
+    /// Least and greatest elapsed time of a row, as [`cut`](Self::cut) set them.
+    pub(super) range_s: (f64, f64),
 }
 
 impl Results {
@@ -99,7 +118,16 @@ impl Results {
         let summary = read_summary(directory, &mut notes)?;
         let operations = read_operations(directory, &mut notes)?;
         let errors = read_errors(directory, &mut notes)?;
-        Ok(Self { directory: directory.to_owned(), summary, operations, errors, notes })
+        let (directory, range_s) = (directory.to_owned(), (0.0, f64::INFINITY));
+        Ok(Self { directory, summary, operations, errors, notes, range_s })
+    }
+
+    /// From the start of the first window to the end of the last, in seconds; from 0 when that is
+    /// near.
+    pub(super) fn elapsed_range_s(&self) -> (f64, f64) {
+        let end = self.summary.last().map_or(1.0, |row| row.elapsed_s);
+        let start = self.summary.first().map_or(0.0, |row| row.elapsed_s - row.window_s);
+        (if start < end * 0.02 { 0.0 } else { start }, end)
     }
 
     /// Keeps the rows whose windows end between two times, in seconds since the release.
@@ -115,6 +143,7 @@ impl Results {
         for operation in &mut self.operations {
             operation.rows.retain(|row| is_inside(row.elapsed_s));
         }
+        self.range_s = (start_s, end_s);
         if self.summary.is_empty() {
             return Err(ReportError::Range { start_s, end_s, first_s, last_s });
         }
@@ -160,8 +189,8 @@ fn read_operations(
     for file_name in names {
         let lines = Lines::read(&directory.join(&file_name))?;
         if let Some(rows) = lines.table(&LATENCIES_COLUMNS, notes, latency_row)? {
-            let name = file_name.strip_suffix(LATENCIES_SUFFIX).unwrap_or(&file_name).to_owned();
-            operations.push(OperationRows { name, rows });
+            let label = file_name.strip_suffix(LATENCIES_SUFFIX).unwrap_or(&file_name).to_owned();
+            operations.push(OperationRows { name: label.clone(), file_label: label, rows });
         }
     }
     if operations.is_empty() {

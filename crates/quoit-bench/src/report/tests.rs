@@ -187,12 +187,112 @@ fn a_chart_of_an_impossible_size_is_refused() {
     assert_eq!(error, "a chart of 10 x 960 cannot be drawn: each side is 300 to 20000");
 }
 
+/// The page of a run whose every text tries to be markup.
+fn hostile_page() -> String {
+    let directory = run_directory();
+    let path = directory.path();
+    let get = fs::read_to_string(path.join("get_latencies.csv")).expect("a table");
+    write(path, "<img src=x>_latencies.csv", &get);
+    write(path, "a.config", "{x, \"</code></script><script>alert(1)</script>\"}.");
+    append(path, "errors.csv", "\"{{<b>,<b>},</td>}\",\"3\"\n");
+    append(path, "summary.csv", "30.0, 10");
+    draw_page(&Results::read(path).expect("results")).expect("a page")
+}
+
+#[test]
+fn nothing_that_others_wrote_is_markup_in_the_page() {
+    let page = hostile_page();
+    for text in ["<img", "<b>", "</td>}", "</code></script>", "<script>alert"] {
+        assert!(!page.contains(text), "{text}");
+    }
+    assert!(page.contains("<h3>&lt;img src=x&gt;</h3>"));
+    assert!(page.contains("{{&lt;b&gt;,&lt;b&gt;},&lt;/td&gt;}"));
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    // A script's data ends only where it is meant to.
+    let scripts = page.matches("<script").count();
+    assert_eq!(scripts, page.matches("</script>").count());
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere() {
+    let page = hostile_page();
+    assert!(page.contains("default-src 'none'"));
+    for text in ["http://", "https://", "src=\"", "@import", "url("] {
+        assert!(!page.contains(text), "{text}");
+    }
+    assert_eq!(page.matches("href=").count(), 1, "the icon, which is empty");
+}
+
+#[test]
+fn the_page_of_tables_alone_says_what_they_cannot_tell() {
+    let page = hostile_page();
+    for id in
+        ["operations", "throughput", "latency", "spectrum", "errors", "configuration", "notes"]
+    {
+        assert!(page.contains(&format!("<h2 id=\"{id}\">")), "{id}");
+    }
+    assert!(page.contains("shown is that of the median row"));
+    assert!(page.contains("kept no distribution"));
+    assert!(page.contains("summary.csv:4: the last line is cut off and was passed over"));
+    assert_eq!(page.matches("<figure data-plot>").count(), 3, "throughput and two operations");
+    assert!(page.contains("<td data-value=\"1500.5\">1.50</td>"), "the mean in milliseconds");
+    assert!(!page.contains("<h2 id=\"setup\">"), "nothing is known of the setup");
+}
+
+#[test]
+fn percentiles_of_rows_are_those_of_the_median_row() {
+    let directory = run_directory();
+    let row = |elapsed: u32, count: u32, us: u32| {
+        format!("{elapsed}, 10, {count}, {us}, {us}.0, {us}, {us}, {us}, {us}, {us}, 2\n")
+    };
+    let rows = [row(10, 1, 900), row(20, 5, 200), row(30, 3, 300), row(40, 0, 0)].concat();
+    write(directory.path(), "get_latencies.csv", &format!("{LATENCIES_HEADER}{rows}"));
+    let results = Results::read(directory.path()).expect("results");
+    let get = &figures::figures(&results).expect("figures")[0];
+    assert_eq!((get.count, get.error_count), (9, 8));
+    assert_eq!((get.latencies.min_us, get.latencies.max_us), (200, 900));
+    assert_eq!(get.latencies.p99_us, 200, "five of nine latencies are in that row");
+    assert!((get.latencies.mean_us - 2800.0 / 9.0).abs() < 1e-9);
+    assert!(get.distribution.is_none());
+}
+
+#[test]
+fn long_runs_are_thinned_without_losing_counts_or_spikes() {
+    let rows: Vec<LatencyRow> = (0..2000)
+        .map(|index| LatencyRow {
+            elapsed_s: f64::from(index + 1),
+            window_s: 1.0,
+            count: f64::from(index % 3),
+            min_us: 10.0,
+            mean_us: 100.0,
+            median_us: 90.0,
+            p95_us: 200.0,
+            p99_us: 300.0,
+            p99_9_us: 400.0,
+            max_us: if index == 1001 { 9999.0 } else { 500.0 },
+            error_count: 0.0,
+        })
+        .collect();
+    let rows_a_point = thinned::rows_a_point(rows.len());
+    assert_eq!(rows_a_point, 4);
+    let merged = thinned::latencies(&rows, rows_a_point);
+    assert_eq!(merged.len(), 500);
+    let count = |rows: &[LatencyRow]| rows.iter().map(|row| row.count).sum::<f64>();
+    assert_eq!(count(&merged), count(&rows));
+    assert_eq!(merged.iter().filter(|row| row.max_us == 9999.0).count(), 1);
+    assert!(merged.iter().all(|row| (row.mean_us - 100.0).abs() < 1e-9));
+    assert_eq!(thinned::rows_a_point(600), 1);
+}
+
 #[test]
 fn reports_go_where_they_are_asked_for() {
     let directory = run_directory();
     let options = ReportOptions { directory: directory.path().into(), ..ReportOptions::default() };
     let written = write_reports(&options).expect("reports");
-    assert_eq!(written.files, [directory.path().join("summary.svg")]);
+    assert_eq!(
+        written.files,
+        ["summary.svg", "report.html"].map(|name| directory.path().join(name))
+    );
     let elsewhere = directory.path().join("other.svg");
     let other = ReportOptions { outputs: vec![elsewhere.clone()], ..options.clone() };
     write_reports(&other).expect("a chart");

@@ -10,5 +10,6 @@ mod null;
 mod pb;
 mod pb_server;
 mod redis;
+mod report;
 mod support;
 mod truth;

@@ -1,0 +1,93 @@
+//! What each operation came to, from the distributions of its seconds or, where there are none,
+//! from the rows of its table.
+
+use super::results::{LatencyRow, OperationRows};
+use super::{ReportError, Results};
+use crate::measure::intervals::{self, IntervalReader};
+use crate::measure::{Latencies, OperationStats};
+
+/// One operation of the run.
+#[derive(Debug)]
+pub(super) struct Figures {
+    /// The label as people read it.
+    pub(super) name: String,
+    /// Successful operations.
+    pub(super) count: u64,
+    /// Failed operations.
+    pub(super) error_count: u64,
+    /// Successful operations a second.
+    pub(super) rate_per_s: f64,
+    pub(super) latencies: Latencies,
+    /// The whole distribution, where the run kept it.
+    pub(super) distribution: Option<OperationStats>,
+}
+
+/// The figures of every operation, in the order of the results.
+pub(super) fn figures(results: &Results) -> Result<Vec<Figures>, ReportError> {
+    let labels = intervals::file_labels(&results.directory)?;
+    let span_s: f64 = results.summary.iter().map(|row| row.window_s).sum();
+    let of = |operation: &OperationRows| {
+        let error_count: f64 = operation.rows.iter().map(|row| row.error_count).sum();
+        let distribution = if labels.contains(&operation.file_label) {
+            Some(distribution(results, &operation.file_label)?)
+        } else {
+            None
+        };
+        let latencies =
+            distribution.as_ref().map_or_else(|| of_rows(&operation.rows), |d| d.latencies());
+        Ok(Figures {
+            name: operation.name.clone(),
+            count: latencies.count,
+            error_count: error_count as u64,
+            rate_per_s: latencies.count as f64 / span_s.max(1e-6),
+            latencies,
+            distribution,
+        })
+    };
+    results.operations.iter().map(of).collect()
+}
+
+/// The intervals of an operation that lie in the range of the results, added up.
+fn distribution(results: &Results, file_label: &str) -> Result<OperationStats, ReportError> {
+    let (start_s, end_s) = results.range_s;
+    let mut sum = OperationStats::new();
+    for interval in IntervalReader::open(&results.directory, file_label)? {
+        let interval = interval?;
+        let end = (interval.start + interval.length).as_secs_f64();
+        if end >= start_s && end <= end_s {
+            sum.add(&interval.stats);
+        }
+    }
+    Ok(sum)
+}
+
+/// Percentiles cannot be added up: the median row stands for all of them, each row as often as it
+/// has latencies.
+fn of_rows(rows: &[LatencyRow]) -> Latencies {
+    let rows: Vec<&LatencyRow> = rows.iter().filter(|row| row.count > 0.0).collect();
+    let count: f64 = rows.iter().map(|row| row.count).sum();
+    if count <= 0.0 {
+        return Latencies::default();
+    }
+    let typical_us = |value_us: fn(&LatencyRow) -> f64| {
+        let mut values: Vec<(f64, f64)> =
+            rows.iter().map(|row| (value_us(row), row.count)).collect();
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut reached = 0.0;
+        let reaches_half = |(_, weight): &&(f64, f64)| {
+            reached += weight;
+            reached >= count / 2.0
+        };
+        values.iter().find(reaches_half).map_or(0.0, |(value_us, _)| *value_us) as u64
+    };
+    Latencies {
+        count: count as u64,
+        min_us: rows.iter().map(|row| row.min_us).fold(f64::INFINITY, f64::min) as u64,
+        mean_us: rows.iter().map(|row| row.mean_us * row.count).sum::<f64>() / count,
+        median_us: typical_us(|row| row.median_us),
+        p95_us: typical_us(|row| row.p95_us),
+        p99_us: typical_us(|row| row.p99_us),
+        p99_9_us: typical_us(|row| row.p99_9_us),
+        max_us: rows.iter().map(|row| row.max_us).fold(0.0, f64::max) as u64,
+    }
+}

@@ -1,0 +1,258 @@
+//! The page of a run: one HTML file that needs no network, and no script but for its comforts.
+
+mod configuration;
+mod parts;
+mod plot;
+mod spectrum;
+mod time_plots;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::figures::{Figures, figures};
+use super::{ReportError, Results, palette, thinned};
+use crate::measure::OperationStats;
+use crate::output::environment::Environment;
+use crate::output::text::{clock_text, ms_text};
+use crate::plot::{escape, grouped};
+use crate::run::{RunSummary, SUMMARY_FILE};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// Nothing is loaded from anywhere, whatever a configuration says.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      img-src data:";
+
+/// Draws the page of a run as an HTML document.
+///
+/// # Errors
+///
+/// When the distribution of its seconds cannot be read.
+pub fn draw_page(results: &Results) -> Result<String, ReportError> {
+    let mut notes = results.notes.clone();
+    let summary = read_summary(results, &mut notes);
+    let mut results = results.clone();
+    if let Some(summary) = &summary {
+        name_as_configured(&mut results, summary);
+    }
+    let results = &results;
+    let figures = figures(results)?;
+    let environment = Environment::read(&results.directory).ok();
+    let mut main = parts::tiles(&tiles(results, &figures));
+    if summary.as_ref().is_some_and(|summary| summary.client.client_bound) {
+        main.push_str(&client_bound());
+    }
+    main.push_str(&operations_section(&figures));
+    main.push_str(&throughput_section(results));
+    main.push_str(&latency_section(results));
+    main.push_str(&spectrum_section(&figures));
+    main.push_str(&errors_section(results));
+    if let Some(environment) = &environment {
+        let html = parts::environment(environment);
+        main.push_str(&parts::section("setup", "Setup", "", &html));
+    }
+    let files = configuration::read(&results.directory, environment.as_ref());
+    if !files.is_empty() {
+        main.push_str(&parts::section("configuration", "Configuration", "", &parts::files(&files)));
+    }
+    if !notes.is_empty() {
+        main.push_str(&parts::section("notes", "What is missing", "", &parts::list(&notes)));
+    }
+    let header = header(results, summary.as_ref());
+    Ok(document(&run_name(results), &header, &main))
+}
+
+fn document(name: &str, header: &str, main: &str) -> String {
+    let (name, chart_css) = (escape(name), palette::chart_css());
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{name} - Quoit bench</title>\n<link rel=\"icon\" href=\"data:,\">\n\
+         <style>\n{chart_css}{STYLE}</style>\n</head>\n<body>\n<div class=\"wrap\">\n\
+         {header}<main>\n{main}</main>\n\
+         <footer>Drawn by quoit bench {version} from the tables in the run's directory.</footer>\n\
+         </div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+}
+
+/// The summary, if the run left one and it says what all of the results say.
+fn read_summary(results: &Results, notes: &mut Vec<String>) -> Option<RunSummary> {
+    if !results.directory.join(SUMMARY_FILE).exists() {
+        return None;
+    }
+    match RunSummary::read(&results.directory) {
+        Ok(summary) => Some(summary),
+        Err(error) => {
+            notes.push(error.to_string());
+            None
+        }
+    }
+}
+
+/// Gives operations the names and the order of the configuration.
+fn name_as_configured(results: &mut Results, summary: &RunSummary) {
+    let place =
+        |file_label: &str| summary.operations.iter().position(|o| o.file_label == file_label);
+    for operation in &mut results.operations {
+        if let Some(place) = place(&operation.file_label) {
+            operation.name = summary.operations[place].name.clone();
+        }
+    }
+    results.operations.sort_by_key(|o| place(&o.file_label).unwrap_or(usize::MAX));
+}
+
+/// The name of the run: that of its directory, wherever a link to it leads.
+fn run_name(results: &Results) -> String {
+    let directory = results.directory.canonicalize();
+    let directory = directory.as_ref().unwrap_or(&results.directory);
+    directory.file_name().map_or_else(
+        || results.directory.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+fn header(results: &Results, summary: Option<&RunSummary>) -> String {
+    let (start_s, end_s) = results.elapsed_range_s();
+    let clock = |s: f64| clock_text(Duration::from_secs_f64(s));
+    let mut about = vec![format!("{} to {} of the run", clock(start_s), clock(end_s))];
+    let mut badges = Vec::new();
+    if let Some(summary) = summary {
+        about.insert(0, format!("{}, {} workers", summary.driver, summary.workers));
+        about.push(format!("started {}", started_text(&summary.started_at)));
+        badges.push(match summary.end.as_str() {
+            "completed" => ("good", "completed".to_owned()),
+            "interrupted" => ("warn", "interrupted".to_owned()),
+            other => ("bad", format!("ended early: {other}")),
+        });
+        badges.push(match summary.client.client_bound {
+            true => ("warn", "client-bound".to_owned()),
+            false => ("good", "not client-bound".to_owned()),
+        });
+        if summary.unstarted > 0 {
+            badges
+                .push(("warn", format!("{} never started", grouped(summary.unstarted as f64, 0))));
+        }
+    }
+    let failed: f64 = results.summary.iter().map(|row| row.failed).sum();
+    badges.push(match failed > 0.0 {
+        true => ("bad", format!("{} failed", grouped(failed, 0))),
+        false => ("good", "no errors".to_owned()),
+    });
+    let badges: String = badges
+        .iter()
+        .map(|(class, text)| format!("<li class=\"badge {class}\">{}</li>", escape(text)))
+        .collect();
+    let (name, about) = (run_name(results), about.join(" · "));
+    format!(
+        "<header>\n<p class=\"eyebrow\">Quoit bench</p>\n<h1>{}</h1>\n<p class=\"quiet\">{}</p>\n\
+         <ul class=\"badges\">{badges}</ul>\n</header>\n",
+        escape(&name),
+        escape(&about)
+    )
+}
+
+/// A time stamp to the second.
+fn started_text(started_at: &str) -> String {
+    match started_at.parse::<jiff::Timestamp>() {
+        Ok(at) => at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        Err(_) => started_at.to_owned(),
+    }
+}
+
+fn tiles(results: &Results, figures: &[Figures]) -> Vec<(&'static str, String, &'static str)> {
+    let successful: f64 = results.summary.iter().map(|row| row.successful).sum();
+    let failed: f64 = results.summary.iter().map(|row| row.failed).sum();
+    let span_s: f64 = results.summary.iter().map(|row| row.window_s).sum();
+    let rate = successful / span_s.max(1e-6);
+    let mut tiles = vec![
+        ("Throughput", grouped(rate, usize::from(rate < 100.0)), "op/s"),
+        ("Successful", grouped(successful, 0), "ops"),
+    ];
+    let mut all = OperationStats::new();
+    figures.iter().filter_map(|figures| figures.distribution.as_ref()).for_each(|d| all.add(d));
+    if all.count() > 0 {
+        let latencies = all.latencies();
+        tiles.push(("Median latency", ms_text(latencies.median_us as f64), "ms"));
+        tiles.push(("99 % within", ms_text(latencies.p99_us as f64), "ms"));
+    }
+    let share = 100.0 * failed / (successful + failed).max(1.0);
+    let unit = if failed > 0.0 { "% of all" } else { "of all" };
+    let share = if failed > 0.0 { format!("{share:.3}") } else { "none".to_owned() };
+    tiles.push(("Failed", share, unit));
+    tiles
+}
+
+fn client_bound() -> String {
+    let text = "A thread of the load generator had no processor time left for a good part of the \
+                run: rates and latencies are what the client could do, not the server. Give it \
+                more cores (client_threads), a machine of its own, or ask for less.";
+    let html = parts::section("client-bound", "The load generator was the limit", text, "");
+    html.replacen("<section", "<section class=\"notice\"", 1)
+}
+
+fn operations_section(figures: &[Figures]) -> String {
+    let is_exact = figures.iter().all(|f| f.distribution.is_some() || f.count == 0);
+    let hint = if is_exact {
+        "Latencies of the successful operations in milliseconds, from the whole distribution."
+    } else {
+        "Latencies of the successful operations in milliseconds. The tables hold ready-made \
+         percentiles of each row, which cannot be added up: shown is that of the median row."
+    };
+    parts::section("operations", "Operations", hint, &parts::operations(figures))
+}
+
+/// What a point stands for, where it is more than a row.
+fn thinned_text(results: &Results) -> String {
+    match thinned::rows_a_point(results.summary.len()) {
+        1 => String::new(),
+        count => format!(
+            " Each point stands for {count} rows of the tables; of percentiles, the greatest."
+        ),
+    }
+}
+
+fn throughput_section(results: &Results) -> String {
+    let hint = format!("Successful and failed operations a second.{}", thinned_text(results));
+    let figure = time_plots::throughput(results).figure();
+    parts::section("throughput", "Throughput over time", hint.trim(), &figure)
+}
+
+fn latency_section(results: &Results) -> String {
+    let plots = time_plots::latencies(results);
+    let hint =
+        format!("Of the successful operations, on one logarithmic scale.{}", thinned_text(results));
+    let mut html = String::from("<div class=\"columns\">\n");
+    for (name, plot) in &plots {
+        let _ = write!(html, "<div><h3>{}</h3>\n{}</div>\n", escape(name), plot.figure());
+    }
+    html.push_str("</div>\n");
+    if plots.is_empty() {
+        html = "<p class=\"quiet\">No operation succeeded.</p>\n".to_owned();
+    }
+    parts::section("latency", "Latency over time", &hint, &html)
+}
+
+fn spectrum_section(figures: &[Figures]) -> String {
+    let hint = "How slow the slowest operations were: each step to the right has a tenth of the \
+                operations of the step before.";
+    let html = match spectrum::spectrum(figures) {
+        Some(plot) => plot.figure(),
+        None => {
+            "<p class=\"quiet\">The run kept no distribution of its latencies (hdr/*.hlog), or \
+                 too few operations succeeded; percentiles of rows cannot be added up.</p>\n"
+                .to_owned()
+        }
+    };
+    parts::section("spectrum", "Latency by percentile", hint, &html)
+}
+
+fn errors_section(results: &Results) -> String {
+    if results.errors.is_empty() {
+        return String::new();
+    }
+    let hint = "Over the entire run: {{label, operation}, reason} as Erlang writes it.";
+    parts::section("errors", "Errors", hint, &parts::errors(&results.errors))
+}

@@ -1,0 +1,174 @@
+//! One plot of the page: an SVG with the values that the page's script reads out.
+
+use serde_json::json;
+
+use crate::plot::{
+    Anchor, Axis, Canvas, Frame, Scale, Tick, draw_axes, escape, linear_ticks, log_ticks,
+};
+
+const MARGIN_LEFT: f64 = 58.0;
+/// The names of lines stand at their ends.
+const NAME_WIDTHS: (f64, f64) = (54.0, 190.0);
+const CHARACTER_WIDTH: f64 = 6.6;
+const MARGIN_TOP: f64 = 22.0;
+const MARGIN_BOTTOM: f64 = 24.0;
+
+/// Least distance of two texts above each other.
+const LABEL_DISTANCE: f64 = 13.0;
+
+/// Up to so many points a line shows each of them.
+const DOTTED_COUNT_MAX: usize = 80;
+
+/// One line.
+pub(super) struct Series {
+    /// Its colour, a class of the palette.
+    pub(super) class: String,
+    pub(super) name: String,
+    /// A value for each x; a line has a gap where there is none.
+    pub(super) values: Vec<Option<f64>>,
+}
+
+/// Lines over common places.
+pub(super) struct Plot {
+    /// Tells this plot from the page's others.
+    pub(super) id: String,
+    /// What it shows, for those who don't see it.
+    pub(super) about: String,
+    pub(super) size: (f64, f64),
+    pub(super) xs: Vec<f64>,
+    /// Each x as the read-out names it.
+    pub(super) x_texts: Vec<String>,
+    pub(super) x_range: (f64, f64),
+    pub(super) x_ticks: Vec<Tick>,
+    /// The y axis; shared by plots that are to be compared.
+    pub(super) y: YScale,
+    pub(super) series: Vec<Series>,
+    /// Stands at each value of the read-out.
+    pub(super) value_text: fn(f64) -> String,
+}
+
+/// The values that a y axis spans.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct YScale {
+    label: &'static str,
+    range: (f64, f64),
+    is_logarithmic: bool,
+}
+
+impl YScale {
+    /// From 0 to above all values.
+    pub(super) fn linear(label: &'static str, values: impl Iterator<Item = f64>) -> Self {
+        let highest = values.fold(0.0, f64::max);
+        let high = if highest > 0.0 { highest * 1.06 } else { 1.0 };
+        Self { label, range: (0.0, high), is_logarithmic: false }
+    }
+
+    /// Around all values above 0.
+    pub(super) fn logarithmic(label: &'static str, values: impl Iterator<Item = f64>) -> Self {
+        let (low, high) = values
+            .filter(|value| *value > 0.0)
+            .fold((f64::INFINITY, 0.0), |(low, high), v| (v.min(low), v.max(high)));
+        let range = if high > 0.0 { (low * 0.85, high * 1.18) } else { (0.1, 1.0) };
+        Self { label, range, is_logarithmic: true }
+    }
+
+    fn axis(&self, frame: Frame) -> Axis {
+        let positions = (frame.bottom, frame.top);
+        let (low, high) = self.range;
+        if self.is_logarithmic {
+            let scale = Scale::logarithmic(self.range, positions);
+            Axis { scale, ticks: log_ticks(low, high), has_labels: true }
+        } else {
+            let scale = Scale::linear(self.range, positions);
+            let count = (frame.height() / 40.0) as usize;
+            Axis { scale, ticks: linear_ticks(low, high, count), has_labels: true }
+        }
+    }
+}
+
+impl Plot {
+    /// The plot as an HTML figure.
+    pub(super) fn figure(&self) -> String {
+        let (width, height) = self.size;
+        let frame = Frame {
+            left: MARGIN_LEFT,
+            top: MARGIN_TOP,
+            right: width - self.name_width(),
+            bottom: height - MARGIN_BOTTOM,
+        };
+        let x = Axis {
+            scale: Scale::linear(self.x_range, (frame.left, frame.right)),
+            ticks: self.x_ticks.clone(),
+            has_labels: true,
+        };
+        let y = self.y.axis(frame);
+        let mut canvas = Canvas::default();
+        draw_axes(&mut canvas, frame, &x, &y);
+        canvas.text("label", (0.0, 12.0), Anchor::Start, self.y.label);
+        self.draw_lines(&mut canvas, frame, &x.scale, &y.scale);
+        let (id, about) = (&self.id, escape(&self.about));
+        format!(
+            "<figure data-plot><div class=\"scroll\"><svg viewBox=\"0 0 {width} {height}\" \
+             role=\"img\" aria-labelledby=\"{id}-about\"><title id=\"{id}-about\">{about}</title>\n\
+             {elements}<line class=\"cursor\" y1=\"{top}\" y2=\"{bottom}\"/></svg></div>\
+             <script type=\"application/json\">{points}</script></figure>\n",
+            elements = canvas.into_elements(),
+            top = frame.top,
+            bottom = frame.bottom,
+            points = self.points(&x.scale),
+        )
+    }
+
+    fn name_width(&self) -> f64 {
+        let longest = self.series.iter().map(|series| series.name.chars().count()).max();
+        let (least, most) = NAME_WIDTHS;
+        (longest.unwrap_or(0) as f64 * CHARACTER_WIDTH + 12.0).clamp(least, most)
+    }
+
+    fn draw_lines(&self, canvas: &mut Canvas, frame: Frame, x: &Scale, y: &Scale) {
+        let mut ends: Vec<(f64, &Series)> = Vec::new();
+        for series in &self.series {
+            let place = |(at, value): (&f64, &Option<f64>)| {
+                value.map(|value| (x.position(*at), y.position(value)))
+            };
+            let points: Vec<Option<(f64, f64)>> =
+                self.xs.iter().zip(&series.values).map(place).collect();
+            for part in points.split(Option::is_none) {
+                let part: Vec<(f64, f64)> = part.iter().flatten().copied().collect();
+                canvas.polyline(&format!("line {}", series.class), &part);
+            }
+            let seen: Vec<(f64, f64)> = points.iter().flatten().copied().collect();
+            if seen.len() <= DOTTED_COUNT_MAX {
+                canvas.dots(&format!("dot {}", series.class), &seen);
+            }
+            if let Some((_, at)) = seen.last() {
+                ends.push((*at, series));
+            }
+        }
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut lowest = frame.top - LABEL_DISTANCE;
+        for (at, series) in ends {
+            let middle = at.max(lowest + LABEL_DISTANCE);
+            lowest = middle;
+            let place = (frame.right + 7.0, middle + 4.0);
+            canvas.text(&format!("end {}", series.class), place, Anchor::Start, &series.name);
+        }
+    }
+
+    /// What the script reads; inside of a script element no `<` may stand.
+    fn points(&self, x: &Scale) -> String {
+        let rounded = |value: f64| (value * 10.0).round() / 10.0;
+        let series: Vec<_> = self
+            .series
+            .iter()
+            .map(|series| {
+                let text: Vec<Option<String>> =
+                    series.values.iter().map(|value| value.map(self.value_text)).collect();
+                json!({"name": series.name, "class": series.class, "text": text})
+            })
+            .collect();
+        let places: Vec<f64> = self.xs.iter().map(|at| rounded(x.position(*at))).collect();
+        let points = json!({"x": places, "at": self.x_texts, "series": series});
+        points.to_string().replace('<', "\\u003c")
+    }
+}

@@ -1,0 +1,49 @@
+//! Rows of long runs, put together until a screen can show them.
+
+use super::results::{LatencyRow, SummaryRow};
+
+/// More points than this side by side are more than a screen has room for.
+pub(super) const POINT_COUNT_MAX: usize = 600;
+
+/// How many rows become one.
+pub(super) fn rows_a_point(row_count: usize) -> usize {
+    row_count.div_ceil(POINT_COUNT_MAX).max(1)
+}
+
+/// Windows that follow each other become one.
+pub(super) fn summary(rows: &[SummaryRow], rows_a_point: usize) -> Vec<SummaryRow> {
+    let merged = rows.chunks(rows_a_point).map(|rows| SummaryRow {
+        elapsed_s: rows.last().map_or(0.0, |row| row.elapsed_s),
+        window_s: rows.iter().map(|row| row.window_s).sum(),
+        successful: rows.iter().map(|row| row.successful).sum(),
+        failed: rows.iter().map(|row| row.failed).sum(),
+    });
+    merged.collect()
+}
+
+/// Windows that follow each other become one. Percentiles cannot be added up: the greatest stands
+/// for all, so that no spike is lost. Rows without latencies are left out.
+pub(super) fn latencies(rows: &[LatencyRow], rows_a_point: usize) -> Vec<LatencyRow> {
+    let merged = rows.chunks(rows_a_point).filter_map(|rows| {
+        let rows: Vec<&LatencyRow> = rows.iter().filter(|row| row.count > 0.0).collect();
+        let last = rows.last()?;
+        let sum = |value: fn(&LatencyRow) -> f64| rows.iter().map(|row| value(row)).sum::<f64>();
+        let max =
+            |value: fn(&LatencyRow) -> f64| rows.iter().map(|row| value(row)).fold(0.0, f64::max);
+        let count = sum(|row| row.count);
+        Some(LatencyRow {
+            elapsed_s: last.elapsed_s,
+            window_s: sum(|row| row.window_s),
+            count,
+            min_us: rows.iter().map(|row| row.min_us).fold(f64::INFINITY, f64::min),
+            mean_us: sum(|row| row.mean_us * row.count) / count,
+            median_us: max(|row| row.median_us),
+            p95_us: max(|row| row.p95_us),
+            p99_us: max(|row| row.p99_us),
+            p99_9_us: max(|row| row.p99_9_us),
+            max_us: max(|row| row.max_us),
+            error_count: sum(|row| row.error_count),
+        })
+    });
+    merged.collect()
+}
