@@ -41,7 +41,8 @@ pub const TARGETS: &[Target] = &[
     targets::riak_keys::TARGET,
     targets::external_terms::TARGET,
     targets::erlang_terms::TARGET,
-    targets::bench_configs::TARGET,
+    targets::bench_configs::TERMS,
+    targets::bench_configs::TOML,
     targets::configuration::TARGET,
 ];
 

@@ -1,12 +1,12 @@
 //! `quoit bench`: the load generator.
 
 use clap::{Args, Subcommand};
-use quoit_bench::cli::{BenchOptions, check, run};
+use quoit_bench::cli::{BenchOptions, check, convert, run};
 use quoit_bench::report::{ChartOptions, ReportOptions, report};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs basho_bench configurations and shows what came out.
+/// Runs configurations of basho_bench, or the same in TOML, and shows what came out.
 ///
 /// Exit code 0 when the run ended as planned, 1 when it could not start or was stopped by an error, 2 when
 /// it was stopped by crashes of workers. A file that is called like a command is written `./check`.
@@ -23,6 +23,15 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     /// Print what a configuration would do, without doing it; exit code 1 if it can't be run.
     Check(PlanArgs),
+    /// Turn a basho_bench configuration into TOML.
+    Convert {
+        /// The configuration, a file of Erlang terms.
+        #[arg(value_name = "FILE")]
+        input: PathBuf,
+        /// File to write, which must not be there yet [default: the standard output].
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
     /// Draw the report of a run from the directory of its results, also of one that basho_bench
     /// left.
     Report(ReportArgs),
@@ -94,6 +103,7 @@ pub(crate) fn command(args: &BenchArgs) -> ExitCode {
             run(&BenchOptions { results_dir, name, asks_servers: true, ..plan.options() })
         }
         Some(BenchCommand::Check(plan)) => check(&plan.options()),
+        Some(BenchCommand::Convert { input, output }) => convert(input, output.as_deref()),
         Some(BenchCommand::Report(args)) => report(&args.options()),
     };
     ExitCode::from(status.code())

@@ -2,22 +2,48 @@
 
 use std::path::Path;
 
-use quoit_bench::config::{Config, Settings};
+use quoit_bench::config::{Config, Settings, to_toml};
 
 use crate::Target;
 
-pub(crate) const TARGET: Target = Target { name: "bench-configs", run, seeds };
+/// Configurations in Erlang terms.
+pub(crate) const TERMS: Target = Target { name: "bench-configs", run: run_terms, seeds };
 
-/// Any configuration is taken or refused in words.
-fn run(input: &[u8]) {
+/// Configurations in TOML.
+pub(crate) const TOML: Target =
+    Target { name: "bench-configs-toml", run: run_toml, seeds: toml_seeds };
+
+/// Any configuration is taken or refused in words, and can be had in TOML.
+fn run_terms(input: &[u8]) {
+    run("a.config", input);
+    match to_toml(Path::new("a.config"), input) {
+        Ok(toml) => run("a.toml", toml.as_bytes()),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn run_toml(input: &[u8]) {
+    run("a.toml", input);
+}
+
+fn run(name: &str, input: &[u8]) {
     let mut settings = Settings::default();
-    let said = match settings.add(Path::new("a.config"), input) {
+    let said = match settings.add(Path::new(name), input) {
         Ok(()) => Config::from_settings(settings).err(),
         Err(error) => Some(error),
     };
     if let Some(error) = said {
         assert!(!error.to_string().is_empty());
     }
+}
+
+/// The other seeds in TOML.
+fn toml_seeds() -> Vec<Vec<u8>> {
+    let tags = b"key_generator = [\"concat_binary\", { binary = [1, 2] }, { string = \"a\" }]\n\
+                 unique = { tuple = [8000, 1] }\nlist = { list = [1], tail = { atom = \"A\" } }\n\
+                 map = { map = [[1, 2]] }\n[operations]\nget = 1\nput = 0x2\n";
+    let convert = |seed: Vec<u8>| to_toml(Path::new("a.config"), &seed).map(String::into_bytes);
+    seeds().into_iter().filter_map(|seed| convert(seed).ok()).chain([tags.to_vec()]).collect()
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

@@ -51,7 +51,7 @@ impl DriverTask for Look<'_> {
     fn with<D: Driver>(self) -> Self::Output {
         let Self(config) = self;
         let plan = D::plan(config)?;
-        build_mix::<D>(&plan, &config.operations, &config.settings.place("operations"))?;
+        build_mix::<D>(&plan, &config.operations)?;
         Ok(D::asks(&plan))
     }
 }

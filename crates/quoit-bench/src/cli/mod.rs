@@ -1,6 +1,7 @@
 //! What the command `quoit bench` and its subcommands call.
 
 mod check;
+mod convert;
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use crate::report::write_after_run;
 use crate::run::{RunEnd, RunError, RunReport, RunSetup, run_driver};
 
 pub use check::{check, check_on};
+pub use convert::convert;
 
 /// Open files besides one for each connection: logs, tables, event loops.
 const FILES_BESIDES: u64 = 100;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::toml_form::TomlError;
 use crate::keygen::GeneratorError;
 use crate::term::{SyntaxError, Term};
 
-/// The place of a setting: its file and line, or nothing for a default.
+/// The place of a setting: its file, line and column, or nothing for a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A line of a file.
@@ -18,6 +19,8 @@ pub enum Place {
         file: Arc<PathBuf>,
         /// Line, from 1.
         line: u32,
+        /// Column, from 1.
+        column: u32,
     },
     /// Not written anywhere.
     Default,
@@ -26,7 +29,9 @@ pub enum Place {
 impl Display for Place {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Line { file, line } => write!(f, "{}:{line}: ", file.display()),
+            Self::Line { file, line, column } => {
+                write!(f, "{}:{line}:{column}: ", file.display())
+            }
             Self::Default => f.write_str("by default: "),
         }
     }
@@ -54,6 +59,30 @@ pub enum ConfigError {
         /// Place in the file and problem.
         error: SyntaxError,
     },
+    /// A file is no configuration in TOML.
+    #[error("{}:{error}", .path.display())]
+    Toml {
+        /// Its path.
+        path: PathBuf,
+        /// Place in the file and problem.
+        error: TomlError,
+    },
+    /// A file cannot be written.
+    #[error("{}: cannot be written: {error}", .path.display())]
+    Write {
+        /// Its path.
+        path: PathBuf,
+        /// What writing it gave.
+        error: std::io::Error,
+    },
+    /// A configuration that TOML cannot hold.
+    #[error("{}: TOML cannot hold it: at {error}; nest its values less deeply", .path.display())]
+    Unconvertible {
+        /// The path of the configuration.
+        path: PathBuf,
+        /// Why the TOML is none, with a place in it.
+        error: TomlError,
+    },
     /// A value that its key cannot have.
     #[error("{place}{key} is {value}: {expected}")]
     Value {
@@ -61,8 +90,8 @@ pub enum ConfigError {
         place: Place,
         /// The key.
         key: String,
-        /// The value.
-        value: Box<Term>,
+        /// The value as it is written.
+        value: String,
         /// What it should be.
         expected: String,
     },

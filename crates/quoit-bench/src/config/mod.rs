@@ -1,5 +1,6 @@
-//! Configurations of basho_bench, read into typed values.
+//! Configurations, in basho_bench's Erlang terms or in TOML, read into typed values.
 
+mod convert;
 mod duration;
 mod error;
 mod generators;
@@ -11,10 +12,12 @@ mod settings;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod toml_form;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use convert::to_toml;
 pub use duration::RunLength;
 pub use error::{ConfigError, Place};
 use generators::Generators;
@@ -26,6 +29,7 @@ pub use pacing::{Arrivals, Pacing};
 pub use settings::Settings;
 pub(crate) use settings::bytes_of;
 pub use targets::Target;
+pub use toml_form::TomlError;
 
 use crate::keygen::KeyGenerator;
 use crate::random::{RandomKind, Seed};

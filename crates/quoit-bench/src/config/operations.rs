@@ -1,6 +1,6 @@
 //! The weighted list of operations.
 
-use super::error::ConfigError;
+use super::error::{ConfigError, Place};
 use super::settings::Settings;
 use crate::term::Term;
 
@@ -13,39 +13,72 @@ pub struct OperationEntry {
     pub operation: Term,
     /// Its share of the sum of all weights; 0 is never chosen.
     pub weight: u32,
+    /// Where it is written.
+    pub place: Place,
 }
 
-const EXPECTED: &str = "write a list of {Operation, Weight} or {Label, Operation, Weight}, \
-                        weights integers from 0, at least one above";
+/// How the list is written.
+const EXPECTED: &str = "write a list of {Operation, Weight} or {Label, Operation, Weight}";
+
+/// How one entry of it is.
+const ENTRY_EXPECTED: &str = "write {Operation, Weight} or {Label, Operation, Weight}";
 
 /// Reads the list of operations.
 ///
 /// # Errors
 ///
-/// When an entry is malformed or no weight is above 0.
+/// When an entry is malformed or no weight is above 0, with the place of what is wrong.
 pub(super) fn read_operations(settings: &Settings) -> Result<Vec<OperationEntry>, ConfigError> {
     let entry = |name: &str, weight| OperationEntry {
         label: Term::atom(name),
         operation: Term::atom(name),
         weight,
+        place: Place::Default,
     };
+    let key = "operations";
     let default = vec![entry("get", 4), entry("put", 4), entry("delete", 1)];
-    settings.read("operations", default, EXPECTED, |term| {
-        let Term::List(elements) = term else { return None };
-        let entries: Vec<OperationEntry> = elements.iter().map(entry_of).collect::<Option<_>>()?;
-        let total: u64 = entries.iter().map(|entry| u64::from(entry.weight)).sum();
-        (total > 0 && total <= u64::from(u32::MAX)).then_some(entries)
-    })
+    if settings.get(key).is_none() {
+        return Ok(default);
+    }
+    let list = settings.read(key, Vec::new(), EXPECTED, |term| match term {
+        Term::List(elements) => Some(elements.clone()),
+        _ => None,
+    })?;
+    let entry_of = |(index, element): (usize, &Term)| {
+        let place = settings.place_in(key, &[index]);
+        entry_of(element, place.clone()).map_err(|expected| ConfigError::Value {
+            place,
+            key: format!("entry {} of {key}", index + 1),
+            value: settings.spelled(key, element),
+            expected: expected.to_owned(),
+        })
+    };
+    let entries: Vec<OperationEntry> =
+        list.iter().enumerate().map(entry_of).collect::<Result<_, _>>()?;
+    let total: u64 = entries.iter().map(|entry| u64::from(entry.weight)).sum();
+    let expected = match (entries.len(), total) {
+        (0, _) => "there is nothing to do: name at least one operation",
+        (_, 0) => "no weight is above 0, so nothing would ever be done: raise one",
+        (_, total) if total > u64::from(u32::MAX) => "the sum of all weights goes up to 4294967295",
+        _ => return Ok(entries),
+    };
+    Err(settings.value_error(key, expected))
 }
 
-fn entry_of(element: &Term) -> Option<OperationEntry> {
-    let (label, operation, weight) = match element.as_tuple()? {
-        [operation, weight] => (operation, operation, weight),
-        [label, operation, weight] => (label, operation, weight),
-        _ => return None,
+/// An entry, or what it should be.
+fn entry_of(element: &Term, place: Place) -> Result<OperationEntry, &'static str> {
+    let (label, operation, weight) = match element.as_tuple() {
+        Some([operation, weight]) => (operation, operation, weight),
+        Some([label, operation, weight]) => (label, operation, weight),
+        _ => return Err(ENTRY_EXPECTED),
     };
-    let weight = u32::try_from(weight.as_integer()?).ok()?;
-    Some(OperationEntry { label: label.clone(), operation: operation.clone(), weight })
+    let weight = match weight.as_integer() {
+        None => return Err("the weight is an integer: write {Operation, Weight}"),
+        Some(weight) if weight < 0 => return Err("a weight is not negative: write 0 for never"),
+        Some(weight) => u32::try_from(weight).map_err(|_| "a weight goes up to 4294967295")?,
+    };
+    let (label, operation) = (label.clone(), operation.clone());
+    Ok(OperationEntry { label, operation, weight, place })
 }
 
 /// The part of a file's name that stands for a label: letters and digits stay, everything else

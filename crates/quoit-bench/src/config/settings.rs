@@ -5,12 +5,43 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{ConfigError, Place};
-use crate::term::{LocatedTerm, Term, parse_bytes};
+use super::toml_form::{self, TomlEntry};
+use crate::term::{LocatedTerm, Places, Position, Term, parse_bytes};
 
 /// All keys that the files set; the last setting of a key wins.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    entries: BTreeMap<String, (Term, Place)>,
+    entries: BTreeMap<String, Entry>,
+}
+
+/// One key of a file.
+#[derive(Debug, Clone)]
+struct Entry {
+    term: Term,
+    file: Arc<PathBuf>,
+    key_position: Position,
+    places: Places,
+    is_toml: bool,
+}
+
+impl Entry {
+    fn place(&self, position: Position) -> Place {
+        Place::Line { file: self.file.clone(), line: position.line, column: position.column }
+    }
+
+    /// The ways in which the value can be meant: one, except in TOML.
+    fn readings(&self) -> Vec<Term> {
+        if self.is_toml {
+            toml_form::readings(&self.term).collect()
+        } else {
+            vec![self.term.clone()]
+        }
+    }
+}
+
+/// True for a file in TOML rather than Erlang terms.
+fn is_toml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
 impl Settings {
@@ -29,51 +60,62 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Adds the settings of one file.
+    /// Adds the settings of one file: TOML if its name ends in `.toml`, else Erlang terms.
     ///
     /// # Errors
     ///
-    /// When the bytes are no sequence of Erlang terms.
+    /// When the bytes are neither.
     pub fn add(&mut self, path: &Path, bytes: &[u8]) -> Result<(), ConfigError> {
+        let file = Arc::new(path.to_owned());
+        if is_toml(path) {
+            let entries = toml_form::read(bytes)
+                .map_err(|error| ConfigError::Toml { path: path.to_owned(), error })?;
+            for TomlEntry { key, key_position, term, places } in entries {
+                let file = file.clone();
+                let entry = Entry { term, file, key_position, places, is_toml: true };
+                self.entries.insert(key, entry);
+            }
+            return Ok(());
+        }
         let terms = parse_bytes(bytes)
             .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error })?;
-        let file = Arc::new(path.to_owned());
-        for LocatedTerm { term, position } in terms {
-            self.insert(term, &Place::Line { file: file.clone(), line: position.line });
+        for LocatedTerm { term, places } in terms {
+            for_each_pair(term, places, &mut |key, term, key_position, places| {
+                let entry =
+                    Entry { term, file: file.clone(), key_position, places, is_toml: false };
+                self.entries.insert(key, entry);
+            });
         }
         Ok(())
     }
 
-    /// Takes a pair, or every pair of a list of them; what is neither is passed over, as
-    /// basho_bench does.
-    fn insert(&mut self, term: Term, place: &Place) {
-        match term {
-            Term::Tuple(mut elements) if elements.len() == 2 => {
-                let value = elements.pop().expect("the tuple has two elements");
-                if let Some(Term::Atom(key)) = elements.pop() {
-                    self.entries.insert(key, (value, place.clone()));
-                }
-            }
-            Term::List(elements) => {
-                elements.into_iter().for_each(|element| self.insert(element, place));
-            }
-            _ => {}
-        }
-    }
-
     /// Every key that is set, in order.
-    pub fn keys(&self) -> impl Iterator<Item = (&str, &Place)> {
-        self.entries.iter().map(|(key, (_, place))| (key.as_str(), place))
+    pub fn keys(&self) -> impl Iterator<Item = (&str, Place)> {
+        self.entries.iter().map(|(key, entry)| (key.as_str(), entry.place(entry.key_position)))
     }
 
-    /// The value of a key, if it is set.
+    /// The value of a key as it stands in the file, if it is set. In TOML it may be meant otherwise:
+    /// see [`read`](Self::read).
     pub fn get(&self, key: &str) -> Option<&Term> {
-        self.entries.get(key).map(|(value, _)| value)
+        self.entries.get(key).map(|entry| &entry.term)
     }
 
-    /// Where a key is set.
+    /// Where the value of a key is.
     pub fn place(&self, key: &str) -> Place {
-        self.entries.get(key).map_or(Place::Default, |(_, place)| place.clone())
+        self.place_in(key, &[])
+    }
+
+    /// Where an element of the value is: the indices lead from element to element.
+    pub(crate) fn place_in(&self, key: &str, path: &[usize]) -> Place {
+        self.entries.get(key).map_or(Place::Default, |entry| entry.place(entry.places.at(path)))
+    }
+
+    /// A value as its file spells values.
+    pub(crate) fn spelled(&self, key: &str, value: &Term) -> String {
+        match self.entries.get(key) {
+            Some(entry) if entry.is_toml => toml_form::write_value(value),
+            _ => value.to_string(),
+        }
     }
 
     /// The error for a value that its key cannot have.
@@ -81,12 +123,13 @@ impl Settings {
         ConfigError::Value {
             place: self.place(key),
             key: key.to_owned(),
-            value: Box::new(self.get(key).cloned().unwrap_or(Term::List(Vec::new()))),
+            value: self.get(key).map(|value| self.spelled(key, value)).unwrap_or_default(),
             expected: expected.into(),
         }
     }
 
-    /// A value by a reader that gives nothing when it does not fit; the default when unset.
+    /// A value by a reader that gives nothing when it does not fit; the default when unset. The
+    /// reader is asked again while a value in TOML can be meant in yet another way.
     ///
     /// # Errors
     ///
@@ -96,12 +139,11 @@ impl Settings {
         key: &str,
         default: T,
         expected: &str,
-        read: impl FnOnce(&Term) -> Option<T>,
+        read: impl Fn(&Term) -> Option<T>,
     ) -> Result<T, ConfigError> {
-        match self.get(key) {
-            None => Ok(default),
-            Some(term) => read(term).ok_or_else(|| self.value_error(key, expected)),
-        }
+        let Some(entry) = self.entries.get(key) else { return Ok(default) };
+        let found = entry.readings().iter().find_map(read);
+        found.ok_or_else(|| self.value_error(key, expected))
     }
 
     /// An integer of a range.
@@ -151,6 +193,32 @@ impl Settings {
     /// When the key is set to anything else.
     pub fn bytes(&self, key: &str, default: &[u8]) -> Result<Vec<u8>, ConfigError> {
         self.read(key, default.to_vec(), "write a binary such as <<\"test\">>", bytes_of)
+    }
+}
+
+/// Takes a pair, or every pair of a list of them, with the places of the key and the value; what is
+/// neither is passed over, as basho_bench does.
+pub(super) fn for_each_pair(
+    term: Term,
+    places: Places,
+    take: &mut impl FnMut(String, Term, Position, Places),
+) {
+    let position = places.position;
+    let mut inner = places.inner.into_iter();
+    let mut next = || inner.next().unwrap_or_else(|| Places::leaf(position));
+    match term {
+        Term::Tuple(elements) => {
+            if let Ok([Term::Atom(key), value]) = <[Term; 2]>::try_from(elements) {
+                let key_position = next().position;
+                take(key, value, key_position, next());
+            }
+        }
+        Term::List(elements) => {
+            for element in elements {
+                for_each_pair(element, next(), take);
+            }
+        }
+        _ => {}
     }
 }
 

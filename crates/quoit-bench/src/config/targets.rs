@@ -57,17 +57,13 @@ pub(super) fn read_targets(
     key: &str,
     default_port: u16,
 ) -> Result<Vec<Target>, ConfigError> {
-    let Some(term) = settings.get(key) else {
-        return Ok(vec![Target { host: "127.0.0.1".to_owned(), port: default_port }]);
-    };
-    let elements = match term {
-        Term::List(elements) => elements.as_slice(),
-        _ => &[],
-    };
-    let groups: Option<Vec<Vec<Target>>> =
-        elements.iter().rev().map(|element| targets_of(element, default_port)).collect();
-    let targets = groups.map(|groups| groups.concat()).filter(|targets| !targets.is_empty());
-    targets.ok_or_else(|| settings.value_error(key, EXPECTED))
+    let default = vec![Target { host: "127.0.0.1".to_owned(), port: default_port }];
+    settings.read(key, default, EXPECTED, |term| {
+        let Term::List(elements) = term else { return None };
+        let groups: Option<Vec<Vec<Target>>> =
+            elements.iter().rev().map(|element| targets_of(element, default_port)).collect();
+        groups.map(|groups| groups.concat()).filter(|targets| !targets.is_empty())
+    })
 }
 
 fn targets_of(element: &Term, default_port: u16) -> Option<Vec<Target>> {

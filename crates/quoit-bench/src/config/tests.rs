@@ -84,7 +84,7 @@ fn durations_are_minutes_in_files_and_have_units_on_the_command_line() {
     assert_eq!(config("{duration, 2}.").length, length(120.0));
     assert_eq!(config("{duration, 0.5}.").length, length(30.0));
     assert_eq!(config("{duration, infinity}.").length, RunLength::Unlimited);
-    assert!(error("{duration, 0}.").contains("a.config:1: duration is 0: write minutes"));
+    assert!(error("{duration, 0}.").contains("a.config:1:12: duration is 0: write minutes"));
     for (text, expected) in [
         ("500ms", length(0.5)),
         ("60s", length(60.0)),
@@ -142,11 +142,22 @@ fn operations_have_labels_and_weights() {
     assert_eq!(labels, ["get", "put-pb-5", "mine", "b-c", "d-e"]);
     assert_eq!(config.operations[2].operation.to_string(), "{search,\"x y\"}");
     assert_eq!(file_label(&Term::atom("get_existing")), "get-existing");
-    for list in ["[]", "[get]", "[{get, -1}]", "[{get, 1.5}]", "[{get, 0}]", "get", "[{a,b,1,2}]"] {
-        assert!(
-            error(&format!("{{operations, {list}}}.")).contains("at least one above"),
-            "{list}"
-        );
+    for (list, expected) in [
+        ("[]", "1:14: operations is []: there is nothing to do"),
+        ("[{get, 0}]", "1:14: operations is [{get,0}]: no weight is above 0"),
+        ("get", "1:14: operations is get: write a list of {Operation, Weight}"),
+        ("[{a, 1}, get]", "1:23: entry 2 of operations is get: write {Operation, Weight} or"),
+        (
+            "[{a, 1},\n {get, -1}]",
+            "2:2: entry 2 of operations is {get,-1}: a weight is not negative",
+        ),
+        ("[{get, 1.5}]", "1:15: entry 1 of operations is {get,1.5}: the weight is an integer"),
+        ("[{a,b,1,2}]", "1:15: entry 1 of operations is {a,b,1,2}: write {Operation, Weight} or"),
+        ("[{a, 9999999999}]", "a weight goes up to 4294967295"),
+        ("[{a, 4294967295}, {b, 1}]", "the sum of all weights goes up to"),
+    ] {
+        let error = error(&format!("{{operations, {list}}}."));
+        assert!(error.contains(expected), "{list}: {error}");
     }
 }
 
@@ -167,10 +178,10 @@ fn unknown_keys_and_keys_without_effect_are_told_with_their_place() {
         config("{mode, max}.\n{concurent, 5}. {pre_hook, {m, f}}. {zzz, 1}. {stats, riemann}.");
     let told = config.warnings.join("\n");
     for expected in [
-        "a.config:2: the key `concurent` is not known and is ignored: did you mean `concurrent`?",
-        "a.config:2: the key `zzz` is not known and is ignored",
-        "a.config:2: pre_hook has no effect: the Erlang function m:f is not run",
-        "a.config:2: stats riemann is not written to",
+        "a.config:2:2: the key `concurent` is not known and is ignored: did you mean `concurrent`?",
+        "a.config:2:38: the key `zzz` is not known and is ignored",
+        "a.config:2:28: pre_hook has no effect: the Erlang function m:f is not run",
+        "a.config:2:55: stats riemann is not written to",
     ] {
         assert!(told.contains(expected), "{told}");
     }
@@ -211,7 +222,7 @@ fn sequences_are_kept_only_below_an_absolute_path() {
 fn generators_that_may_not_be_meant_are_told() {
     let told = |text: &str| config(text).warnings.join("\n");
     let sequence = "{key_generator, {sequential_int, 5}}.";
-    assert!(told(sequence).contains("a.config:1: `{sequential_int,5}`: each of the 3 workers"));
+    assert!(told(sequence).contains("a.config:1:17: `{sequential_int,5}`: each of the 3 workers"));
     assert_eq!(told(&format!("{sequence} {{concurrent, 1}}.")), "");
     let small = "{value_generator_source_size, 100}. {value_generator, {fixed_bin, ";
     assert!(told(&format!("{small} 100}}}}.")).contains("cut from 100 random bytes"));
@@ -231,8 +242,8 @@ fn files_of_keys_are_opened_before_a_run() {
 #[test]
 fn values_of_the_wrong_kind_are_refused_with_place_and_remedy() {
     for (text, expected) in [
-        ("{concurrent, 0}.", "a.config:1: concurrent is 0: write an integer from 1 to 100000"),
-        ("\n{concurrent, many}.", "a.config:2: concurrent is many"),
+        ("{concurrent, 0}.", "a.config:1:14: concurrent is 0: write an integer from 1 to 100000"),
+        ("\n{concurrent, many}.", "a.config:2:14: concurrent is many"),
         ("{report_interval, 0}.", "write an integer from 1"),
         ("{driver, \"null\"}.", "write the name of a driver"),
         ("{rng_seed, {1, 2}}.", "write {A, B, C} of integers, or now"),
@@ -240,10 +251,13 @@ fn values_of_the_wrong_kind_are_refused_with_place_and_remedy() {
         ("{log_level, loud}.", "write debug, info"),
         ("{shutdown_on_error, yes}.", "write true or false"),
         ("{value_generator_source_size, big}.", "write a number of bytes"),
-        ("{key_generator, {uniform_int}}.", "a.config:1: key_generator: `{uniform_int}` should be"),
+        (
+            "{key_generator, {uniform_int}}.",
+            "a.config:1:17: key_generator: `{uniform_int}` should be",
+        ),
         (
             "{value_generator, {fixed, 5}}.",
-            "a.config:1: value_generator: `{fixed,5}` is no generator",
+            "a.config:1:19: value_generator: `{fixed,5}` is no generator",
         ),
     ] {
         let error = error(text);
@@ -275,6 +289,112 @@ fn the_example_configurations_are_read_without_a_warning() {
         count += 1;
     }
     assert_eq!(count, 8);
+}
+
+/// The configuration of a file in TOML.
+fn toml(text: &str) -> Result<Config, ConfigError> {
+    let mut settings = Settings::default();
+    settings.add(Path::new("a.toml"), text.as_bytes())?;
+    Config::from_settings(settings)
+}
+
+/// Everything that a configuration says, but for where it says it.
+fn said(config: &Config) -> String {
+    let operations: Vec<String> = config
+        .operations
+        .iter()
+        .map(|entry| format!("{} {} {}", entry.label, entry.operation, entry.weight))
+        .collect();
+    let targets = config.targets("http_raw_ips", "http_raw_port", 8098).expect("targets");
+    let rest = Config {
+        settings: Settings::default(),
+        operations: Vec::new(),
+        warnings: Vec::new(),
+        ..config.clone()
+    };
+    format!("{operations:?} {targets:?} {rest:?}")
+}
+
+#[test]
+fn a_configuration_can_be_written_in_toml_as_one_would() {
+    let erlang = config(
+        "{mode, {rate, 10}}. {duration, 0.5}. {concurrent, 5}. {driver, http_raw}.
+         {http_raw_ips, [\"localhost\", {\"10.0.0.1\", [8091, 8092]}, {\"10.0.0.2\", 8093}]}.
+         {http_raw_path, \"/buckets/test/keys\"}. {test_dir, \"results\"}.
+         {key_generator, {{int_to_bin_bigendian, 64}, {uniform_int, 1000}}}.
+         {value_generator, {fixed_bin, 100}}. {operations, [{get, 4}, {mine, put, 1}]}.
+         {rng_seed, {1, 2, 3}}. {shutdown_on_error, true}. {pre_hook, {shell, \"make it\"}}.",
+    );
+    let text = r#"
+        mode = ["rate", 10]
+        duration = 0.5
+        concurrent = 5
+        driver = "http_raw"
+        http_raw_ips = ["localhost", ["10.0.0.1", [8091, 8092]], ["10.0.0.2", 8093]]
+        http_raw_path = "/buckets/test/keys"
+        test_dir = "results"
+        key_generator = [["int_to_bin_bigendian", 64], ["uniform_int", 1000]]
+        value_generator = ["fixed_bin", 100]
+        operations = [["get", 4], ["mine", "put", 1]]
+        rng_seed = [1, 2, 3]
+        shutdown_on_error = true
+        pre_hook = ["shell", "make it"]
+    "#;
+    let read = toml(text).expect("the same in TOML");
+    assert!(read.warnings.is_empty(), "{:?}", read.warnings);
+    assert_eq!(said(&read), said(&erlang));
+    let section = toml("[operations]\nput = 1\nget = 2\n").expect("a section");
+    let labels: Vec<String> = section.operations.iter().map(|one| one.label.to_string()).collect();
+    assert_eq!(labels, ["put", "get"]);
+}
+
+#[test]
+fn texts_and_arrays_of_toml_are_what_their_keys_want() {
+    let read =
+        toml("riakc_pb_bucket = \"test\"\nlist = [\"a\", \"b\"]\nnames = [[\"X-A\", \"v\"]]")
+            .expect("a configuration");
+    let settings = &read.settings;
+    assert_eq!(settings.bytes("riakc_pb_bucket", b"").expect("bytes"), b"test");
+    let list = settings.read("list", None, "", |term| match term {
+        Term::List(elements) => Some(Some(elements.len())),
+        _ => None,
+    });
+    assert_eq!(list.expect("a list"), Some(2));
+    let pairs = settings.read("names", None, "", |term| match term {
+        Term::List(elements) => Some(Some(elements.first()?.as_tuple()?.len())),
+        _ => None,
+    });
+    assert_eq!(pairs.expect("a list of tuples"), Some(2));
+}
+
+#[test]
+fn mistakes_in_toml_are_told_in_toml() {
+    for (text, expected) in [
+        ("mode = [\"rate\", 0]", "a.toml:1:8: mode is [\"rate\", 0]: write max"),
+        ("\nconcurrent = \"many\"", "a.toml:2:14: concurrent is \"many\": write an integer"),
+        ("operations = [[\"get\", 1],\n  [\"put\"]]", "a.toml:2:3: entry 2 of operations is"),
+        ("mode = max", "a.toml:1:8: "),
+    ] {
+        let error = toml(text).err().map(|error| error.to_string()).expect(text);
+        assert!(error.starts_with(expected), "{text}: {error}");
+    }
+    let told = toml("concurent = 5").expect("a configuration").warnings;
+    assert!(told[0].starts_with("a.toml:1:1: the key `concurent` is not known"), "{told:?}");
+}
+
+#[test]
+fn the_example_configurations_are_the_same_in_toml() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
+    for entry in std::fs::read_dir(directory).expect("the directory of examples") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "config") {
+            let bytes = std::fs::read(&path).expect("an example");
+            let converted = to_toml(&path, &bytes).unwrap_or_else(|error| panic!("{error}"));
+            let from_toml = toml(&converted).unwrap_or_else(|error| panic!("{converted}: {error}"));
+            let erlang = Config::load(&[path]).expect("an example");
+            assert_eq!(said(&from_toml), said(&erlang), "{converted}");
+        }
+    }
 }
 
 #[test]

@@ -69,8 +69,11 @@ impl KeyGenerator {
             Term::Atom(name) => return parse_named(term, name, &[]),
             _ => {}
         }
-        let elements = term.as_tuple().unwrap_or_default();
-        match elements {
+        // In TOML an array of two arrays is a list.
+        let (Term::Tuple(elements) | Term::List(elements)) = term else {
+            return Err(unknown(term, ""));
+        };
+        match elements.as_slice() {
             [Term::Atom(name), arguments @ ..] => parse_named(term, name, arguments),
             [Term::Tuple(head), inner] => match head.as_slice() {
                 [Term::Atom(name), argument] => parse_sized(term, name, argument, inner),

@@ -36,8 +36,7 @@ type Ready = mpsc::Receiver<(u32, Result<(), StartError>)>;
 pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
     let RunSetup { config, directory, log, terminal } = setup;
     let plan = D::plan(config)?;
-    let (mix, operations) =
-        build_mix::<D>(&plan, &config.operations, &config.settings.place("operations"))?;
+    let (mix, operations) = build_mix::<D>(&plan, &config.operations)?;
     let sources = prepare_sources(config, mix.operations().any(D::draws_values))?;
     let length = match config.length {
         RunLength::For(length) => Some(length),

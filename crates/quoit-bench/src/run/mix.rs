@@ -78,13 +78,12 @@ impl<O: Copy> Mix<O> {
 pub(crate) fn build_mix<D: Driver>(
     plan: &D::Plan,
     entries: &[OperationEntry],
-    place: &Place,
 ) -> Result<(Mix<D::Operation>, Vec<ReportedOperation>), ConfigError> {
     let mut mix = Mix { entries: Vec::new(), total: 0 };
     let mut reported: Vec<ReportedOperation> = Vec::new();
     for entry in entries {
         let operation = D::operation(plan, &entry.operation)
-            .ok_or_else(|| no_operation::<D>(&entry.operation, place))?;
+            .ok_or_else(|| no_operation::<D>(&entry.operation, &entry.place))?;
         let file_label = file_label(&entry.label);
         let known = reported.iter().position(|other| other.file_label == file_label);
         let index = known.unwrap_or_else(|| {

@@ -113,8 +113,7 @@ fn operations_are_drawn_by_their_weights() {
         b"{operations, [{stop, 1}, {a, panic_always, 0}, {b, panic_at_seven, 3}, {stop, 2}]}.";
     settings.add(Path::new("test.config"), text).expect("terms");
     let config = Config::from_settings(settings).expect("a configuration");
-    let place = crate::config::Place::Default;
-    let (mix, reported) = build_mix::<Fragile>(&(), &config.operations, &place).expect("a mix");
+    let (mix, reported) = build_mix::<Fragile>(&(), &config.operations).expect("a mix");
     let labels: Vec<&str> = reported.iter().map(|one| one.file_label.as_str()).collect();
     assert_eq!(labels, ["stop", "a", "b"], "entries of one label are counted together");
     let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);

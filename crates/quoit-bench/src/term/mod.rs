@@ -6,6 +6,7 @@
 mod binary;
 mod lexer;
 mod parser;
+mod places;
 mod print;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,9 @@ mod tests;
 use std::cmp::Ordering;
 
 pub use lexer::Position;
+pub(crate) use parser::text_of;
 pub use parser::{LocatedTerm, NESTING_DEPTH_MAX, Problem, SyntaxError, parse_bytes, parse_terms};
+pub use places::Places;
 
 /// One Erlang term.
 ///

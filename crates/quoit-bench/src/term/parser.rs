@@ -5,6 +5,7 @@ use thiserror::Error;
 use super::Term;
 use super::binary::BinaryBuilder;
 use super::lexer::{Lexer, Position, Token};
+use super::places::Places;
 
 /// Deepest nesting of tuples, lists and maps that is read; bounds the stack.
 pub const NESTING_DEPTH_MAX: usize = 200;
@@ -14,8 +15,8 @@ pub const NESTING_DEPTH_MAX: usize = 200;
 pub struct LocatedTerm {
     /// The term.
     pub term: Term,
-    /// Its first character.
-    pub position: Position,
+    /// Where it and the terms inside it begin.
+    pub places: Places,
 }
 
 /// Why a text is not a sequence of Erlang terms, and where.
@@ -100,12 +101,17 @@ const MAIL_HINT: &str = ". The file contains `\\_`, which mail programs write fo
 ///
 /// The first syntax error, with its place.
 pub fn parse_bytes(bytes: &[u8]) -> Result<Vec<LocatedTerm>, SyntaxError> {
-    let from_latin1 = || bytes.iter().copied().map(char::from).collect::<String>();
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) if !declares_latin1(text) => text.to_owned(),
-        _ => from_latin1(),
-    };
-    parse_terms(text.strip_prefix('\u{feff}').unwrap_or(&text))
+    parse_terms(&text_of(bytes))
+}
+
+/// The text of a file by its encoding, without a byte order mark.
+pub(crate) fn text_of(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !declares_latin1(text) => {
+            text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()
+        }
+        _ => bytes.iter().copied().map(char::from).collect(),
+    }
 }
 
 fn declares_latin1(text: &str) -> bool {
@@ -128,13 +134,13 @@ pub fn parse_terms(text: &str) -> Result<Vec<LocatedTerm>, SyntaxError> {
         let mut parser = Parser::new(text)?;
         let mut terms = Vec::new();
         while parser.token != Token::EndOfFile {
-            let position = parser.position;
             let term = parser.term(0)?;
+            let places = parser.places.inner.pop().expect("a term has just been read");
             match parser.token {
                 Token::Stop => parser.advance()?,
                 _ => return Err(parser.unexpected("`,` or the full stop that ends a term")),
             }
-            terms.push(LocatedTerm { term, position });
+            terms.push(LocatedTerm { term, places });
         }
         Ok(terms)
     };
@@ -148,13 +154,15 @@ struct Parser {
     lexer: Lexer,
     token: Token,
     position: Position,
+    /// Of the term that is being read, with the terms inside it that have been read.
+    places: Places,
 }
 
 impl Parser {
     fn new(text: &str) -> Result<Self, SyntaxError> {
         let mut lexer = Lexer::new(text);
         let (token, position) = lexer.next_token()?;
-        Ok(Self { lexer, token, position })
+        Ok(Self { lexer, token, position, places: Places::leaf(position) })
     }
 
     fn advance(&mut self) -> Result<(), SyntaxError> {
@@ -184,7 +192,16 @@ impl Parser {
         if self.accept(mark)? { Ok(()) } else { Err(self.unexpected(expected)) }
     }
 
+    /// Reads a term and notes its place in those of the term around it.
     fn term(&mut self, depth: usize) -> Result<Term, SyntaxError> {
+        let around = std::mem::replace(&mut self.places, Places::leaf(self.position));
+        let term = self.unplaced_term(depth);
+        let places = std::mem::replace(&mut self.places, around);
+        self.places.inner.push(places);
+        term
+    }
+
+    fn unplaced_term(&mut self, depth: usize) -> Result<Term, SyntaxError> {
         if depth > NESTING_DEPTH_MAX {
             return Err(SyntaxError::at(self.position, Problem::Depth));
         }

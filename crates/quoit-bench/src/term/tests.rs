@@ -142,8 +142,8 @@ fn comments_and_blanks_stand_anywhere() {
     let text = "% first\n{mode, % why\n max}.%last\n\n\t{duration,\r\n 5} .";
     let terms = parse_terms(text).unwrap();
     assert_eq!(terms.len(), 2);
-    assert_eq!(terms[0].position, Position { line: 2, column: 1 });
-    assert_eq!(terms[1].position, Position { line: 5, column: 2 });
+    assert_eq!(terms[0].places.position, Position { line: 2, column: 1 });
+    assert_eq!(terms[1].places.position, Position { line: 5, column: 2 });
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn what_cannot_run_is_refused_and_a_run_of_it_leaves_nothing() {
         ("{driver, riakc_ts}.", "driver riakc_ts is not offered"),
         (
             "{driver, null}. {operations, [{do_some, 1}]}.",
-            "test.config:1: the driver null has no operation `do_some`: it has absolutely_nothing",
+            "test.config:1:31: the driver null has no operation `do_some`: it has absolutely_nothing",
         ),
         ("{riakc_pb_ips, []}. {driver, riakc_pb}. {key_generator, <<\"a\">>}.", "write a list of"),
     ] {

@@ -292,16 +292,16 @@ fn what_cannot_be_run_is_refused_with_a_reason() {
     };
     check(
         "{driver, null}. {operations, [{do_somthing, 1}]}.",
-        "test.config:1: the driver null has no operation `do_somthing`: it has absolutely_nothing",
+        "test.config:1:31: the driver null has no operation `do_somthing`: it has absolutely_nothing",
     );
     check("{driver, nul}.", "driver nul is not offered: did you mean null?");
     check("{driver, cassandra}.", "driver cassandra is not offered: it speaks to another database");
-    check("{mode, fast}.", "test.config:1: mode is fast: write max");
+    check("{mode, fast}.", "test.config:1:8: mode is fast: write max");
     check(
         "{mode, max}.\n{operations, [}.",
         "test.config:2:15: found `}` where a term was expected",
     );
-    check("{driver, null}. {operations, [{do_something, 0}]}.", "at least one above");
+    check("{driver, null}. {operations, [{do_something, 0}]}.", "no weight is above 0");
 }
 
 #[test]

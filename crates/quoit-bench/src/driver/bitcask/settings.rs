@@ -37,7 +37,7 @@ impl StoreSettings {
     pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
         let settings = &config.settings;
         let base = PathBuf::from(settings.text("bitcask_dir", ".")?);
-        let mut store = Self {
+        let store = Self {
             directory: config.run_directory.join(base).join(STORE_NAME),
             is_synced: false,
             max_file_size_bytes: None,
@@ -47,10 +47,11 @@ impl StoreSettings {
         };
         let expected = "write a list of options such as o_sync, {max_file_size, Bytes} or \
                         {expiry_secs, Seconds}";
-        settings.read("bitcask_flags", (), expected, |term| {
-            term.as_list()?.iter().try_for_each(|option| store.take(option))
-        })?;
-        Ok(store)
+        settings.read("bitcask_flags", store.clone(), expected, |term| {
+            let mut store = store.clone();
+            term.as_list()?.iter().try_for_each(|option| store.take(option))?;
+            Some(store)
+        })
     }
 
     /// Takes an option; nothing when its value cannot be.
