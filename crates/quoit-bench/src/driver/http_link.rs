@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::StartError;
-use crate::config::Target;
+use crate::config::{ConfigError, Settings, Target};
 use crate::http::{Connection, HttpError, Response};
 use crate::term::Term;
 
@@ -117,11 +117,37 @@ pub(super) fn check_status(status: u16, wanted: &[u16]) -> Result<(), Term> {
     Err(Term::Tuple(vec![Term::atom("http_error"), Term::String(status.to_string())]))
 }
 
+/// Reads the setting `key`: headers that every request has, as they are sent.
+pub(super) fn read_headers(settings: &Settings, key: &str) -> Result<Vec<u8>, ConfigError> {
+    let expected = "write a list of {'Header-Name', \"value\"}";
+    settings.read(key, Vec::new(), expected, header_lines)
+}
+
+/// A list of `{Name, Value}` as headers, each with its line end; nothing when a name is no token or
+/// a value would break the line.
+pub(super) fn header_lines(term: &Term) -> Option<Vec<u8>> {
+    let mut headers = Vec::new();
+    for element in term.as_list()? {
+        let [name, value] = element.as_tuple()? else { return None };
+        let name = name.as_atom().map(str::to_owned).or_else(|| name.as_text())?;
+        let value = value.as_text()?;
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(is_token) || value.contains(['\r', '\n']) {
+            return None;
+        }
+        headers.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+    }
+    Some(headers)
+}
+
 /// What may stand in a path besides letters and digits.
 pub(super) const PATH: &[u8] = b"-._~!$&'()*+,;=:@/";
 
 /// The same, of text that may hold percent-encodings already.
 pub(super) const ENCODED_PATH: &[u8] = b"-._~!$&'()*+,;=:@/%";
+
+/// The same with a query behind it.
+pub(super) const PATH_AND_QUERY: &[u8] = b"-._~!$&'()*+,;=:@/%?";
 
 /// What may stand in one segment of a path.
 pub(super) const SEGMENT: &[u8] = b"-._~!$&'()*+,;=:@";

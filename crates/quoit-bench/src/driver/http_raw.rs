@@ -2,13 +2,14 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::disconnect::{Disconnect, DisconnectTimer};
 use super::http_link::{
-    ENCODED_PATH, HttpLink, Method, PATH, SEGMENT, append_to_path, check_status,
+    ENCODED_PATH, HttpLink, Method, PATH, SEGMENT, append_to_path, check_status, read_headers,
 };
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
@@ -29,8 +30,7 @@ pub(super) struct HttpRaw {
     head: Vec<u8>,
     /// Index of the next file of `put_file`.
     next_file: usize,
-    requests_left: Option<u64>,
-    disconnect_at: Option<Instant>,
+    disconnect: DisconnectTimer,
 }
 
 /// The settings that all workers share.
@@ -48,14 +48,6 @@ pub(super) struct Plan {
     key_kind: Kind,
     /// What `put_file` stores, in order of their names; nothing without `file_dir`.
     files: Option<Vec<PathBuf>>,
-}
-
-/// When connections are closed on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Disconnect {
-    Never,
-    AfterRequests(u64),
-    After(Duration),
 }
 
 /// What to request.
@@ -129,18 +121,15 @@ impl Driver for HttpRaw {
         let first = (mix(u64::from(place.number)) % count as u64) as usize;
         let mut links: Vec<HttpLink> = (0..count).map(|_| HttpLink::default()).collect();
         links[first] = HttpLink::open(&plan.targets[first], plan.timeout).await?;
-        let mut worker = Self {
+        Ok(Self {
             links,
             next_target: first,
             client_id: STANDARD.encode(place.number.to_be_bytes()),
             path: Vec::new(),
             head: Vec::new(),
             next_file: 0,
-            requests_left: None,
-            disconnect_at: None,
-        };
-        worker.plan_disconnect(plan);
-        Ok(worker)
+            disconnect: DisconnectTimer::start(plan.disconnect),
+        })
     }
 
     async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
@@ -191,8 +180,8 @@ impl Driver for HttpRaw {
                 Err(reason) => Err(reason),
             },
         };
-        if plan.disconnect != Disconnect::Never {
-            self.disconnect_when_due(plan);
+        if self.disconnect.is_due() {
+            self.links.iter_mut().for_each(HttpLink::close);
         }
         match done {
             Ok(()) => Outcome::Success,
@@ -289,29 +278,6 @@ impl HttpRaw {
         let path = String::from_utf8_lossy(&self.path);
         format!("http://{}{path}", plan.targets[target])
     }
-
-    fn plan_disconnect(&mut self, plan: &Plan) {
-        match plan.disconnect {
-            Disconnect::Never => {}
-            Disconnect::AfterRequests(count) => self.requests_left = Some(count),
-            Disconnect::After(span) => self.disconnect_at = Some(Instant::now() + span),
-        }
-    }
-
-    fn disconnect_when_due(&mut self, plan: &Plan) {
-        let is_due = match (&mut self.requests_left, self.disconnect_at) {
-            (Some(left), _) => {
-                *left -= 1;
-                *left == 0
-            }
-            (None, Some(at)) => Instant::now() >= at,
-            (None, None) => false,
-        };
-        if is_due {
-            self.links.iter_mut().for_each(HttpLink::close);
-            self.plan_disconnect(plan);
-        }
-    }
 }
 
 /// The content of a file, read on the worker's thread.
@@ -351,7 +317,7 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
     let params = settings.read("http_raw_params", String::new(), expected_params, |term| {
         term.as_text().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()))
     })?;
-    let extra_headers = read_headers(config)?;
+    let extra_headers = read_headers(settings, "http_raw_append_headers")?;
     let common_headers = targets
         .iter()
         .map(|target| [format!("Host: {target}\r\n").into_bytes(), extra_headers.clone()].concat())
@@ -365,7 +331,7 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         bucket_path,
         params: params.into_bytes(),
         timeout: Duration::from_millis(timeout_ms),
-        disconnect: read_disconnect(config)?,
+        disconnect: Disconnect::read(settings, "http_raw_disconnect_frequency")?,
         key_kind: config.key_generator.kind(),
         files: read_files(config)?,
     })
@@ -395,49 +361,4 @@ fn read_files(config: &Config) -> Result<Option<Vec<PathBuf>>, ConfigError> {
             Err(config.settings.value_error("file_dir", expected))
         }
     }
-}
-
-/// The extra request headers, each with its line end.
-fn read_headers(config: &Config) -> Result<Vec<u8>, ConfigError> {
-    let expected = "write a list of {'Header-Name', \"value\"}";
-    config.settings.read("http_raw_append_headers", Vec::new(), expected, |term| {
-        let mut headers = Vec::new();
-        for element in term.as_list()? {
-            let [name, value] = element.as_tuple()? else { return None };
-            let name = name.as_atom().map(str::to_owned).or_else(|| name.as_text())?;
-            let value = value.as_text()?;
-            let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-            if name.is_empty() || !name.chars().all(is_token) || value.contains(['\r', '\n']) {
-                return None;
-            }
-            headers.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
-        }
-        Some(headers)
-    })
-}
-
-fn read_disconnect(config: &Config) -> Result<Disconnect, ConfigError> {
-    let expected = "write infinity, a number of seconds, or {ops, N}";
-    config.settings.read("http_raw_disconnect_frequency", Disconnect::Never, expected, |term| {
-        match term {
-            Term::Atom(name) if name == "infinity" => Some(Disconnect::Never),
-            Term::Integer(seconds) => match u64::try_from(*seconds).ok()? {
-                0 => Some(Disconnect::Never),
-                seconds if seconds <= 1 << 32 => {
-                    Some(Disconnect::After(Duration::from_secs(seconds)))
-                }
-                _ => None,
-            },
-            Term::Tuple(parts) => match parts.as_slice() {
-                [Term::Atom(ops), Term::Integer(count)] if ops == "ops" => {
-                    Some(match u64::try_from(*count) {
-                        Ok(0) | Err(_) => Disconnect::Never,
-                        Ok(count) => Disconnect::AfterRequests(count),
-                    })
-                }
-                _ => None,
-            },
-            _ => None,
-        }
-    })
 }

@@ -5,9 +5,11 @@
 //! is counted is the business of the run.
 
 mod bitcask;
+mod disconnect;
 mod engine;
 mod http_link;
 mod http_raw;
+mod http_templated;
 mod indexes;
 mod inputs;
 mod memory;
@@ -30,6 +32,7 @@ use thiserror::Error;
 use crate::config::{Config, ConfigError, Target};
 use crate::keygen::{Key, Kind};
 use crate::term::Term;
+use crate::valgen::SourceError;
 use crate::worker_place::WorkerPlace;
 
 /// What one operation came to.
@@ -56,6 +59,9 @@ pub enum StartError {
         /// What connecting gave.
         reason: String,
     },
+    /// There are no bytes to make values of.
+    #[error(transparent)]
+    Source(#[from] SourceError),
     /// The store of an engine cannot be opened.
     #[error("cannot open the store {}: {reason}", .path.display())]
     Store {
@@ -159,6 +165,7 @@ pub(crate) fn with_named<T: DriverTask>(
 ) -> Result<T::Output, ConfigError> {
     Ok(match config.driver.as_str() {
         http_raw::HttpRaw::NAME => task.with::<http_raw::HttpRaw>(),
+        http_templated::HttpTemplated::NAME => task.with::<http_templated::HttpTemplated>(),
         riakc_pb::RiakcPb::NAME => task.with::<riakc_pb::RiakcPb>(),
         nhs::Nhs::NAME => task.with::<nhs::Nhs>(),
         bitcask::Bitcask::NAME => task.with::<bitcask::Bitcask>(),

@@ -4,8 +4,9 @@ use crate::config::{Config, ConfigError};
 use crate::names::nearest;
 
 /// The drivers, by the names that configurations may use.
-const OFFERED: [&str; 11] = [
+const OFFERED: [&str; 12] = [
     "http_raw",
+    "http",
     "riakc_pb",
     "riakclient",
     "nhs",
@@ -100,6 +101,6 @@ mod tests {
     fn a_misspelt_name_is_told_of_the_right_one() {
         assert!(look_up("riackc_pb").is_err_and(|error| error.contains("did you mean riakc_pb?")));
         let all = look_up("something_else").expect_err("no such driver");
-        assert!(all.contains("there are http_raw, riakc_pb"), "{all}");
+        assert!(all.contains("there are http_raw, http, riakc_pb"), "{all}");
     }
 }

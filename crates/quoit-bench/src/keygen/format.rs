@@ -39,7 +39,7 @@ pub enum FormatError {
     Width(String),
 }
 
-/// A format string and the kind of its values.
+/// A format string and the kinds of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format {
     pieces: Vec<Piece>,
@@ -48,7 +48,7 @@ pub struct Format {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Text(Vec<u8>),
-    Value(Directive),
+    Value(Directive, Kind),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,12 +62,13 @@ struct Directive {
 }
 
 impl Format {
-    /// Reads a format string for so many values of `kind`.
+    /// Reads a format string for values of these kinds.
     ///
     /// # Errors
     ///
-    /// When a directive is unknown or does not fit the kind, or not each value has one.
-    pub fn parse(text: &str, kind: Kind, given: usize) -> Result<Self, FormatError> {
+    /// When a directive is unknown or does not fit its value's kind, or not each value has one.
+    pub fn parse(text: &str, kinds: &[Kind]) -> Result<Self, FormatError> {
+        let mut taken = 0;
         let mut pieces = Vec::new();
         let mut literal = Vec::new();
         let mut chars = text.chars().peekable();
@@ -82,31 +83,31 @@ impl Format {
                 'n' => literal.push(b'\n'),
                 '~' => literal.push(b'~'),
                 _ => {
-                    directive.check(kind, &shown)?;
-                    pieces.push(Piece::Text(std::mem::take(&mut literal)));
-                    pieces.push(Piece::Value(directive));
+                    if let Some(kind) = kinds.get(taken) {
+                        directive.check(*kind, &shown)?;
+                        pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                        pieces.push(Piece::Value(directive, *kind));
+                    }
+                    taken += 1;
                 }
             }
         }
         pieces.push(Piece::Text(literal));
-        let taken = pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count();
-        if taken == given {
-            Ok(Self { pieces })
-        } else {
-            Err(FormatError::ArgumentCount { taken, given })
+        match kinds.len() {
+            given if given == taken => Ok(Self { pieces }),
+            given => Err(FormatError::ArgumentCount { taken, given }),
         }
     }
 
-    /// Appends the text with `keys`, which are of the kind and the number that the format was
-    /// parsed for.
-    pub(super) fn write(&self, kind: Kind, keys: &[Key], out: &mut Vec<u8>) {
+    /// Appends the text with `keys`, which are of the kinds that the format was parsed for.
+    pub(crate) fn write(&self, keys: &[Key], out: &mut Vec<u8>) {
         let mut keys = keys.iter();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Value(directive) => {
+                Piece::Value(directive, kind) => {
                     let key = keys.next().expect("there is a key for each directive");
-                    directive.write(kind, key, out);
+                    directive.write(*kind, key, out);
                 }
             }
         }

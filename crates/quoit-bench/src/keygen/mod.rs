@@ -27,7 +27,7 @@ use base64::engine::general_purpose::STANDARD;
 use digest::DigestKind;
 pub use error::GeneratorError;
 pub(crate) use error::shape_error;
-use format::Format;
+pub(crate) use format::Format;
 pub(crate) use functions::{Role, parse_function};
 use inserter::Inserter;
 use integer::Integers;
@@ -219,17 +219,16 @@ impl KeyGenerator {
             }
             Self::Retyped(_, inner) => inner.generate(random, key)?,
             Self::Formatted { format, inner, scratch, .. } => {
-                let argument_kind = inner.kind();
                 inner.generate(random, key)?;
                 scratch.clear();
-                format.write(argument_kind, std::slice::from_ref(key), scratch);
+                format.write(std::slice::from_ref(key), scratch);
                 std::mem::swap(scratch, &mut key.bytes);
             }
             Self::Split { format, moduli, inner, pieces } => {
                 inner.generate(random, key)?;
                 text::split(key.integer, moduli, pieces);
                 key.bytes.clear();
-                format.write(Kind::Integer, pieces, &mut key.bytes);
+                format.write(pieces, &mut key.bytes);
             }
             Self::Digest(digest, inner) => {
                 inner.generate(random, key)?;

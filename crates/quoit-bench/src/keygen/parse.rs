@@ -246,7 +246,7 @@ fn formatted(
     let text = format.as_text().ok_or_else(|| {
         shape_error(term, "a tuple with a format string in quotes and a generator")
     })?;
-    let format = Format::parse(&text, inner.kind(), 1)
+    let format = Format::parse(&text, &[inner.kind()])
         .map_err(|error| shape_error(term, format!("a valid format: {error}")))?;
     Ok(KeyGenerator::Formatted { kind, format, inner, scratch: Vec::new() })
 }
@@ -268,7 +268,7 @@ fn split(
     let (Some(text), Some(moduli)) = (format.as_text(), moduli) else {
         return Err(shape_error(term, MODULO_FORM));
     };
-    let format = Format::parse(&text, Kind::Integer, moduli.len())
+    let format = Format::parse(&text, &vec![Kind::Integer; moduli.len()])
         .map_err(|error| shape_error(term, format!("a valid format: {error}")))?;
     Ok(KeyGenerator::Split { format, moduli, inner, pieces: Vec::new() })
 }

@@ -459,8 +459,8 @@ proptest! {
     fn format_strings_never_panic(text in "[~a-z0-9.*+#B-]{0,12}") {
         for kind in [Kind::Integer, Kind::String, Kind::Binary] {
             for count in 0..3 {
-                if let Ok(format) = Format::parse(&text, kind, count) {
-                    format.write(kind, &vec![Key::default(); count], &mut Vec::new());
+                if let Ok(format) = Format::parse(&text, &vec![kind; count]) {
+                    format.write(&vec![Key::default(); count], &mut Vec::new());
                 }
             }
         }

@@ -5,6 +5,7 @@
 mod check;
 mod engines;
 mod http;
+mod http_templated;
 mod nhs;
 mod null;
 mod pb;

@@ -1,0 +1,193 @@
+//! The driver of any HTTP server: requests are put together from what the configuration names.
+
+mod plan;
+mod text;
+
+use std::io::Write as _;
+use std::sync::PoisonError;
+
+use self::plan::Plan;
+use self::text::{Text, Writer, index_of};
+use super::disconnect::DisconnectTimer;
+use super::http_link::{HttpLink, Method, PATH_AND_QUERY, append_to_path, check_status};
+use super::{Asks, Driver, Inputs, Outcome, StartError};
+use crate::config::{Config, ConfigError};
+use crate::keygen::Exhausted;
+use crate::term::Term;
+use crate::valgen::Sources;
+use crate::worker_place::WorkerPlace;
+
+/// Statuses that count as success, by method.
+const GET_STATUSES: &[u16] = &[200, 300, 404];
+const WRITE_STATUSES: &[u16] = &[200, 201, 202, 204];
+const DELETE_STATUSES: &[u16] = &[200, 201, 202, 204, 404, 410];
+
+/// One worker: a connection to each server, and where it is in each list of targets.
+#[derive(Debug)]
+pub(super) struct HttpTemplated {
+    links: Vec<HttpLink>,
+    next_places: Vec<usize>,
+    writer: Writer,
+    disconnect: DisconnectTimer,
+    path: Vec<u8>,
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// What to request; indexes of the plan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operation {
+    method: Method,
+    target: usize,
+    headers: Option<usize>,
+    value: Option<usize>,
+    draws_value: bool,
+}
+
+impl Driver for HttpTemplated {
+    const NAME: &'static str = "http";
+    const OPERATIONS: &'static str = "{get, Target}, {put, Target, Value}, {post, Target, Value}, \
+         {delete, Target}, each also with Headers at its end; Target and Value are names of the \
+         lists targets and values";
+
+    type Operation = Operation;
+    type Plan = Plan;
+
+    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+        Plan::read(config)
+    }
+
+    fn asks(plan: &Plan) -> Asks {
+        let durability = "requests ask for nothing but what their templates say".to_owned();
+        Asks { targets: plan.servers.clone(), durability }
+    }
+
+    fn operation(plan: &Plan, term: &Term) -> Option<Operation> {
+        let (method, rest) = term.as_tuple()?.split_first()?;
+        let method = match method.as_atom()? {
+            "get" => Method::Get,
+            "put" => Method::Put,
+            "post" => Method::Post,
+            "delete" => Method::Delete,
+            _ => return None,
+        };
+        let has_value = matches!(method, Method::Put | Method::Post);
+        let (target, value, headers) = match (has_value, rest) {
+            (false, [target]) => (target, None, None),
+            (false, [target, headers]) => (target, None, Some(headers)),
+            (true, [target, value]) => (target, Some(value), None),
+            (true, [target, value, headers]) => (target, Some(value), Some(headers)),
+            _ => return None,
+        };
+        let value = match value {
+            None => None,
+            Some(name) => Some(index_of(name, &plan.values)?),
+        };
+        let is_drawn = |index: usize| matches!(plan.values[index].1, Text::Value);
+        Some(Operation {
+            method,
+            target: index_of(target, &plan.targets)?,
+            // As in basho_bench, a name that is not known means no headers.
+            headers: headers.and_then(|name| index_of(name, &plan.headers)),
+            value,
+            draws_value: value.is_some_and(is_drawn),
+        })
+    }
+
+    fn draws_values(operation: Operation) -> bool {
+        operation.draws_value
+    }
+
+    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+        let sources = sources_of(plan)?;
+        let mut generators = Vec::new();
+        for (_, generator) in &plan.generators {
+            let mut generator = generator.clone();
+            generator.start(place, &sources);
+            generators.push(generator);
+        }
+        let mut links = Vec::new();
+        for server in &plan.servers {
+            links.push(HttpLink::open(server, plan.timeout).await?);
+        }
+        let first_of = |(_, places): &(Term, Vec<_>)| place.number as usize % places.len();
+        Ok(Self {
+            links,
+            next_places: plan.targets.iter().map(first_of).collect(),
+            writer: Writer::new(generators, plan.key_kind),
+            disconnect: DisconnectTimer::start(plan.disconnect),
+            path: Vec::new(),
+            head: Vec::new(),
+            body: Vec::new(),
+        })
+    }
+
+    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+        let Ok(server) = self.prepare_request(plan, operation, inputs) else {
+            return Outcome::Stop;
+        };
+        let target = &plan.servers[server];
+        let link = &mut self.links[server];
+        let requested =
+            link.request(target, plan.timeout, operation.method, &self.head, &self.body).await;
+        if self.disconnect.is_due() {
+            self.links.iter_mut().for_each(HttpLink::close);
+        }
+        let wanted = match operation.method {
+            Method::Get => GET_STATUSES,
+            Method::Put | Method::Post => WRITE_STATUSES,
+            Method::Delete => DELETE_STATUSES,
+        };
+        match requested.and_then(|response| check_status(response.status, wanted)) {
+            Ok(()) => Outcome::Success,
+            Err(reason) => Outcome::Failure(reason),
+        }
+    }
+}
+
+impl HttpTemplated {
+    /// Writes head and body of the next request; gives the index of its server.
+    fn prepare_request(
+        &mut self,
+        plan: &Plan,
+        operation: Operation,
+        inputs: &mut Inputs,
+    ) -> Result<usize, Exhausted> {
+        let places = &plan.targets[operation.target].1;
+        let next = &mut self.next_places[operation.target];
+        let place = &places[*next];
+        *next = (*next + 1) % places.len();
+        self.path.clear();
+        self.writer.write(&place.path, inputs, &mut self.path)?;
+        self.body.clear();
+        if let Some(value) = operation.value {
+            self.writer.write(&plan.values[value].1, inputs, &mut self.body)?;
+        }
+        self.head.clear();
+        self.head.extend_from_slice(operation.method.token().as_bytes());
+        append_to_path(&mut self.head, &self.path, PATH_AND_QUERY);
+        write!(self.head, " HTTP/1.1\r\nHost: {}\r\n", plan.servers[place.server])
+            .expect("writing to a vector does not fail");
+        self.head.extend_from_slice(&plan.common_headers);
+        if let Some(headers) = operation.headers {
+            self.head.extend_from_slice(&plan.headers[headers].1);
+        }
+        if operation.value.is_some() {
+            write!(self.head, "Content-Length: {}\r\n", self.body.len())
+                .expect("writing to a vector does not fail");
+        }
+        self.head.extend_from_slice(b"\r\n");
+        Ok(place.server)
+    }
+}
+
+/// The bytes that generators cut values from, made once for all workers.
+fn sources_of(plan: &Plan) -> Result<Sources, StartError> {
+    let mut made = plan.sources.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(sources) = &*made {
+        return Ok(sources.clone());
+    }
+    let kinds = plan.generators.iter().flat_map(|(_, generator)| generator.source_kinds());
+    let sources = Sources::prepare(&plan.source, kinds)?;
+    Ok(made.insert(sources).clone())
+}

@@ -1,0 +1,155 @@
+//! The settings of the driver.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::text::{Named, Text};
+use crate::config::{Config, ConfigError, Settings, Target};
+use crate::driver::disconnect::Disconnect;
+use crate::driver::http_link::{header_lines, read_headers};
+use crate::keygen::{KeyGenerator, Kind};
+use crate::term::Term;
+use crate::valgen::{SourceSettings, Sources};
+
+/// The settings that all workers share.
+#[derive(Debug)]
+pub(in crate::driver) struct Plan {
+    /// Where requests go.
+    pub(super) servers: Vec<Target>,
+    pub(super) targets: Vec<(Term, Vec<Place>)>,
+    pub(super) values: Vec<(Term, Text)>,
+    /// Header lines.
+    pub(super) headers: Vec<(Term, Vec<u8>)>,
+    pub(super) generators: Named,
+    /// Header lines of all requests.
+    pub(super) common_headers: Vec<u8>,
+    pub(super) timeout: Duration,
+    pub(super) disconnect: Disconnect,
+    pub(super) key_kind: Kind,
+    pub(super) source: SourceSettings,
+    /// What values are cut from; made by the first worker.
+    pub(super) sources: Mutex<Option<Sources>>,
+}
+
+/// A path on a server.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Index of the servers.
+    pub(super) server: usize,
+    pub(super) path: Text,
+}
+
+const GENERATORS: &str = "write a list of {Name, {key_generator, Generator}} or \
+                          {Name, {value_generator, Generator}}";
+
+const VALUES: &str = "write a list of {Name, Value}, Value a text in quotes, the name of a \
+                      generator, key_generator, value_generator or {\"Format\", [Generator, ...]} \
+                      with a directive for each generator";
+
+const HEADERS: &str = "write a list of {Name, [{'Header-Name', \"value\"}]}";
+
+const TARGETS: &str = "write a list of {Name, Target} or {Name, [Target, ...]}, Target \
+                       {\"host\", Port, \"/path\"} or \
+                       {\"host\", Port, {\"/path/~w\", [Generator, ...]}}";
+
+impl Plan {
+    /// Reads the settings.
+    pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
+        let settings = &config.settings;
+        let generators = read_generators(settings)?;
+        let values =
+            read_named(settings, "values", VALUES, |term| Text::of_value(term, &generators))?;
+        let headers = read_named(settings, "headers", HEADERS, header_lines)?;
+        let mut servers = Vec::new();
+        let targets = read_named(settings, "targets", TARGETS, |term| {
+            places_of(term, &generators, &mut servers)
+        })?;
+        let overrides = config.target_overrides.iter().cycle();
+        for (server, target) in servers.iter_mut().zip(overrides) {
+            *server = target.clone();
+        }
+        let timeout_ms = settings.integer("http_request_timeout", 5000, 1..=86_400_000)?;
+        Ok(Self {
+            servers,
+            targets,
+            values,
+            headers,
+            generators,
+            common_headers: read_headers(settings, "http_append_headers")?,
+            timeout: Duration::from_millis(timeout_ms),
+            disconnect: Disconnect::read(settings, "http_disconnect_frequency")?,
+            key_kind: config.key_generator.kind(),
+            source: config.source.clone(),
+            sources: Mutex::new(None),
+        })
+    }
+}
+
+/// A list of `{Name, Term}` that must be there.
+fn read_named<T>(
+    settings: &Settings,
+    key: &str,
+    expected: &str,
+    mut read: impl FnMut(&Term) -> Option<T>,
+) -> Result<Vec<(Term, T)>, ConfigError> {
+    let named = settings.get(key).and_then(|term| {
+        let element = |element: &Term| {
+            let [name, term] = element.as_tuple()? else { return None };
+            Some((name.clone(), read(term)?))
+        };
+        term.as_list()?.iter().map(element).collect()
+    });
+    named.ok_or_else(|| settings.value_error(key, expected))
+}
+
+fn read_generators(settings: &Settings) -> Result<Named, ConfigError> {
+    let key = "generators";
+    let terms = read_named(settings, key, GENERATORS, |term| {
+        let [kind, generator] = term.as_tuple()? else { return None };
+        match kind.as_atom()? {
+            "key_generator" => Some(generator.clone()),
+            // A key generator that takes its keys from a value generator.
+            "value_generator" => Some(Term::Tuple(vec![Term::atom("valgen"), generator.clone()])),
+            _ => None,
+        }
+    })?;
+    let parse = |(name, term): (Term, Term)| {
+        let generator = KeyGenerator::parse(&term).map_err(|error| ConfigError::Generator {
+            place: settings.place(key),
+            key,
+            error,
+        })?;
+        generator.open_files().map_err(|(path, error)| {
+            settings.value_error(key, format!("{} cannot be read: {error}", path.display()))
+        })?;
+        Ok((name, generator))
+    };
+    terms.into_iter().map(parse).collect()
+}
+
+/// One target or a list of them; their servers are added to `servers`.
+fn places_of(term: &Term, generators: &Named, servers: &mut Vec<Target>) -> Option<Vec<Place>> {
+    let elements = match term {
+        Term::List(elements) => elements.as_slice(),
+        single => std::slice::from_ref(single),
+    };
+    let places: Option<Vec<Place>> =
+        elements.iter().map(|element| place_of(element, generators, servers)).collect();
+    places.filter(|places| !places.is_empty())
+}
+
+fn place_of(term: &Term, generators: &Named, servers: &mut Vec<Target>) -> Option<Place> {
+    let [host, port, path] = term.as_tuple()? else { return None };
+    let port = u16::try_from(port.as_integer()?).ok().filter(|port| *port != 0)?;
+    let server = Target { host: host.as_text().filter(|host| !host.is_empty())?, port };
+    let path = Text::of_term(path, generators)?;
+    if matches!(&path, Text::Literal(path) if !path.starts_with(b"/")) {
+        return None;
+    }
+    let known = servers.iter().position(|other| *other == server);
+    let server = known.unwrap_or_else(|| {
+        servers.push(server);
+        servers.len() - 1
+    });
+    Some(Place { server, path })
+}
