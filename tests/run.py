@@ -137,6 +137,11 @@ def part_process():
                     {"QUOIT_BINARY": built("quoit")})
 
 
+def part_bench_report():
+    return counting([PYTHON, os.path.join(HERE, "bench_report", "run.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
 def part_golden():
     return counting([PYTHON, os.path.join(HERE, "golden", "run.py")], CLOSING_LINE,
                     {"QUOIT_BINARY": built("quoit")})
@@ -169,6 +174,7 @@ PARTS = [
     ("tidy", "rules of the code", part_tidy),
     ("rust", "unit, property and crash tests of the crates", part_rust),
     ("process", "tests of the real process", part_process),
+    ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
     ("golden", "recorded conversations with Riak", part_golden),
     ("python-client", "Riak's client for Python", part_python_client),
     ("node-client", "Riak's client for Node.js", part_node_client),

@@ -45,9 +45,14 @@ pub struct Server {
     pub problem: Option<String>,
 }
 
-/// Asks the servers one after the other, over HTTP for its driver and else over Protocol Buffers.
+/// Asks the servers one after the other, over the protocol of the driver; nobody where the driver
+/// speaks to servers of another kind.
 pub(super) fn ask_all(driver: &str, targets: &[Target]) -> Vec<Server> {
-    let ask = if driver == "http_raw" { over_http } else { over_pb };
+    let ask = match driver {
+        "http_raw" => over_http,
+        "riakc_pb" | "riakclient" | "nhs" => over_pb,
+        _ => return Vec::new(),
+    };
     let asked = targets.iter().take(ASKED_MAX).map(|target| {
         let (facts, problem) = match ask(target) {
             Ok(facts) => (facts, None),
@@ -148,5 +153,6 @@ mod tests {
             assert_eq!(servers[0].address, format!("127.0.0.1:{port}"));
             assert!(servers[0].problem.is_some() && servers[0].facts.is_empty(), "{servers:?}");
         }
+        assert!(ask_all("redis", &targets).is_empty());
     }
 }

@@ -1,0 +1,237 @@
+"""Tests of what `quoit bench` leaves: results through bad ends, and the report in a browser."""
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE)]
+
+from support import chromium, unittest_runner  # noqa: E402
+from support.node import binary_from_environment  # noqa: E402
+
+CONFIG = """{mode, {rate, 400}}. {concurrent, 4}. {driver, null}. {report_interval, 1}.
+{operations, [{do_something, 5}, {{x, '<b>'}, do_something_else, 1}, {an_error, 1}]}.
+"""
+SUMMARY = "elapsed, window, total, successful, failed\n"
+LATENCIES = "elapsed, window, n, min, mean, median, 95th, 99th, 99_9th, max, errors\n"
+# Room for the tables of a short run, not for its logs and reports.
+FILE_BYTES_MAX = 800
+
+
+class BenchCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.results = os.path.join(folder.name, "results")
+        self.write("test.config", CONFIG)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as handle:
+            handle.write(text)
+
+    def read(self, name):
+        with open(os.path.join(self.results, "run", name), encoding="utf-8") as handle:
+            return handle.read()
+
+    def bench(self, duration):
+        return [binary_from_environment(), "bench", self.path("test.config"), "-d", self.results,
+                "-n", "run", "--duration", duration]
+
+    def report(self, *arguments):
+        """The exit status of `quoit bench report` and what it says."""
+        done = subprocess.run([binary_from_environment(), "bench", "report", *arguments],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60)
+        self.assertNotIn("panicked", done.stdout)
+        return done.returncode, done.stdout
+
+    def assert_whole_rows(self, name, cell_count):
+        text = self.read(name)
+        self.assertTrue(text.endswith("\n"), name)
+        for line in text.splitlines():
+            self.assertEqual(len(line.split(", ")), cell_count, line)
+
+
+class BadEnds(BenchCase):
+    def test_an_interrupted_run_finishes_its_files_and_reports(self):
+        process = subprocess.Popen(self.bench("infinity"), stdin=subprocess.DEVNULL, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        for line in process.stdout:
+            if " op/s | " in line:
+                break
+        process.send_signal(signal.SIGINT)
+        said = process.stdout.read()
+        self.assertEqual(process.wait(60), 0, said)
+        self.assertIn("Test completed", said)
+        self.assert_whole_rows("summary.csv", 5)
+        self.assert_whole_rows("do-something_latencies.csv", 11)
+        self.assertIn("went_wrong", self.read("errors.csv"))
+        self.assertIn(">interrupted</li>", self.read("report.html"))
+        self.assertTrue(self.read("summary.svg").rstrip().endswith("</svg>"))
+
+    def test_a_run_goes_on_without_room_and_says_what_is_missing(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
+
+        # Python ignores the signal that the kernel sends with the refusal, and so does its child.
+        done = subprocess.run(self.bench("3s"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60, preexec_fn=limit,
+                              restore_signals=False)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("The run goes on"), 1, done.stdout)
+        self.assertIn("Test completed after 0:03", done.stdout)
+        self.assertIn("the results are incomplete, missing: ", done.stderr)
+        self.assertRegex(done.stderr, r"do-something\.hlog \(\d intervals?\)")
+        self.assertIn("the report", done.stderr)
+        self.assert_whole_rows("summary.csv", 5)
+        left = os.listdir(os.path.join(self.results, "run"))
+        self.assertFalse([name for name in left if name.endswith(".part")], left)
+
+    def test_a_results_directory_that_cannot_be_made_is_named(self):
+        self.results = self.path("test.config", "below-a-file")
+        done = subprocess.run(self.bench("1s"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(self.results, done.stderr)
+        self.assertIn("-d", done.stderr)
+
+
+class OtherDirectories(BenchCase):
+    def test_a_directory_without_results_is_refused(self):
+        status, said = self.report(self.folder)
+        self.assertEqual(status, 1)
+        self.assertIn("holds no results of a run", said)
+        status, said = self.report(self.path("nowhere"))
+        self.assertEqual(status, 1)
+        self.assertIn("nowhere cannot be read", said)
+
+    def test_what_basho_bench_left_is_reported(self):
+        self.write("summary.csv", SUMMARY + "10.000142, 10.000142, 21, 20, 1\n20.0, 9.9")
+        self.write("get_latencies.csv",
+                   LATENCIES + "10.000142, 10.000142, 15, 1, 15.5, 10, 20, 30, 40, 50, 1\n")
+        status, said = self.report(self.folder)
+        self.assertEqual(status, 0, said)
+        self.assertIn("summary.csv:3: the last line is cut off", said)
+        self.assertIn("errors.csv is missing", said)
+        for name in ("summary.svg", "report.html"):
+            self.assertTrue(os.path.getsize(self.path(name)) > 1000, name)
+
+    def test_a_broken_line_is_named(self):
+        self.write("summary.csv", SUMMARY + "10.0, 10.0, 21, many, 1\n")
+        status, said = self.report(self.folder)
+        self.assertEqual(status, 1)
+        self.assertIn("summary.csv:2: successful is \"many\"", said)
+
+
+# What the browser tells of each drawing of the page.
+SIZES = """() => [...document.querySelectorAll("figure[data-plot] svg")].map((svg) => ({
+  paths: [...svg.querySelectorAll("path.line")].map((path) => {
+    const box = path.getBBox();
+    return [box.width, box.height, getComputedStyle(path).stroke];
+  }),
+  height: svg.getBoundingClientRect().height,
+  fill: getComputedStyle(svg.querySelector(".ground")).fill,
+  text: svg.textContent,
+}))"""
+# The second column's head is pressed twice, and the pointer goes to the middle of the first plot.
+USE = """() => {
+  const column = document.querySelectorAll("table.sortable th button")[1];
+  const counts = () => [...document.querySelectorAll("table.sortable")[0].tBodies[0].rows]
+    .map((row) => Number(row.cells[1].dataset.value));
+  column.click();
+  const descending = counts();
+  column.click();
+  const svg = document.querySelector("figure[data-plot] svg");
+  const box = svg.getBoundingClientRect();
+  const at = {clientX: box.left + box.width / 2, clientY: box.top + box.height / 2};
+  svg.dispatchEvent(new PointerEvent("pointermove", at));
+  const readout = document.querySelector(".readout");
+  const pointed = readout.textContent;
+  svg.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowLeft"}));
+  return {descending, ascending: counts(), pointed, moved: readout.textContent,
+          sort: document.querySelectorAll("table.sortable th")[1].getAttribute("aria-sort"),
+          loaded: performance.getEntriesByType("resource").map((entry) => entry.name)};
+}"""
+
+
+class InABrowser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = chromium.find()
+        if cls.browser is None:
+            print("passed unseen: there is no Chromium on this machine, so the report was not "
+                  "looked at; install chromium to look")
+            return
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        config = os.path.join(cls.folder, "test.config")
+        with open(config, "w", encoding="utf-8") as handle:
+            handle.write(CONFIG)
+        command = [binary_from_environment(), "bench", config, "-d", cls.folder, "-n", "run",
+                   "--duration", "4s"]
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
+                       timeout=60)
+        cls.page = os.path.join(cls.folder, "run", "report.html")
+
+    def probe(self, script, dark=False):
+        return chromium.probe(self.browser, self.page, script,
+                              os.path.join(self.folder, "probe.html"), dark)
+
+    def test_every_plot_is_drawn_in_light_and_dark(self):
+        if self.browser is None:
+            return
+        strokes = []
+        for dark, ground in ((False, "rgb(255, 255, 255)"), (True, "rgb(19, 26, 38)")):
+            plots, document, _ = self.probe(SIZES, dark)
+            # Throughput, two operations that succeed, percentiles.
+            self.assertEqual(len(plots), 4)
+            for plot in plots:
+                self.assertGreater(plot["height"], 100)
+                self.assertEqual(plot["fill"], ground)
+                self.assertTrue(plot["paths"], plot)
+                for width, height, _ in plot["paths"]:
+                    self.assertGreater(width, 100, plot)
+            self.assertGreater(plots[1]["paths"][0][1], 5, "latencies differ")
+            self.assertIn("99.9 %", plots[1]["text"])
+            self.assertIn("{x,'&lt;b&gt;'}", document)
+            strokes.append(plots[0]["paths"][0][2])
+        self.assertNotEqual(strokes[0], strokes[1], "colours follow the theme")
+
+    def test_tables_sort_and_values_are_read_out(self):
+        if self.browser is None:
+            return
+        used, _, console = self.probe(USE)
+        self.assertEqual(used["descending"], sorted(used["descending"], reverse=True))
+        self.assertEqual(used["ascending"], sorted(used["ascending"]))
+        self.assertEqual(len(used["ascending"]), 3)
+        self.assertEqual(used["sort"], "ascending")
+        self.assertRegex(used["pointed"], r"^at 0:0\d.*ok[\d\u202f.]+ /s")
+        self.assertNotEqual(used["moved"], used["pointed"])
+        self.assertEqual(used["loaded"], [], "the page loads nothing")
+        self.assertEqual(console, [])
+
+    def test_the_chart_is_a_picture(self):
+        if self.browser is None:
+            return
+        chart = os.path.join(self.folder, "run", "summary.svg")
+        document, console = chromium.dump(self.browser, chart)
+        self.assertEqual(document.count('class="heading"'), 5)
+        self.assertNotIn("parsererror", document)
+        self.assertEqual(console, [])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))
