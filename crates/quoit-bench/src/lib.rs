@@ -26,6 +26,8 @@
 pub mod cli;
 pub mod config;
 pub mod driver;
+#[cfg(test)]
+mod goodness_of_fit;
 mod http;
 pub mod keygen;
 pub mod measure;

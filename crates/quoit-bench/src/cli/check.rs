@@ -6,6 +6,7 @@ use crate::driver::{Asks, Driver, DriverTask, with_named};
 use crate::keygen::Kind;
 use crate::output::Terminal;
 use crate::output::text::size_text;
+use crate::random::{RandomKind, Seed};
 use crate::run::{ReportedOperation, build_mix};
 
 /// Checks the configuration and prints its plan on the standard output; errors go to the standard
@@ -70,13 +71,14 @@ fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
         ("targets", targets_text(asks)),
         ("durability", asks.durability.clone()),
         ("workers", format!("{workers} on {threads} threads, {}", config.pacing)),
-        ("duration", config.length.to_string()),
+        ("duration", duration_text(config)),
         ("operations", mix_text(&config.operations)),
         ("keys", keys_text(config)),
         ("values", format!("{}: {}", config.value_term(), config.value_generator.size_text())),
     ];
-    if let Some(size_bytes) = config.estimated_size_bytes() {
-        lines.push(("data", format!("{} when every key is written", size_text(size_bytes))));
+    lines.push(("random", random_text(config)));
+    if let Some(text) = data_text(config) {
+        lines.push(("data", text));
     }
     if let Some(text) = expected_text(config) {
         lines.push(("expected", text));
@@ -89,6 +91,22 @@ fn targets_text(asks: &Asks) -> String {
         return "none".to_owned();
     }
     asks.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn duration_text(config: &Config) -> String {
+    if config.warmup.is_zero() {
+        return config.length.to_string();
+    }
+    format!("{}, after {:?} that are not counted", config.length, config.warmup)
+}
+
+fn random_text(config: &Config) -> String {
+    let Seed([a, b, c]) = config.seed;
+    let generator = match config.random_kind {
+        RandomKind::Xoshiro => "xoshiro256++",
+        RandomKind::As183 => "AS 183, as basho_bench before 2018",
+    };
+    format!("seed {{{a},{b},{c}}}, {generator}")
 }
 
 /// Each label with its share of the draws.
@@ -117,6 +135,13 @@ fn keys_text(config: &Config) -> String {
         None => "their number is not known beforehand".to_owned(),
     };
     format!("{}: {kind}, {dimension}", config.key_term())
+}
+
+/// How much there is when every key has been written, not counting keys and what a server adds.
+fn data_text(config: &Config) -> Option<String> {
+    let keys = config.key_generator.dimension()?;
+    let size_bytes = config.value_generator.mean_bytes()? * keys as f64;
+    Some(format!("about {} of values when every key is written", size_text(size_bytes as u64)))
 }
 
 /// What the pacing comes to, where it sets a rate.

@@ -5,6 +5,8 @@
 //! writes no files.
 
 mod digest;
+#[cfg(test)]
+mod distribution_tests;
 mod error;
 mod format;
 mod functions;

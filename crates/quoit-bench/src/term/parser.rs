@@ -94,6 +94,9 @@ pub enum Problem {
 const MAIL_HINT: &str = ". The file contains `\\_`, which mail programs write for `_`: \
                          replace every `\\_` by `_`";
 
+const ELLIPSIS_HINT: &str = ". The file contains `...`, which stands for something that was left \
+                             out: write for instance the addresses of your nodes there";
+
 /// Reads every term of a file: UTF-8, or Latin-1 where the file says so in its first two lines
 /// (`%% coding: latin-1`) or is not valid UTF-8.
 ///
@@ -145,7 +148,11 @@ pub fn parse_terms(text: &str) -> Result<Vec<LocatedTerm>, SyntaxError> {
         Ok(terms)
     };
     parse().map_err(|error: SyntaxError| {
-        let hint = if text.contains("\\_") { MAIL_HINT } else { "" };
+        let hint = match text {
+            text if text.contains("\\_") => MAIL_HINT,
+            text if text.contains("...") => ELLIPSIS_HINT,
+            _ => "",
+        };
         SyntaxError { hint, ..error }
     })
 }

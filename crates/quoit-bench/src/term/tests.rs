@@ -157,6 +157,12 @@ fn errors_name_line_and_column() {
 }
 
 #[test]
+fn what_was_left_out_is_pointed_to() {
+    let error = parse_terms("{mode, max}.\n{pb_ips, [ ... ]}.").expect_err("no term").to_string();
+    assert!(error.starts_with("2:12: ") && error.contains("stands for something"), "{error}");
+}
+
+#[test]
 fn underscores_escaped_by_mail_programs_are_recognised() {
     check_error("{key\\_generator, 5}.", "replace every `\\_` by `_`");
     let plain = parse_terms("{key generator, 5}.").unwrap_err().to_string();

@@ -13,26 +13,43 @@ impl ValueGenerator {
         }
     }
 
-    /// The size of values, in words.
-    pub fn size_text(&self) -> String {
-        let mean_text =
-            |least: f64, mean: f64| format!("at least {least:.0} bytes, {mean:.0} on average");
+    /// Mean size of a value in bytes, where it is known and values are bytes.
+    pub fn mean_bytes(&self) -> Option<f64> {
         match self.spec() {
-            ValueSpec::Fixed { size } | ValueSpec::Printable { size } => format!("{size} bytes"),
-            ValueSpec::Constant(bytes) => format!("{} bytes, always the same", bytes.len()),
-            ValueSpec::Exponential { min, mean } => mean_text(*min as f64, *min as f64 + mean),
-            ValueSpec::UniformSize { min, max } => format!("{} to {max} bytes", min + 1),
-            ValueSpec::UniformInteger { min, max } => format!("integers {} to {max}", min + 1),
-            ValueSpec::Poisson(poisson) => format!("{:.0} bytes on average", poisson.mean),
-            ValueSpec::Set(set) => {
-                format!("one of {} values, {:.0} bytes on average", set.count, set.mean_bytes())
-            }
-            ValueSpec::Seed { size } => format!("{size} bytes, always the same"),
-            ValueSpec::Keys(_) => "what that key generator gives".to_owned(),
+            ValueSpec::Fixed { size }
+            | ValueSpec::Printable { size }
+            | ValueSpec::Seed { size } => Some(*size as f64),
+            ValueSpec::Constant(bytes) => Some(bytes.len() as f64),
+            ValueSpec::Exponential { min, mean } => Some(*min as f64 + mean),
+            ValueSpec::UniformSize { min, max } => Some((min + 1 + max) as f64 / 2.0),
             ValueSpec::SemiCompressible { min, mean, large_factor, large_share } => {
                 let factor = 1.0 + large_share * (large_factor - 1.0);
-                mean_text(*min as f64, (*min as f64 + mean) * factor)
+                Some((*min as f64 + mean) * factor)
             }
+            ValueSpec::Poisson(poisson) => Some(poisson.mean),
+            ValueSpec::Set(set) => Some(set.mean_bytes()),
+            ValueSpec::UniformInteger { .. } | ValueSpec::Keys(_) => None,
+        }
+    }
+
+    /// The size of values, in words.
+    pub fn size_text(&self) -> String {
+        let mean_bytes = self.mean_bytes().unwrap_or(0.0);
+        match self.spec() {
+            ValueSpec::Fixed { size } | ValueSpec::Printable { size } => format!("{size} bytes"),
+            ValueSpec::Constant(_) | ValueSpec::Seed { .. } => {
+                format!("{mean_bytes} bytes, always the same")
+            }
+            ValueSpec::Exponential { min, .. } | ValueSpec::SemiCompressible { min, .. } => {
+                format!("at least {min} bytes, {mean_bytes:.0} on average")
+            }
+            ValueSpec::UniformSize { min, max } => format!("{} to {max} bytes", min + 1),
+            ValueSpec::UniformInteger { min, max } => format!("integers {} to {max}", min + 1),
+            ValueSpec::Poisson(_) => format!("{mean_bytes:.0} bytes on average"),
+            ValueSpec::Set(set) => {
+                format!("one of {} values, {mean_bytes:.0} bytes on average", set.count)
+            }
+            ValueSpec::Keys(_) => "what that key generator gives".to_owned(),
         }
     }
 }

@@ -4,6 +4,8 @@
 //! a value costs two draws and no copy.
 
 mod describe;
+#[cfg(test)]
+mod distribution_tests;
 mod parse;
 mod poisson;
 mod source;

@@ -29,7 +29,8 @@ fn the_plan_tells_what_would_run() {
         ("operations", "get 44.4 %, mine (put) 44.4 %, delete 11.1 %"),
         ("keys", "{int_to_bin_bigendian,{uniform_int,1000}}: binaries, about 1000 distinct"),
         ("values", "{fixed_bin,2048}: 2048 bytes"),
-        ("data", "2.0 MB when every key is written"),
+        ("random", "seed {42,23,12}, xoshiro256++"),
+        ("data", "about 2.0 MB of values when every key is written"),
         ("expected", "200 op/s at most, 24000 operations in all"),
     ] {
         assert_eq!(line(config, name), text);
@@ -44,6 +45,10 @@ fn the_sizes_of_values_are_told() {
         ("{uniform_bin, 3, 6}", "4 to 6 bytes"),
         ("{uniform_int, 6}", "integers 1 to 6"),
         ("{fixed_bin, 9, 0}", "9 bytes, always the same"),
+        ("{bin_seed, 9}", "9 bytes, always the same"),
+        ("{poisson_bin, 20}", "20 bytes on average"),
+        ("{var_bin_set, 10, 20, 5}", "one of 5 values, 15 bytes on average"),
+        ("{keygen, {uniform_int, 5}}", "what that key generator gives"),
     ] {
         let config = format!(
             "{{driver, null}}. {{operations, [{{do_something, 1}}]}}. {{value_generator, {generator}}}."
@@ -59,6 +64,8 @@ fn durations_and_warnings_are_shown() {
     assert_eq!(line(&format!("{config} 120}}."), "duration"), "2 h");
     assert_eq!(line(&format!("{config} 0.5}}."), "duration"), "30 s");
     assert!(line(&format!("{config} infinity}}."), "duration").starts_with("until it is stopped"));
+    let warm = format!("{{warmup, \"5s\"}}. {config} 2}}.");
+    assert_eq!(line(&warm, "duration"), "2 min, after 5s that are not counted");
     let warning = line(&format!("{config} 1}}."), "warning:");
     assert!(warning.contains("the key `zzz` is not known"), "{warning}");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod check;
+mod convert;
 mod engines;
 mod http;
 mod http_templated;

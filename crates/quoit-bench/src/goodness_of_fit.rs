@@ -1,0 +1,67 @@
+//! Tests of drawn numbers against the distribution that they should have.
+//!
+//! Seeds are fixed, so a test always comes out the same; the limits are those that a right generator
+//! would exceed with one seed of a thousand.
+
+/// The seeds that every generator is tested with.
+pub(crate) const SEEDS: [[i64; 3]; 3] = [[42, 23, 12], [1, 2, 3], [-7, 1 << 40, 99]];
+
+/// The 99.9 % point of the normal distribution.
+const NORMAL_POINT: f64 = 3.09;
+
+/// The 99.9 % point of Kolmogorov's distribution.
+const KOLMOGOROV_POINT: f64 = 1.95;
+
+/// Pearson's test: counts against the probabilities of their bins, which sum to 1.
+pub(crate) fn assert_chi_square(name: &str, counts: &[u64], probabilities: &[f64]) {
+    assert_eq!(counts.len(), probabilities.len(), "{name}");
+    let total: u64 = counts.iter().sum();
+    let statistic: f64 = counts
+        .iter()
+        .zip(probabilities)
+        .map(|(count, probability)| {
+            let expected = probability * total as f64;
+            assert!(expected >= 5.0, "{name}: a bin is too small for the test: {expected}");
+            (*count as f64 - expected).powi(2) / expected
+        })
+        .sum();
+    let freedom = (counts.len() - 1) as f64;
+    // Wilson and Hilferty's approximation of the distribution's point.
+    let share = 2.0 / (9.0 * freedom);
+    let limit = freedom * (1.0 - share + NORMAL_POINT * share.sqrt()).powi(3);
+    assert!(statistic < limit, "{name}: chi-square {statistic} is over {limit}: {counts:?}");
+}
+
+/// The same with bins of one probability.
+pub(crate) fn assert_even(name: &str, counts: &[u64]) {
+    assert_chi_square(name, counts, &vec![1.0 / counts.len() as f64; counts.len()]);
+}
+
+/// Kolmogorov and Smirnov's test: numbers against the probability of a number up to x. Where
+/// numbers are whole the test passes more easily than it should, the less so the more there are.
+pub(crate) fn assert_distributed(name: &str, mut drawn: Vec<f64>, up_to: impl Fn(f64) -> f64) {
+    drawn.sort_by(f64::total_cmp);
+    let count = drawn.len() as f64;
+    let mut distance = 0.0_f64;
+    let mut index = 0;
+    while index < drawn.len() {
+        let number = drawn[index];
+        let next = drawn.partition_point(|other| *other <= number);
+        // After all draws of this number the shares must agree.
+        distance = distance.max((next as f64 / count - up_to(number)).abs());
+        index = next;
+    }
+    let statistic = distance * count.sqrt();
+    assert!(statistic < KOLMOGOROV_POINT, "{name}: {statistic} is over {KOLMOGOROV_POINT}");
+}
+
+#[test]
+fn the_tests_notice_what_they_should() {
+    let fails =
+        |test: &(dyn Fn() + std::panic::RefUnwindSafe)| std::panic::catch_unwind(test).is_err();
+    assert_even("fair", &[1000, 1010, 990]);
+    assert!(fails(&|| assert_even("biased", &[1000, 1120, 880])));
+    let numbers = |scale: f64| (0..10_000).map(|n| f64::from(n) * scale / 1e4).collect::<Vec<_>>();
+    assert_distributed("uniform", numbers(1.0), |x| x);
+    assert!(fails(&|| assert_distributed("short", numbers(0.97), |x| x)));
+}

@@ -1,0 +1,154 @@
+//! Key generators against the distributions that the documentation states.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::goodness_of_fit::{SEEDS, assert_chi_square, assert_distributed, assert_even};
+use crate::random::{RandomKind, Seed};
+use crate::term::parse_terms;
+
+const DRAWS: usize = 20_000;
+
+fn generator(text: &str) -> KeyGenerator {
+    KeyGenerator::parse(&parse_terms(&format!("{text}.")).expect(text)[0].term).expect(text)
+}
+
+/// Checks the keys of every seed and random generator.
+fn for_each_stream(text: &str, check: impl Fn(&str, &[Key])) {
+    for kind in [RandomKind::Xoshiro, RandomKind::As183] {
+        for seed in SEEDS {
+            let mut generator = generator(text);
+            let mut random = Random::new(kind, Seed(seed), 1);
+            let mut key = Key::default();
+            let mut next = || generator.generate(&mut random, &mut key).map(|()| key.clone());
+            let keys: Vec<Key> = (0..DRAWS).map_while(|_| next().ok()).collect();
+            assert_eq!(keys.len(), DRAWS);
+            check(&format!("{text} {kind:?} {seed:?}"), &keys);
+        }
+    }
+}
+
+fn numbers(keys: &[Key]) -> Vec<f64> {
+    keys.iter().map(|key| key.integer() as f64).collect()
+}
+
+#[test]
+fn uniform_int_is_uniform() {
+    for_each_stream("{uniform_int, 50}", |name, keys| {
+        let mut counts = [0_u64; 50];
+        keys.iter().for_each(|key| counts[key.integer() as usize - 1] += 1);
+        assert_even(name, &counts);
+    });
+    for_each_stream("{uniform_int, -1000000, 2000000}", |name, keys| {
+        assert_distributed(name, numbers(keys), |x| (x + 1_000_001.0) / 2e6);
+    });
+}
+
+/// The share of a shifted Pareto distribution of shape 1.5 that comes to an integer up to `x`.
+fn pareto_up_to(x: f64, max: f64) -> f64 {
+    let scale = 0.5 * (0.2 * max).trunc();
+    1.0 - (1.0 + (x + 1.0) / scale).powf(-1.5)
+}
+
+#[test]
+fn pareto_int_is_a_shifted_pareto_distribution() {
+    for_each_stream("{pareto_int, 1000000}", |name, keys| {
+        assert_distributed(name, numbers(keys), |x| pareto_up_to(x, 1e6));
+    });
+    for_each_stream("{truncated_pareto_int, 1000000}", |name, keys| {
+        let up_to = |x: f64| if x < 1e6 { pareto_up_to(x, 1e6) } else { 1.0 };
+        assert_distributed(name, numbers(keys), up_to);
+    });
+}
+
+#[test]
+fn eightytwenty_int_is_uniform_in_both_parts() {
+    for_each_stream("{eightytwenty_int, 50}", |name, keys| {
+        let mut counts = [0_u64; 50];
+        keys.iter().for_each(|key| counts[key.integer() as usize - 1] += 1);
+        let probabilities: Vec<f64> =
+            (0..50).map(|index| if index < 10 { 0.08 } else { 0.005 }).collect();
+        assert_chi_square(name, &counts, &probabilities);
+    });
+}
+
+#[test]
+fn dynamo_style_keys_are_equally_frequent() {
+    for_each_stream("{dynamo_style_string, 40}", |name, keys| {
+        let mut counts = std::collections::HashMap::<&[u8], u64>::new();
+        keys.iter().for_each(|key| *counts.entry(key.bytes()).or_default() += 1);
+        assert_even(name, &counts.into_values().collect::<Vec<_>>());
+    });
+}
+
+/// Counts of the values of each hexadecimal digit at a place of the keys.
+fn digits_at(keys: &[Key], place: usize) -> [u64; 16] {
+    let mut counts = [0; 16];
+    for key in keys {
+        let digit = char::from(key.bytes()[place]).to_digit(16).expect("a digit");
+        counts[digit as usize] += 1;
+    }
+    counts
+}
+
+#[test]
+fn random_digits_are_uniform_at_each_place() {
+    for_each_stream("{random_dynamo_style_string, 1}", |name, keys| {
+        for place in [0, 15, 17, 40, 66] {
+            assert_even(&format!("{name} at {place}"), &digits_at(keys, place));
+        }
+    });
+    for_each_stream("{uuid_v4_s, \"\"}", |name, keys| {
+        for place in [0, 11, 13, 15, 17, 31] {
+            assert_even(&format!("{name} at {place}"), &digits_at(keys, place));
+        }
+        // Two of the four bits at this place are fixed.
+        assert_even(name, &digits_at(keys, 16)[8..12]);
+    });
+}
+
+#[test]
+fn suffixes_of_inserted_keys_are_uniform() {
+    for_each_stream("{function, voxer_gen1, inserter_keygen, [100]}", |name, keys| {
+        let suffix = |key: &Key| {
+            let text = std::str::from_utf8(key.bytes()).expect("text");
+            text.rsplit('_').next().and_then(|suffix| suffix.parse().ok()).expect("a suffix")
+        };
+        assert_distributed(name, keys.iter().map(suffix).collect(), |x| x / 1e6);
+    });
+}
+
+proptest! {
+    #[test]
+    fn binaries_are_the_low_bytes_of_the_integer(
+        integer in -(1_i64 << 61)..(1 << 61),
+        size in 1_usize..=8,
+    ) {
+        let mut key = Key::default();
+        for (name, is_little) in [("littleendian", true), ("bigendian", false)] {
+            let text = format!("{{{{int_to_bin_{name}, {}}}, {{uniform_int, {integer}, 1}}}}", size * 8);
+            let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
+            generator(&text).generate(&mut random, &mut key).expect("a key");
+            let expected = if is_little {
+                integer.to_le_bytes()[..size].to_vec()
+            } else {
+                integer.to_be_bytes()[8 - size..].to_vec()
+            };
+            prop_assert_eq!(key.bytes(), expected);
+        }
+    }
+
+    #[test]
+    fn split_pieces_make_the_integer_again(
+        integer in 0_i64..(1 << 60),
+        moduli in proptest::collection::vec(1_i64..5000, 1..5),
+    ) {
+        let mut pieces = Vec::new();
+        text::split(integer, &moduli, &mut pieces);
+        let product: i128 = moduli.iter().map(|modulus| i128::from(*modulus)).product();
+        let joined = pieces.iter().zip(&moduli).rev().fold(0_i128, |joined, (piece, modulus)| {
+            joined * i128::from(*modulus) + i128::from(piece.integer())
+        });
+        prop_assert_eq!(joined, i128::from(integer) % product);
+    }
+}
