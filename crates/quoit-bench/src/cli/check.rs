@@ -2,7 +2,7 @@
 
 use super::{BenchOptions, ExitStatus, failed, load};
 use crate::config::{Config, ConfigError, OperationEntry, Pacing, RunLength};
-use crate::driver::{Asks, Driver, DriverTask, with_named};
+use crate::driver::{Asks, Driver, DriverTask, check_verifies, with_named};
 use crate::keygen::Kind;
 use crate::output::Terminal;
 use crate::output::text::size_text;
@@ -52,6 +52,7 @@ impl DriverTask for Look<'_> {
     fn with<D: Driver>(self) -> Self::Output {
         let Self(config) = self;
         let plan = D::plan(config)?;
+        check_verifies::<D>(config)?;
         build_mix::<D>(&plan, &config.operations)?;
         Ok(D::asks(&plan))
     }

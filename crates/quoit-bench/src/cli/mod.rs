@@ -51,15 +51,18 @@ pub enum ExitStatus {
     Failure,
     /// It was stopped by crashes of workers.
     Crash,
+    /// Verification has found something wrong, or could not account for everything.
+    Faults,
 }
 
 impl ExitStatus {
-    /// The code that the process exits with: 0, 1 or 2, as basho_bench does.
+    /// The code that the process exits with: 0, 1 or 2, as basho_bench does, or 3 for faults.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
             Self::Failure => 1,
             Self::Crash => 2,
+            Self::Faults => 3,
         }
     }
 }
@@ -84,9 +87,10 @@ pub fn run(options: &BenchOptions) -> ExitStatus {
     }
 }
 
-/// How a run ended that left all its results, or not all.
-fn status_of(report: &RunReport) -> ExitStatus {
-    let status = report.end.into();
+/// How the command ends after a run; what its results lack is told on the standard error.
+pub fn status_of(report: &RunReport) -> ExitStatus {
+    let has_faults = report.verification.as_ref().is_some_and(|found| !found.is_clean());
+    let status = if has_faults { ExitStatus::Faults } else { report.end.into() };
     if report.lost.is_empty() {
         return status;
     }

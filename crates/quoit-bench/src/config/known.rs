@@ -8,6 +8,7 @@ use crate::term::Term;
 /// offered, which a shared file may hold for other runs.
 const KEYS: &[&str] = &[
     "mode",
+    "verify",
     "warmup",
     "duration",
     "concurrent",

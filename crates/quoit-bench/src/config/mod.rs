@@ -13,6 +13,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 mod toml_form;
+mod verification;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +36,7 @@ use crate::keygen::KeyGenerator;
 use crate::random::{RandomKind, Seed};
 use crate::term::Term;
 use crate::valgen::{SourceSettings, ValueGenerator};
+use crate::verify::VerifySettings;
 
 /// Most workers that one process runs.
 const CONCURRENT_MAX: u64 = 100_000;
@@ -63,6 +65,8 @@ pub struct Config {
     pub pacing: Pacing,
     /// How long operations run before they are measured (`warmup`, an extension).
     pub warmup: Duration,
+    /// What is verified, if anything (`verify`, an extension).
+    pub verify: Option<VerifySettings>,
     /// When the run ends (`duration`).
     pub length: RunLength,
     /// Number of workers (`concurrent`).
@@ -163,6 +167,7 @@ impl Config {
         Ok(Self {
             pacing: pacing::read_pacing(&settings)?,
             warmup: pacing::read_warmup(&settings)?,
+            verify: verification::read_verification(&settings)?,
             length: settings.read(
                 "duration",
                 RunLength::For(Duration::from_secs(300)),

@@ -17,6 +17,8 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub(super) struct HttpLink {
     connection: Option<Connection>,
+    /// Bodies are kept, and what writes is sent once: a second time it would be a second write.
+    is_verified: bool,
 }
 
 /// A method, which also names its errors.
@@ -59,7 +61,18 @@ impl HttpLink {
         let connection = Connection::open(target, timeout).await.map_err(|error| {
             StartError::Connect { target: target.to_string(), reason: error.to_string() }
         })?;
-        Ok(Self { connection: Some(connection) })
+        Ok(Self { connection: Some(connection), is_verified: false })
+    }
+
+    /// What is read and written from now on is verified.
+    pub(super) fn verify(&mut self) {
+        self.is_verified = true;
+        self.connection.iter_mut().for_each(Connection::keep_bodies);
+    }
+
+    /// Content type and body of the last response, where it is verified.
+    pub(super) fn content(&self) -> (&[u8], &[u8]) {
+        self.connection.as_ref().map_or((&[], &[]), Connection::content)
     }
 
     /// Closes the connection; the next request makes one anew.
@@ -73,7 +86,8 @@ impl HttpLink {
     }
 
     /// Sends a request; connects to `target` when there is no usable connection, and sends anew
-    /// when it breaks, [`ATTEMPT_COUNT`] times in all. A timeout is not tried again.
+    /// when it breaks, [`ATTEMPT_COUNT`] times in all, but once only what writes and is verified.
+    /// A timeout is not tried again.
     ///
     /// The error is a reason as basho_bench counts it: `{Method, timeout}`, `max_retries`, ...
     pub(super) async fn request(
@@ -84,10 +98,16 @@ impl HttpLink {
         head: &[u8],
         body: &[u8],
     ) -> Result<Response, Term> {
-        for _ in 0..ATTEMPT_COUNT {
+        let is_sent_once = self.is_verified && method != Method::Get;
+        for _ in 0..if is_sent_once { 1 } else { ATTEMPT_COUNT } {
             if self.connection.as_ref().is_none_or(|connection| !connection.is_reusable()) {
                 match Connection::open(target, timeout).await {
-                    Ok(connection) => self.connection = Some(connection),
+                    Ok(connection) => {
+                        let connection = self.connection.insert(connection);
+                        if self.is_verified {
+                            connection.keep_bodies();
+                        }
+                    }
                     Err(_) => {
                         tokio::time::sleep(RECONNECT_PAUSE).await;
                         continue;

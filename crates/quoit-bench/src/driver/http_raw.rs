@@ -11,12 +11,14 @@ use super::disconnect::{Disconnect, DisconnectTimer};
 use super::http_link::{
     ENCODED_PATH, HttpLink, Method, PATH, SEGMENT, append_to_path, check_status, read_headers,
 };
+use super::inputs::acknowledge;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Target};
-use crate::http::Response;
+use crate::http::{Response, multipart};
 use crate::keygen::{Key, Kind};
 use crate::random::mix;
 use crate::term::Term;
+use crate::verify::{Context, Read};
 use crate::worker_place::WorkerPlace;
 
 /// One worker: a keep-alive connection to each target, taken in turn.
@@ -46,6 +48,7 @@ pub(super) struct Plan {
     timeout: Duration,
     disconnect: Disconnect,
     key_kind: Kind,
+    is_verified: bool,
     /// What `put_file` stores, in order of their names; nothing without `file_dir`.
     files: Option<Vec<PathBuf>>,
 }
@@ -121,6 +124,9 @@ impl Driver for HttpRaw {
         let first = (mix(u64::from(place.number)) % count as u64) as usize;
         let mut links: Vec<HttpLink> = (0..count).map(|_| HttpLink::default()).collect();
         links[first] = HttpLink::open(&plan.targets[first], plan.timeout).await?;
+        if plan.is_verified {
+            links.iter_mut().for_each(HttpLink::verify);
+        }
         Ok(Self {
             links,
             next_target: first,
@@ -150,36 +156,7 @@ impl Driver for HttpRaw {
                 Err(_) => return Outcome::Stop,
             },
         }
-        let done = match operation {
-            Operation::Get => self.get(plan, target, &[200, 300, 404]).await.map(drop),
-            Operation::GetExisting => self.get(plan, target, &[200, 300]).await.map(drop),
-            Operation::Stat => self.get(plan, target, &[200]).await.map(drop),
-            Operation::Update | Operation::UpdateExisting => {
-                let known: &[u16] =
-                    if operation == Operation::Update { &[200, 300, 404] } else { &[200, 300] };
-                match self.get(plan, target, known).await {
-                    Ok(has_vclock) => {
-                        let value = inputs.next_bytes();
-                        self.store(plan, target, Method::Put, has_vclock, value).await
-                    }
-                    Err(reason) => Err(reason),
-                }
-            }
-            Operation::Put => {
-                self.store(plan, target, Method::Put, false, inputs.next_bytes()).await
-            }
-            Operation::Insert => {
-                self.path.clear();
-                self.path.extend_from_slice(&plan.bucket_path);
-                self.path.extend_from_slice(&plan.params);
-                self.store(plan, target, Method::Post, false, inputs.next_bytes()).await
-            }
-            Operation::Delete => self.delete(plan, target).await,
-            Operation::PutFile => match file.map_or_else(|| Ok(Vec::new()), read_file) {
-                Ok(value) => self.store(plan, target, Method::Put, false, &value).await,
-                Err(reason) => Err(reason),
-            },
-        };
+        let done = self.attempt(plan, target, operation, inputs, file).await;
         if self.disconnect.is_due() {
             self.links.iter_mut().for_each(HttpLink::close);
         }
@@ -187,6 +164,38 @@ impl Driver for HttpRaw {
             Ok(()) => Outcome::Success,
             Err(reason) => Outcome::Failure(reason),
         }
+    }
+
+    const VERIFIES: bool = true;
+
+    async fn read_back(&mut self, plan: &Plan, key: &[u8], read: Read) -> Result<(), Term> {
+        let target = self.next_target;
+        self.next_target = (target + 1) % plan.targets.len();
+        self.path.clear();
+        self.path.extend_from_slice(&plan.key_prefix);
+        self.path.extend_from_slice(key);
+        self.path.extend_from_slice(&plan.params);
+        self.get(plan, target, &[200, 300, 404], Some(read)).await.map(drop)
+    }
+}
+
+/// What is kept of the answer to a GET.
+struct Answer {
+    /// There is a vector clock to send back.
+    has_vclock: bool,
+    /// What was found, where it is verified.
+    context: Option<Context>,
+}
+
+/// The values of an answer: none, one, or those of its parts.
+fn values_of<'a>(status: u16, content_type: &[u8], body: &'a [u8]) -> Result<Vec<&'a [u8]>, Term> {
+    match status {
+        200 => Ok(vec![body]),
+        300 => multipart::values_of(content_type, body).map_err(|error| {
+            let reason = [Term::atom("bad_response"), Term::String(error.to_string())];
+            Term::Tuple(vec![Term::atom("get"), Term::Tuple(reason.into())])
+        }),
+        _ => Ok(Vec::new()),
     }
 }
 
@@ -203,17 +212,92 @@ impl HttpRaw {
         Some(file)
     }
 
-    /// GETs the present path; says whether there is a vector clock to send back.
-    async fn get(&mut self, plan: &Plan, target: usize, wanted: &[u16]) -> Result<bool, Term> {
+    /// The key in the present path, encoded: as such it is verified.
+    fn key(&self, plan: &Plan) -> &[u8] {
+        let range = plan.key_prefix.len()..self.path.len().saturating_sub(plan.params.len());
+        self.path.get(range).unwrap_or_default()
+    }
+
+    /// The operation from its first request on.
+    async fn attempt(
+        &mut self,
+        plan: &Plan,
+        target: usize,
+        operation: Operation,
+        inputs: &mut Inputs,
+        file: Option<&Path>,
+    ) -> Result<(), Term> {
+        let found: &[u16] = match operation {
+            Operation::GetExisting | Operation::UpdateExisting => &[200, 300],
+            _ => &[200, 300, 404],
+        };
+        match operation {
+            Operation::Get | Operation::GetExisting => {
+                let read = inputs.begin_read(self.key(plan));
+                self.get(plan, target, found, read).await.map(drop)
+            }
+            Operation::Stat => self.get(plan, target, &[200], None).await.map(drop),
+            Operation::Update | Operation::UpdateExisting => {
+                let read = inputs.begin_read(self.key(plan));
+                let answer = self.get(plan, target, found, read).await?;
+                let (write, value) = inputs.begin_put(self.key(plan), answer.context.as_ref());
+                self.store(plan, target, Method::Put, answer.has_vclock, &value).await?;
+                acknowledge(write);
+                Ok(())
+            }
+            Operation::Put => {
+                let (write, value) = inputs.begin_put(self.key(plan), None);
+                self.store(plan, target, Method::Put, false, &value).await?;
+                acknowledge(write);
+                Ok(())
+            }
+            Operation::Insert => {
+                self.path.clear();
+                self.path.extend_from_slice(&plan.bucket_path);
+                self.path.extend_from_slice(&plan.params);
+                self.store(plan, target, Method::Post, false, inputs.next_bytes()).await
+            }
+            Operation::Delete => {
+                let write = inputs.begin_delete(self.key(plan));
+                self.delete(plan, target).await?;
+                acknowledge(write);
+                Ok(())
+            }
+            Operation::PutFile => {
+                let value = file.map_or_else(|| Ok(Vec::new()), read_file)?;
+                self.store(plan, target, Method::Put, false, &value).await
+            }
+        }
+    }
+
+    /// GETs the present path.
+    async fn get(
+        &mut self,
+        plan: &Plan,
+        target: usize,
+        wanted: &[u16],
+        read: Option<Read>,
+    ) -> Result<Answer, Term> {
         self.start_head(plan, target, Method::Get);
+        if plan.is_verified {
+            self.head.extend_from_slice(b"Accept: multipart/mixed, */*;q=0.5\r\n");
+        }
         self.head.extend_from_slice(b"\r\n");
-        let response = self.request(plan, target, Method::Get, &[]).await?;
-        if response.status == 404 && !wanted.contains(&404) {
+        let Response { status, has_vclock } = self.request(plan, target, Method::Get, &[]).await?;
+        let context = match read {
+            Some(read) if matches!(status, 200 | 300 | 404) => {
+                let (content_type, body) = self.links[target].content();
+                let values = values_of(status, content_type, body)?;
+                Some(read.found(values))
+            }
+            _ => None,
+        };
+        if status == 404 && !wanted.contains(&404) {
             let url = self.url(plan, target);
             return Err(Term::Tuple(vec![Term::atom("not_found"), Term::String(url)]));
         }
-        check_status(response.status, wanted)?;
-        Ok(response.has_vclock && response.status != 404)
+        check_status(status, wanted)?;
+        Ok(Answer { has_vclock: has_vclock && status != 404, context })
     }
 
     /// PUTs a value at the present path or POSTs it to it.
@@ -333,6 +417,7 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         timeout: Duration::from_millis(timeout_ms),
         disconnect: Disconnect::read(settings, "http_raw_disconnect_frequency")?,
         key_kind: config.key_generator.kind(),
+        is_verified: config.verify.is_some(),
         files: read_files(config)?,
     })
 }

@@ -1,10 +1,13 @@
 //! The random stream and the generators of one worker.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::keygen::{Exhausted, Key, KeyGenerator};
 use crate::random::Random;
 use crate::valgen::{Value, ValueGenerator};
+use crate::verify::{Context, Read, Verifier, Write};
 
 /// What a worker draws its operations, keys and values from.
 #[derive(Debug, Clone)]
@@ -13,12 +16,45 @@ pub struct Inputs {
     keys: KeyGenerator,
     values: ValueGenerator,
     key: Key,
+    verifier: Option<Arc<Verifier>>,
 }
 
 impl Inputs {
     /// The inputs of a worker whose generators are started.
-    pub(crate) fn new(random: Random, keys: KeyGenerator, values: ValueGenerator) -> Self {
-        Self { random, keys, values, key: Key::default() }
+    pub(crate) fn new(
+        random: Random,
+        keys: KeyGenerator,
+        values: ValueGenerator,
+        verifier: Option<Arc<Verifier>>,
+    ) -> Self {
+        Self { random, keys, values, key: Key::default(), verifier }
+    }
+
+    /// Starts a read where the run is verified.
+    #[inline]
+    pub(crate) fn begin_read(&self, key: &[u8]) -> Option<Read> {
+        self.verifier.as_ref().map(|verifier| verifier.begin_read(key))
+    }
+
+    /// Starts a delete where the run is verified.
+    #[inline]
+    pub(crate) fn begin_delete(&self, key: &[u8]) -> Option<Write> {
+        self.verifier.as_ref().map(|verifier| verifier.begin_delete(key))
+    }
+
+    /// Draws the next value. Where the run is verified it starts a put, whose value has the size
+    /// of the one that was drawn.
+    #[inline]
+    pub(crate) fn begin_put(
+        &mut self,
+        key: &[u8],
+        context: Option<&Context>,
+    ) -> (Option<Write>, Bytes) {
+        let drawn = self.next_shared_bytes();
+        let Some(verifier) = &self.verifier else { return (None, drawn) };
+        let write = verifier.begin_put(key, context);
+        let value = write.value(drawn.len()).into();
+        (Some(write), value)
     }
 
     /// The worker's random stream.
@@ -56,5 +92,13 @@ impl Inputs {
     #[inline]
     pub fn next_shared_bytes(&mut self) -> Bytes {
         self.values.generate_shared(&mut self.random)
+    }
+}
+
+/// Says that a write was acknowledged, where the run is verified.
+#[inline]
+pub(super) fn acknowledge(write: Option<Write>) {
+    if let Some(write) = write {
+        write.acknowledge();
     }
 }

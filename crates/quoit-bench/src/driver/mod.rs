@@ -33,6 +33,7 @@ use crate::config::{Config, ConfigError, Target};
 use crate::keygen::{Key, Kind};
 use crate::term::Term;
 use crate::valgen::SourceError;
+use crate::verify::Read;
 use crate::worker_place::WorkerPlace;
 
 /// What one operation came to.
@@ -136,6 +137,10 @@ pub trait Driver: Sized + 'static {
         place: WorkerPlace,
     ) -> impl Future<Output = Result<Self, StartError>>;
 
+    /// True when the driver tells of its operations to be verified ([`Inputs`]) and can
+    /// [read back](Self::read_back).
+    const VERIFIES: bool = false;
+
     /// Performs one operation: all its requests one after the other, retries included.
     fn perform(
         &mut self,
@@ -143,6 +148,17 @@ pub trait Driver: Sized + 'static {
         operation: Self::Operation,
         inputs: &mut Inputs,
     ) -> impl Future<Output = Outcome>;
+
+    /// Reads one key at the end of a verified run, and tells `read` what was found. Only asked of
+    /// a driver that [verifies](Self::VERIFIES). The error is a reason; the key is tried again.
+    fn read_back(
+        &mut self,
+        _plan: &Self::Plan,
+        _key: &[u8],
+        _read: Read,
+    ) -> impl Future<Output = Result<(), Term>> {
+        async { Err(Term::atom("not_verified")) }
+    }
 }
 
 /// Something to do with the driver that a configuration names.
@@ -184,6 +200,15 @@ fn key_bytes(kind: Kind, key: &Key) -> Cow<'_, [u8]> {
         Kind::Integer => Cow::Owned(key.integer().to_string().into_bytes()),
         Kind::String | Kind::Binary => Cow::Borrowed(key.bytes()),
     }
+}
+
+/// Checks that a run that is to be verified has a driver that can.
+pub(crate) fn check_verifies<D: Driver>(config: &Config) -> Result<(), ConfigError> {
+    if config.verify.is_some() && !D::VERIFIES {
+        let expected = format!("the driver {} cannot: http_raw and riakc_pb can", D::NAME);
+        return Err(config.settings.value_error("verify", expected));
+    }
+    Ok(())
 }
 
 /// Checks that values are bytes, as drivers that store them want.

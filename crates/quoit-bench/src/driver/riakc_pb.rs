@@ -10,11 +10,13 @@ use quoit_client::wire::messages::{
 use tokio::time::Instant;
 
 use super::indexes::{self, DateForm};
+use super::inputs::acknowledge;
 use super::pb_link::{CallError, PbLink, kept_metadata};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::keygen::Kind;
 use crate::term::Term;
+use crate::verify::Read;
 use crate::worker_place::WorkerPlace;
 
 /// How long `pause_minute` takes.
@@ -180,6 +182,22 @@ impl Driver for RiakcPb {
             }
         }
     }
+
+    const VERIFIES: bool = true;
+
+    async fn read_back(&mut self, plan: &Plan, key: &[u8], read: Read) -> Result<(), Term> {
+        if self.link.is_down() {
+            self.link.reconnect(Instant::now() + plan.timeout_general).await?;
+        }
+        match self.get(plan, &Bytes::copy_from_slice(key)).await {
+            Ok(answer) => {
+                read.found(values_of(&answer));
+                Ok(())
+            }
+            Err(Obstacle::Failed(reason)) => Err(reason),
+            Err(_) => Err(Term::atom("disconnected")),
+        }
+    }
 }
 
 impl RiakcPb {
@@ -200,35 +218,42 @@ impl RiakcPb {
         };
         let key = Bytes::copy_from_slice(key.bytes());
         match operation {
-            Operation::ListKeys | Operation::PauseMinute => Ok(()),
+            Operation::ListKeys | Operation::PauseMinute => {}
             Operation::Get | Operation::GetExisting => {
+                let read = inputs.begin_read(&key);
                 let answer = self.get(plan, &key).await?;
+                read.map(|read| read.found(values_of(&answer)));
                 if answer.content.is_empty() && operation == Operation::GetExisting {
                     return Err(not_found(&key));
                 }
-                Ok(())
             }
             Operation::Put => {
-                let value = inputs.next_shared_bytes();
-                self.put(plan, key, None, RpbContent { value, ..RpbContent::default() }).await
+                let (write, value) = inputs.begin_put(&key, None);
+                let content = RpbContent { value, ..RpbContent::default() };
+                self.put(plan, key, None, content).await?;
+                acknowledge(write);
             }
             Operation::Update | Operation::UpdateExisting | Operation::UpdateWithIndexes => {
+                let read = inputs.begin_read(&key);
                 let answer = self.get(plan, &key).await?;
+                let context = read.map(|read| read.found(values_of(&answer)));
                 let vclock = answer.vclock;
                 let content = match answer.content.into_iter().next() {
                     None if operation == Operation::UpdateExisting => return Err(not_found(&key)),
                     None => RpbContent::default(),
                     Some(first) => kept_metadata(first),
                 };
-                let value = inputs.next_shared_bytes();
+                let (write, value) = inputs.begin_put(&key, context.as_ref());
                 let mut content = RpbContent { value, ..content };
                 if operation == Operation::UpdateWithIndexes {
                     let (random, form) = (inputs.random(), DateForm::Dashes);
                     content.indexes = indexes::all_entries(random, POSTCODE_COUNT_MAX, form);
                 }
-                self.put(plan, key, vclock, content).await
+                self.put(plan, key, vclock, content).await?;
+                acknowledge(write);
             }
             Operation::Delete => {
+                let write = inputs.begin_delete(&key);
                 let request = RpbDelReq {
                     bucket: plan.bucket.clone(),
                     bucket_type: plan.bucket_type.clone(),
@@ -237,9 +262,10 @@ impl RiakcPb {
                     ..RpbDelReq::default()
                 };
                 let RpbDelResp {} = self.link.call(&request, plan.timeout_write).await?;
-                Ok(())
+                acknowledge(write);
             }
         }
+        Ok(())
     }
 
     async fn get(&mut self, plan: &Plan, key: &Bytes) -> Result<RpbGetResp, Obstacle> {
@@ -284,6 +310,12 @@ impl RiakcPb {
         let _: RpbPutResp = self.link.call(&request, plan.timeout_write).await?;
         Ok(())
     }
+}
+
+/// The values of an answer; a sibling that is a delete is none.
+fn values_of(answer: &RpbGetResp) -> impl Iterator<Item = &[u8]> {
+    let values = answer.content.iter().filter(|content| content.deleted != Some(true));
+    values.map(|content| &content.value[..])
 }
 
 fn not_found(key: &Bytes) -> Obstacle {

@@ -36,11 +36,18 @@ impl Body {
     }
 
     /// Takes bytes of the body off the front of `bytes`; says how many. Bytes of a line that is
-    /// not whole yet stay.
-    pub(super) fn consume(&mut self, bytes: &[u8]) -> Result<usize, HttpError> {
+    /// not whole yet stay. The content goes to `kept`, if anywhere.
+    pub(super) fn consume(
+        &mut self,
+        bytes: &[u8],
+        mut kept: Option<&mut Vec<u8>>,
+    ) -> Result<usize, HttpError> {
         let mut taken = 0;
         while taken < bytes.len() && !self.is_complete() {
             let rest = &bytes[taken..];
+            if let Some(kept) = &mut kept {
+                kept.extend_from_slice(&rest[..self.content_at_front(rest.len())]);
+            }
             let step = match self {
                 Self::UntilClose => rest.len(),
                 Self::Sized(left) | Self::Chunked(Chunk::Data(left)) => take(left, rest.len()),
@@ -58,6 +65,18 @@ impl Body {
             }
         }
         Ok(taken)
+    }
+
+    /// How many of the next bytes are content.
+    fn content_at_front(self, available: usize) -> usize {
+        let content = match self {
+            Self::UntilClose => return available,
+            Self::Sized(left) => left,
+            // The line end behind a chunk is none.
+            Self::Chunked(Chunk::Data(left)) => left.saturating_sub(2),
+            Self::Chunked(_) => 0,
+        };
+        usize::try_from(content).map_or(available, |content| content.min(available))
     }
 
     fn take_line(&mut self, line: &[u8]) -> Result<(), HttpError> {

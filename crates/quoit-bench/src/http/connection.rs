@@ -33,6 +33,10 @@ pub(crate) struct Connection {
     timer: Pin<Box<Sleep>>,
     timeout: Duration,
     vclock: Vec<u8>,
+    content_type: Vec<u8>,
+    /// The body of the last response, where bodies are kept.
+    body: Vec<u8>,
+    keeps_bodies: bool,
     is_reusable: bool,
 }
 
@@ -60,6 +64,9 @@ impl Connection {
             timer: Box::pin(tokio::time::sleep(timeout)),
             timeout,
             vclock: Vec::new(),
+            content_type: Vec::new(),
+            body: Vec::new(),
+            keeps_bodies: false,
             is_reusable: true,
         })
     }
@@ -72,6 +79,16 @@ impl Connection {
     /// The vector clock of the last response that had one.
     pub(crate) fn vclock(&self) -> &[u8] {
         &self.vclock
+    }
+
+    /// Keeps the bodies of responses from now on.
+    pub(crate) fn keep_bodies(&mut self) {
+        self.keeps_bodies = true;
+    }
+
+    /// Content type and body of the last response, where bodies are kept.
+    pub(crate) fn content(&self) -> (&[u8], &[u8]) {
+        (&self.content_type, &self.body)
     }
 
     /// Sends a request and reads its response: one write and one read unless it is large.
@@ -87,8 +104,10 @@ impl Connection {
         self.timer.as_mut().reset(deadline);
         self.send(head, body).await?;
         let (response, mut body, is_kept) = self.read_head().await?;
+        self.body.clear();
         loop {
-            let taken = body.consume(&self.buffer[..self.filled])?;
+            let kept = self.keeps_bodies.then_some(&mut self.body);
+            let taken = body.consume(&self.buffer[..self.filled], kept)?;
             self.drop_front(taken);
             if body.is_complete() {
                 break;
@@ -164,7 +183,8 @@ impl Connection {
     /// Reads the head of the final response; interim ones are passed over.
     async fn read_head(&mut self) -> Result<(Response, Body, bool), HttpError> {
         loop {
-            if let Some(head) = parse_head(&self.buffer[..self.filled], &mut self.vclock)? {
+            let bytes = &self.buffer[..self.filled];
+            if let Some(head) = parse_head(bytes, &mut self.vclock, &mut self.content_type)? {
                 self.drop_front(head.size_bytes);
                 if !(100..200).contains(&head.response.status) {
                     return Ok((head.response, head.body, head.is_kept));
@@ -187,7 +207,11 @@ struct Head {
 }
 
 /// Reads a whole head at the front of `bytes`, or nothing when more bytes are needed.
-fn parse_head(bytes: &[u8], vclock: &mut Vec<u8>) -> Result<Option<Head>, HttpError> {
+fn parse_head(
+    bytes: &[u8],
+    vclock: &mut Vec<u8>,
+    content_type: &mut Vec<u8>,
+) -> Result<Option<Head>, HttpError> {
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -220,6 +244,9 @@ fn parse_head(bytes: &[u8], vclock: &mut Vec<u8>) -> Result<Option<Head>, HttpEr
             has_vclock = true;
             vclock.clear();
             vclock.extend_from_slice(header.value);
+        } else if name.eq_ignore_ascii_case("content-type") {
+            content_type.clear();
+            content_type.extend_from_slice(header.value);
         }
     }
     let body = match (status, is_chunked, length) {

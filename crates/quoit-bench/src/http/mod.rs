@@ -1,8 +1,10 @@
 //! A minimal HTTP/1.1 client: keep-alive, one request in flight, buffers reused, response bodies
-//! read and thrown away. Made for load generation: one write and one read a request.
+//! read and thrown away unless they are asked for. Made for load generation: one write and one
+//! read a request.
 
 mod body;
 mod connection;
+pub(crate) mod multipart;
 #[cfg(test)]
 mod tests;
 

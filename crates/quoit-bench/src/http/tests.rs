@@ -8,7 +8,7 @@ fn rest_of(mut body: Body, bytes: &[u8], piece: usize) -> Option<usize> {
     let mut buffer: Vec<u8> = Vec::new();
     let mut read = 0;
     while !body.is_complete() {
-        let taken = body.consume(&buffer).ok()?;
+        let taken = body.consume(&buffer, None).ok()?;
         buffer.drain(..taken);
         if body.is_complete() {
             break;
@@ -38,10 +38,10 @@ fn chunked(parts: &[Vec<u8>]) -> Vec<u8> {
 fn chunk_sizes_that_are_no_numbers_are_refused() {
     for text in ["x\r\n", "\r\n", "-1\r\n", "1 1\r\n", "ffffffffffffffff\r\n"] {
         let mut body = Body::Chunked(Chunk::Size);
-        assert!(body.consume(text.as_bytes()).is_err(), "{text:?}");
+        assert!(body.consume(text.as_bytes(), None).is_err(), "{text:?}");
     }
     let endless = vec![b'1'; 100_000];
-    assert!(Body::Chunked(Chunk::Size).consume(&endless).is_err());
+    assert!(Body::Chunked(Chunk::Size).consume(&endless, None).is_err());
 }
 
 proptest! {

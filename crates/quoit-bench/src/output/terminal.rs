@@ -61,6 +61,14 @@ impl Terminal {
         let _ = self.writer.flush();
     }
 
+    /// Writes a line that nobody should miss: in red where colours can be shown.
+    pub(crate) fn alarm(&mut self, text: &str) {
+        match self.rewrites {
+            true => self.line(&format!("\x1b[31m{text}\x1b[0m")),
+            false => self.line(text),
+        }
+    }
+
     /// Shows the progress line: over the last one where that is possible.
     pub(crate) fn progress(&mut self, text: &str) {
         if !self.rewrites {

@@ -6,23 +6,25 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::control::{Control, Release};
 use super::mix::build_mix;
+use super::read_back::read_back;
 use super::recording::{Recorded, Recording};
 use super::schedule::Schedule;
+use super::signals::Signals;
 use super::summary::{SUMMARY_FILE, SummaryInputs};
 use super::thread::run_thread;
 use super::worker::Shared;
-use super::{RunEnd, RunError, RunReport, RunSetup};
+use super::{RunEnd, RunError, RunReport, RunSetup, verdict};
 use crate::config::{Config, Pacing, RunLength};
-use crate::driver::{Driver, StartError};
+use crate::driver::{Driver, StartError, check_verifies};
 use crate::measure::{ClientLoad, Collector, Window, process_cpu_time};
 use crate::output::{Reporter, RunDirectory};
 use crate::random::Random;
 use crate::valgen::{SourceError, Sources};
+use crate::verify::{Verifier, VerifyReport};
 
 /// How long a run goes on after the failure that ends it.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
@@ -38,6 +40,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let plan = D::plan(config)?;
     let (mix, operations) = build_mix::<D>(&plan, &config.operations)?;
     let sources = prepare_sources(config, mix.operations().any(D::draws_values))?;
+    let verifier = prepare_verifier::<D>(config, directory)?;
     let length = match config.length {
         RunLength::For(length) => Some(length),
         RunLength::Unlimited => None,
@@ -46,7 +49,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     let reporter = Reporter::create(
         directory.path(),
         operations.clone(),
-        terminal,
+        &mut *terminal,
         log.clone(),
         config.report_interval,
         length,
@@ -66,6 +69,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         keys: config.key_generator.clone(),
         values: config.value_generator.clone(),
         sources,
+        verifier,
         control: Control::new(),
         collector: Arc::new(Collector::new(thread_count, operation_count)),
         log,
@@ -78,12 +82,17 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
     shared.control.stop();
     join(threads)?;
     let conducted = conducted?;
+    let verification = finish_verification(&shared, &mut recording);
     let client = ClientLoad::new(conducted.process_cpu, shared.collector.loads());
     if let Some(warning) = client.warning() {
         shared.log.warning(&warning);
         recording.notice(&warning);
     }
-    Ok(conclude(config, directory, conducted, client, recording))
+    let report = conclude(config, directory, conducted, client, verification, recording);
+    if let Some(verification) = &report.verification {
+        verdict::tell(verification, terminal, &shared.log);
+    }
+    Ok(report)
 }
 
 /// Writes what is left to be written and gives the report.
@@ -92,6 +101,7 @@ fn conclude(
     directory: &RunDirectory,
     conducted: Conducted,
     client: ClientLoad,
+    verification: Option<VerifyReport>,
     mut recording: Recording<'_>,
 ) -> RunReport {
     let Conducted { end, started_at, elapsed, unstarted, rest, .. } = conducted;
@@ -109,13 +119,14 @@ fn conclude(
         recorded: &recorded,
         unstarted,
         client: &client,
+        verification: verification.as_ref(),
     };
     if let Err(error) = inputs.summary().write(directory.path()) {
         recorded.lost.push(format!("{SUMMARY_FILE} ({error})"));
     }
     let directory = directory.path().to_owned();
     let Recorded { operations, total, lost, .. } = recorded;
-    RunReport { directory, end, elapsed, operations, total, unstarted, client, lost }
+    RunReport { directory, end, elapsed, operations, total, unstarted, client, verification, lost }
 }
 
 /// Makes the blocks of bytes that the generators draw from.
@@ -123,6 +134,31 @@ fn prepare_sources(config: &Config, draws_values: bool) -> Result<Sources, Sourc
     let of_values = if draws_values { config.value_generator.source_kinds() } else { Vec::new() };
     let of_keys = config.key_generator.source_kinds();
     Sources::prepare(&config.source, of_keys.into_iter().chain(of_values))
+}
+
+/// The verifier of a run that is to be verified.
+fn prepare_verifier<D: Driver>(
+    config: &Config,
+    directory: &RunDirectory,
+) -> Result<Option<Arc<Verifier>>, RunError> {
+    check_verifies::<D>(config)?;
+    let verifier = config.verify.map(|settings| Verifier::new(settings, directory.path()));
+    verifier.transpose().map_err(RunError::WrittenKeys)
+}
+
+/// Reads back what was written, and gives what verification has found in all.
+fn finish_verification<D: Driver>(
+    shared: &Arc<Shared<D>>,
+    recording: &mut Recording<'_>,
+) -> Option<VerifyReport> {
+    let verifier = shared.verifier.as_ref()?;
+    let key_count = verifier.report().keys_written;
+    recording.notice(&format!("Reading back {key_count} written keys."));
+    if let Err(error) = read_back(shared, verifier) {
+        recording.notice(&error.to_string());
+        verifier.note_unread(key_count);
+    }
+    Some(verifier.report())
 }
 
 /// Lets the driver prepare the system under test, and tells what there is to tell.
@@ -322,27 +358,5 @@ async fn until(instant: Option<tokio::time::Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
         None => pending().await,
-    }
-}
-
-/// The signals that end a run early.
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
     }
 }

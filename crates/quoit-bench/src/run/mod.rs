@@ -4,12 +4,15 @@ mod alarm;
 mod control;
 mod coordinator;
 mod mix;
+mod read_back;
 mod recording;
 mod schedule;
+mod signals;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod verdict;
 mod worker;
 
 use std::io;
@@ -32,6 +35,7 @@ use crate::measure::intervals::IntervalError;
 use crate::measure::{ClientLoad, Window};
 use crate::output::{OutputError, RunDirectory, RunLog, Terminal};
 use crate::valgen::SourceError;
+use crate::verify::VerifyReport;
 
 /// What a run needs besides its driver.
 #[derive(Debug)]
@@ -65,6 +69,9 @@ pub enum RunError {
     /// The system gives no thread or event loop.
     #[error("the system gives no thread for the load generator: {0}")]
     Thread(io::Error),
+    /// The keys of a verified run cannot be kept or read back.
+    #[error("the written keys cannot be kept in the results' directory: {0}; is its disk full?")]
+    WrittenKeys(io::Error),
     /// The results cannot be kept.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -103,6 +110,8 @@ pub struct RunReport {
     pub unstarted: u64,
     /// The load generator's own processor time.
     pub client: ClientLoad,
+    /// What verification found; nothing for a run that is not verified.
+    pub verification: Option<VerifyReport>,
     /// Files of the results that could not be written, with what is missing of them.
     pub lost: Vec<String>,
 }

@@ -10,6 +10,7 @@ use super::RunEnd;
 use super::recording::Recorded;
 use crate::config::{Config, Pacing};
 use crate::measure::{ClientLoad, Latencies};
+use crate::verify::VerifyReport;
 
 /// Name of the file in the directory of a run.
 pub const SUMMARY_FILE: &str = "summary.json";
@@ -53,6 +54,8 @@ pub struct RunSummary {
     pub errors: Vec<ErrorSummary>,
     /// The load generator's own processor time.
     pub client: ClientLoad,
+    /// What verification found; nothing for a run that was not verified.
+    pub verification: Option<VerifyReport>,
 }
 
 /// How operations followed each other.
@@ -156,6 +159,7 @@ pub(super) struct SummaryInputs<'a> {
     pub(super) recorded: &'a Recorded,
     pub(super) unstarted: u64,
     pub(super) client: &'a ClientLoad,
+    pub(super) verification: Option<&'a VerifyReport>,
 }
 
 impl SummaryInputs<'_> {
@@ -189,6 +193,7 @@ impl SummaryInputs<'_> {
             successful_per_s: rates_per_s.iter().sum(),
             errors: self.errors(),
             client: self.client.clone(),
+            verification: self.verification.cloned(),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::measure::{Collector, Recorder};
 use crate::output::RunLog;
 use crate::random::{Random, RandomKind, Seed};
 use crate::valgen::{Sources, ValueGenerator};
+use crate::verify::Verifier;
 use crate::worker_place::WorkerPlace;
 
 /// What all workers of a run share.
@@ -35,6 +36,8 @@ pub(super) struct Shared<D: Driver> {
     pub(super) keys: KeyGenerator,
     pub(super) values: ValueGenerator,
     pub(super) sources: Sources,
+    /// Checks what is read, where the run is verified.
+    pub(super) verifier: Option<Arc<Verifier>>,
     pub(super) control: Control,
     pub(super) collector: Arc<Collector>,
     pub(super) log: Arc<RunLog>,
@@ -148,7 +151,8 @@ fn inputs_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Inputs {
     keys.start(place, &shared.sources);
     let mut values = shared.values.clone();
     values.start(place, &shared.sources);
-    Inputs::new(Random::new(shared.random_kind, shared.seed, place.number), keys, values)
+    let random = Random::new(shared.random_kind, shared.seed, place.number);
+    Inputs::new(random, keys, values, shared.verifier.clone())
 }
 
 /// Sleeps, at most until the run ends.

@@ -416,6 +416,15 @@ impl Write {
     }
 }
 
+impl Found {
+    pub(super) fn sequence(&self) -> Option<Sequence> {
+        match self {
+            Self::Version(sequence) => Some(*sequence),
+            Self::Before => None,
+        }
+    }
+}
+
 impl Candidate {
     /// True for an acknowledged write of this number.
     fn is(&self, sequence: Sequence) -> bool {
@@ -439,6 +448,10 @@ impl Snapshot {
     pub(super) fn newest_acknowledged(&self) -> Sequence {
         let acknowledged = self.candidates.iter().filter(|one| one.is_acknowledged);
         acknowledged.map(|one| one.sequence).max().unwrap_or(0)
+    }
+
+    pub(super) fn sequences(&self) -> impl Iterator<Item = Sequence> {
+        self.candidates.iter().map(|one| one.sequence)
     }
 
     pub(super) fn has_before(&self) -> bool {

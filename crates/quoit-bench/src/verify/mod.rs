@@ -153,12 +153,14 @@ impl Verifier {
         let context = context.map(|Context(sequences)| sequences.as_slice());
         let semantics = self.settings.semantics;
         // The stamp is taken under the lock of the key, so that its writes start in its order.
-        let sequence = self.table.with(key_hash, |history| {
+        let (sequence, is_new) = self.table.with(key_hash, |history| {
             let sequence = self.tick();
             history.begin_write(semantics, sequence, kind, context);
-            sequence
+            (sequence, !std::mem::replace(&mut history.is_noted, true))
         });
-        self.table.note(key_hash, key);
+        if is_new {
+            self.table.keep(key);
+        }
         Write { verifier: self.clone(), key_hash, sequence, is_open: true }
     }
 
@@ -166,8 +168,15 @@ impl Verifier {
     pub fn begin_read(self: &Arc<Self>, key: &[u8]) -> Read {
         let key_hash = key_hash(key);
         let snapshot = self.table.with(key_hash, |history| history.begin_read(self.tick()));
-        let verifier = self.clone();
-        Read { verifier, key: SmallVec::from_slice(key), key_hash, snapshot, is_open: true }
+        let (verifier, key) = (self.clone(), SmallVec::from_slice(key));
+        Read { verifier, key, key_hash, snapshot, by_read_back: false, is_open: true }
+    }
+
+    /// As [`begin_read`](Self::begin_read), of the read-back at the end, which may not be behind.
+    pub fn begin_read_back(self: &Arc<Self>, key: &[u8]) -> Read {
+        let mut read = self.begin_read(key);
+        read.by_read_back = true;
+        read
     }
 
     /// The keys that were written, for a read-back when nothing is in flight any more.
@@ -179,9 +188,9 @@ impl Verifier {
         self.table.written_keys()
     }
 
-    /// Notes that the read-back could not read a key.
-    pub fn note_unread(&self) {
-        self.outcome().keys_unread += 1;
+    /// Notes keys that the read-back could not read.
+    pub fn note_unread(&self, key_count: u64) {
+        self.outcome().keys_unread += key_count;
     }
 
     /// What was found so far.
@@ -260,30 +269,20 @@ pub struct Read {
     key: SmallVec<[u8; 64]>,
     key_hash: u64,
     snapshot: Snapshot,
+    by_read_back: bool,
     is_open: bool,
 }
 
 impl Read {
     /// The server has answered with these values: none, one, or siblings. Tombstones are no
     /// values. Gives the context of a put that is made of the answer.
-    pub fn found<'v>(self, values: impl IntoIterator<Item = &'v [u8]>) -> Context {
-        self.check(values, false)
-    }
-
-    /// As [`found`](Self::found), of the read-back at the end, which may not be behind.
-    pub fn found_at_end<'v>(self, values: impl IntoIterator<Item = &'v [u8]>) -> Context {
-        self.verifier.outcome().keys_read_back += 1;
-        self.check(values, true)
-    }
-
-    fn check<'v>(
-        mut self,
-        values: impl IntoIterator<Item = &'v [u8]>,
-        by_read_back: bool,
-    ) -> Context {
+    pub fn found<'v>(mut self, values: impl IntoIterator<Item = &'v [u8]>) -> Context {
         self.is_open = false;
         let verifier = &self.verifier;
         verifier.counts.reads_checked.fetch_add(1, Ordering::Relaxed);
+        if self.by_read_back {
+            verifier.outcome().keys_read_back += 1;
+        }
         let mut found: SmallVec<[Found; 2]> = SmallVec::new();
         let mut fault = None;
         let mut texts: SmallVec<[Decoded; 2]> = SmallVec::new();
@@ -307,14 +306,15 @@ impl Read {
         });
         match (fault, violation) {
             (None, None) => {}
-            (Some(fault), _) => self.fail(fault, &texts, by_read_back),
-            (None, Some(violation)) => self.violated(violation, &texts, by_read_back),
+            (Some(fault), _) => self.fail(fault, &texts),
+            (None, Some(violation)) => self.violated(violation, &texts),
         }
-        let versions = found.iter().filter_map(|found| match found {
-            Found::Version(sequence) => Some(*sequence),
-            Found::Before => None,
-        });
-        Context(versions.collect())
+        let mut context: Sequences = found.iter().filter_map(Found::sequence).collect();
+        if fault.is_some() || violation.is_some() {
+            // Its clock may cover what the answer does not show.
+            context.extend(self.snapshot.sequences());
+        }
+        Context(context)
     }
 
     /// The version that a value is, or what is wrong with the value itself.
@@ -333,29 +333,30 @@ impl Read {
         }
     }
 
-    fn violated(&self, violation: Violation, texts: &[Decoded], by_read_back: bool) {
+    fn violated(&self, violation: Violation, texts: &[Decoded]) {
         let fault = match violation {
             Violation::Lost(_) => Fault::Lost,
             Violation::Stale(_) => Fault::Stale,
             Violation::Resurrected(_) => Fault::Resurrected,
             Violation::Siblings(_) => Fault::Siblings,
         };
-        if self.verifier.settings.may_read_behind && !by_read_back && fault != Fault::Siblings {
+        if self.verifier.settings.may_read_behind && !self.by_read_back && fault != Fault::Siblings
+        {
             self.verifier.counts.reads_behind.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        self.fail(fault, texts, by_read_back);
+        self.fail(fault, texts);
     }
 
     #[cold]
-    fn fail(&self, fault: Fault, texts: &[Decoded], by_read_back: bool) {
+    fn fail(&self, fault: Fault, texts: &[Decoded]) {
         let words: Vec<String> = texts.iter().map(|decoded| self.text_of(*decoded)).collect();
         self.verifier.add_fault(FaultCase {
             fault,
             key: report::key_text(&self.key),
             expected: self.snapshot.expected(),
             found: if words.is_empty() { "nothing".to_owned() } else { words.join(" and ") },
-            by_read_back,
+            by_read_back: self.by_read_back,
         });
     }
 

@@ -86,12 +86,9 @@ impl Table {
         outcome
     }
 
-    /// Keeps a key for the read-back, once.
-    pub(super) fn note(&self, key_hash: u64, key: &[u8]) {
-        let is_new = self.with(key_hash, |history| !std::mem::replace(&mut history.is_noted, true));
-        if is_new {
-            self.journal().add(key);
-        }
+    /// Keeps a key for the read-back. The history has noted that it is kept.
+    pub(super) fn keep(&self, key: &[u8]) {
+        self.journal().add(key);
     }
 
     pub(super) fn key_count(&self) -> u64 {

@@ -255,7 +255,7 @@ fn reads_that_may_be_behind_are_counted_until_the_read_back() {
     read(&verifier, b"a", &[&old]);
     assert!(verifier.report().is_clean());
     assert_eq!(verifier.report().reads_behind, 1);
-    verifier.begin_read(b"a").found_at_end([old.as_slice()]);
+    verifier.begin_read_back(b"a").found([old.as_slice()]);
     assert_eq!(faults(&verifier), [Fault::Stale]);
     assert!(verifier.report().cases[0].by_read_back);
 }

@@ -15,3 +15,4 @@ mod redis;
 mod report;
 mod support;
 mod truth;
+mod verify;

@@ -36,21 +36,48 @@ pub struct Server {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
+/// What comes of a request: bytes to send, nothing ever, or the end of the connection.
+pub enum Reply {
+    Bytes(Vec<u8>),
+    Nothing,
+    End,
+}
+
+type Respond = dyn Fn(Seen, usize) -> Reply + Send + Sync;
+
 #[derive(Default)]
 struct Objects(Mutex<HashMap<Bytes, (u32, RpbContent)>>);
 
 impl Server {
     /// A store whose manner depends on the number of the request, from 0.
     pub fn start(manner_of: impl Fn(usize) -> Manner + Send + Sync + 'static) -> Self {
+        let objects = Objects::default();
+        Self::answering(move |request, number| {
+            let mut answer = Vec::new();
+            match manner_of(number) {
+                Manner::Answer => objects.answer(request, &mut answer),
+                Manner::Refuse => {
+                    let errmsg = Bytes::from_static(b"overload");
+                    append(&mut answer, &RpbErrorResp { errmsg, errcode: 0 });
+                }
+                Manner::Hang => return Reply::Nothing,
+                Manner::Close => return Reply::End,
+            }
+            Reply::Bytes(answer)
+        })
+    }
+
+    /// A server that answers a request and its number, from 0, as it is told.
+    pub fn answering(respond: impl Fn(Seen, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let shared = (seen.clone(), Arc::new(manner_of), Arc::new(Objects::default()));
+        let (shared, respond) = (seen.clone(), Arc::new(respond));
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (seen, manner_of, objects) = shared.clone();
+                let (seen, respond) = (shared.clone(), respond.clone());
                 let stream = stream.unwrap();
-                thread::spawn(move || serve(stream, &seen, &*manner_of, &objects));
+                thread::spawn(move || serve(stream, &seen, &*respond));
             }
         });
         Self { address, seen }
@@ -61,12 +88,7 @@ impl Server {
     }
 }
 
-fn serve(
-    mut stream: TcpStream,
-    seen: &Mutex<Vec<Seen>>,
-    manner_of: &(dyn Fn(usize) -> Manner + Send + Sync),
-    objects: &Objects,
-) {
+fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Seen>>, respond: &Respond) {
     let mut buffer = BytesMut::new();
     let mut chunk = [0; 65_536];
     loop {
@@ -77,17 +99,12 @@ fn serve(
                 seen.push(request.clone());
                 seen.len() - 1
             };
-            let mut answer = Vec::new();
-            match manner_of(number) {
-                Manner::Answer => objects.answer(request, &mut answer),
-                Manner::Refuse => {
-                    let errmsg = Bytes::from_static(b"overload");
-                    append(&mut answer, &RpbErrorResp { errmsg, errcode: 0 });
-                }
-                Manner::Hang => continue,
-                Manner::Close => return,
+            match respond(request, number) {
+                // A client that has given up has gone.
+                Reply::Bytes(answer) if stream.write_all(&answer).is_err() => return,
+                Reply::Bytes(_) | Reply::Nothing => {}
+                Reply::End => return,
             }
-            stream.write_all(&answer).unwrap();
         }
         match stream.read(&mut chunk) {
             Ok(0) | Err(_) => return,
@@ -106,7 +123,8 @@ fn decode(frame: Frame) -> Seen {
     }
 }
 
-fn append<M: Body>(answer: &mut Vec<u8>, message: &M) {
+/// Appends a message with its frame.
+pub fn append<M: Body>(answer: &mut Vec<u8>, message: &M) {
     append_message(answer, message).unwrap();
 }
 

@@ -1,0 +1,76 @@
+//! Siblings as `multipart/mixed` (RFC 2046).
+
+use super::HttpError;
+
+/// Marks a part that is a delete.
+const DELETED: &[u8] = b"x-riak-deleted:";
+
+/// The bodies of the parts, without those that are deletes.
+pub(crate) fn values_of<'a>(
+    content_type: &[u8],
+    body: &'a [u8],
+) -> Result<Vec<&'a [u8]>, HttpError> {
+    let malformed = HttpError::Malformed("siblings that are no multipart/mixed");
+    let Some(boundary) = boundary_of(content_type) else { return Err(malformed) };
+    let delimiter = [b"--", boundary].concat();
+    // The first delimiter may stand at the very start, without a line end before it.
+    let Some(start) = find(body, &delimiter) else { return Err(malformed) };
+    let mut rest = &body[start + delimiter.len()..];
+    let separator = [b"\r\n", &delimiter[..]].concat();
+    let mut values = Vec::new();
+    while !rest.starts_with(b"--") {
+        let end = find(rest, &separator);
+        let part = rest.strip_prefix(b"\r\n").zip(end);
+        let Some((_, end)) = part else { return Err(malformed) };
+        let part = &rest[2..end.max(2)];
+        let Some(head_end) = find(part, b"\r\n\r\n") else { return Err(malformed) };
+        let (head, value) = (&part[..head_end], &part[head_end + 4..]);
+        let is_deleted = head
+            .split(|byte| *byte == b'\n')
+            .any(|line| line.to_ascii_lowercase().starts_with(DELETED));
+        if !is_deleted {
+            values.push(value);
+        }
+        rest = &rest[end + separator.len()..];
+    }
+    Ok(values)
+}
+
+fn boundary_of(content_type: &[u8]) -> Option<&[u8]> {
+    let place = find(&content_type.to_ascii_lowercase(), b"boundary=")?;
+    let value = &content_type[place + b"boundary=".len()..];
+    let value = value.split(|byte| *byte == b';').next()?.trim_ascii();
+    let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
+    Some(unquoted.unwrap_or(value)).filter(|boundary| !boundary.is_empty())
+}
+
+fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {
+    text.windows(pattern.len()).position(|window| window == pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TYPE: &[u8] = b"multipart/mixed; boundary=abc";
+
+    #[test]
+    fn parts_are_values_and_deletes_are_none() {
+        let body = b"\r\n--abc\r\nContent-Type: text/plain\r\n\r\none\r\n--abc\r\nA: b\r\n\
+            X-Riak-Deleted: true\r\n\r\n\r\n--abc\r\nA: b\r\n\r\ntw\r\no\r\n--abc--\r\n";
+        let expected: [&[u8]; 2] = [b"one", b"tw\r\no"];
+        assert_eq!(values_of(TYPE, body).expect("parts"), expected);
+        assert_eq!(values_of(b"multipart/mixed;boundary=\"abc\"", body).expect("parts"), expected);
+        assert!(values_of(TYPE, b"--abc--").expect("no parts").is_empty());
+    }
+
+    #[test]
+    fn anything_else_is_malformed() {
+        let bodies: [&[u8]; 5] =
+            [b"", b"--abc", b"--abc\r\n", b"--abc\r\nA: b\r\n\r\nx", b"--abc\r\nx\r\n--abc--"];
+        for body in bodies {
+            assert!(values_of(TYPE, body).is_err(), "{}", body.escape_ascii());
+        }
+        assert!(values_of(b"text/plain", b"--abc--").is_err());
+    }
+}
