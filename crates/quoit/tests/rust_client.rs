@@ -1,57 +1,18 @@
 //! The Rust client against the real program.
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
+mod node;
+
+use node::Node;
 use quoit_client::{
     Bucket, Client, Content, Error, Fetched, GetOptions, LatestModified, Location, PutOptions,
     Quorum, UpdateOptions,
 };
 use quoit_wire::messages::RpbBucketProps;
 use std::collections::BTreeSet;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-/// A node of its own for one test; it ends with its handle.
-struct Node {
-    child: Child,
-    pb: String,
-    _dir: tempfile::TempDir,
-}
-
-impl Node {
-    fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let ready = dir.path().join("ready");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_quoit"))
-            .args(["serve", "--pb", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data-dir"])
-            .arg(dir.path().join("data"))
-            .arg("--ready-file")
-            .arg(&ready)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let started = Instant::now();
-        let record = loop {
-            if let Ok(text) = std::fs::read_to_string(&ready) {
-                break text;
-            }
-            assert_eq!(child.try_wait().unwrap(), None, "the node ended before it served");
-            assert!(started.elapsed() < Duration::from_secs(60), "the node does not serve");
-            std::thread::yield_now();
-        };
-        let record: serde_json::Value = serde_json::from_str(&record).unwrap();
-        Self { child, pb: record["pb"].as_str().unwrap().to_owned(), _dir: dir }
-    }
-
-    fn client(&self) -> Client {
-        Client::connect_to(self.pb.clone()).unwrap()
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn client_of(node: &Node) -> Client {
+    Client::connect_to(node.pb.clone()).unwrap()
 }
 
 fn values(object: &quoit_client::Object) -> BTreeSet<&[u8]> {
@@ -61,7 +22,7 @@ fn values(object: &quoit_client::Object) -> BTreeSet<&[u8]> {
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_written_read_and_deleted() {
     let node = Node::start();
-    let client = node.client();
+    let client = client_of(&node);
     client.ping().await.unwrap();
     assert_eq!(client.server_info().await.unwrap().server_version, "3.2.2");
 
@@ -88,7 +49,7 @@ async fn objects_are_written_read_and_deleted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_updates_lose_nothing() {
     let node = Node::start();
-    let client = node.client();
+    let client = client_of(&node);
     let at = Location::new("counters", "n");
     let tasks: Vec<_> = (0..8)
         .map(|_| {
@@ -116,7 +77,7 @@ async fn concurrent_updates_lose_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn siblings_are_kept_and_resolved() {
     let node = Node::start();
-    let client = node.client();
+    let client = client_of(&node);
     let bucket = Bucket::new("carts");
     let props = RpbBucketProps { allow_mult: Some(true), ..RpbBucketProps::default() };
     client.set_bucket_props(&bucket, props).await.unwrap();
@@ -149,7 +110,7 @@ async fn siblings_are_kept_and_resolved() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pipelined_writes_are_all_listed() {
     let node = Node::start();
-    let client = node.client();
+    let client = client_of(&node);
     let bucket = Bucket::new("many");
     let tasks: Vec<_> = (0..500)
         .map(|number| {
@@ -171,7 +132,7 @@ async fn pipelined_writes_are_all_listed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_arrive_as_the_servers_words() {
     let node = Node::start();
-    let client = node.client();
+    let client = client_of(&node);
     let at = Location::new("b", "k");
     let options = GetOptions { r: Quorum::Count(4), ..GetOptions::default() };
     let Err(Error::Server(refusal)) = client.get_with(&at, &options).await else {

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use quoit_bench::cli::BenchOptions;
 use quoit_client::wire::messages::{RpbGetReq, RpbPutReq};
 
 use crate::pb_server::{Manner, Seen, Server as PbServer};
-use crate::support::{Run, Server as HttpServer, run, try_run};
+use crate::support::{Run, Server as HttpServer, response, run, try_run};
 
 /// A cluster with both interfaces.
 struct Cluster {
@@ -225,6 +226,19 @@ fn without_a_second_cluster_the_check_is_left_out_with_a_notice() {
     let run = cluster.run("{put_unique_checkrepl, 1}, {get_pb, 1}", &rest);
     assert_eq!(errors_of(&run), "");
     assert!(run.shown.contains("notice: no second cluster"), "{}", run.shown);
+}
+
+#[test]
+fn properties_that_are_not_taken_are_told() {
+    let cluster = Cluster::start();
+    let rest = format!("{{http_ips, [{{\"127.0.0.1\", {}}}]}}.", closed_port().port());
+    let run = cluster.run("{get_pb, 1}", &rest);
+    assert!(run.shown.contains("does not answer (max_retries)"), "{}", run.shown);
+    let http = HttpServer::start(Arc::new(|_, _| response("400 Bad Request", "", b"")));
+    let rest = format!("{{http_ips, [{{\"127.0.0.1\", {}}}]}}.", http.address.port());
+    let run = cluster.run("{get_pb, 1}", &rest);
+    assert_eq!(run.shown.matches("status 400").count(), 4, "{}", run.shown);
+    assert_eq!(run.report.total.success_count(), 40, "the run goes on");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::{REPL_CONNECT_TIMEOUT, target_of};
 use crate::config::Target;
 use crate::driver::http_link::{HttpLink, Method, SEGMENT, append_to_path};
 use crate::driver::pb_link::PbLink;
+use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
 /// Sets the properties of both buckets over HTTP and looks whether there is a second cluster.
@@ -12,17 +13,9 @@ use crate::worker_place::WorkerPlace;
 pub(super) async fn prepare(plan: &Plan) -> Vec<String> {
     let first = WorkerPlace { number: 1, count: 1 };
     let target = target_of(&plan.http_targets, first);
-    let mut link = HttpLink::default();
     let mut notices = Vec::new();
-    for bucket in [&plan.record_bucket, &plan.document_bucket] {
-        let confirms = format!("{{\"props\":{{\"node_confirms\":{}}}}}", plan.node_confirms);
-        let sync = format!("{{\"props\":{{\"sync_on_write\":\"{}\"}}}}", bucket.sync);
-        for props in [confirms, sync] {
-            if let Err(reason) = put_props(&mut link, target, plan, &bucket.name, &props).await {
-                let name = String::from_utf8_lossy(&bucket.name);
-                notices.push(format!("{target} did not take {props} for bucket {name}: {reason}"));
-            }
-        }
+    if let Err(reason) = set_properties(plan, target, &mut notices).await {
+        notices.push(format!("{target} does not answer ({reason}): buckets stay as they are"));
     }
     let repl_target = target_of(&plan.repl_targets, first);
     if let Err(error) = PbLink::open(repl_target, REPL_CONNECT_TIMEOUT).await {
@@ -33,13 +26,35 @@ pub(super) async fn prepare(plan: &Plan) -> Vec<String> {
     notices
 }
 
+/// Sets the properties of both buckets; gives up at the first request that has no response.
+async fn set_properties(
+    plan: &Plan,
+    target: &Target,
+    notices: &mut Vec<String>,
+) -> Result<(), Term> {
+    let mut link = HttpLink::default();
+    for bucket in [&plan.record_bucket, &plan.document_bucket] {
+        let confirms = format!("{{\"props\":{{\"node_confirms\":{}}}}}", plan.node_confirms);
+        let sync = format!("{{\"props\":{{\"sync_on_write\":\"{}\"}}}}", bucket.sync);
+        for props in [confirms, sync] {
+            let status = put_props(&mut link, target, plan, &bucket.name, &props).await?;
+            if !(200..300).contains(&status) {
+                let name = String::from_utf8_lossy(&bucket.name);
+                notices.push(format!("bucket {name} does not take {props}: status {status}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The status of the response.
 async fn put_props(
     link: &mut HttpLink,
     target: &Target,
     plan: &Plan,
     bucket: &[u8],
     props: &str,
-) -> Result<(), String> {
+) -> Result<u16, Term> {
     let mut head = b"PUT /buckets/".to_vec();
     append_to_path(&mut head, bucket, SEGMENT);
     let length = props.len();
@@ -48,11 +63,7 @@ async fn put_props(
          Content-Length: {length}\r\n\r\n"
     );
     head.extend_from_slice(rest.as_bytes());
-    let requested =
-        link.request(target, plan.http_timeout, Method::Put, &head, props.as_bytes()).await;
-    match requested {
-        Ok(response) if (200..300).contains(&response.status) => Ok(()),
-        Ok(response) => Err(format!("status {}", response.status)),
-        Err(reason) => Err(reason.to_string()),
-    }
+    let response =
+        link.request(target, plan.http_timeout, Method::Put, &head, props.as_bytes()).await?;
+    Ok(response.status)
 }
