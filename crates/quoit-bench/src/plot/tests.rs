@@ -49,7 +49,7 @@ fn what_others_wrote_cannot_leave_its_text() {
 fn dots_on_one_place_are_drawn_once() {
     let mut canvas = Canvas::default();
     canvas.dots("ok", &[(1.0, 2.0), (1.1, 2.1), (5.0, 2.0)]);
-    assert_eq!(canvas.into_elements(), "<path class=\"ok\" d=\"M1 2h0M5 2h0\"/>\n");
+    assert_eq!(canvas.into_elements(), "<path class=\"ok\" d=\"m1 2h0m4 0h0\"/>\n");
 }
 
 /// Stopping distances of cars by their speed (Ezekiel, 1930), with the fits that R's manual page

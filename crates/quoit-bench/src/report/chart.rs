@@ -194,7 +194,7 @@ fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f6
     }
     let x = Axis {
         scale: Scale::linear(x_range, (frame.left, frame.right)),
-        ticks: linear_ticks(x_range.0, x_range.1, (frame.width() / 70.0).max(1.0) as usize),
+        ticks: linear_ticks(x_range.0, x_range.1, (frame.width() / 70.0).max(2.0) as usize),
         has_labels: true,
     };
     draw_axes(canvas, frame, &x, y);
@@ -222,12 +222,26 @@ fn draw_legend(canvas: &mut Canvas, (left, top): (f64, f64), series: &[Series]) 
     }
 }
 
-/// A name cut to a width, as far as that can be told without the font.
+/// A name cut to a width, as far as that can be told without the font: its ends tell most.
 fn shortened(name: &str, width: f64) -> String {
-    const CHARACTER_WIDTH: f64 = 7.0;
+    const CHARACTER_WIDTH: f64 = 7.5;
     let room = (width / CHARACTER_WIDTH) as usize;
-    if name.chars().count() <= room {
+    let length = name.chars().count();
+    if length <= room {
         return name.to_owned();
     }
-    name.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+    let (start, end) = (room / 2, room.saturating_sub(room / 2 + 1));
+    name.chars().take(start).chain(['…']).chain(name.chars().skip(length - end)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn names_are_cut_in_the_middle() {
+        assert_eq!(shortened("update", 75.0), "update");
+        assert_eq!(shortened("operation-number-12", 75.0), "opera…r-12");
+        assert_eq!(shortened("operation", 7.5), "…");
+    }
 }

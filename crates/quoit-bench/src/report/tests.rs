@@ -274,14 +274,14 @@ fn long_runs_are_thinned_without_losing_counts_or_spikes() {
         })
         .collect();
     let rows_a_point = thinned::rows_a_point(rows.len());
-    assert_eq!(rows_a_point, 4);
+    assert_eq!(rows_a_point, 5);
     let merged = thinned::latencies(&rows, rows_a_point);
-    assert_eq!(merged.len(), 500);
+    assert_eq!(merged.len(), 400);
     let count = |rows: &[LatencyRow]| rows.iter().map(|row| row.count).sum::<f64>();
     assert_eq!(count(&merged), count(&rows));
     assert_eq!(merged.iter().filter(|row| row.max_us == 9999.0).count(), 1);
     assert!(merged.iter().all(|row| (row.mean_us - 100.0).abs() < 1e-9));
-    assert_eq!(thinned::rows_a_point(600), 1);
+    assert_eq!(thinned::rows_a_point(400), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::results::{LatencyRow, SummaryRow};
 
 /// More points than this side by side are more than a screen has room for.
-pub(super) const POINT_COUNT_MAX: usize = 600;
+pub(super) const POINT_COUNT_MAX: usize = 400;
 
 /// How many rows become one.
 pub(super) fn rows_a_point(row_count: usize) -> usize {

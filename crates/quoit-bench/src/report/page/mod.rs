@@ -5,6 +5,7 @@ mod parts;
 mod plot;
 mod spectrum;
 mod time_plots;
+mod verification;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -42,6 +43,9 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     let mut main = parts::tiles(&tiles(results, &figures));
     if summary.as_ref().is_some_and(|summary| summary.client.client_bound) {
         main.push_str(&client_bound());
+    }
+    if let Some(report) = summary.as_ref().and_then(|summary| summary.verification.as_ref()) {
+        main.push_str(&verification::section(report));
     }
     main.push_str(&operations_section(&figures));
     main.push_str(&throughput_section(results));
@@ -131,6 +135,7 @@ fn header(results: &Results, summary: Option<&RunSummary>) -> String {
             true => ("warn", "client-bound".to_owned()),
             false => ("good", "not client-bound".to_owned()),
         });
+        badges.extend(summary.verification.as_ref().map(verification::badge));
         if summary.unstarted > 0 {
             badges
                 .push(("warn", format!("{} never started", grouped(summary.unstarted as f64, 0))));
@@ -204,26 +209,26 @@ fn operations_section(figures: &[Figures]) -> String {
     parts::section("operations", "Operations", hint, &parts::operations(figures))
 }
 
-/// What a point stands for, where it is more than a row.
-fn thinned_text(results: &Results) -> String {
+/// What a point stands for, where it is more than a row; `rest` is said of such points.
+fn thinned_text(results: &Results, rest: &str) -> String {
     match thinned::rows_a_point(results.summary.len()) {
         1 => String::new(),
-        count => format!(
-            " Each point stands for {count} rows of the tables; of percentiles, the greatest."
-        ),
+        count => format!(" Each point stands for {count} rows of the tables{rest}."),
     }
 }
 
 fn throughput_section(results: &Results) -> String {
-    let hint = format!("Successful and failed operations a second.{}", thinned_text(results));
+    let hint = format!("Successful and failed operations a second.{}", thinned_text(results, ""));
     let figure = time_plots::throughput(results).figure();
-    parts::section("throughput", "Throughput over time", hint.trim(), &figure)
+    parts::section("throughput", "Throughput over time", &hint, &figure)
 }
 
 fn latency_section(results: &Results) -> String {
     let plots = time_plots::latencies(results);
-    let hint =
-        format!("Of the successful operations, on one logarithmic scale.{}", thinned_text(results));
+    let hint = format!(
+        "Of the successful operations, on one logarithmic scale.{}",
+        thinned_text(results, "; of percentiles, the greatest")
+    );
     let mut html = String::from("<div class=\"columns\">\n");
     for (name, plot) in &plots {
         let _ = write!(html, "<div><h3>{}</h3>\n{}</div>\n", escape(name), plot.figure());

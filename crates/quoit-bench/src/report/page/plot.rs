@@ -13,6 +13,9 @@ const CHARACTER_WIDTH: f64 = 6.6;
 const MARGIN_TOP: f64 = 22.0;
 const MARGIN_BOTTOM: f64 = 24.0;
 
+/// Plots above this width scroll on a narrow screen before their texts become too small.
+const WIDE_FROM: f64 = 800.0;
+
 /// Least distance of two texts above each other.
 const LABEL_DISTANCE: f64 = 13.0;
 
@@ -107,8 +110,9 @@ impl Plot {
         canvas.text("label", (0.0, 12.0), Anchor::Start, self.y.label);
         self.draw_lines(&mut canvas, frame, &x.scale, &y.scale);
         let (id, about) = (&self.id, escape(&self.about));
+        let class = if width > WIDE_FROM { " class=\"wide\"" } else { "" };
         format!(
-            "<figure data-plot><div class=\"scroll\"><svg viewBox=\"0 0 {width} {height}\" \
+            "<figure data-plot><div class=\"scroll\"><svg{class} viewBox=\"0 0 {width} {height}\" \
              role=\"img\" aria-labelledby=\"{id}-about\"><title id=\"{id}-about\">{about}</title>\n\
              {elements}<line class=\"cursor\" y1=\"{top}\" y2=\"{bottom}\"/></svg></div>\
              <script type=\"application/json\">{points}</script></figure>\n",
