@@ -16,7 +16,7 @@ use crate::output::environment::Environment;
 use crate::output::text::size_text;
 use crate::output::{RunDirectory, RunLog, Terminal};
 use crate::report::write_after_run;
-use crate::run::{RunEnd, RunError, RunReport, RunSetup, run_driver};
+use crate::run::{RunEnd, RunError, RunReport, RunSetup, find_knee, run_driver};
 
 pub use check::{check, check_on};
 pub use convert::convert;
@@ -164,9 +164,16 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     if let Err(error) = environment.write(directory.path()) {
         log.warning(&format!("the report will not tell the setup of the run: {error}"));
     }
+    let run = |setup: RunSetup<'_>| {
+        with_named(setup.config, Run(setup)).map_err(RunError::from).flatten()
+    };
     let (of_run, shown) = (log.clone(), &mut *terminal);
-    let setup = RunSetup { config: &config, directory: &directory, log: of_run, terminal: shown };
-    let mut ran = with_named(&config, Run(setup)).map_err(RunError::from).flatten();
+    let mut ran = match config.knee {
+        Some(plan) => find_knee(plan, &config, &directory, &of_run, shown, run),
+        None => {
+            run(RunSetup { config: &config, directory: &directory, log: of_run, terminal: shown })
+        }
+    };
     match &mut ran {
         Ok(report) => {
             write_after_run(report, terminal);

@@ -26,7 +26,7 @@ pub use hooks::Hooks;
 pub(crate) use hooks::run_hook;
 pub use operations::OperationEntry;
 pub(crate) use operations::file_label;
-pub use pacing::{Arrivals, Pacing};
+pub use pacing::{Arrivals, KneePlan, Pacing};
 pub use settings::Settings;
 pub(crate) use settings::bytes_of;
 pub use targets::Target;
@@ -63,6 +63,8 @@ pub enum LogLevel {
 pub struct Config {
     /// How operations follow each other (`mode`).
     pub pacing: Pacing,
+    /// The highest bearable rate is looked for (`mode`, an extension), and `pacing` is its start.
+    pub knee: Option<KneePlan>,
     /// How long operations run before they are measured (`warmup`, an extension).
     pub warmup: Duration,
     /// What is verified, if anything (`verify`, an extension).
@@ -166,6 +168,7 @@ impl Config {
             Generators::read(&settings, worker_count, &mut warnings)?;
         Ok(Self {
             pacing: pacing::read_pacing(&settings)?,
+            knee: pacing::read_knee(&settings),
             warmup: pacing::read_warmup(&settings)?,
             verify: verification::read_verification(&settings)?,
             length: settings.read(

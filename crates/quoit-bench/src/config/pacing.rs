@@ -29,6 +29,19 @@ pub enum Pacing {
     },
 }
 
+/// How the highest rate with a bounded 99th percentile is looked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KneePlan {
+    /// The bound of the 99th percentile of all operations together.
+    pub p99_max: Duration,
+    /// The first rate that is tried, of all workers together.
+    pub from_per_s: f64,
+    /// How long a step is measured.
+    pub step: Duration,
+    /// How arrivals are spaced.
+    pub arrivals: Arrivals,
+}
+
 /// How the arrivals of an open loop are spaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
@@ -63,12 +76,51 @@ impl Arrivals {
 /// Reads `mode`.
 pub(super) fn read_pacing(settings: &Settings) -> Result<Pacing, ConfigError> {
     let expected = "write max, {rate, max}, {rate, OperationsPerSecondOfAWorker}, \
-                    {open_rate, OperationsPerSecondInAll} or {open_rate, N, poisson}";
+                    {open_rate, OperationsPerSecondInAll}, {open_rate, N, poisson} or \
+                    {knee, [{p99_ms, 10}, {from, 1000}, {step, \"10s\"}]}";
     settings.read("mode", Pacing::Rate(5.0), expected, |term| match term {
         Term::Atom(name) if name == "max" => Some(Pacing::Max),
-        Term::Tuple(parts) => of_tuple(parts),
+        Term::Tuple(parts) => match knee_of(parts) {
+            // Where the search starts.
+            Some(KneePlan { from_per_s, arrivals, .. }) => {
+                Some(Pacing::Open { rate_per_s: from_per_s, arrivals })
+            }
+            None => of_tuple(parts),
+        },
         _ => None,
     })
+}
+
+/// Reads the search of `mode`, if it is one.
+pub(super) fn read_knee(settings: &Settings) -> Option<KneePlan> {
+    knee_of(settings.get("mode")?.as_tuple()?)
+}
+
+fn knee_of(parts: &[Term]) -> Option<KneePlan> {
+    let [name, options] = parts else { return None };
+    if name.as_atom() != Some("knee") {
+        return None;
+    }
+    let (mut p99_max, mut step) = (None, Duration::from_secs(10));
+    let (mut from_per_s, mut arrivals) = (1000.0, Arrivals::Constant);
+    for option in options.as_list()? {
+        match option.as_tuple() {
+            Some([name, value]) => match name.as_atom()? {
+                "p99_ms" => {
+                    let ms = value.as_number().filter(|ms| (0.001..=1e7).contains(ms))?;
+                    p99_max = Some(Duration::from_secs_f64(ms / 1e3));
+                }
+                "from" => {
+                    from_per_s = value.as_number().filter(|n| (1.0..=OPEN_RATE_MAX).contains(n))?
+                }
+                "step" => step = time_of(value).filter(|step| *step >= Duration::from_secs(1))?,
+                _ => return None,
+            },
+            _ if option.as_atom() == Some("poisson") => arrivals = Arrivals::Poisson,
+            _ => return None,
+        }
+    }
+    Some(KneePlan { p99_max: p99_max?, from_per_s, step, arrivals })
 }
 
 fn of_tuple(parts: &[Term]) -> Option<Pacing> {
@@ -97,7 +149,11 @@ fn of_tuple(parts: &[Term]) -> Option<Pacing> {
 /// Reads `warmup`: a text with its unit such as `"10s"`, or a number of seconds.
 pub(super) fn read_warmup(settings: &Settings) -> Result<Duration, ConfigError> {
     let expected = "write a time with its unit such as \"10s\", or a number of seconds";
-    settings.read("warmup", Duration::ZERO, expected, |term| match term {
+    settings.read("warmup", Duration::ZERO, expected, time_of)
+}
+
+fn time_of(term: &Term) -> Option<Duration> {
+    match term {
         Term::Integer(0) => Some(Duration::ZERO),
         Term::Integer(_) | Term::Float(_) => {
             let seconds = term.as_number().filter(|seconds| (0.0..=86_400.0).contains(seconds))?;
@@ -107,5 +163,5 @@ pub(super) fn read_warmup(settings: &Settings) -> Result<Duration, ConfigError> 
             RunLength::For(length) => Some(length),
             RunLength::Unlimited => None,
         },
-    })
+    }
 }

@@ -48,6 +48,23 @@ fn an_empty_file_gives_the_defaults() {
 }
 
 #[test]
+fn a_search_for_the_knee_has_a_bound_and_defaults() {
+    let second = Duration::from_secs(1);
+    let knee = |mode: &str| config(&format!("{{mode, {mode}}}.")).knee.expect(mode);
+    let plan = knee("{knee, [{p99_ms, 2.5}]}");
+    assert_eq!((plan.p99_max, plan.from_per_s), (Duration::from_micros(2500), 1000.0));
+    assert_eq!((plan.step, plan.arrivals), (10 * second, Arrivals::Constant));
+    let plan = knee("{knee, [{from, 50}, poisson, {step, \"2s\"}, {p99_ms, 20}]}");
+    assert_eq!((plan.step, plan.arrivals, plan.from_per_s), (2 * second, Arrivals::Poisson, 50.0));
+    assert_eq!(config("{mode, max}.").knee, None);
+    for mode in
+        ["{knee, []}", "{knee, [{p99_ms, 0}]}", "{knee, [{p99_ms, 1}, {step, 0}]}", "{knee}"]
+    {
+        assert!(error(&format!("{{mode, {mode}}}.")).contains("{knee, [{p99_ms, 10}"), "{mode}");
+    }
+}
+
+#[test]
 fn a_warm_up_is_a_time_with_its_unit_or_seconds() {
     for (warmup, ms) in [("\"10s\"", 10_000), ("\"500ms\"", 500), ("3", 3000), ("0", 0)] {
         let read = config(&format!("{{warmup, {warmup}}}.")).warmup;

@@ -3,6 +3,7 @@
 mod alarm;
 mod control;
 mod coordinator;
+mod knee;
 mod mix;
 mod read_back;
 mod recording;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use coordinator::run_driver;
+pub(crate) use knee::find_knee;
 pub use mix::ReportedOperation;
 pub(crate) use mix::build_mix;
 pub use summary::{

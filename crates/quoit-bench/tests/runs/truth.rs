@@ -165,3 +165,24 @@ fn arrivals_that_are_never_served_are_told() {
     let summary = RunSummary::read(&run.report.directory).unwrap();
     assert_eq!(summary.unstarted, run.report.unstarted);
 }
+
+#[test]
+fn the_knee_of_a_server_is_found() {
+    // 4 workers of 10 ms each: up to some 380 operations a second are served without waiting.
+    let (server, _) = delaying(|_| Duration::from_millis(10));
+    let rest = "{mode, {knee, [{p99_ms, 100}, {from, 200}, {step, \"1s\"}]}}. {concurrent, 4}.
+                {warmup, \"100ms\"}.";
+    let run = run(&config(&server, rest));
+    let base = run.report.directory.parent().unwrap();
+    let steps = std::fs::read_to_string(base.join("knee.csv")).unwrap();
+    let rows: Vec<Vec<&str>> =
+        steps.lines().skip(1).map(|line| line.split(", ").collect()).collect();
+    assert!(rows.len() >= 4, "{steps}");
+    let within =
+        rows.iter().filter(|row| row[5] == "true").map(|row| row[0].parse::<f64>().unwrap());
+    let knee = within.fold(0.0, f64::max);
+    assert!((200.0..=420.0).contains(&knee), "{steps}");
+    assert!(run.shown.contains(&format!("Knee: {knee:.1} op/s")), "{}", run.shown);
+    let summary = RunSummary::read(&run.report.directory).unwrap();
+    assert_near("rate", summary.mode.rate_per_s.unwrap(), knee, 0.001);
+}

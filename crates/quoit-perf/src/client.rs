@@ -1,0 +1,127 @@
+//! What a get costs the load generator, beside what it costs redis-benchmark: processor time of the
+//! client, with 50 connections of one request in flight each, on one thread.
+
+use crate::report::{median, spread};
+use crate::servers::{self, Running};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const CONNECTIONS: u32 = 50;
+const VALUE_BYTES: u32 = 1024;
+
+/// Ticks a second of the times in `/proc/self/stat`.
+const TICKS_PER_S: f64 = 100.0;
+
+/// What the comparison needs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// The quoit binary, a release build [default: the one beside this program].
+    #[arg(long, default_value_os_t = crate::beside("quoit"), hide_default_value = true)]
+    quoit: PathBuf,
+    /// Directory for data; a temporary folder is made in it [default: where this program is].
+    #[arg(long, default_value_os_t = crate::beside("."), hide_default_value = true)]
+    dir: PathBuf,
+    /// Interleaved rounds; medians are printed.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Seconds of each round of the load generator.
+    #[arg(long, default_value_t = 4)]
+    duration_s: u32,
+    /// Gets of each round of redis-benchmark.
+    #[arg(long, default_value_t = 300_000)]
+    operations: u32,
+    /// Keys.
+    #[arg(long, default_value_t = 10_000)]
+    keys: u32,
+}
+
+/// The part of the load generator's `summary.json` that is used.
+#[derive(Deserialize)]
+struct Summary {
+    successful: u64,
+    failed: u64,
+    client: Client,
+}
+
+#[derive(Deserialize)]
+struct Client {
+    process_cpu_s: f64,
+}
+
+impl Options {
+    /// Runs the load generator and gives its processor time an operation, in microseconds.
+    fn bench(&self, dir: &Path, node: &Running, name: &str, keys: &str, mix: &str) -> Result<f64> {
+        let config = dir.join(format!("{name}.config"));
+        let text = format!(
+            "{{mode, max}}. {{concurrent, {CONNECTIONS}}}. {{client_threads, 1}}.
+             {{driver, riakc_pb}}. {{value_generator, {{fixed_bin, {VALUE_BYTES}}}}}.
+             {{key_generator, {{int_to_bin_bigendian, {{{keys}, {}}}}}}}.
+             {{operations, [{{{mix}, 1}}]}}. {{riakc_pb_dw, 0}}.",
+            self.keys
+        );
+        std::fs::write(&config, text)?;
+        let status = Command::new(&self.quoit)
+            .arg("bench")
+            .arg(&config)
+            .args(["--duration", &format!("{}s", self.duration_s)])
+            .args(["--target", &node.address.to_string(), "--bench-name", name])
+            .arg("--results-dir")
+            .arg(dir)
+            .stdout(Stdio::null())
+            .status()
+            .context("starting the load generator")?;
+        ensure!(status.success(), "the load generator ended with {status}");
+        let bytes = std::fs::read(dir.join(name).join("summary.json"))?;
+        let summary: Summary = serde_json::from_slice(&bytes)?;
+        ensure!(summary.failed == 0, "{} operations failed", summary.failed);
+        Ok(summary.client.process_cpu_s * 1e6 / summary.successful.max(1) as f64)
+    }
+
+    /// Runs redis-benchmark and gives its processor time an operation, in microseconds.
+    fn redis_benchmark(&self, redis: &Running, test: &str, operations: u32) -> Result<f64> {
+        let before = children_cpu_s()?;
+        let status = Command::new("redis-benchmark")
+            .args(["-p", &redis.address.port().to_string(), "-q", "-t", test])
+            .args(["-c", &CONNECTIONS.to_string(), "-n", &operations.to_string()])
+            .args(["-d", &VALUE_BYTES.to_string(), "-r", &self.keys.to_string()])
+            .stdout(Stdio::null())
+            .status()
+            .context("starting redis-benchmark; is redis-tools installed?")?;
+        ensure!(status.success(), "redis-benchmark ended with {status}");
+        Ok((children_cpu_s()? - before) * 1e6 / f64::from(operations))
+    }
+}
+
+/// Processor time of all children that have ended, in seconds.
+fn children_cpu_s() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // Behind the name in parentheses, which may hold spaces, comes field 3.
+    let (_, fields) = stat.rsplit_once(") ").context("a line of /proc/self/stat")?;
+    let mut ticks = fields.split(' ').skip(13).map(str::parse::<f64>);
+    let mut next = || ticks.next().context("fields 16 and 17")?.context("a number of ticks");
+    Ok((next()? + next()?) / TICKS_PER_S)
+}
+
+/// Compares round by round and prints the ratio.
+pub(crate) fn client(options: &Options) -> Result<()> {
+    let dir = tempfile::tempdir_in(&options.dir)?;
+    let (node, _) = servers::quoit(&options.quoit, &dir.path().join("data"), &[])?;
+    let redis = servers::redis(dir.path())?.context("redis-server is not installed")?;
+    let (path, keys) = (dir.path(), "uniform_int");
+    options.bench(path, &node, "fill", "partitioned_sequential_int, 1", "put")?;
+    options.redis_benchmark(&redis, "set", options.keys * 10)?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..options.rounds {
+        ours.push(options.bench(path, &node, &format!("get-{round}"), keys, "get")?);
+        theirs.push(options.redis_benchmark(&redis, "get", options.operations)?);
+    }
+    let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
+    println!("| client | CPU us/get | spread |\n|---|---|---|");
+    println!("| quoit bench, riakc_pb | {:.2} | {} |", median(ours.clone()), spread(&ours));
+    println!("| redis-benchmark | {:.2} | {} |", median(theirs.clone()), spread(&theirs));
+    println!("\nratio {:.2} ({})", median(ratios.clone()), spread(&ratios));
+    Ok(())
+}
