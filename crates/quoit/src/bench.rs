@@ -92,16 +92,35 @@ struct RunArgs {
     /// Name of the run's directory [default: the local time].
     #[arg(short = 'n', long = "bench-name", value_name = "NAME")]
     name: Option<String>,
+    /// Accepted for basho_bench's sake: there are no Erlang nodes here.
+    #[arg(short = 'N', long, value_name = "NAME", hide = true)]
+    node: Option<String>,
+    /// As --node.
+    #[arg(short = 'C', long, value_name = "COOKIE", hide = true)]
+    cookie: Option<String>,
+    /// As --node.
+    #[arg(short = 'J', long, value_name = "NODE", hide = true)]
+    join: Option<String>,
+}
+
+impl RunArgs {
+    fn options(&self) -> BenchOptions {
+        let names = [("--node", &self.node), ("--cookie", &self.cookie), ("--join", &self.join)];
+        let given = names.into_iter().filter(|(_, value)| value.is_some());
+        BenchOptions {
+            results_dir: self.results_dir.clone(),
+            name: self.name.clone(),
+            asks_servers: true,
+            passed_over: given.map(|(name, _)| name).collect(),
+            ..self.plan.options()
+        }
+    }
 }
 
 /// Runs the command.
 pub(crate) fn command(args: &BenchArgs) -> ExitCode {
     let status = match &args.command {
-        None => {
-            let RunArgs { plan, results_dir, name } = &args.run;
-            let (results_dir, name) = (results_dir.clone(), name.clone());
-            run(&BenchOptions { results_dir, name, asks_servers: true, ..plan.options() })
-        }
+        None => run(&args.run.options()),
         Some(BenchCommand::Check(plan)) => check(&plan.options()),
         Some(BenchCommand::Convert { input, output }) => convert(input, output.as_deref()),
         Some(BenchCommand::Report(args)) => report(&args.options()),
@@ -158,6 +177,8 @@ mod tests {
         assert!(args.command.is_none());
         assert_eq!(args.run.plan.configs, [PathBuf::from("a.config"), "./check".into()]);
         assert_eq!(args.run.name.as_deref(), Some("x"));
+        let old = parse("bench -N bb@127.0.0.1 -C secret a.config").expect("basho_bench's options");
+        assert_eq!(old.run.options().passed_over, ["--node", "--cookie"]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ enum Command {
     /// Administrate a running node.
     Admin(admin::AdminArgs),
     /// Run basho_bench configurations against a server.
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchArgs>),
     /// Look at configuration without starting a node.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),

@@ -75,7 +75,7 @@ fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
         ("duration", duration_text(config)),
         ("operations", mix_text(&config.operations)),
         ("keys", keys_text(config)),
-        ("values", format!("{}: {}", config.value_term(), config.value_generator.size_text())),
+        ("values", values_text(config)),
     ];
     lines.push(("random", random_text(config)));
     if let Some(text) = data_text(config) {
@@ -135,7 +135,13 @@ fn keys_text(config: &Config) -> String {
         Some(dimension) => format!("about {dimension} distinct"),
         None => "their number is not known beforehand".to_owned(),
     };
-    format!("{}: {kind}, {dimension}", config.key_term())
+    let spelled = config.settings.spelled("key_generator", &config.key_term());
+    format!("{spelled}: {kind}, {dimension}")
+}
+
+fn values_text(config: &Config) -> String {
+    let spelled = config.settings.spelled("value_generator", &config.value_term());
+    format!("{spelled}: {}", config.value_generator.size_text())
 }
 
 /// How much there is when every key has been written, not counting keys and what a server adds.

@@ -38,6 +38,8 @@ pub struct BenchOptions {
     pub duration: Option<String>,
     /// Servers as `host:port` instead of the configuration's.
     pub targets: Vec<String>,
+    /// Options of basho_bench that were given and have no effect here.
+    pub passed_over: Vec<&'static str>,
     /// Ask the servers what they are before the run, for its report: one request to each.
     pub asks_servers: bool,
 }
@@ -115,6 +117,8 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     let targets: Result<Vec<Target>, ConfigError> =
         options.targets.iter().map(|target| Target::parse(target)).collect();
     config.target_overrides = targets?;
+    let told = |option| format!("{option} has no effect: there are no Erlang nodes here");
+    config.warnings.extend(options.passed_over.iter().map(told));
     Ok(config)
 }
 

@@ -118,13 +118,25 @@ impl Settings {
         }
     }
 
+    /// What helps a reader of `expected`, which is in Erlang's spelling, with a key of a TOML file.
+    fn spelling_hint(&self, key: &str, expected: &str) -> &'static str {
+        match self.entries.get(key) {
+            Some(entry) if entry.is_toml && expected.contains('{') => {
+                " (in TOML {name, 1} is [\"name\", 1])"
+            }
+            _ => "",
+        }
+    }
+
     /// The error for a value that its key cannot have.
     pub fn value_error(&self, key: &str, expected: impl Into<String>) -> ConfigError {
+        let mut expected = expected.into();
+        expected.push_str(self.spelling_hint(key, &expected));
         ConfigError::Value {
             place: self.place(key),
             key: key.to_owned(),
             value: self.get(key).map(|value| self.spelled(key, value)).unwrap_or_default(),
-            expected: expected.into(),
+            expected,
         }
     }
 

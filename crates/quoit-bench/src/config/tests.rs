@@ -360,6 +360,8 @@ fn a_configuration_can_be_written_in_toml_as_one_would() {
     let read = toml(text).expect("the same in TOML");
     assert!(read.warnings.is_empty(), "{:?}", read.warnings);
     assert_eq!(said(&read), said(&erlang));
+    let open = toml("mode = [\"open_rate\", 500, \"poisson\"]").expect("an open loop");
+    assert_eq!(open.pacing, config("{mode, {open_rate, 500, poisson}}.").pacing);
     let section = toml("[operations]\nput = 1\nget = 2\n").expect("a section");
     let labels: Vec<String> = section.operations.iter().map(|one| one.label.to_string()).collect();
     assert_eq!(labels, ["put", "get"]);
@@ -395,6 +397,8 @@ fn mistakes_in_toml_are_told_in_toml() {
         let error = toml(text).err().map(|error| error.to_string()).expect(text);
         assert!(error.starts_with(expected), "{text}: {error}");
     }
+    let hinted = toml("mode = 5").err().map(|error| error.to_string()).expect("no mode");
+    assert!(hinted.ends_with("(in TOML {name, 1} is [\"name\", 1])"), "{hinted}");
     let told = toml("concurent = 5").expect("a configuration").warnings;
     assert!(told[0].starts_with("a.toml:1:1: the key `concurent` is not known"), "{told:?}");
 }

@@ -5,6 +5,8 @@ use std::fs;
 use quoit_bench::cli::{BenchOptions, ExitStatus, convert, run_on};
 use quoit_bench::output::Terminal;
 
+use crate::support;
+
 const CONFIG: &str = "%% A load.\n{mode, max}. {concurrent, 2}. {driver, null}. {rng, as183}.\n\
     {key_generator, {int_to_bin_bigendian, {partitioned_sequential_int, 7, 1000}}}.\n\
     {value_generator_source_size, 1000}.\n\
@@ -17,6 +19,8 @@ fn a_converted_configuration_runs_the_same() {
     fs::write(path("a.config"), CONFIG).unwrap();
     assert_eq!(convert(&path("a.config"), Some(&path("a.toml"))), ExitStatus::Success);
     assert!(fs::read_to_string(path("a.toml")).unwrap().starts_with("# A load.\nmode = \"max\"\n"));
+    let shown = support::plan_of(&path("a.toml")).unwrap();
+    assert!(shown.contains("[\"partitioned_sequential_int\", 7, 1000]]: binaries"), "{shown}");
     let counts = |name: &str| -> Vec<String> {
         let options = BenchOptions {
             config_paths: vec![path(name)],

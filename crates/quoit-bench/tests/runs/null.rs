@@ -262,6 +262,14 @@ fn commands_run_before_and_after() {
 }
 
 #[test]
+fn options_of_erlang_nodes_are_told_and_passed_over() {
+    let config = format!("{FINITE} {{operations, [{{do_something, 1}}]}}.");
+    let run = try_run(&config, |options| options.passed_over = vec!["--node"]);
+    let shown = run.unwrap_or_else(|error| panic!("{error}")).shown;
+    assert!(shown.contains("warning: --node has no effect"), "{shown}");
+}
+
+#[test]
 fn a_sequence_goes_on_in_the_next_run() {
     let dir = tempfile::tempdir().unwrap();
     let config = |count| {

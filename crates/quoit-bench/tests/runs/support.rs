@@ -194,14 +194,16 @@ pub fn run(config: &str) -> Run {
 /// What checking a configuration shows, and whether it left anything beside its file.
 pub fn try_check(config: &str) -> Result<String, ConfigError> {
     let base = tempfile::tempdir().unwrap();
-    let options = BenchOptions {
-        config_paths: vec![write_config(base.path(), config)],
-        ..Default::default()
-    };
-    let buffer = Buffer::default();
-    let checked = check_on(&options, &mut Terminal::to(Box::new(buffer.clone()), false));
+    let plan = plan_of(&write_config(base.path(), config))?;
     assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1, "a check leaves no files");
-    checked?;
+    Ok(plan)
+}
+
+/// The plan of a configuration.
+pub fn plan_of(path: &Path) -> Result<String, ConfigError> {
+    let options = BenchOptions { config_paths: vec![path.to_owned()], ..Default::default() };
+    let buffer = Buffer::default();
+    check_on(&options, &mut Terminal::to(Box::new(buffer.clone()), false))?;
     let bytes = buffer.0.lock().unwrap().clone();
     Ok(String::from_utf8(bytes).unwrap())
 }
