@@ -41,6 +41,7 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("cpu", "server processor time of get and put beside an echo and Redis"),
     comparison("durable", "rate of synced puts beside a bare log writer on the same disk"),
     comparison("merge", "latency at half the maximum rate, with and without a merge running"),
+    comparison("client", "the load generator's processor time of a get beside redis-benchmark's"),
     comparison("start", "time to serve with many keys, after a clean stop and after SIGKILL"),
     comparison("ec2", "the HTTP configuration of a published measurement, beside its figures"),
     Benchmark {
@@ -56,7 +57,7 @@ const BENCHMARKS: &[Benchmark] = &[
     bench("bitcask", "the engine: get and put of cached records", "quoit-store", "bitcask"),
     bench("model", "objects: decode, encode, merge, contexts", "quoit-model", "model"),
     bench("wire", "messages: decode and encode", "quoit-wire", "codec"),
-    bench("client", "what a request costs its client", "quoit-client", "connection"),
+    bench("connection", "what a request costs a client of our own", "quoit-client", "connection"),
 ];
 
 /// Runs the benchmark named first in `arguments`, or lists all when there is none.

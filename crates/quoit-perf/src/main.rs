@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "the benchmarks' output")]
 
+mod client;
 mod compare;
 mod drive;
 mod ec2;
@@ -75,6 +76,8 @@ enum Command {
     },
     /// The HTTP configuration of a published measurement, beside the published figures.
     Ec2(ec2::Options),
+    /// The load generator's own processor time of a get, beside redis-benchmark's.
+    Client(client::Options),
     /// One exchange against a node that runs already: for profilers.
     Drive {
         #[command(flatten)]
@@ -110,7 +113,7 @@ impl Command {
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
             // The load generator has threads of its own, and shares the processors.
-            Self::Ec2(_) | Self::Echo { .. } => None,
+            Self::Ec2(_) | Self::Client(_) | Self::Echo { .. } => None,
         }
     }
 }
@@ -131,6 +134,7 @@ fn main() -> Result<()> {
         Command::Merge(common) => compare::merge(&common),
         Command::Start { common } => start::start(&common),
         Command::Ec2(options) => ec2::ec2(&options),
+        Command::Client(options) => client::client(&options),
         Command::Drive { common, address, pid, exchange } => {
             compare::one(&common, address, pid, exchange)
         }
