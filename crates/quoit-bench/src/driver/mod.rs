@@ -1,6 +1,6 @@
 //! Drivers: what one operation does to the system under test.
 //!
-//! A driver is one file that implements [`Driver`] and one line in [`with_named`]. It owns the
+//! A driver is one file that implements [`Driver`] and one line in `with_named`. It owns the
 //! connection of one worker and performs one operation at a time; how often, how long and how it
 //! is counted is the business of the run.
 
