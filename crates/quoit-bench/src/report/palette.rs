@@ -75,3 +75,35 @@ fn colours(of: impl Fn(&Colour) -> &'static str) -> String {
     }
     css
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance of `#rrggbb` (WCAG 2.2).
+    fn luminance(colour: &str) -> f64 {
+        let part = |at: usize| {
+            let value = u8::from_str_radix(&colour[at..at + 2], 16).expect("a colour");
+            let share = f64::from(value) / 255.0;
+            if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    fn contrast(one: &str, other: &str) -> f64 {
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    #[test]
+    fn lines_and_texts_stand_out_from_their_ground_in_light_and_dark() {
+        let ground = &AREAS[0];
+        assert_eq!(ground.class, "ground");
+        for colour in SERIES.iter().chain(&AREAS[2..]) {
+            let class = colour.class;
+            let light = contrast(colour.light, ground.light);
+            let dark = contrast(colour.dark, ground.dark);
+            assert!(light >= 4.5 && dark >= 4.5, "{class}: {light:.1} light, {dark:.1} dark");
+        }
+    }
+}

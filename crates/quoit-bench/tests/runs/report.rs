@@ -31,6 +31,36 @@ fn every_run_ends_with_its_reports() {
 }
 
 #[test]
+fn a_run_leaves_the_files_that_are_documented_and_no_others() {
+    let run = run(CONFIG);
+    let mut names: Vec<String> = fs::read_dir(&run.report.directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "an-error_latencies.csv",
+            "console.log",
+            "crash.log",
+            "do-something_latencies.csv",
+            "environment.json",
+            "error.log",
+            "errors.csv",
+            "hdr",
+            "log.sasl.txt",
+            "report.html",
+            "summary.csv",
+            "summary.json",
+            "summary.svg",
+            "test.config",
+            "x-a-b_latencies.csv",
+        ]
+    );
+}
+
+#[test]
 fn the_setup_of_a_run_is_kept() {
     let run = run(CONFIG);
     let environment = Environment::read(&run.report.directory).unwrap();
