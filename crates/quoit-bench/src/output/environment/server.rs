@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::Target;
+use crate::output::text::size_text;
 
 /// More servers than this are not asked: a report needs no long list.
 const ASKED_MAX: usize = 16;
@@ -20,18 +21,19 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest answer that is read.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
+/// The server's memory in bytes.
+const MEMORY: &str = "mem_total";
+
 /// Members of `/stats` that say what a server is.
-const FACTS: [&str; 10] = [
+const FACTS: [&str; 8] = [
     "nodename",
     "sys_system_version",
     "riak_kv_version",
     "storage_backend",
     "ring_num_partitions",
     "ring_members",
-    "cpu_nprocs",
-    "mem_total",
+    MEMORY,
     "sys_system_architecture",
-    "sys_otp_release",
 ];
 
 /// A server and what it says of itself.
@@ -89,7 +91,13 @@ fn stats_facts(answer: &[u8]) -> io::Result<Vec<(String, String)>> {
         return Err(malformed(&format!("GET /stats gave {}", response.code.unwrap_or(0))));
     }
     let stats: Value = serde_json::from_slice(body)?;
-    let facts = FACTS.iter().filter_map(|name| Some(((*name).to_owned(), text_of(&stats[name])?)));
+    let facts = FACTS.iter().filter_map(|name| {
+        let text = match (*name, stats[name].as_u64()) {
+            (MEMORY, Some(size_bytes)) => size_text(size_bytes),
+            _ => text_of(&stats[name])?,
+        };
+        Some(((*name).to_owned(), text))
+    });
     Ok(facts.collect())
 }
 
@@ -126,11 +134,14 @@ mod tests {
 
     #[test]
     fn the_facts_of_stats_are_taken_and_the_rest_is_left() {
-        let body = r#"{"node_gets":1,"nodename":"a@b","ring_members":["a@b","c@d"],"mem_total":9}"#;
+        let body = r#"{"node_gets":1,"nodename":"a@b","ring_members":["a@b","c@d"],"mem_total":2147483648}"#;
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}");
         let facts = stats_facts(answer.as_bytes()).expect("facts");
         let facts: Vec<_> = facts.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
-        assert_eq!(facts, [("nodename", "a@b"), ("ring_members", "a@b, c@d"), ("mem_total", "9")]);
+        assert_eq!(
+            facts,
+            [("nodename", "a@b"), ("ring_members", "a@b, c@d"), ("mem_total", "2.0 GB")]
+        );
     }
 
     #[test]

@@ -176,3 +176,47 @@ impl Plot {
         points.to_string().replace('<', "\\u003c")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(name: &str, values: Vec<Option<f64>>) -> Plot {
+        let xs: Vec<f64> = (0..values.len()).map(|x| x as f64).collect();
+        Plot {
+            id: "p".to_owned(),
+            about: name.to_owned(),
+            size: (500.0, 200.0),
+            x_texts: xs.iter().map(ToString::to_string).collect(),
+            x_range: (0.0, values.len() as f64),
+            x_ticks: Vec::new(),
+            y: YScale::linear("y", values.iter().flatten().copied()),
+            series: vec![Series { class: "ok".to_owned(), name: name.to_owned(), values }],
+            xs,
+            value_text: |value| format!("{value} ms"),
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_end_the_data_of_the_script() {
+        let figure = plot("</script><b>", vec![Some(1.0)]).figure();
+        assert_eq!(figure.matches("</script>").count(), 1, "{figure}");
+        assert!(!figure.contains("<b>") && figure.contains("\\u003c/script>"), "{figure}");
+    }
+
+    #[test]
+    fn a_line_has_a_gap_where_there_is_no_value() {
+        let values = vec![Some(1.0), Some(2.0), None, Some(3.0), Some(4.0)];
+        let figure = plot("n", values).figure();
+        assert_eq!(figure.matches(r#"<path class="line ok""#).count(), 2, "{figure}");
+        assert!(figure.contains(r#"["1 ms","2 ms",null,"3 ms","4 ms"]"#), "{figure}");
+    }
+
+    #[test]
+    fn axes_hold_whatever_there_is_to_show() {
+        assert_eq!(YScale::linear("y", [].into_iter()).range, (0.0, 1.0));
+        assert_eq!(YScale::logarithmic("y", [0.0].into_iter()).range, (0.1, 1.0));
+        let (low, high) = YScale::logarithmic("y", [0.0, 2.0, 8.0].into_iter()).range;
+        assert!(low > 1.0 && low < 2.0 && high > 8.0, "{low} {high}");
+    }
+}
