@@ -16,6 +16,7 @@ mod memory;
 mod nhs;
 mod null;
 mod nullfile;
+mod pb_get;
 mod pb_link;
 mod redis;
 mod refusal;

@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use quoit_client::wire::Body;
-use quoit_client::wire::messages::{RpbContent, RpbListKeysReq, RpbListKeysResp};
+use quoit_client::wire::messages::{RpbContent, RpbErrorResp, RpbListKeysReq, RpbListKeysResp};
+use quoit_client::wire::{Body, MessageCode};
 use quoit_client::{Connection, Error};
 use tokio::time::{Instant, Sleep};
 
@@ -114,6 +114,42 @@ impl PbLink {
         answer.map_err(|error| self.failed(error))
     }
 
+    /// Sends a request that is encoded already, its frame included, and takes an answer of the
+    /// code `expected` as it comes: nothing is allocated.
+    pub(super) async fn exchange(
+        &mut self,
+        frame: &[u8],
+        expected: MessageCode,
+        timeout: Duration,
+    ) -> Result<(), CallError> {
+        let Some(connection) = &mut self.connection else { return Err(CallError::Disconnected) };
+        self.timer.as_mut().reset(Instant::now() + timeout);
+        let exchange = async {
+            connection.queue_encoded(frame);
+            connection.flush().await?;
+            connection.receive().await
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = exchange => answer,
+            () = self.timer.as_mut() => {
+                self.connection = None;
+                return Err(CallError::Failed(Term::atom("timeout")));
+            }
+        };
+        match answer {
+            Ok(frame) if frame.code == expected as u8 => Ok(()),
+            Ok(frame) => match frame.decode::<RpbErrorResp>() {
+                Ok(error) => Err(CallError::Failed(Term::Binary(error.errmsg.to_vec()))),
+                Err(error) => {
+                    self.connection = None;
+                    Err(bad_response(error.to_string()))
+                }
+            },
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
     /// Lists keys, which come in many answers, within `timeout` in all.
     pub(super) async fn list_keys(
         &mut self,
@@ -141,9 +177,12 @@ impl PbLink {
         if matches!(error, Error::Lost { .. } | Error::Connect { .. } | Error::OutOfStep { .. }) {
             return CallError::Disconnected;
         }
-        let reason = [Term::atom("bad_response"), Term::String(error.to_string())];
-        CallError::Failed(Term::Tuple(reason.into()))
+        bad_response(error.to_string())
     }
+}
+
+fn bad_response(problem: String) -> CallError {
+    CallError::Failed(Term::Tuple(vec![Term::atom("bad_response"), Term::String(problem)]))
 }
 
 /// Sends a listing and reads all of its answers.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quoit_client::Quorum;
+use quoit_client::wire::MessageCode;
 use quoit_client::wire::messages::{
     RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbListKeysReq, RpbPutReq, RpbPutResp,
 };
@@ -11,6 +12,7 @@ use tokio::time::Instant;
 
 use super::indexes::{self, DateForm};
 use super::inputs::acknowledge;
+use super::pb_get::write_get;
 use super::pb_link::{CallError, PbLink, kept_metadata};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
@@ -32,6 +34,8 @@ const TIMEOUT: Duration = Duration::from_secs(62);
 #[derive(Debug)]
 pub(super) struct RiakcPb {
     link: PbLink,
+    /// The frame of a get, used again.
+    frame: Vec<u8>,
 }
 
 /// The settings that all workers share.
@@ -50,6 +54,7 @@ pub(super) struct Plan {
     timeout_general: Duration,
     timeout_read: Duration,
     timeout_write: Duration,
+    is_verified: bool,
 }
 
 impl Plan {
@@ -68,6 +73,7 @@ impl Plan {
             timeout_general: TIMEOUT,
             timeout_read: TIMEOUT,
             timeout_write: TIMEOUT,
+            is_verified: false,
         }
     }
 }
@@ -161,7 +167,8 @@ impl Driver for RiakcPb {
 
     async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
         let target = &plan.targets[place.number as usize % plan.targets.len()];
-        Ok(Self { link: PbLink::open(target, plan.timeout_general).await? })
+        let link = PbLink::open(target, plan.timeout_general).await?;
+        Ok(Self { link, frame: Vec::new() })
     }
 
     async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
@@ -216,6 +223,9 @@ impl RiakcPb {
             }
             _ => inputs.next_key().map_err(|_| Obstacle::Exhausted)?,
         };
+        if operation == Operation::Get && !plan.is_verified {
+            return self.get_unseen(plan, key.bytes()).await;
+        }
         let key = Bytes::copy_from_slice(key.bytes());
         match operation {
             Operation::ListKeys | Operation::PauseMinute => {}
@@ -266,6 +276,14 @@ impl RiakcPb {
             }
         }
         Ok(())
+    }
+
+    /// A get of whose answer nothing is used.
+    async fn get_unseen(&mut self, plan: &Plan, key: &[u8]) -> Result<(), Obstacle> {
+        let bucket_type = plan.bucket_type.as_deref();
+        write_get(&mut self.frame, bucket_type, &plan.bucket, key, plan.r);
+        let answered = self.link.exchange(&self.frame, MessageCode::GetResp, plan.timeout_read);
+        Ok(answered.await?)
     }
 
     async fn get(&mut self, plan: &Plan, key: &Bytes) -> Result<RpbGetResp, Obstacle> {
@@ -386,6 +404,7 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         timeout_listkeys: timeout("pb_timeout_listkeys", timeout_general)?,
         timeout_read: timeout("pb_timeout_read", timeout_general)?,
         timeout_write: timeout("pb_timeout_write", timeout_general)?,
+        is_verified: config.verify.is_some(),
     })
 }
 

@@ -1,0 +1,80 @@
+//! The request of a get, written straight into a buffer that is used again.
+
+use quoit_client::wire::MessageCode;
+
+/// Writes the frame of a get as the protocol has it: the length, the code, and field by field the
+/// bucket, the key, `r` and the bucket type. Allocates only while the buffer still grows.
+///
+/// # Panics
+///
+/// When the names are longer than 4 GiB together.
+pub(super) fn write_get(
+    frame: &mut Vec<u8>,
+    bucket_type: Option<&[u8]>,
+    bucket: &[u8],
+    key: &[u8],
+    r: Option<u32>,
+) {
+    frame.clear();
+    frame.extend_from_slice(&[0, 0, 0, 0, MessageCode::GetReq as u8]);
+    write_bytes(frame, 1, bucket);
+    write_bytes(frame, 2, key);
+    if let Some(r) = r {
+        frame.push(3 << 3);
+        write_varint(frame, u64::from(r));
+    }
+    if let Some(bucket_type) = bucket_type {
+        write_bytes(frame, 13, bucket_type);
+    }
+    let length = u32::try_from(frame.len() - 4).expect("names are far below 4 GiB");
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// A field of bytes with a number below 16.
+fn write_bytes(frame: &mut Vec<u8>, number: u8, bytes: &[u8]) {
+    frame.push(number << 3 | 2);
+    write_varint(frame, bytes.len() as u64);
+    frame.extend_from_slice(bytes);
+}
+
+/// Seven bits a byte, the lowest first.
+fn write_varint(frame: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        frame.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    frame.push(number as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+    use quoit_client::wire::append_message;
+    use quoit_client::wire::messages::RpbGetReq;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_frame_is_that_of_the_message(
+            bucket_type in prop::option::of(prop::collection::vec(any::<u8>(), 0..200)),
+            bucket in prop::collection::vec(any::<u8>(), 0..200),
+            key in prop::collection::vec(any::<u8>(), 0..20_000),
+            r in prop::option::of(any::<u32>()),
+        ) {
+            let mut frame = vec![1, 2, 3];
+            write_get(&mut frame, bucket_type.as_deref(), &bucket, &key, r);
+            let message = RpbGetReq {
+                bucket: bucket.into(),
+                key: key.into(),
+                r,
+                bucket_type: bucket_type.map(Bytes::from),
+                ..RpbGetReq::default()
+            };
+            let mut expected = Vec::new();
+            append_message(&mut expected, &message).expect("a frame");
+            prop_assert_eq!(frame, expected);
+        }
+    }
+}
