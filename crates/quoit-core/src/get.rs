@@ -2,9 +2,11 @@
 
 use crate::error::RequestError;
 use crate::options::{ReadOptions, check_read_nodes};
+use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
+use quoit_model::props::BucketProps;
 use quoit_store::engine::Fetch;
 
 /// Distinct nodes that can hold copies: this one.
@@ -27,7 +29,9 @@ impl ReplicatedStore {
     ) -> Result<Option<Object>, RequestError> {
         let started_us = self.clock.monotonic_us();
         let result = self.get_local(key, options);
-        self.stats().record_get(self.clock.monotonic_us() - started_us, &result);
+        let time_us = self.clock.monotonic_us() - started_us;
+        let sizes = result.as_ref().map(|found| found.as_ref().map(Sizes::of_object));
+        self.stats().record_get(time_us, &sizes);
         result
     }
 
@@ -45,15 +49,18 @@ impl ReplicatedStore {
         let found = wait_if_blocked(|access| {
             Ok(match self.engine.get(&at, access)? {
                 Fetch::Missing => Some(None),
-                Fetch::Found(record) => Some(Some(decode(&record)?)),
+                Fetch::Found(record) => Some(Some(decode(&record.value)?)),
                 Fetch::WouldBlock => None,
             })
         })?;
-        Ok(found.map(|mut object| {
-            if !props.allow_mult {
-                object.resolve_latest();
-            }
-            object
-        }))
+        Ok(found.map(|object| resolve(object, props)))
     }
+}
+
+/// The object as readers of its bucket are answered.
+pub(crate) fn resolve(mut object: Object, props: &BucketProps) -> Object {
+    if !props.allow_mult {
+        object.resolve_latest();
+    }
+    object
 }

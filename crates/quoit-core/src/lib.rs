@@ -8,6 +8,7 @@
 mod dots;
 mod error;
 mod get;
+mod in_place;
 mod listing;
 mod options;
 mod put;
@@ -18,6 +19,7 @@ mod write_clock;
 
 pub use dots::{CounterReserve, DotSequence};
 pub use error::{QuorumKind, RequestError, Unmet};
+pub use in_place::{Found, Pending, PlainWrite};
 pub use listing::{BucketListing, Deadline, KeyListing};
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};

@@ -15,7 +15,7 @@ use quoit_model::object::{Metadata, Object};
 use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
 use quoit_model::prune::PruneLimits;
 use quoit_model::vtag::{make_vtag, riak_secs};
-use quoit_store::engine::{Applied, Before, Decision, Record, RecordAt, RecordMeta, Ticket};
+use quoit_store::engine::{Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket};
 use std::borrow::Cow;
 
 /// A write.
@@ -225,12 +225,12 @@ impl ReplicatedStore {
     }
 
     /// Checks a context that came from outside.
-    fn check_context(&self, context: &VersionVector) -> Result<(), RequestError> {
+    pub(crate) fn check_context(&self, context: &VersionVector) -> Result<(), RequestError> {
         quoit_model::context::check_context(context, self.dots.actor(), self.dots.last_issued())?;
         Ok(())
     }
 
-    async fn confirm(
+    pub(crate) async fn confirm(
         &self,
         quorums: &WriteQuorums,
         ticket: Option<Ticket>,
@@ -257,7 +257,7 @@ impl ReplicatedStore {
         let before = if blind { Before::Skip } else { Before::Read };
         let mut outcome: Option<Result<Option<Object>, RequestError>> = None;
         let ticket = wait_if_blocked(|access| {
-            let mut apply = |stored: Option<&Record>, out: &mut Vec<u8>| {
+            let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
                 let made = self.make_object(at, props, policy, change, stored);
                 let (decision, result) = match made {
                     Ok(Some(object)) => self.store_object(at, props, object, out),
@@ -284,9 +284,9 @@ impl ReplicatedStore {
         props: &BucketProps,
         policy: WritePolicy,
         change: &ObjectChange<'_>,
-        stored: Option<&Record>,
+        stored: Option<&RecordRef<'_>>,
     ) -> Result<Option<Object>, RequestError> {
-        let stored = stored.map(decode).transpose()?;
+        let stored = stored.map(|record| decode(&record.to_bytes())).transpose()?;
         let shown = stored.as_ref().map(|object| shown(object, props));
         change.precondition.check(shown.as_deref())?;
         let context = match (&change.context, shown.as_deref()) {
@@ -297,12 +297,8 @@ impl ReplicatedStore {
         if let Some(fault) = &change.refused {
             return Err(fault.clone());
         }
-        let clock_us = self.clock.unix_us();
         let replaced_us = stored.as_ref().map_or(0, Object::last_modified_us);
-        let now_us = match policy {
-            WritePolicy::LastWriteWins => self.write_clock.next(clock_us, replaced_us),
-            _ => time_after(clock_us, [replaced_us]),
-        };
+        let now_us = self.write_time_us(policy, replaced_us);
         let mut meta = change.meta.clone();
         if !change.deleted && meta.expires_at_secs.is_none() {
             meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));
@@ -330,8 +326,17 @@ impl ReplicatedStore {
         Ok(Some(object))
     }
 
+    /// The time of a write that replaces a value of this time (0: none).
+    pub(crate) fn write_time_us(&self, policy: WritePolicy, replaced_us: u64) -> u64 {
+        let clock_us = self.clock.unix_us();
+        match policy {
+            WritePolicy::LastWriteWins => self.write_clock.next(clock_us, replaced_us),
+            _ => time_after(clock_us, [replaced_us]),
+        }
+    }
+
     /// Life of the bucket's objects; 0 in the property means for ever, whatever the node's default.
-    fn ttl_secs(&self, props: &BucketProps) -> Option<u32> {
+    pub(crate) fn ttl_secs(&self, props: &BucketProps) -> Option<u32> {
         match props.ttl_secs {
             Some(0) => None,
             Some(ttl_secs) => Some(ttl_secs),
@@ -349,12 +354,10 @@ impl ReplicatedStore {
     ) -> (Decision, Result<Option<Object>, RequestError>) {
         let start = out.len();
         object.encode_into(out);
-        let size_bytes = (out.len() - start) as u64;
-        let limits = &self.settings.limits;
-        if size_bytes > limits.object_size_bytes_max {
-            return (Decision::Keep, Err(RequestError::ObjectTooLarge { size_bytes }));
+        if let Err(fault) = self.check_size(at.key, (out.len() - start) as u64) {
+            return (Decision::Keep, Err(fault));
         }
-        self.warn_if_large(at.key, &object, size_bytes);
+        self.warn_if_many(at.key, &object);
         let tombstone = object.is_tombstone();
         if tombstone {
             if self.reaper.reap_at_once(self.settings.delete_mode) {
@@ -372,8 +375,12 @@ impl ReplicatedStore {
         (Decision::Put(meta), Ok(Some(object)))
     }
 
-    fn warn_if_large(&self, key: KeyRef<'_>, object: &Object, size_bytes: u64) {
+    /// Refuses objects that are too large, and logs large ones.
+    pub(crate) fn check_size(&self, key: KeyRef<'_>, size_bytes: u64) -> Result<(), RequestError> {
         let limits = &self.settings.limits;
+        if size_bytes > limits.object_size_bytes_max {
+            return Err(RequestError::ObjectTooLarge { size_bytes });
+        }
         if size_bytes > limits.object_size_bytes_warning {
             tracing::warn!(
                 bucket = %String::from_utf8_lossy(key.bucket.bucket),
@@ -382,6 +389,11 @@ impl ReplicatedStore {
                 "large object written"
             );
         }
+        Ok(())
+    }
+
+    fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
+        let limits = &self.settings.limits;
         if object.siblings.len() as u32 > limits.sibling_count_warning {
             tracing::warn!(
                 bucket = %String::from_utf8_lossy(key.bucket.bucket),
@@ -403,7 +415,7 @@ fn shown<'o>(object: &'o Object, props: &BucketProps) -> Cow<'o, Object> {
     Cow::Owned(latest)
 }
 
-fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
+pub(crate) fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
     // A delete of a write-once record has a context, as every delete.
     if props.is_write_once() && !deleted {
         WritePolicy::WriteOnce
@@ -425,6 +437,6 @@ fn prune_limits(props: &BucketProps) -> PruneLimits {
     }
 }
 
-fn expiry(now_us: u64, ttl_secs: u32) -> u32 {
+pub(crate) fn expiry(now_us: u64, ttl_secs: u32) -> u32 {
     u32::try_from(now_us / 1_000_000 + u64::from(ttl_secs)).unwrap_or(u32::MAX)
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::KeyRef;
-use quoit_store::engine::{Access, Applied, Before, Decision, Record, RecordAt};
+use quoit_store::engine::{Access, Applied, Before, Decision, Record, RecordAt, RecordRef};
 use quoit_store::error::StoreError;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -154,7 +154,7 @@ impl ReplicatedStore {
             identity: noted.identity,
             partition: noted.partition,
         };
-        let mut same = |stored: Option<&Record>, _: &mut Vec<u8>| match stored {
+        let mut same = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
             Some(record) if record.meta.tombstone && record.meta.digest == noted.digest => {
                 Decision::Remove
             }
@@ -181,7 +181,7 @@ impl ReplicatedStore {
     fn note_scanned(&self, partition: Partition, delay_ms: u64, entries: Vec<(Bytes, Record)>) {
         let mut queue = self.reaper.queue.lock();
         for (encoded, record) in entries {
-            let (Ok(key), Ok(object)) = (KeyRef::decode(&encoded), decode(&record)) else {
+            let (Ok(key), Ok(object)) = (KeyRef::decode(&encoded), decode(&record.value)) else {
                 continue;
             };
             if queue.len() >= QUEUE_COUNT_MAX {

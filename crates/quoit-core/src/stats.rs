@@ -4,6 +4,7 @@
 //! keeps the sums, so that figures "of the last minute" are the difference of two samples.
 
 use crate::error::RequestError;
+use crate::in_place::Found;
 use parking_lot::Mutex;
 use quoit_model::object::Object;
 use std::cell::Cell;
@@ -49,6 +50,27 @@ pub enum Distribution {
     GetObjectBytes,
 }
 const DISTRIBUTION_COUNT: usize = 4;
+
+/// What statistics keep of an object that was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    sibling_count: u64,
+    value_bytes: u64,
+}
+
+impl Sizes {
+    pub(crate) fn of(found: &Found<'_>) -> Self {
+        match found {
+            Found::Plain(plain) => Self { sibling_count: 1, value_bytes: plain.value.len() as u64 },
+            Found::Whole(object) => Self::of_object(object),
+        }
+    }
+
+    pub(crate) fn of_object(object: &Object) -> Self {
+        let value_bytes: usize = object.siblings.iter().map(|each| each.value.len()).sum();
+        Self { sibling_count: object.siblings.len() as u64, value_bytes: value_bytes as u64 }
+    }
+}
 
 struct Shard {
     counters: [AtomicU64; COUNTER_COUNT],
@@ -124,16 +146,15 @@ impl Default for Stats {
 
 impl Stats {
     /// Counts a read and what it found. Costs a few uncontended additions.
-    pub(crate) fn record_get(&self, time_us: u64, result: &Result<Option<Object>, RequestError>) {
+    pub(crate) fn record_get(&self, time_us: u64, result: &Result<Option<Sizes>, &RequestError>) {
         let shard = self.shard();
         shard.count(Counter::Gets);
         match result {
             Ok(found) => {
                 shard.record(Distribution::GetTimeUs, time_us);
-                if let Some(object) = found {
-                    let size: usize = object.siblings.iter().map(|each| each.value.len()).sum();
-                    shard.record(Distribution::GetSiblings, object.siblings.len() as u64);
-                    shard.record(Distribution::GetObjectBytes, size as u64);
+                if let Some(sizes) = found {
+                    shard.record(Distribution::GetSiblings, sizes.sibling_count);
+                    shard.record(Distribution::GetObjectBytes, sizes.value_bytes);
                 }
             }
             Err(_) => shard.count(Counter::GetErrors),

@@ -12,7 +12,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
 use quoit_model::vtag::make_vtag;
-use quoit_store::engine::{Access, Engine, Record, RecordAt, Ticket};
+use quoit_store::engine::{Access, Engine, RecordAt, Ticket};
 use quoit_store::seam::Clock;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -226,6 +226,6 @@ pub(crate) fn wait_if_blocked<T>(
 }
 
 /// Reads what an engine stored.
-pub(crate) fn decode(record: &Record) -> Result<Object, RequestError> {
-    Object::decode(&record.value).map_err(|reason| RequestError::Damaged(reason.to_string()))
+pub(crate) fn decode(stored: &Bytes) -> Result<Object, RequestError> {
+    Object::decode(stored).map_err(|reason| RequestError::Damaged(reason.to_string()))
 }

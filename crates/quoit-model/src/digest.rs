@@ -30,6 +30,12 @@ impl Object {
     }
 }
 
+/// The digest of an object of one live value.
+pub(crate) fn of_plain(clock: &VersionVector, dot: &Dot) -> u64 {
+    let clock = clock.entries().iter().map(|entry| hash_dot(CLOCK_ENTRY, entry));
+    clock.fold(hash_dot(LIVE_DOT, dot), u64::wrapping_add)
+}
+
 fn hash_sibling(sibling: &Sibling) -> u64 {
     match (&sibling.dot, sibling.deleted) {
         (Some(dot), false) => hash_dot(LIVE_DOT, dot),

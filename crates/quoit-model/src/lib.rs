@@ -14,6 +14,7 @@ pub mod hash;
 pub mod key;
 pub mod merge;
 pub mod object;
+pub mod plain;
 pub mod props;
 pub mod prune;
 pub mod riak_clock;

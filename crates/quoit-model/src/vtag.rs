@@ -11,7 +11,7 @@ pub const UNIX_EPOCH_RIAK_SECS: u64 = 62_167_219_200;
 /// Number of base-62 digits of 64 bits.
 const HALF_DIGITS: usize = 11;
 /// Number of characters of entity tags and generated keys.
-const NAME_CHARS: usize = 2 * HALF_DIGITS;
+pub const NAME_CHARS: usize = 2 * HALF_DIGITS;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -32,6 +32,12 @@ pub const fn unix_secs(riak_secs: u64) -> u64 {
 /// share a tag but by chance (2^-128). Costs one short hash and one allocation.
 #[must_use]
 pub fn make_vtag(dot: &Dot, identity: u64) -> Bytes {
+    Bytes::copy_from_slice(&vtag_text(dot, identity))
+}
+
+/// As [`make_vtag`], without the allocation.
+#[must_use]
+pub fn vtag_text(dot: &Dot, identity: u64) -> [u8; NAME_CHARS] {
     let actor = dot.actor.0.as_slice();
     let mut stack = [0; 16 + 48];
     stack[..8].copy_from_slice(&identity.to_le_bytes());
@@ -50,12 +56,12 @@ pub fn make_vtag(dot: &Dot, identity: u64) -> Bytes {
 /// context, so that equal clocks have equal tags.
 #[must_use]
 pub fn clock_tag(clock: &VersionVector) -> Bytes {
-    base_62(xxh3_128(&encode_context(clock)))
+    Bytes::copy_from_slice(&base_62(xxh3_128(&encode_context(clock))))
 }
 
 /// Both halves as 11 digits each: 64-bit divisions are an order of magnitude cheaper than 128-bit
 /// ones.
-fn base_62(number: u128) -> Bytes {
+fn base_62(number: u128) -> [u8; NAME_CHARS] {
     let mut text = [0; NAME_CHARS];
     let (high, low) = text.split_at_mut(HALF_DIGITS);
     for (half, mut rest) in [(high, (number >> 64) as u64), (low, number as u64)] {
@@ -64,7 +70,7 @@ fn base_62(number: u128) -> Bytes {
             rest /= 62;
         }
     }
-    Bytes::copy_from_slice(&text)
+    text
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, RecordAt, RecordMeta, Ticket,
+    Access, Applied, Before, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef, Ticket,
 };
 use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use rustix::time::{ClockId, clock_gettime};
@@ -57,7 +57,7 @@ fn open(directory: &Path) -> (BitcaskEngine, OpenReport) {
 
 fn put(engine: &BitcaskEngine, name: &Name, before: Before, value: &[u8]) -> Ticket {
     let meta = RecordMeta { digest: 1, n_val_class: 3, ..RecordMeta::default() };
-    let change = &mut |_: Option<&_>, out: &mut Vec<u8>| {
+    let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(value);
         Decision::Put(meta)
     };

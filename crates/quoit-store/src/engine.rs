@@ -49,6 +49,36 @@ pub struct Record {
     pub value: Bytes,
 }
 
+/// A stored record, for as long as the engine shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordRef<'a> {
+    /// What the engine was told about the record.
+    pub meta: RecordMeta,
+    /// The value.
+    pub value: &'a [u8],
+    /// Whom the value can be shared with, if that is cheaper than a copy.
+    pub(crate) owner: Option<&'a Bytes>,
+}
+
+impl<'a> RecordRef<'a> {
+    /// A record that is shown from bytes that may be shared.
+    pub(crate) fn shared(record: &'a Record) -> Self {
+        Self { meta: record.meta, value: &record.value, owner: Some(&record.value) }
+    }
+
+    /// The value as bytes that outlive the call: a copy if it is small, shared if it is large.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        self.owner.cloned().unwrap_or_else(|| Bytes::copy_from_slice(self.value))
+    }
+
+    /// The record as one that outlives the call.
+    #[must_use]
+    pub fn to_record(&self) -> Record {
+        Record { meta: self.meta, value: self.to_bytes() }
+    }
+}
+
 /// Whether a call may wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -65,6 +95,17 @@ pub enum Fetch {
     Missing,
     /// The record.
     Found(Record),
+    /// The record has to come from the disk: repeat with [`Access::Wait`].
+    WouldBlock,
+}
+
+/// Answer to a read that shows the record where it lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// Nothing is stored under the key, or what is stored has expired.
+    Missing,
+    /// The function was called with the record.
+    Found,
     /// The record has to come from the disk: repeat with [`Access::Wait`].
     WouldBlock,
 }
@@ -108,7 +149,7 @@ pub enum Applied {
 
 /// A change function: gets the stored record (not expired), appends the new value to the buffer, and
 /// decides. Called at most once for an update, under the record's stripe lock: it must not call the engine.
-pub type Change<'f> = dyn FnMut(Option<&Record>, &mut Vec<u8>) -> Decision + 'f;
+pub type Change<'f> = dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision + 'f;
 
 /// One write of an atomic batch.
 #[derive(Clone, Copy, Debug)]
@@ -202,6 +243,16 @@ pub struct EngineStats {
 pub trait Engine: Send + Sync {
     /// Reads a record. At most one disk read.
     fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError>;
+
+    /// As [`Engine::get`], but shows the record to a function instead of handing it over: small ones are
+    /// shown in a buffer that the thread reads the next one into. Called at most once, without a lock
+    /// that the engine needs for other reads.
+    fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError>;
 
     /// What the index knows of a record; touches the disk only to tell two keys of one hash apart, and to
     /// find out when a record expires. A record that is missing may be taken for another one that shares

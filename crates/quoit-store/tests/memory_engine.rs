@@ -9,7 +9,7 @@ use conformance::{Identities, START_SECS, Subject, ring_size};
 use quoit_model::hash::{KeyHash, Partition, PlacementRule};
 use quoit_model::key::BucketRef;
 use quoit_store::engine::{
-    Access, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
+    Access, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
@@ -33,7 +33,7 @@ impl InMemory {
 
     fn put_with(&self, key: &str, size: usize, meta: RecordMeta) -> Result<(), StoreError> {
         with_record(key, |at| {
-            let mut change = |_: Option<&_>, value: &mut Vec<u8>| {
+            let mut change = |_: Option<&RecordRef<'_>>, value: &mut Vec<u8>| {
                 value.resize(size, 0);
                 Decision::Put(meta)
             };

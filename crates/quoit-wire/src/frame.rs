@@ -6,6 +6,7 @@
 use crate::code::MessageCode;
 use crate::error::{DecodeError, FrameError};
 use crate::messages::Body;
+use crate::plain::FrameRef;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 /// The bytes in front of a frame that hold its length.
@@ -71,6 +72,17 @@ impl FrameDecoder {
         let mut body = buffer.split_to(length_bytes).freeze();
         let code = body.get_u8();
         Ok(Some(Frame { code, body }))
+    }
+
+    /// Looks at the next frame without taking it; `None` when it is not whole, or its length is
+    /// wrong. Drop it from the buffer by its size when it has been dealt with.
+    #[inline]
+    #[must_use]
+    pub fn peek_frame<'a>(&self, buffer: &'a [u8]) -> Option<FrameRef<'a>> {
+        let length_bytes = self.next_length(buffer).ok()??;
+        let body = buffer.get(LENGTH_SIZE_BYTES..LENGTH_SIZE_BYTES + length_bytes)?;
+        let (code, body) = body.split_first()?;
+        Some(FrameRef { code: *code, body, size_bytes: LENGTH_SIZE_BYTES + length_bytes })
     }
 
     /// How many more bytes the frame at the front of the buffer needs: 0 when it is whole, 4 or

@@ -2,9 +2,9 @@
 //!
 //! This is Riak KV's Protocol Buffers interface as bytes: [`frame`] cuts a stream of bytes into
 //! frames and appends messages to a write buffer, [`messages`] has the messages, [`code`] their
-//! codes, [`answer`] the shortest way from an object to its answer, and [`quorum`] the words that
-//! stand in for counts. It is not a client and not a server:
-//! nothing here reads a socket or knows what a request means. `quoit-server` and `quoit-client`
+//! codes, [`plain`] and [`answer`] the shortest ways from a request's bytes to its fields and from an
+//! object to its answer, and [`quorum`] the words that stand in for counts. It is not a client and
+//! not a server: nothing here reads a socket or knows what a request means. `quoit-server` and `quoit-client`
 //! are built on it.
 //!
 //! ```
@@ -30,6 +30,7 @@ pub mod code;
 pub mod error;
 pub mod frame;
 pub mod messages;
+pub mod plain;
 pub mod quorum;
 pub mod shape;
 
@@ -38,4 +39,5 @@ pub use code::MessageCode;
 pub use error::{DecodeError, FrameError};
 pub use frame::{Frame, FrameDecoder, append_empty, append_message};
 pub use messages::Body;
+pub use plain::{FrameRef, PlainGet, PlainPut};
 pub use quorum::Quorum;

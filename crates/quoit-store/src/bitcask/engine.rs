@@ -8,7 +8,7 @@ use super::settings::BitcaskSettings;
 use super::store::Store;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Change, Engine, EngineStats, Fetch, KeyPage, KeyRange,
-    RecordAt, RecordMeta, RecordPage, Ticket,
+    RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
 };
 use crate::error::StoreError;
 use crate::seam::{Clock, Disk, Execution, WorkerHandle};
@@ -137,6 +137,15 @@ impl Drop for BitcaskEngine {
 impl Engine for BitcaskEngine {
     fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
         self.store.get(at, access)
+    }
+
+    fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        self.store.show(at, access, look)
     }
 
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {

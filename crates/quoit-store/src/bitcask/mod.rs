@@ -20,6 +20,7 @@
 //! `docs/design/log.md` has the formats and the reasons.
 
 mod batch;
+mod buffer;
 mod checkpoint;
 mod commit;
 #[cfg(test)]

@@ -4,7 +4,8 @@ use super::read::{Entries, Lookup, Part, Stored};
 use super::record::{self, HEADER_BYTES, Header, Kind, RECORD_BYTES_MAX};
 use super::store::{Found, Store, entry_of};
 use crate::engine::{
-    Access, Applied, Before, Change, Decision, Fetch, RecordAt, RecordMeta, Ticket,
+    Access, Applied, Before, Change, Decision, Fetch, RecordAt, RecordMeta, RecordRef, Shown,
+    Ticket,
 };
 use crate::error::StoreError;
 use crate::index::{Entry, Tag};
@@ -17,30 +18,60 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// What a read comes to.
+enum Look {
+    Missing,
+    Found(Stored),
+    WouldBlock,
+}
+
 impl Store {
     pub(super) fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+        Ok(match self.find(at, access)? {
+            Look::Missing => Fetch::Missing,
+            Look::Found(stored) => Fetch::Found(stored.into_record()),
+            Look::WouldBlock => Fetch::WouldBlock,
+        })
+    }
+
+    pub(super) fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        Ok(match self.find(at, access)? {
+            Look::Missing => Shown::Missing,
+            Look::Found(stored) => {
+                stored.shown(look);
+                Shown::Found
+            }
+            Look::WouldBlock => Shown::WouldBlock,
+        })
+    }
+
+    /// Finds a record that has not expired.
+    fn find(&self, at: &RecordAt<'_>, access: Access) -> Result<Look, StoreError> {
         self.check_open()?;
         let (entries, table) = {
             let index = self.stripe(at.partition).read();
             let entries: Entries = index.candidates(Tag::of(at.identity)).collect();
             if entries.is_empty() {
-                return Ok(Fetch::Missing);
+                return Ok(Look::Missing);
             }
             // Loaded under the stripe's lock: an entry's segment leaves the table only after the entry
             // has left the index.
             (entries, self.table.load())
         };
         match self.reader.find(&table, &entries, at, Part::Whole, access)? {
-            Lookup::Absent => Ok(Fetch::Missing),
-            Lookup::WouldBlock => Ok(Fetch::WouldBlock),
+            Lookup::Absent => Ok(Look::Missing),
+            Lookup::WouldBlock => Ok(Look::WouldBlock),
             Lookup::Damaged(_, error) => {
                 self.note_damage(&error);
                 Err(error)
             }
-            Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => {
-                Ok(Fetch::Missing)
-            }
-            Lookup::Present(_, stored) => Ok(Fetch::Found(stored.into_record())),
+            Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => Ok(Look::Missing),
+            Lookup::Present(_, stored) => Ok(Look::Found(stored)),
         }
     }
 
@@ -107,17 +138,20 @@ impl Store {
     ) -> Result<Applied, StoreError> {
         let Found { stripe, candidate_count, lookup } = found;
         let (old, stored) = self.old_of(candidate_count, lookup);
-        let existing = match before {
-            Before::Read => stored
-                .filter(|stored| !self.is_expired(&stored.header.meta))
-                .map(Stored::into_record),
-            Before::Skip => None,
-        };
+        let existing =
+            stored.filter(|stored| before == Before::Read && !self.is_expired(&stored.header.meta));
         bytes.clear();
         bytes.resize(HEADER_BYTES, 0);
         bytes.extend_from_slice(at.encoded);
         let value_at = bytes.len();
-        let decision = change(existing.as_ref(), bytes);
+        let decision = match existing {
+            None => change(None, bytes),
+            Some(stored) => {
+                let mut decision = Decision::Keep;
+                stored.shown(&mut |record| decision = change(Some(record), bytes));
+                decision
+            }
+        };
         assert!(bytes.len() >= value_at, "a change function only appends to its buffer");
         let meta = match decision {
             Decision::Keep => return Ok(Applied::Kept),

@@ -1,8 +1,9 @@
 //! Reads one record by what the index knows of it.
 
+use super::buffer::ReadBuffer;
 use super::record::{self, HEADER_BYTES, Header, Position};
 use super::segment::{SegmentTable, log_name};
-use crate::engine::{Access, Record, RecordAt};
+use crate::engine::{Access, Record, RecordAt, RecordRef};
 use crate::error::StoreError;
 use crate::index::Entry;
 use crate::seam::ReadAt;
@@ -24,7 +25,9 @@ pub(super) enum Part {
 /// A record's bytes from its header on, checked.
 pub(super) struct Stored {
     pub(super) header: Header,
-    bytes: Vec<u8>,
+    /// How much of the buffer was read.
+    size_bytes: usize,
+    buffer: ReadBuffer,
 }
 
 impl Stored {
@@ -32,28 +35,36 @@ impl Stored {
     fn is_of(&self, at: &RecordAt<'_>) -> bool {
         self.header.identity == at.identity
             && usize::from(self.header.key_bytes) == at.encoded.len()
-            && self.bytes[HEADER_BYTES..].starts_with(at.encoded)
+            && self.buffer[HEADER_BYTES..self.size_bytes].starts_with(at.encoded)
+    }
+
+    /// Shows the record, which was read whole. A large one can be shared.
+    pub(super) fn shown(self, look: &mut dyn FnMut(&RecordRef<'_>)) {
+        if self.buffer.is_kept() {
+            let value_at = HEADER_BYTES + usize::from(self.header.key_bytes);
+            let value = &self.buffer[value_at..self.size_bytes];
+            look(&RecordRef { meta: self.header.meta, value, owner: None });
+        } else {
+            look(&RecordRef::shared(&self.into_record()));
+        }
     }
 
     /// As much as was read of the encoded key.
     #[cfg(test)]
     pub(super) fn key(&self) -> &[u8] {
-        let end = self.bytes.len().min(HEADER_BYTES + usize::from(self.header.key_bytes));
-        &self.bytes[HEADER_BYTES..end]
+        let end = self.size_bytes.min(HEADER_BYTES + usize::from(self.header.key_bytes));
+        &self.buffer[HEADER_BYTES..end]
     }
 
-    /// The record; its value shares the buffer that was read into.
+    /// The record.
     pub(super) fn into_record(self) -> Record {
-        let skip = HEADER_BYTES + usize::from(self.header.key_bytes);
-        let mut value = Bytes::from(self.bytes);
-        value.advance(skip);
-        Record { meta: self.header.meta, value }
+        self.into_key_and_record().1
     }
 
-    /// Encoded key and record; both share the buffer that was read into.
+    /// Encoded key and record; both share one buffer.
     pub(super) fn into_key_and_record(self) -> (Bytes, Record) {
         let key_bytes = usize::from(self.header.key_bytes);
-        let mut value = Bytes::from(self.bytes);
+        let mut value = Bytes::from(self.buffer.into_vec(self.size_bytes));
         value.advance(HEADER_BYTES);
         let key = value.split_to(key_bytes);
         (key, Record { meta: self.header.meta, value })
@@ -137,10 +148,11 @@ impl Reader {
             Part::Whole => entry.size_class.size_bytes_max() as usize,
             Part::Key => HEADER_BYTES + key_bytes,
         };
-        let mut bytes = vec![0; wanted.max(HEADER_BYTES)];
+        let wanted = wanted.max(HEADER_BYTES);
+        let mut buffer = ReadBuffer::take(wanted);
         let count = match access {
-            Access::Wait => segment.file.read_at(&mut bytes, offset)?,
-            Access::NoWait => match segment.file.read_at_nowait(&mut bytes, offset)? {
+            Access::Wait => segment.file.read_at(&mut buffer[..wanted], offset)?,
+            Access::NoWait => match segment.file.read_at_nowait(&mut buffer[..wanted], offset)? {
                 ReadAt::Read(count) => count,
                 ReadAt::WouldBlock => return Ok(Loaded::WouldBlock),
             },
@@ -150,7 +162,7 @@ impl Reader {
             return Ok(Loaded::WouldBlock);
         }
         let position = Position { store_id: self.store_id, segment: number, offset };
-        let Some((header, check)) = record::decode(&bytes[..count], &position) else {
+        let Some((header, check)) = record::decode(&buffer[..count], &position) else {
             return damaged("the header of a record is damaged");
         };
         let needed = match part {
@@ -163,11 +175,10 @@ impl Reader {
                 Access::Wait => damaged("a record is cut off"),
             };
         }
-        bytes.truncate(needed);
-        let body = &bytes[HEADER_BYTES..];
+        let body = &buffer[HEADER_BYTES..needed];
         if part == Part::Whole && record::body_check(self.store_id, body) != check {
             return damaged("the body of a record is damaged");
         }
-        Ok(Loaded::Stored(Stored { header, bytes }))
+        Ok(Loaded::Stored(Stored { header, size_bytes: needed, buffer }))
     }
 }

@@ -4,7 +4,7 @@ use super::listing::{list_buckets, list_keys};
 use super::stripe::{Bounds, Stripe, cost_bytes};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Change, Decision, Engine, EngineStats, Fetch, KeyPage,
-    KeyRange, Record, RecordAt, RecordMeta, RecordPage, Ticket, listing_place,
+    KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket, listing_place,
 };
 use crate::error::StoreError;
 use crate::seam::Clock;
@@ -87,6 +87,22 @@ impl Engine for MemoryEngine {
         Ok(Fetch::Found(record))
     }
 
+    fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        Ok(match self.get(at, access)? {
+            Fetch::Missing => Shown::Missing,
+            Fetch::Found(record) => {
+                look(&RecordRef::shared(&record));
+                Shown::Found
+            }
+            Fetch::WouldBlock => Shown::WouldBlock,
+        })
+    }
+
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
         let stripe = self.stripe(at.partition)?;
         Ok(stripe.get(at, self.clock.unix_secs()).map(|record| record.meta))
@@ -106,7 +122,8 @@ impl Engine for MemoryEngine {
             Before::Skip => None,
         };
         let mut value = Vec::new();
-        match change(record, &mut value) {
+        let record = record.map(RecordRef::shared);
+        match change(record.as_ref(), &mut value) {
             Decision::Keep => return Ok(Applied::Kept),
             Decision::Put(meta) => {
                 self.check_size(at, value.len())?;

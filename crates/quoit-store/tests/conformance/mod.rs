@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Record, RecordAt, RecordMeta,
+    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::seam::ManualClock;
 
@@ -105,8 +105,8 @@ pub fn concurrent_updates_are_not_lost(subject: &impl Subject) {
 
 fn increment(engine: &dyn Engine, counter: u64) {
     with_counter(counter, |at| {
-        let mut change = |before: Option<&Record>, value: &mut Vec<u8>| {
-            let count = before.map_or(0, count_of) + 1;
+        let mut change = |before: Option<&RecordRef<'_>>, value: &mut Vec<u8>| {
+            let count = before.map_or(0, |record| count_of(record.value)) + 1;
             value.extend_from_slice(&count.to_be_bytes());
             Decision::Put(RecordMeta::default())
         };
@@ -126,11 +126,11 @@ fn with_counter<T>(counter: u64, then: impl FnOnce(&RecordAt<'_>) -> T) -> T {
 
 fn read(engine: &dyn Engine, at: &RecordAt<'_>) -> u64 {
     match engine.get(at, Access::Wait).unwrap() {
-        quoit_store::engine::Fetch::Found(record) => count_of(&record),
+        quoit_store::engine::Fetch::Found(record) => count_of(&record.value),
         other => panic!("a counter is {other:?}"),
     }
 }
 
-fn count_of(record: &Record) -> u64 {
-    u64::from_be_bytes(record.value[..].try_into().unwrap())
+fn count_of(value: &[u8]) -> u64 {
+    u64::from_be_bytes(value.try_into().unwrap())
 }

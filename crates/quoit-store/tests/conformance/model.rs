@@ -7,7 +7,7 @@ use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_store::engine::{
     Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt,
-    RecordMeta, Ticket,
+    RecordMeta, RecordRef, Shown, Ticket,
 };
 use quoit_store::seam::Clock;
 use std::collections::BTreeMap;
@@ -169,9 +169,9 @@ impl Model {
         let place = self.place(which);
         let record = record_of(subject, content);
         let mut calls = 0;
-        let mut change = |before: Option<&Record>, value: &mut Vec<u8>| {
+        let mut change = |before: Option<&RecordRef<'_>>, value: &mut Vec<u8>| {
             calls += 1;
-            assert_eq!(before, None, "the change function asked for nothing");
+            assert!(before.is_none(), "the change function asked for nothing");
             value.extend_from_slice(&record.value);
             Decision::Put(record.meta)
         };
@@ -194,8 +194,8 @@ impl Model {
             None => added.value.to_vec(),
         };
         let record = Record { value: Bytes::from(value), ..added };
-        let mut change = |before: Option<&Record>, value: &mut Vec<u8>| {
-            assert_eq!(before, expected.as_ref(), "the record before");
+        let mut change = |before: Option<&RecordRef<'_>>, value: &mut Vec<u8>| {
+            assert_eq!(before.map(RecordRef::to_record), expected, "the record before");
             value.extend_from_slice(&record.value);
             Decision::Put(record.meta)
         };
@@ -211,8 +211,8 @@ impl Model {
     fn keep(&self, engine: &dyn Engine, which: Which) {
         let place = self.place(which);
         let expected = self.records.get(&place.name);
-        let mut change = |before: Option<&Record>, _: &mut Vec<u8>| {
-            assert_eq!(before, expected, "the record before");
+        let mut change = |before: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
+            assert_eq!(before.map(RecordRef::to_record).as_ref(), expected, "the record before");
             Decision::Keep
         };
         let run = |access| engine.update(&place.at(), Before::Read, access, &mut change).unwrap();
@@ -222,7 +222,7 @@ impl Model {
 
     fn remove(&mut self, engine: &dyn Engine, which: Which) {
         let place = self.place(which);
-        let mut change = |_: Option<&Record>, _: &mut Vec<u8>| Decision::Remove;
+        let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
         let run = |access| engine.update(&place.at(), Before::Read, access, &mut change).unwrap();
         match unblocked(run, |applied| *applied == Applied::WouldBlock) {
             Applied::Written(ticket) => self.written(ticket),
@@ -240,6 +240,16 @@ impl Model {
         let found = unblocked(run, |found| *found == Fetch::WouldBlock);
         let expected = self.records.get(name).cloned().map_or(Fetch::Missing, Fetch::Found);
         assert_eq!(found, expected, "{name:?}");
+        let mut shown = Fetch::Missing;
+        let answer = unblocked(
+            |access| {
+                let mut look = |record: &RecordRef<'_>| shown = Fetch::Found(record.to_record());
+                engine.show(&place.at(), access, &mut look).unwrap()
+            },
+            |answer| *answer == Shown::WouldBlock,
+        );
+        assert_eq!(answer == Shown::Found, expected != Fetch::Missing, "{name:?}");
+        assert_eq!(shown, expected, "{name:?}");
     }
 
     fn head(&self, engine: &dyn Engine, name: &Name) {

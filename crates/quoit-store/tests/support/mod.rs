@@ -6,7 +6,8 @@ use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta, Ticket,
+    Access, Applied, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordRef,
+    Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
@@ -43,7 +44,7 @@ pub fn try_put(
     value: &[u8],
     meta: RecordMeta,
 ) -> Result<Ticket, StoreError> {
-    let change = &mut |_: Option<&_>, out: &mut Vec<u8>| {
+    let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(value);
         Decision::Put(meta)
     };
@@ -58,7 +59,7 @@ pub fn put(engine: &dyn Engine, key: &str, value: &[u8]) -> Ticket {
 }
 
 pub fn remove(engine: &dyn Engine, key: &str) {
-    let change = &mut |_: Option<&_>, _: &mut Vec<u8>| Decision::Remove;
+    let change = &mut |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
     let applied = engine.update(&Name::new(key).at(), Before::Skip, Access::Wait, change).unwrap();
     assert!(matches!(applied, Applied::Written(_)), "{key} was {applied:?}");
 }

@@ -3,8 +3,8 @@
 use super::model::{End, Model, State};
 use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt,
-    RecordMeta, Ticket,
+    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
+    RecordRef, Ticket,
 };
 use crate::error::StoreError;
 use crate::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Random};
@@ -308,7 +308,7 @@ impl Hands {
         &self,
         key: u8,
         before: Before,
-        change: &mut dyn FnMut(Option<&Record>, &mut Vec<u8>) -> Decision,
+        change: &mut dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision,
     ) -> Result<Applied, StoreError> {
         let name = Name::new(key);
         match self.engine().update(&name.at(), before, Access::NoWait, change)? {

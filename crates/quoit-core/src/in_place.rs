@@ -1,0 +1,220 @@
+//! Reads and writes of plain objects where they lie: the short way of most requests.
+//!
+//! An object of one value is answered from the buffer that it was read into, and replaced without
+//! taking apart what was there. What is not plain, or has to wait for the disk, is declined, and
+//! the caller takes the general way ([`ReplicatedStore::get`], [`ReplicatedStore::put`]), which
+//! starts from the beginning. Both ways follow the same rules.
+
+use crate::error::RequestError;
+use crate::get::{NODE_COUNT, resolve};
+use crate::options::{ReadOptions, WriteOptions, check_read_nodes};
+use crate::put::{expiry, policy};
+use crate::stats::Sizes;
+use crate::store::{ReplicatedStore, decode, object_props, record_at};
+use quoit_model::clock::VersionVector;
+use quoit_model::key::KeyRef;
+use quoit_model::merge::WritePolicy;
+use quoit_model::object::Object;
+use quoit_model::plain::PlainObject;
+use quoit_model::props::{BucketProps, WriteQuorums};
+use quoit_model::vtag::{riak_secs, vtag_text};
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
+};
+
+/// An object as it is shown to a reader.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// One value and little that describes it, where it was read to.
+    Plain(PlainObject<'a>),
+    /// Anything else.
+    Whole(Object),
+}
+
+/// The write of one value with at most a content type, which nobody wants to see afterwards.
+#[derive(Clone, Debug)]
+pub struct PlainWrite<'a> {
+    /// Where to.
+    pub key: KeyRef<'a>,
+    /// What the client had read; empty = nothing.
+    pub context: VersionVector,
+    /// Media type of the value.
+    pub content_type: Option<&'a [u8]>,
+    /// The value.
+    pub value: &'a [u8],
+    /// Quorums and limits.
+    pub options: WriteOptions,
+}
+
+/// A write that is in the log; [`ReplicatedStore::finish`] waits for what it still needs.
+#[derive(Debug)]
+#[must_use = "a write is acknowledged when it is finished"]
+pub struct Pending {
+    quorums: WriteQuorums,
+    ticket: Ticket,
+    timeout_ms: Option<u32>,
+    started_us: u64,
+}
+
+impl ReplicatedStore {
+    /// Shows an object to a function, `None` when nothing is stored, and returns what it made of it;
+    /// `None` when the read has to wait for the disk: the caller uses [`ReplicatedStore::get`] then.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::get`].
+    pub fn get_in_place<T>(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        show: impl FnOnce(Option<Found<'_>>) -> T,
+    ) -> Result<Option<T>, RequestError> {
+        let started_us = self.clock.monotonic_us();
+        let result = self.show_local(key, options, show);
+        if !matches!(result, Ok(None)) {
+            let time_us = self.clock.monotonic_us() - started_us;
+            let sizes = result.as_ref().map(|shown| shown.as_ref().and_then(|(_, sizes)| *sizes));
+            self.stats().record_get(time_us, &sizes);
+        }
+        Ok(result?.map(|(made, _)| made))
+    }
+
+    fn show_local<T>(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        show: impl FnOnce(Option<Found<'_>>) -> T,
+    ) -> Result<Option<(T, Option<Sizes>)>, RequestError> {
+        key.check()?;
+        let state = self.control.read();
+        let props = object_props(&state, key.bucket)?;
+        check_read_nodes(&options.resolve(props)?, NODE_COUNT)?;
+        let encoded = key.encoded();
+        let at = record_at(&state, props, key, &encoded);
+        let mut show = Some(show);
+        let mut made = None;
+        let mut look = |record: &RecordRef<'_>| {
+            let show = show.take().expect("an engine shows a record once");
+            made = Some(found_in(record, props).map(|found| {
+                let sizes = Sizes::of(&found);
+                (show(Some(found)), Some(sizes))
+            }));
+        };
+        match self.engine.show(&at, Access::NoWait, &mut look)? {
+            Shown::WouldBlock => Ok(None),
+            Shown::Found => made.transpose(),
+            Shown::Missing => Ok(show.map(|show| (show(None), None))),
+        }
+    }
+
+    /// Writes a value that is then the only one of its record. `None` when it would not be, when what
+    /// is stored is not plain or has to come from the disk: nothing was written then, and the caller
+    /// uses [`ReplicatedStore::put`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::put`].
+    pub fn put_in_place(&self, write: &PlainWrite<'_>) -> Result<Option<Pending>, RequestError> {
+        let started_us = self.clock.monotonic_us();
+        let accepted = self.accept_plain(write);
+        if accepted.is_err() {
+            self.stats().record_put(self.clock.monotonic_us() - started_us, &accepted);
+        }
+        let timeout_ms = write.options.timeout_ms;
+        Ok(accepted?.map(|(quorums, ticket)| Pending { quorums, ticket, timeout_ms, started_us }))
+    }
+
+    /// Waits until a write has what its quorums ask for: not at all without `dw`.
+    ///
+    /// # Errors
+    ///
+    /// When they can't be met in time. The write may stand nevertheless.
+    pub async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
+        let Pending { quorums, ticket, timeout_ms, started_us } = pending;
+        let result = self.confirm(&quorums, Some(ticket), timeout_ms).await;
+        self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
+        result
+    }
+
+    fn accept_plain(
+        &self,
+        write: &PlainWrite<'_>,
+    ) -> Result<Option<(WriteQuorums, Ticket)>, RequestError> {
+        write.key.check()?;
+        self.check_context(&write.context)?;
+        let state = self.control.read();
+        let props = object_props(&state, write.key.bucket)?;
+        let quorums = write.options.resolve(props)?;
+        let encoded = write.key.encoded();
+        let at = record_at(&state, props, write.key, &encoded);
+        let policy = policy(props, false);
+        let blind = matches!(policy, WritePolicy::LastWriteWins);
+        let before = if blind { Before::Skip } else { Before::Read };
+        let mut fault = None;
+        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            let made = self.replace_plain(write, &at, props, policy, stored, out);
+            made.unwrap_or_else(|error| {
+                fault = Some(error);
+                None
+            })
+            .map_or(Decision::Keep, Decision::Put)
+        };
+        let applied = self.engine.update(&at, before, Access::NoWait, &mut change)?;
+        match (applied, fault) {
+            (Applied::Written(ticket), _) => Ok(Some((quorums, ticket))),
+            (Applied::Kept | Applied::WouldBlock, None) => Ok(None),
+            (Applied::Kept | Applied::WouldBlock, Some(fault)) => Err(fault),
+        }
+    }
+
+    /// Encodes the object after the write into the engine's buffer; `None` when it is not plain.
+    fn replace_plain(
+        &self,
+        write: &PlainWrite<'_>,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        policy: WritePolicy,
+        stored: Option<&RecordRef<'_>>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<RecordMeta>, RequestError> {
+        let stored = match stored.map(|record| PlainObject::read(record.value)) {
+            None => None,
+            Some(None) => return Ok(None),
+            Some(plain) => plain,
+        };
+        let stored_us = stored.as_ref().map_or(0, |stored| stored.last_modified_us);
+        let now_us = self.write_time_us(policy, stored_us);
+        let dot = self.dots.issue(riak_secs(now_us / 1_000_000))?;
+        let clock =
+            PlainObject::clock_if_replaced(stored.as_ref(), &write.context, &dot, now_us, policy);
+        let may_prune = |clock: &VersionVector| {
+            !props.dvv_enabled && clock.entries().len() > props.small_vclock as usize
+        };
+        let Some(clock) = clock.filter(|clock| !may_prune(clock)) else { return Ok(None) };
+        let vtag = vtag_text(&dot, at.identity.0);
+        let object = PlainObject {
+            last_modified_us: now_us,
+            vtag: &vtag,
+            content_type: write.content_type,
+            expires_at_secs: self.ttl_secs(props).map(|ttl_secs| expiry(now_us, ttl_secs)),
+            value: write.value,
+            ..PlainObject::written(clock, &dot)
+        };
+        let start = out.len();
+        object.encode_into(out);
+        self.check_size(at.key, (out.len() - start) as u64)?;
+        Ok(Some(RecordMeta {
+            digest: object.digest(),
+            tombstone: false,
+            n_val_class: props.n_val.min(15) as u8,
+            expires_at_secs: object.expires_at_secs.unwrap_or(0),
+        }))
+    }
+}
+
+fn found_in<'r>(record: &RecordRef<'r>, props: &BucketProps) -> Result<Found<'r>, RequestError> {
+    match PlainObject::read(record.value) {
+        Some(plain) => Ok(Found::Plain(plain)),
+        None => Ok(Found::Whole(resolve(decode(&record.to_bytes())?, props))),
+    }
+}

@@ -1,0 +1,62 @@
+//! The buffer that a thread reads records into, kept from one read to the next.
+
+use std::cell::Cell;
+
+/// A thread keeps its buffer unless it has grown beyond this, in bytes.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+thread_local! {
+    static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A buffer for one record; goes back to its thread when it is dropped.
+pub(super) struct ReadBuffer(Vec<u8>);
+
+impl ReadBuffer {
+    /// A buffer of at least `size_bytes`. What is in it is of no meaning.
+    pub(super) fn take(size_bytes: usize) -> Self {
+        // Taken out, not borrowed: who reads while a buffer is in use gets another one.
+        let mut bytes = KEPT.take();
+        if bytes.len() < size_bytes {
+            bytes.resize(size_bytes, 0);
+        }
+        Self(bytes)
+    }
+
+    /// Whether the thread will read the next record into it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.0.capacity() <= KEPT_BYTES_MAX
+    }
+
+    /// The first `size_bytes` of it as bytes of their own: a copy if the thread keeps the buffer.
+    pub(super) fn into_vec(mut self, size_bytes: usize) -> Vec<u8> {
+        if self.is_kept() {
+            return self.0[..size_bytes].to_vec();
+        }
+        let mut bytes = std::mem::take(&mut self.0);
+        bytes.truncate(size_bytes);
+        bytes
+    }
+}
+
+impl std::ops::Deref for ReadBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for ReadBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl Drop for ReadBuffer {
+    fn drop(&mut self) {
+        if self.is_kept() {
+            KEPT.set(std::mem::take(&mut self.0));
+        }
+    }
+}
