@@ -96,17 +96,26 @@ pub fn encode_context(clock: &VersionVector) -> Bytes {
 /// entries.
 pub fn encode_context_into(clock: &VersionVector, out: &mut Vec<u8>) {
     let start = out.len();
-    let mut entries: SmallVec<[&Dot; 4]> =
-        clock.entries().iter().filter(|entry| entry.counter > 0).collect();
-    entries.sort_unstable_by(|a, b| a.actor.cmp(&b.actor));
     out.push(CONTEXT_FORMAT_1);
-    put_varint(out, entries.len() as u64);
-    for entry in entries {
-        put_counted(out, &entry.actor.0);
-        put_varint(out, entry.counter);
+    if let [entry] = clock.entries() {
+        put_entries(out, &[entry]);
+    } else {
+        let mut entries: SmallVec<[&Dot; 4]> = clock.entries().iter().collect();
+        entries.sort_unstable_by(|a, b| a.actor.cmp(&b.actor));
+        put_entries(out, &entries);
     }
     let checksum = checksum(&out[start..]);
     out.extend_from_slice(&checksum);
+}
+
+/// Entries without an event say nothing and are left out.
+fn put_entries(out: &mut Vec<u8>, entries: &[&Dot]) {
+    let told = || entries.iter().filter(|entry| entry.counter > 0);
+    put_varint(out, told().count() as u64);
+    for entry in told() {
+        put_counted(out, &entry.actor.0);
+        put_varint(out, entry.counter);
+    }
 }
 
 /// The clock that a context stands for. No bytes are the empty clock: a writer that knows nothing.

@@ -88,18 +88,20 @@ impl<'a> Cursor<'a> {
 
     fn long_varint(&mut self) -> Result<u64, CutOff> {
         let start = CutOff { at: self.at };
+        let rest = self.input.get(self.at..).ok_or(start)?;
         let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.u8()?;
-            if shift == 63 && byte > 1 {
+        for (place, &byte) in rest.iter().enumerate() {
+            // The tenth byte has room for one bit.
+            if place == 9 && byte > 1 {
                 return Err(start);
             }
-            value |= u64::from(byte & 0x7f) << shift;
+            value |= u64::from(byte & 0x7f) << (7 * place);
             if byte < 0x80 {
+                self.at += place + 1;
                 return Ok(value);
             }
         }
-        Err(start)
+        Err(CutOff { at: self.input.len() })
     }
 
     /// A varint that counts bytes or pieces of at least one byte each: at most what remains.

@@ -14,7 +14,10 @@ pub const DEFAULT_BUCKET_TYPE: &[u8] = b"default";
 pub const ENCODED_KEY_BYTES_MAX: usize = 65_535;
 
 /// An encoded record key that lives on the stack unless it is unusually long.
-pub type EncodedKey = SmallVec<[u8; 192]>;
+pub type EncodedKey = SmallVec<[u8; ENCODED_KEY_STACK_BYTES]>;
+
+/// Encoded record keys of up to this many bytes need no allocation.
+const ENCODED_KEY_STACK_BYTES: usize = 192;
 
 const LENGTHS_BYTES: usize = 4;
 
@@ -104,9 +107,20 @@ impl<'a> KeyRef<'a> {
     /// As [`KeyRef::encode_into`].
     #[must_use]
     pub fn encoded(&self) -> EncodedKey {
-        let mut out = EncodedKey::with_capacity(self.encoded_len());
-        self.parts(|part| out.extend_from_slice(part));
-        out
+        let size_bytes = self.encoded_len();
+        let mut out = [0; ENCODED_KEY_STACK_BYTES];
+        if size_bytes > out.len() {
+            let mut long = Vec::new();
+            self.encode_into(&mut long);
+            return EncodedKey::from_vec(long);
+        }
+        let mut rest = &mut out[..];
+        self.parts(|part| {
+            let (place, behind) = std::mem::take(&mut rest).split_at_mut(part.len());
+            place.copy_from_slice(part);
+            rest = behind;
+        });
+        EncodedKey::from_buf_and_len(out, size_bytes)
     }
 
     fn parts(&self, mut each: impl FnMut(&[u8])) {

@@ -80,10 +80,10 @@ mod tests {
 
     #[test]
     fn numbers_become_fixed_base_62_text() {
-        assert_eq!(base_62(0), "0000000000000000000000");
-        assert_eq!(base_62(61), "000000000000000000000z");
-        assert_eq!(base_62(62 << 64), "0000000001000000000000");
-        assert_eq!(base_62(u128::MAX), "LygHa16AHYFLygHa16AHYF");
+        assert_eq!(base_62(0), *b"0000000000000000000000");
+        assert_eq!(base_62(61), *b"000000000000000000000z");
+        assert_eq!(base_62(62 << 64), *b"0000000001000000000000");
+        assert_eq!(base_62(u128::MAX), *b"LygHa16AHYFLygHa16AHYF");
     }
 
     #[test]

@@ -14,7 +14,7 @@
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta};
+use quoit_store::engine::{Access, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::path::Path;
@@ -44,7 +44,7 @@ fn put(engine: &BitcaskEngine, key: &[u8]) -> Result<(), StoreError> {
         partition: RingSize::DEFAULT.partition(hash.placement),
     };
     let meta = RecordMeta { digest: hash.identity.0, n_val_class: 3, ..RecordMeta::default() };
-    let change = &mut |_: Option<&_>, out: &mut Vec<u8>| {
+    let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(&VALUE);
         Decision::Put(meta)
     };

@@ -6,7 +6,7 @@ mod support;
 
 use quoit_model::hash::RingSize;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
-use quoit_store::engine::{Access, Applied, Before, Decision, Engine, RecordMeta};
+use quoit_store::engine::{Access, Applied, Before, Decision, Engine, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::sync::Arc;
@@ -50,7 +50,8 @@ fn a_write_of_a_new_key_reads_nothing_and_one_of_a_known_key_does() {
     let store = Faulty::new(SEGMENT_BYTES);
     store.disk.set_faults(|faults| faults.would_block_one_in = 1);
     let write = |key: &str, before| {
-        let change = &mut |_: Option<&_>, _: &mut Vec<u8>| Decision::Put(RecordMeta::default());
+        let change =
+            &mut |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Put(RecordMeta::default());
         store.engine().update(&Name::new(key).at(), before, Access::NoWait, change).unwrap()
     };
     for before in [Before::Read, Before::Skip] {

@@ -6,7 +6,7 @@ use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SEAL_WORKER};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt, RecordMeta,
+    Access, Applied, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
 use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
@@ -81,7 +81,7 @@ fn value(number: usize, write: usize) -> Vec<u8> {
 }
 
 fn put(engine: &BitcaskEngine, at: &RecordAt<'_>, value: &[u8]) -> Result<Applied, StoreError> {
-    let mut change = |_: Option<&Record>, out: &mut Vec<u8>| {
+    let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(value);
         Decision::Put(RecordMeta::default())
     };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, Ticket,
+    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, Ticket,
 };
 use quoit_store::error::StoreError;
 
@@ -117,7 +117,7 @@ impl EngineWorker {
     ) -> Result<Option<Ticket>, Term> {
         let name = Name::of(&self.key)?;
         let mut decide = Some(decide);
-        let change = &mut |_: Option<&_>, buffer: &mut Vec<u8>| match decide.take() {
+        let change = &mut |_: Option<&RecordRef<'_>>, buffer: &mut Vec<u8>| match decide.take() {
             Some(decide) => decide(buffer),
             None => Decision::Keep,
         };

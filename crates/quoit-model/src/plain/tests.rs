@@ -47,7 +47,10 @@ fn mostly_plain() -> impl Strategy<Value = Object> {
                 sibling.deleted = false;
                 sibling.dot.get_or_insert(dot.clone());
                 let Metadata { links, user_meta, indexes, other, .. } = &mut sibling.meta;
-                (links.clear(), user_meta.clear(), indexes.clear(), other.clear());
+                links.clear();
+                user_meta.clear();
+                indexes.clear();
+                other.clear();
             }
         }
         object

@@ -1,9 +1,10 @@
 //! One client connection.
 
+use super::in_place::{InPlace, too_large};
 use super::text;
 use crate::context::ServerContext;
 use crate::socket::{Incoming, Socket, StopSignal};
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use quoit_core::RequestError;
 use quoit_wire::frame::{Frame, FrameDecoder, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
@@ -54,7 +55,10 @@ impl From<io::Error> for Fault {
 pub(super) struct Connection {
     pub(super) context: Arc<ServerContext>,
     socket: Socket,
-    out: BytesMut,
+    /// Answers that have not been written yet.
+    pub(super) out: Vec<u8>,
+    /// Room for the clock of an answer.
+    pub(super) clock_bytes: Vec<u8>,
     pub(super) client_id: Bytes,
 }
 
@@ -65,7 +69,8 @@ pub async fn serve(context: Arc<ServerContext>, stream: TcpStream, signal: Arc<S
     let mut connection = Connection {
         context,
         socket: Socket::new(stream, signal),
-        out: BytesMut::new(),
+        out: Vec::new(),
+        clock_bytes: Vec::new(),
         client_id: Bytes::from_static(&[0; 4]),
     };
     // A client that is gone needs no answer, and a log line for each would only help an attacker.
@@ -86,9 +91,20 @@ impl Connection {
                 return self.socket.shutdown().await;
             }
             loop {
+                if let Some(answered) = self.take_in_place(&decoder, &mut input) {
+                    let result = match answered {
+                        Ok(InPlace::Written(pending)) => self.finish_put(pending).await,
+                        other => other.map(drop),
+                    };
+                    if !self.settle(result).await? {
+                        return self.close().await;
+                    }
+                    continue;
+                }
                 match decoder.next_frame(&mut input) {
                     Ok(Some(frame)) => {
-                        if !self.answer(frame).await? {
+                        let result = self.dispatch(frame).await;
+                        if !self.settle(result).await? {
                             return self.close().await;
                         }
                     }
@@ -105,10 +121,25 @@ impl Connection {
         }
     }
 
-    /// Answers one request; false when the connection has to be closed.
-    async fn answer(&mut self, frame: Frame) -> io::Result<bool> {
-        let start = self.out.len();
-        let result = self.dispatch(frame).await;
+    /// Takes the next request if it can be answered without taking it out of the buffer.
+    fn take_in_place(
+        &mut self,
+        decoder: &FrameDecoder,
+        input: &mut BytesMut,
+    ) -> Option<Result<InPlace, Fault>> {
+        let frame = decoder.peek_frame(input)?;
+        let size_bytes = frame.size_bytes;
+        match self.answer_in_place(frame) {
+            Ok(InPlace::Declined) => None,
+            answered => {
+                input.advance(size_bytes);
+                Some(answered)
+            }
+        }
+    }
+
+    /// Answers a request that failed; false when the connection has to be closed.
+    async fn settle(&mut self, result: Result<(), Fault>) -> io::Result<bool> {
         let go_on = match result {
             Ok(()) => true,
             Err(Fault::Text(text)) => {
@@ -121,7 +152,6 @@ impl Connection {
             }
             Err(Fault::Socket(fault)) => return Err(fault),
         };
-        debug_assert!(self.out.len() != start || start == 0, "every request is answered");
         if self.out.len() >= FLUSH_BYTES {
             self.flush().await?;
         }
@@ -160,7 +190,7 @@ impl Connection {
 
     /// Appends an answer.
     pub(super) fn send(&mut self, message: &impl Body) -> Result<(), Fault> {
-        append_message(&mut self.out, message).map_err(|fault| Fault::Text(fault.to_string()))
+        append_message(&mut self.out, message).map_err(|fault| too_large(&fault))
     }
 
     /// Appends an answer without fields.
@@ -180,7 +210,7 @@ impl Connection {
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         self.socket.write_all(&self.out).await?;
         if self.out.capacity() > READ_BYTES_MAX {
-            self.out = BytesMut::new();
+            self.out = Vec::new();
         } else {
             self.out.clear();
         }

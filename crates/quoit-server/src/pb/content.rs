@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quoit_model::object::{Link, Metadata, Object, Sibling, UserMeta, UserMetaForm};
 use quoit_wire::messages::{RpbContent, RpbLink, RpbPair};
 
-const US_PER_SEC: u64 = 1_000_000;
+pub(super) const US_PER_SEC: u64 = 1_000_000;
 
 /// The siblings of an object as a message has them, values blanked if only the head is wanted.
 pub(super) fn contents(object: Object, head: bool) -> Vec<RpbContent> {

@@ -28,7 +28,7 @@ pub(super) fn key_of<'a>(
 }
 
 /// A quorum field as a request option; absent and `default` are the bucket's property.
-fn quorum(field: Option<u32>) -> Option<Quorum> {
+pub(super) fn quorum(field: Option<u32>) -> Option<Quorum> {
     field.and_then(Quorum::from_pb)
 }
 
@@ -58,19 +58,9 @@ impl Connection {
             self.send_empty(MessageCode::GetResp);
             return Ok(());
         };
-        let response = if object.is_tombstone() {
-            // Only who asks for it learns that there was something.
-            let wanted = request.deletedvclock == Some(true);
-            let vclock = wanted.then(|| encode_context(&object.clock));
-            RpbGetResp { vclock, ..RpbGetResp::default() }
-        } else if known.is_some_and(|clock| clock == object.clock) {
-            RpbGetResp { unchanged: Some(true), ..RpbGetResp::default() }
-        } else {
-            let vclock = Some(encode_context(&object.clock));
-            let content = content::contents(object, request.head == Some(true));
-            RpbGetResp { content, vclock, unchanged: None }
-        };
-        self.send(&response)
+        let head = request.head == Some(true);
+        let tombstone_wanted = request.deletedvclock == Some(true);
+        self.send(&get_response(object, known.as_ref(), head, tombstone_wanted))
     }
 
     pub(super) async fn put(&mut self, mut request: RpbPutReq) -> Result<(), Fault> {
@@ -160,6 +150,25 @@ impl Connection {
         self.context.store.delete(request).await?;
         self.send_empty(MessageCode::DelResp);
         Ok(())
+    }
+}
+
+/// The answer to a get. `known` is the clock that the client has; it needs nothing if nothing has changed.
+pub(super) fn get_response(
+    object: Object,
+    known: Option<&VersionVector>,
+    head: bool,
+    tombstone_wanted: bool,
+) -> RpbGetResp {
+    if object.is_tombstone() {
+        // Only who asks for it learns that there was something.
+        let vclock = tombstone_wanted.then(|| encode_context(&object.clock));
+        RpbGetResp { vclock, ..RpbGetResp::default() }
+    } else if known.is_some_and(|clock| *clock == object.clock) {
+        RpbGetResp { unchanged: Some(true), ..RpbGetResp::default() }
+    } else {
+        let vclock = Some(encode_context(&object.clock));
+        RpbGetResp { content: content::contents(object, head), vclock, unchanged: None }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod connection;
 mod content;
+mod in_place;
 mod kv;
 mod listing;
 mod props;

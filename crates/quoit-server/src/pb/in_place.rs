@@ -1,0 +1,140 @@
+//! Gets and puts answered from the read buffer: nothing is taken out of it, and nothing owned is made.
+//!
+//! What is not plain (see [`quoit_wire::plain`] and [`quoit_core::Found`]) is declined, and takes the way of
+//! all requests.
+
+use super::connection::{Connection, Fault};
+use super::content::US_PER_SEC;
+use super::kv::{get_response, quorum};
+use quoit_core::{Found, Pending, PlainWrite, ReadOptions, WriteOptions};
+use quoit_model::clock::VersionVector;
+use quoit_model::context::{decode_context, encode_context_into};
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
+use quoit_model::plain::PlainObject;
+use quoit_wire::frame::{append_empty, append_message};
+use quoit_wire::{
+    ContentRef, FrameError, FrameRef, MessageCode, PlainGet, PlainPut, append_get_resp,
+};
+
+/// What became of a request.
+pub(super) enum InPlace {
+    /// It is answered.
+    Answered,
+    /// It is written; the answer has to wait until it is durable enough.
+    Written(Pending),
+    /// Nothing was done.
+    Declined,
+}
+
+fn key_of<'a>(bucket_type: Option<&'a [u8]>, bucket: &'a [u8], key: &'a [u8]) -> KeyRef<'a> {
+    BucketRef { bucket_type: bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket }.key(key)
+}
+
+impl Connection {
+    /// Answers a request if it can be done in place.
+    pub(super) fn answer_in_place(&mut self, frame: FrameRef<'_>) -> Result<InPlace, Fault> {
+        if frame.is(MessageCode::GetReq)
+            && let Some(get) = PlainGet::read(frame.body)
+        {
+            return self.get_in_place(&get);
+        }
+        if frame.is(MessageCode::PutReq)
+            && let Some(put) = PlainPut::read(frame.body)
+        {
+            return self.put_in_place(&put);
+        }
+        Ok(InPlace::Declined)
+    }
+
+    fn get_in_place(&mut self, get: &PlainGet<'_>) -> Result<InPlace, Fault> {
+        let options = ReadOptions {
+            r: quorum(get.r),
+            pr: quorum(get.pr),
+            node_confirms: quorum(get.node_confirms),
+            n_val: get.n_val,
+            basic_quorum: get.basic_quorum,
+            notfound_ok: get.notfound_ok,
+            sloppy_quorum: get.sloppy_quorum,
+            timeout_ms: get.timeout,
+        };
+        let head = get.head == Some(true);
+        let Self { context, out, clock_bytes, .. } = self;
+        let answered = context.store.get_in_place(
+            key_of(get.bucket_type, get.bucket, get.key),
+            &options,
+            |found| match found {
+                None => {
+                    append_empty(out, MessageCode::GetResp);
+                    Ok(())
+                }
+                Some(Found::Plain(object)) => {
+                    clock_bytes.clear();
+                    encode_context_into(&object.clock, clock_bytes);
+                    append_get_resp(out, [content(&object, head)], Some(clock_bytes))
+                }
+                Some(Found::Whole(object)) => {
+                    let tombstone_wanted = get.deletedvclock == Some(true);
+                    append_message(out, &get_response(object, None, head, tombstone_wanted))
+                }
+            },
+        )?;
+        match answered {
+            None => Ok(InPlace::Declined),
+            Some(Ok(())) => Ok(InPlace::Answered),
+            Some(Err(fault)) => Err(too_large(&fault)),
+        }
+    }
+
+    fn put_in_place(&mut self, put: &PlainPut<'_>) -> Result<InPlace, Fault> {
+        let context = match put.vclock {
+            None => VersionVector::default(),
+            Some(bytes) => match decode_context(bytes) {
+                Ok(context) => context,
+                Err(_) => return Ok(InPlace::Declined),
+            },
+        };
+        let options = WriteOptions {
+            w: quorum(put.w),
+            dw: quorum(put.dw),
+            pw: quorum(put.pw),
+            node_confirms: quorum(put.node_confirms),
+            n_val: put.n_val,
+            sloppy_quorum: put.sloppy_quorum,
+            sync_on_write: None,
+            timeout_ms: put.timeout,
+        };
+        let write = PlainWrite {
+            key: key_of(put.bucket_type, put.bucket, put.key),
+            context,
+            content_type: put.content_type,
+            value: put.value,
+            options,
+        };
+        Ok(self.context.store.put_in_place(&write)?.map_or(InPlace::Declined, InPlace::Written))
+    }
+
+    /// Waits for what a write still needs, and answers it.
+    pub(super) async fn finish_put(&mut self, pending: Pending) -> Result<(), Fault> {
+        self.context.store.finish(pending).await?;
+        self.send_empty(MessageCode::PutResp);
+        Ok(())
+    }
+}
+
+pub(super) fn too_large(fault: &FrameError) -> Fault {
+    Fault::Text(fault.to_string())
+}
+
+fn content<'a>(object: &PlainObject<'a>, head: bool) -> ContentRef<'a> {
+    let written_us = object.last_modified_us;
+    ContentRef {
+        value: if head { &[] } else { object.value },
+        content_type: object.content_type,
+        charset: object.charset,
+        content_encoding: object.content_encoding,
+        vtag: (!object.vtag.is_empty()).then_some(object.vtag),
+        last_mod: (written_us > 0).then_some((written_us / US_PER_SEC) as u32),
+        last_mod_usecs: (written_us > 0).then_some((written_us % US_PER_SEC) as u32),
+        ..ContentRef::default()
+    }
+}
