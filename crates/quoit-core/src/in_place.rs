@@ -149,7 +149,7 @@ impl ReplicatedStore {
         let at = record_at(&state, props, write.key, &encoded);
         let policy = policy(props, false);
         let blind = matches!(policy, WritePolicy::LastWriteWins);
-        let before = if blind { Before::Skip } else { Before::Read };
+        let before = if blind { Before::Skip } else { Before::Front };
         let mut fault = None;
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             let made = self.replace_plain(write, &at, props, policy, stored, out);
@@ -177,7 +177,7 @@ impl ReplicatedStore {
         stored: Option<&RecordRef<'_>>,
         out: &mut Vec<u8>,
     ) -> Result<Option<RecordMeta>, RequestError> {
-        let stored = match stored.map(|record| PlainObject::read(record.value)) {
+        let stored = match stored.map(plain_of) {
             None => None,
             Some(None) => return Ok(None),
             Some(plain) => plain,
@@ -209,6 +209,14 @@ impl ReplicatedStore {
             n_val_class: props.n_val.min(15) as u8,
             expires_at_secs: object.expires_at_secs.unwrap_or(0),
         }))
+    }
+}
+
+/// What is stored, if it is plain; maybe without its value.
+fn plain_of<'r>(record: &RecordRef<'r>) -> Option<PlainObject<'r>> {
+    match record.is_whole {
+        true => PlainObject::read(record.value),
+        false => PlainObject::read_front(record.value, record.meta.digest),
     }
 }
 

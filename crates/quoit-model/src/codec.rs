@@ -439,8 +439,11 @@ fn decode_term(cursor: &mut Cursor<'_>) -> Result<IndexTerm, ObjectError> {
 /// What a plain object must not have.
 const NOT_PLAIN: u16 = DELETED | LINKS | USER_META | INDEXES | OTHER;
 
-/// Reads an object that is plain; `None` when it is not, or damaged.
-pub(crate) fn decode_plain<'a>(cursor: &mut Cursor<'a>) -> Option<PlainObject<'a>> {
+/// Reads an object that is plain, or what comes before its value; `None` when it is not plain, or damaged.
+pub(crate) fn decode_plain<'a>(
+    cursor: &mut Cursor<'a>,
+    with_value: bool,
+) -> Option<PlainObject<'a>> {
     let clock = decode_clock(cursor).ok()?;
     if cursor.count().ok()? != 1 {
         return None;
@@ -467,8 +470,8 @@ pub(crate) fn decode_plain<'a>(cursor: &mut Cursor<'a>) -> Option<PlainObject<'a
     let charset = optional(CHARSET, |cursor| cursor.counted_slice().ok())?;
     let content_encoding = optional(CONTENT_ENCODING, |cursor| cursor.counted_slice().ok())?;
     let expires_at_secs = optional(EXPIRES_AT, |cursor| cursor.slice(4).ok())?;
-    let value = cursor.counted_slice().ok()?;
-    (cursor.remaining() == 0).then(|| PlainObject {
+    let value = if with_value { cursor.counted_slice().ok()? } else { &[] };
+    (!with_value || cursor.remaining() == 0).then(|| PlainObject {
         clock,
         dot,
         last_modified_us: last_modified_us

@@ -49,7 +49,18 @@ impl<'a> PlainObject<'a> {
     /// allocation for an object of at most two clock entries.
     #[must_use]
     pub fn read(stored: &'a [u8]) -> Option<Self> {
-        codec::decode_plain(&mut Cursor::borrowing(stored))
+        codec::decode_plain(&mut Cursor::borrowing(stored), true)
+    }
+
+    /// Reads what comes before the value from the front of the stored form: the object without its
+    /// value. `None` when the object is not plain, or the front ends too early.
+    ///
+    /// A checksum over the whole can't be looked at. `digest`, which came from elsewhere, confirms
+    /// the clock and the event of the value, but for their times; `None` when it does not.
+    #[must_use]
+    pub fn read_front(front: &'a [u8], digest: u64) -> Option<Self> {
+        codec::decode_plain(&mut Cursor::borrowing(front), false)
+            .filter(|object| object.digest() == digest)
     }
 
     /// The event that wrote the value.

@@ -54,8 +54,10 @@ pub struct Record {
 pub struct RecordRef<'a> {
     /// What the engine was told about the record.
     pub meta: RecordMeta,
-    /// The value.
+    /// The value; its front where only that was asked for ([`Before::Front`]).
     pub value: &'a [u8],
+    /// Whether all of the value is there. If not, its checksum was not looked at.
+    pub is_whole: bool,
     /// Whom the value can be shared with, if that is cheaper than a copy.
     pub(crate) owner: Option<&'a Bytes>,
 }
@@ -63,7 +65,7 @@ pub struct RecordRef<'a> {
 impl<'a> RecordRef<'a> {
     /// A record that is shown from bytes that may be shared.
     pub(crate) fn shared(record: &'a Record) -> Self {
-        Self { meta: record.meta, value: &record.value, owner: Some(&record.value) }
+        Self { meta: record.meta, value: &record.value, is_whole: true, owner: Some(&record.value) }
     }
 
     /// The value as bytes that outlive the call: a copy if it is small, shared if it is large.
@@ -121,11 +123,17 @@ pub enum Decision {
     Remove,
 }
 
+/// Bytes of a value that [`Before::Front`] shows at least: clock and description of most objects.
+pub const FRONT_BYTES: usize = 192;
+
 /// What a change function gets to see of the stored record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Before {
     /// The stored record, read if there is one.
     Read,
+    /// As `Read`, but of a value of more than [`FRONT_BYTES`] maybe only the first so many bytes, whose
+    /// checksum can't be looked at then: believe of it what the record's digest confirms.
+    Front,
     /// Nothing: the new value replaces whatever is there (the function is called with `None`).
     Skip,
 }

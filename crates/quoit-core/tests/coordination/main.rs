@@ -4,6 +4,7 @@
 mod conditions;
 mod deletes;
 mod fixture;
+mod in_place;
 mod life;
 mod refusals;
 mod writes;

@@ -82,6 +82,28 @@ proptest! {
     }
 
     #[test]
+    fn the_front_of_a_plain_object_is_the_object_without_its_value(
+        object in mostly_plain(),
+        cut in any::<prop::sample::Index>(),
+        other_digest in any::<u64>(),
+    ) {
+        let bytes = encoded(&object);
+        let front = &bytes[..cut.index(bytes.len() + 1)];
+        let digest = object.digest();
+        if let Some(read) = PlainObject::read_front(front, digest) {
+            let whole = PlainObject::read(&bytes).expect("what has a plain front is plain");
+            prop_assert_eq!(owned(&read), owned(&PlainObject { value: b"", ..whole }));
+        }
+        let value_bytes = object.siblings.first().map_or(0, |sibling| sibling.value.len());
+        if is_plain(&object) && front.len() >= bytes.len() - value_bytes {
+            prop_assert!(PlainObject::read_front(front, digest).is_some());
+        }
+        if other_digest != digest {
+            prop_assert!(PlainObject::read_front(&bytes, other_digest).is_none());
+        }
+    }
+
+    #[test]
     fn damaged_bytes_are_not_read_otherwise_than_by_the_general_decoder(
         object in mostly_plain(),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),

@@ -114,6 +114,7 @@ impl Store {
         self.relieve()?;
         let part = match before {
             Before::Read => Part::Whole,
+            Before::Front => Part::Front,
             Before::Skip => Part::Key,
         };
         let Some(found) = self.find_for_change(at, part, access)? else {
@@ -139,7 +140,7 @@ impl Store {
         let Found { stripe, candidate_count, lookup } = found;
         let (old, stored) = self.old_of(candidate_count, lookup);
         let existing =
-            stored.filter(|stored| before == Before::Read && !self.is_expired(&stored.header.meta));
+            stored.filter(|stored| before != Before::Skip && !self.is_expired(&stored.header.meta));
         bytes.clear();
         bytes.resize(HEADER_BYTES, 0);
         bytes.extend_from_slice(at.encoded);

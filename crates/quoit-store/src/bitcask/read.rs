@@ -3,7 +3,7 @@
 use super::buffer::ReadBuffer;
 use super::record::{self, HEADER_BYTES, Header, Position};
 use super::segment::{SegmentTable, log_name};
-use crate::engine::{Access, Record, RecordAt, RecordRef};
+use crate::engine::{Access, FRONT_BYTES, Record, RecordAt, RecordRef};
 use crate::error::StoreError;
 use crate::index::Entry;
 use crate::seam::ReadAt;
@@ -18,6 +18,8 @@ pub(super) type Entries = SmallVec<[Entry; 2]>;
 pub(super) enum Part {
     /// All of it; the body's checksum is checked.
     Whole,
+    /// Header, key and the front of the value; the body's checksum is checked if that is all.
+    Front,
     /// Header and key.
     Key,
 }
@@ -38,12 +40,13 @@ impl Stored {
             && self.buffer[HEADER_BYTES..self.size_bytes].starts_with(at.encoded)
     }
 
-    /// Shows the record, which was read whole. A large one can be shared.
+    /// Shows the record, or its front if no more was read. A large one can be shared.
     pub(super) fn shown(self, look: &mut dyn FnMut(&RecordRef<'_>)) {
         if self.buffer.is_kept() {
             let value_at = HEADER_BYTES + usize::from(self.header.key_bytes);
             let value = &self.buffer[value_at..self.size_bytes];
-            look(&RecordRef { meta: self.header.meta, value, owner: None });
+            let is_whole = self.size_bytes as u64 == self.header.record_bytes();
+            look(&RecordRef { meta: self.header.meta, value, is_whole, owner: None });
         } else {
             look(&RecordRef::shared(&self.into_record()));
         }
@@ -144,8 +147,11 @@ impl Reader {
         let Some(segment) = table.get(number) else {
             return damaged("the segment is missing");
         };
+        let size_bytes_max = entry.size_class.size_bytes_max() as usize;
+        let front_bytes = HEADER_BYTES + key_bytes + FRONT_BYTES;
         let wanted = match part {
-            Part::Whole => entry.size_class.size_bytes_max() as usize,
+            Part::Whole => size_bytes_max,
+            Part::Front => front_bytes.min(size_bytes_max),
             Part::Key => HEADER_BYTES + key_bytes,
         };
         let wanted = wanted.max(HEADER_BYTES);
@@ -167,6 +173,7 @@ impl Reader {
         };
         let needed = match part {
             Part::Whole => header.record_bytes() as usize,
+            Part::Front => front_bytes.min(header.record_bytes() as usize),
             Part::Key => HEADER_BYTES + key_bytes.min(usize::from(header.key_bytes)),
         };
         if cut_off(needed) {
@@ -176,7 +183,8 @@ impl Reader {
             };
         }
         let body = &buffer[HEADER_BYTES..needed];
-        if part == Part::Whole && record::body_check(self.store_id, body) != check {
+        let is_whole = needed as u64 == header.record_bytes();
+        if is_whole && part != Part::Key && record::body_check(self.store_id, body) != check {
             return damaged("the body of a record is damaged");
         }
         Ok(Loaded::Stored(Stored { header, size_bytes: needed, buffer }))

@@ -44,6 +44,14 @@ impl Cursor {
         }
     }
 
+    /// The key alone: cheaper to get than the whole entry.
+    fn current_key(&self) -> Option<KeyRef<'_>> {
+        match self {
+            Self::File(cursor) => cursor.current().map(|entry| entry.key),
+            Self::Run(run, number) => run.key(*number),
+        }
+    }
+
     fn advance(&mut self) -> Result<(), StoreError> {
         match self {
             Self::File(cursor) => cursor.advance()?,
@@ -65,11 +73,15 @@ struct Ranked(Box<Cursor>);
 
 impl Ord for Ranked {
     fn cmp(&self, other: &Self) -> Ordering {
-        match (self.0.current(), other.0.current()) {
-            (Some(this), Some(other)) => other.compare(&this),
+        let by_key = match (self.0.current_key(), other.0.current_key()) {
+            (Some(this), Some(other)) => other.cmp(&this),
             // What is at its end belongs at the bottom.
             (this, other) => this.is_some().cmp(&other.is_some()),
-        }
+        };
+        by_key.then_with(|| match (self.0.current(), other.0.current()) {
+            (Some(this), Some(other)) => other.compare(&this),
+            _ => Ordering::Equal,
+        })
     }
 }
 

@@ -54,10 +54,16 @@ impl KeyRunBuilder {
     #[must_use]
     pub fn sort(self, segment: u32) -> KeyRun {
         let Self { entries, mut starts, sequence_min } = self;
-        starts.sort_unstable_by(|one, other| {
-            let by_key = key_at(&entries, *one).cmp(&key_at(&entries, *other));
-            by_key.then_with(|| entry_at(&entries, *one).compare(&entry_at(&entries, *other)))
+        // Keys are taken apart once, not at each comparison.
+        let mut keyed: Vec<_> =
+            starts.iter().map(|start| (key_at(&entries, *start), *start)).collect();
+        keyed.sort_unstable_by(|(key, start), (other_key, other)| {
+            let by_facts = || entry_at(&entries, *start).compare(&entry_at(&entries, *other));
+            key.cmp(other_key).then_with(by_facts)
         });
+        starts.clear();
+        starts.extend(keyed.iter().map(|(_, start)| *start));
+        drop(keyed);
         starts.dedup_by(|later, kept| {
             let same_key = key_at(&entries, *later).cmp(&key_at(&entries, *kept));
             same_key == Ordering::Equal
@@ -108,6 +114,11 @@ impl KeyRun {
     #[must_use]
     pub fn get(&self, number: usize) -> Option<KeyEntry<'_>> {
         self.starts.get(number).map(|start| entry_at(&self.entries, *start))
+    }
+
+    /// The key of the `number`th entry.
+    pub(super) fn key(&self, number: usize) -> Option<KeyRef<'_>> {
+        self.starts.get(number).map(|start| key_at(&self.entries, *start))
     }
 
     /// Number of the first entry whose key isn't below `key`.

@@ -118,7 +118,7 @@ impl Engine for MemoryEngine {
         let mut stripe = self.stripe(at.partition)?;
         let now_secs = self.clock.unix_secs();
         let record = match before {
-            Before::Read => stripe.get(at, now_secs),
+            Before::Read | Before::Front => stripe.get(at, now_secs),
             Before::Skip => None,
         };
         let mut value = Vec::new();

@@ -2,10 +2,11 @@
 
 use super::disk::{Disk, DiskFile, DiskLock, ReadAt};
 use crate::error::StoreError;
+use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSliceMut};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,12 +52,16 @@ fn failed(action: &'static str, path: &Path, size_bytes: u64, error: &io::Error)
 impl Disk for RealDisk {
     fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, StoreError> {
         let path = self.path_of(name);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(create_new)
-            .open(&path)
-            .map_err(|error| failed("open", &path, 0, &error))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(create_new);
+        // Times of reads are of no use to anybody, and noting them costs each read.
+        let quiet = options.clone().custom_flags(OFlags::NOATIME.bits() as i32).open(&path);
+        let opened = match quiet {
+            // Only a file's owner may ask for that.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => options.open(&path),
+            opened => opened,
+        };
+        let file = opened.map_err(|error| failed("open", &path, 0, &error))?;
         Ok(Arc::new(RealFile { file, path, nowait: Arc::clone(&self.nowait) }))
     }
 

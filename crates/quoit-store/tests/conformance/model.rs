@@ -6,8 +6,8 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt,
-    RecordMeta, RecordRef, Shown, Ticket,
+    Access, Applied, BatchWrite, Before, Decision, Engine, FRONT_BYTES, Fetch, KeyRange, Record,
+    RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
 use quoit_store::seam::Clock;
 use std::collections::BTreeMap;
@@ -216,6 +216,20 @@ impl Model {
             Decision::Keep
         };
         let run = |access| engine.update(&place.at(), Before::Read, access, &mut change).unwrap();
+        let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
+        assert_eq!(applied, Applied::Kept);
+        let mut change = |before: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
+            assert_eq!(before.map(|front| front.meta), expected.map(|record| record.meta));
+            if let (Some(front), Some(record)) = (before, expected) {
+                let size_bytes_min = record.value.len().min(FRONT_BYTES);
+                assert!(
+                    front.value.len() >= size_bytes_min && record.value.starts_with(front.value)
+                );
+                assert_eq!(front.is_whole, front.value.len() == record.value.len());
+            }
+            Decision::Keep
+        };
+        let run = |access| engine.update(&place.at(), Before::Front, access, &mut change).unwrap();
         let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
         assert_eq!(applied, Applied::Kept);
     }
