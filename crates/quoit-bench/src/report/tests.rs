@@ -1,6 +1,8 @@
 use std::fs;
 use std::path::Path;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const SUMMARY_HEADER: &str = "elapsed, window, total, successful, failed\n";
@@ -303,4 +305,41 @@ fn reports_go_where_they_are_asked_for() {
     let nowhere = ReportOptions { outputs: vec!["/nowhere/x.svg".into()], ..options };
     let error = write_reports(&nowhere).expect_err("no such place").to_string();
     assert_eq!(error, "/nowhere/x.svg cannot be written: No such file or directory (os error 2)");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_the_tables_hold_a_report_is_drawn_or_refused(
+        summary in "([0-9.e, -]{0,24}\n){0,3}",
+        cells in prop::collection::vec(prop::collection::vec(0.0_f64..1e12, 11), 0..6),
+        rest in any::<String>(),
+        count in 0.0_f64..1e9,
+    ) {
+        let directory = run_directory();
+        let path = directory.path();
+        let rows: String = cells
+            .iter()
+            .enumerate()
+            .map(|(index, cells)| {
+                let cells: Vec<String> = cells.iter().skip(1).map(f64::to_string).collect();
+                format!("{index}, {}\n", cells.join(", "))
+            })
+            .collect();
+        write(path, "get_latencies.csv", &format!("{LATENCIES_HEADER}{rows}"));
+        let first = format!("{SUMMARY_HEADER}0, {count}, 1, {count}, 1\n");
+        for text in [format!("{first}{rest}"), first.clone(), format!("{SUMMARY_HEADER}{summary}")] {
+            write(path, "summary.csv", &text);
+            if let Ok(results) = Results::read(path) {
+                let svg = draw_chart(&results, &ChartOptions::default()).expect("a chart");
+                let page = draw_page(&results).expect("a page");
+                prop_assert!(!svg.contains("NaN") && !svg.contains("inf"), "{}", svg);
+                // The script has a function of that name.
+                prop_assert!(!page.replace("isNaN", "").contains("NaN"), "{}", page);
+            }
+        }
+        write(path, "errors.csv", &rest);
+        let _ = Results::read(path);
+    }
 }
