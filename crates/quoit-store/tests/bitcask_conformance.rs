@@ -51,6 +51,7 @@ impl Bitcask {
             ring_size: ring_size(),
             max_file_size_bytes: 2_000,
             snapshot_interval_bytes: 3_000,
+            recent_writes_bytes: if self.closes { 0 } else { 1 << 20 },
             merge: MergeSettings {
                 frag_merge_trigger_percent: 40,
                 small_file_threshold_bytes: 500,

@@ -198,6 +198,7 @@ fn bitcask_settings(ring_size: RingSize, settings: &Settings) -> Result<BitcaskS
             "bitcask.snapshot_interval",
             defaults.snapshot_interval_bytes,
         ),
+        recent_writes_bytes: bytes("bitcask.recent_writes_size", defaults.recent_writes_bytes),
         merge,
         ..defaults
     })

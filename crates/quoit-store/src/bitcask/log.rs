@@ -1,6 +1,7 @@
 //! The end of the log: where records are appended.
 
 use super::keys::ActiveKeys;
+use super::recent::RecentWrites;
 use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position};
 use super::segment::{
     Origin, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, log_name, next_number,
@@ -54,6 +55,7 @@ pub(super) struct Log {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     table: Arc<ArcSwap<SegmentTable>>,
+    recent: Option<Arc<RecentWrites>>,
     limits: LogLimits,
     identity: LogIdentity,
     tail: Mutex<Tail>,
@@ -72,6 +74,8 @@ pub(super) struct LogSeams {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) table: Arc<ArcSwap<SegmentTable>>,
+    /// Keeps what requests have written lately.
+    pub(super) recent: Option<Arc<RecentWrites>>,
 }
 
 /// When a segment is closed.
@@ -113,8 +117,8 @@ impl Log {
         start: LogStart,
         sealed: Vec<Sealed>,
     ) -> Result<Self, StoreError> {
-        let LogSeams { disk, clock, table } = seams;
-        let begun = Begin { disk: &*disk, clock: &*clock, identity };
+        let LogSeams { disk, clock, table, recent } = seams;
+        let begun = Begin { disk: &*disk, clock: &*clock, recent: recent.as_ref(), identity };
         let sequence = start.next_sequence;
         let active = begun.segment(&table.load(), start.last_number, Origin::Log, sequence)?;
         table.store(Arc::new(table.load().with(Arc::clone(&active))));
@@ -134,6 +138,7 @@ impl Log {
             disk,
             clock,
             table,
+            recent,
             limits,
             identity,
             tail: Mutex::new(tail),
@@ -336,7 +341,12 @@ impl Log {
     }
 
     fn begin_segment(&self, tail: &mut Tail, origin: Origin) -> Result<Arc<Segment>, StoreError> {
-        let begin = Begin { disk: &*self.disk, clock: &*self.clock, identity: self.identity };
+        let begin = Begin {
+            disk: &*self.disk,
+            clock: &*self.clock,
+            recent: self.recent.as_ref(),
+            identity: self.identity,
+        };
         let table = self.table.load();
         // Each segment uses up a sequence, so that no two have the same header.
         let sequence = tail.next_sequence;
@@ -435,6 +445,7 @@ pub(super) fn facts_of(header: &Header, kind: WriteKind, offset: u64) -> WriteFa
 struct Begin<'d> {
     disk: &'d dyn Disk,
     clock: &'d dyn Clock,
+    recent: Option<&'d Arc<RecentWrites>>,
     identity: LogIdentity,
 }
 
@@ -450,7 +461,11 @@ impl Begin<'_> {
         let taken = |number| table.get(number).is_some() || names.contains(&log_name(number));
         let number = next_number(last_number, taken, &self.disk.path())?;
         let name = log_name(number);
-        let file = self.disk.open(&name, true)?;
+        let mut file = self.disk.open(&name, true)?;
+        // What a merge copies is old.
+        if let (Some(recent), Origin::Log) = (self.recent, origin) {
+            file = recent.watch(file);
+        }
         let header = SegmentHeader {
             origin,
             number,

@@ -38,6 +38,7 @@ mod planted;
 mod point;
 mod read;
 mod rebuild;
+mod recent;
 mod record;
 mod replay;
 mod report;

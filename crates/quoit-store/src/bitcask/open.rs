@@ -5,6 +5,7 @@ use super::directory::Directory;
 use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
 use super::meta::{META_NAME, Meta, MetaFile};
 use super::read::Reader;
+use super::recent::RecentWrites;
 use super::report::OpenReport;
 use super::scan::Scan;
 use super::segment::{
@@ -64,7 +65,12 @@ impl Store {
         let table = Arc::new(ArcSwap::from_pointee(SegmentTable::new(loaded.segments)));
         let next_sequence = start.next_sequence.max(loaded.sequence_max + 1);
         let log = Arc::new(Log::begin(
-            LogSeams { disk: Arc::clone(&disk), clock: Arc::clone(&clock), table: table.clone() },
+            LogSeams {
+                disk: Arc::clone(&disk),
+                clock: Arc::clone(&clock),
+                table: table.clone(),
+                recent: RecentWrites::new(settings.recent_writes_bytes),
+            },
             LogLimits {
                 file_bytes: settings.max_file_size_bytes.min(Location::OFFSET_END_BYTES),
                 key_buffer_bytes: settings.key_buffer_bytes,

@@ -97,6 +97,9 @@ pub struct BitcaskSettings {
     /// A snapshot is also written when so many records were logged, or a fifth of the number of keys if that
     /// is more.
     pub snapshot_interval_records: u64,
+    /// Memory for what was written lately, in bytes: records in it are read without a system call. Less
+    /// than a mebibyte is none.
+    pub recent_writes_bytes: u64,
     /// When and how merges run.
     pub merge: MergeSettings,
 }
@@ -114,6 +117,7 @@ impl BitcaskSettings {
             key_buffer_bytes: 32 << 20,
             snapshot_interval_bytes: 512 << 20,
             snapshot_interval_records: 1_000_000,
+            recent_writes_bytes: 0,
             merge: MergeSettings::default(),
         }
     }

@@ -9,6 +9,9 @@ pub enum ReadAt {
     /// So many bytes were read; fewer than asked for at the end of the file, and where the rest is not
     /// in memory.
     Read(usize),
+    /// All of the buffer was filled with bytes that this process wrote, from its own memory: no disk can
+    /// have spoiled them.
+    Kept,
     /// The bytes are not in memory and the caller did not want to wait.
     WouldBlock,
 }

@@ -92,6 +92,13 @@ pub const KEYS: &[Key] = &[
         "Size at which a segment of the log is sealed and the next one begun.",
     ),
     key(
+        "bitcask.recent_writes_size",
+        Kind::Size(0, 1_024 * GB),
+        "256MB",
+        "Memory for what was written lately, beside the system's page cache: reading it costs no system \
+         call. Less than 1MB switches it off.",
+    ),
+    key(
         "bitcask.snapshot_interval",
         Kind::Size(64 * KB, 1_024 * GB),
         "1GB",
