@@ -6,6 +6,7 @@ use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position}
 use super::segment::{
     Origin, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, log_name, next_number,
 };
+use super::settings::BitcaskSettings;
 use crate::engine::RecordMeta;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
@@ -83,6 +84,15 @@ pub(super) struct LogSeams {
 pub(super) struct LogLimits {
     pub(super) file_bytes: u64,
     pub(super) key_buffer_bytes: usize,
+}
+
+impl LogLimits {
+    pub(super) fn of(settings: &BitcaskSettings) -> Self {
+        Self {
+            file_bytes: settings.max_file_size_bytes.min(Location::OFFSET_END_BYTES),
+            key_buffer_bytes: settings.key_buffer_bytes,
+        }
+    }
 }
 
 /// What segments are marked with.

@@ -14,7 +14,6 @@ use super::segment::{
 use super::settings::BitcaskSettings;
 use super::store::{Counters, Store};
 use crate::error::StoreError;
-use crate::index::Location;
 use crate::keyfile::KeyFile;
 use crate::seam::{Clock, Disk, DiskFile};
 use arc_swap::ArcSwap;
@@ -71,10 +70,7 @@ impl Store {
                 table: table.clone(),
                 recent: RecentWrites::new(settings.recent_writes_bytes),
             },
-            LogLimits {
-                file_bytes: settings.max_file_size_bytes.min(Location::OFFSET_END_BYTES),
-                key_buffer_bytes: settings.key_buffer_bytes,
-            },
+            LogLimits::of(&settings),
             LogIdentity { store_id, incarnation },
             LogStart { next_sequence, ..start },
             unkeyed,
