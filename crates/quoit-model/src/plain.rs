@@ -108,7 +108,11 @@ impl<'a> PlainObject<'a> {
         policy: WritePolicy,
     ) -> Option<VersionVector> {
         let Some(stored) = stored else {
-            let mut clock = context.clone();
+            // A write-once value knows nothing.
+            let mut clock = match policy {
+                WritePolicy::WriteOnce => VersionVector::default(),
+                _ => context.clone(),
+            };
             clock.advance(dot);
             return Some(clock);
         };
