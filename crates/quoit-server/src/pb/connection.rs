@@ -138,7 +138,8 @@ impl Connection {
         }
     }
 
-    /// Answers a request that failed; false when the connection has to be closed.
+    /// Ends a request: answers it if it failed, and writes answers that have become many. False when the
+    /// connection has to be closed.
     async fn settle(&mut self, result: Result<(), Fault>) -> io::Result<bool> {
         let go_on = match result {
             Ok(()) => true,

@@ -2,7 +2,7 @@
 //!
 //! What is read most is often what was written last, and the log has it in one piece: a window over its
 //! end costs one copy a write, needs no table and no eviction but of the oldest chunk, and serves a read
-//! for a tenth of what the system call takes. It stands between the log and its files, and can be told
+//! without a system call. It stands between the log and its files, and can be told
 //! from a file only by its speed.
 
 use crate::error::StoreError;
