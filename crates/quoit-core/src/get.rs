@@ -46,7 +46,7 @@ impl ReplicatedStore {
         check_read_nodes(&options.resolve(props)?, NODE_COUNT)?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
-        let found = wait_if_blocked(|access| {
+        let found = wait_if_blocked(self.settings.blocking, |access| {
             Ok(match self.engine.get(&at, access)? {
                 Fetch::Missing => Some(None),
                 Fetch::Found(record) => Some(Some(decode(&record.value)?)),

@@ -5,6 +5,7 @@
 //! in as a [`quoit_store::engine::Engine`], bucket types and layout as a
 //! [`quoit_cluster::ControlPlane`].
 
+mod blocking;
 mod dots;
 mod error;
 mod get;
@@ -17,6 +18,7 @@ mod stats;
 mod store;
 mod write_clock;
 
+pub use blocking::Blocking;
 pub use dots::{CounterReserve, DotSequence};
 pub use error::{QuorumKind, RequestError, Unmet};
 pub use in_place::{Found, Pending, PlainWrite};

@@ -81,12 +81,13 @@ impl KeyListing {
                 self.bucket.clone(),
                 self.after.take(),
             );
-            let page = blocking(move || {
+            let blocking = store.settings.blocking;
+            let read = move || {
                 let range =
                     KeyRange::Bucket(BucketRef { bucket_type: &bucket_type, bucket: &bucket });
                 Ok(store.engine.list_keys(range, after.as_deref(), CHUNK_COUNT)?)
-            })
-            .await?;
+            };
+            let page = blocking.aside(read).await?;
             self.complete = page.next.is_none();
             self.after = page.next;
             let keys: Vec<Bytes> = page
@@ -117,27 +118,17 @@ impl BucketListing {
         }
         let (store, bucket_type, after) =
             (Arc::clone(&self.store), self.bucket_type.clone(), self.after.take());
-        let page = blocking(move || {
+        let blocking = store.settings.blocking;
+        let read = move || {
             let after =
                 after.as_deref().map(|bucket| BucketRef { bucket_type: &bucket_type, bucket });
             Ok(store.engine.list_buckets(Some(&bucket_type), after, CHUNK_COUNT)?)
-        })
-        .await?;
+        };
+        let page = blocking.aside(read).await?;
         self.complete = page.len() < CHUNK_COUNT;
         let names: Vec<Bytes> = page.into_iter().map(|(_, bucket)| bucket).collect();
         self.after = names.last().cloned();
         Ok(if names.is_empty() { None } else { Some(names) })
-    }
-}
-
-/// Runs what reads files in long strides on a thread where that disturbs nobody.
-async fn blocking<T: Send + 'static>(
-    step: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
-) -> Result<T, RequestError> {
-    match tokio::task::spawn_blocking(step).await {
-        Ok(result) => result,
-        Err(stopped) if stopped.is_panic() => std::panic::resume_unwind(stopped.into_panic()),
-        Err(_) => Err(RequestError::Overload),
     }
 }
 

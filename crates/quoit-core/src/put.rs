@@ -256,7 +256,7 @@ impl ReplicatedStore {
             && matches!(change.context, Context::Given(_));
         let before = if blind { Before::Skip } else { Before::Read };
         let mut outcome: Option<Result<Option<Object>, RequestError>> = None;
-        let ticket = wait_if_blocked(|access| {
+        let ticket = wait_if_blocked(self.settings.blocking, |access| {
             let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
                 let made = self.make_object(at, props, policy, change, stored);
                 let (decision, result) = match made {

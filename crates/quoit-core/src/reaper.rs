@@ -111,10 +111,9 @@ impl ReplicatedStore {
         loop {
             ticks.tick().await;
             let store = Arc::clone(&self);
-            let reaped = tokio::task::spawn_blocking(move || store.reap_step(delay_ms)).await;
-            match reaped {
-                Ok(Ok(_)) | Err(_) => {}
-                Ok(Err(fault)) => tracing::warn!(%fault, "reaping put off"),
+            let reap = move || Ok(store.reap_step(delay_ms)?);
+            if let Err(fault) = self.settings.blocking.aside(reap).await {
+                tracing::warn!(%fault, "reaping put off");
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The replicated store: what the protocols call.
 
+use crate::blocking::Blocking;
 use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::reaper::{DeleteMode, Reaper};
@@ -57,6 +58,8 @@ pub struct StoreSettings {
     pub delete_mode: DeleteMode,
     /// Seconds after which objects of buckets without a `ttl` of their own expire; `None` = never.
     pub ttl_secs_default: Option<u32>,
+    /// Where the store waits for the disk.
+    pub blocking: Blocking,
 }
 
 /// One position of a preference list.
@@ -214,14 +217,15 @@ pub(crate) fn record_at<'a>(
 
 /// Repeats `step` where waiting for the disk is allowed when it would have to wait.
 ///
-/// Only then does the request leave its thread's rhythm: the runtime moves the thread's other tasks away.
+/// Only then does the request leave its thread's rhythm.
 pub(crate) fn wait_if_blocked<T>(
+    blocking: Blocking,
     mut step: impl FnMut(Access) -> Result<Option<T>, RequestError>,
 ) -> Result<T, RequestError> {
     if let Some(done) = step(Access::NoWait)? {
         return Ok(done);
     }
-    let waited = tokio::task::block_in_place(|| step(Access::Wait))?;
+    let waited = blocking.in_place(|| step(Access::Wait))?;
     Ok(waited.expect("an engine that may wait does not answer WouldBlock"))
 }
 

@@ -3,7 +3,7 @@
 use super::keys::{KEYS, Key, Meaning, meaning};
 use super::parse::{self, Entry, Line, Origin, ParseError};
 use super::value;
-use quoit_core::{DeleteMode, Limits, StoreSettings};
+use quoit_core::{Blocking, DeleteMode, Limits, StoreSettings};
 use quoit_server::{JobClasses, ServerSettings};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -296,6 +296,7 @@ impl Settings {
             ttl_secs_default: self
                 .duration("bitcask.expiry")
                 .map(|age| u32::try_from(age.as_secs()).unwrap_or(u32::MAX)),
+            blocking: Blocking::Pool,
         }
     }
 
