@@ -42,7 +42,7 @@ pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Change, Command};
 pub use error::{ChangeError, NoSuchType, OpenError, StoreError};
 pub use layout::{Layout, PreflistEntry};
 pub use plane::{ControlPlane, Settings, Snapshot};
-pub use state::{State, TypeStatus};
+pub use state::{Placements, State, TypeStatus};
 
 use std::fmt;
 

@@ -5,6 +5,7 @@ use crate::command::Change;
 use crate::error::NoSuchType;
 use crate::layout::Layout;
 use foldhash::fast::RandomState;
+use quoit_model::hash::PlacementRule;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_model::props::{BucketProps, BucketType, TypeState};
 use serde_json::{Map, Value};
@@ -54,6 +55,25 @@ pub struct TypeStatus {
     pub state: TypeState,
     /// Its properties with the read-only ones, `active` and `claimant`.
     pub props: Map<String, Value>,
+}
+
+/// Where the keys of a bucket, or of the buckets of a type, live.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placements<'s> {
+    /// The bucket type.
+    pub bucket_type: &'s [u8],
+    /// The bucket; `None` for all buckets of the type that are not named themselves.
+    pub bucket: Option<&'s [u8]>,
+    /// Replicas of a key.
+    pub n_val: u32,
+    /// What decides the partition.
+    pub rule: PlacementRule,
+}
+
+impl<'s> Placements<'s> {
+    fn new(bucket_type: &'s [u8], bucket: Option<&'s [u8]>, props: &BucketProps) -> Self {
+        Self { bucket_type, bucket, n_val: props.n_val, rule: props.chash_keyfun }
+    }
 }
 
 impl State {
@@ -184,6 +204,33 @@ impl State {
             self.add_read_only(&mut props, TypeState::Active);
         }
         Ok(props)
+    }
+
+    /// What decides where the keys of buckets live: `default` first, the other active types by
+    /// name, and after all types the buckets, in order, that differ from their type. Looks at
+    /// every bucket with properties of its own.
+    #[must_use]
+    pub fn placements(&self) -> Vec<Placements<'_>> {
+        let untyped = (DEFAULT_BUCKET_TYPE, &*self.untyped_defaults, &self.untyped);
+        let active = self.types.iter().filter_map(|(name, entry)| {
+            let active = entry.bucket_type.state == TypeState::Active;
+            active.then(|| (&**name, &*entry.bucket_type.props, &entry.buckets))
+        });
+        let (mut types, mut buckets) = (Vec::new(), Vec::new());
+        for (bucket_type, props, own) in std::iter::once(untyped).chain(active) {
+            let of_type = Placements::new(bucket_type, None, props);
+            let own = own
+                .iter()
+                .map(|(name, own)| Placements::new(bucket_type, Some(name), &own.effective));
+            buckets.extend(
+                own.filter(|bucket| (bucket.n_val, bucket.rule) != (of_type.n_val, of_type.rule)),
+            );
+            types.push(of_type);
+        }
+        types[1..].sort_unstable_by_key(|each| each.bucket_type);
+        buckets.sort_unstable_by_key(|each| (each.bucket_type, each.bucket));
+        types.append(&mut buckets);
+        types
     }
 
     fn add_read_only(&self, props: &mut Map<String, Value>, state: TypeState) {

@@ -131,6 +131,10 @@ codes! {
     DtUpdateReq = 82,
     /// The data type is changed.
     DtUpdateResp = 83,
+    /// Asks for the cluster's layout; Quoit's own.
+    GetLayoutReq = 160,
+    /// The cluster's layout; Quoit's own.
+    GetLayoutResp = 161,
     /// Presents a user and a password.
     AuthReq = 253,
     /// The user is authenticated.

@@ -216,6 +216,32 @@ fn a_preference_list_says_false_and_zero_aloud() {
 }
 
 #[test]
+fn a_layout_has_its_nodes_by_place_and_its_rules_by_type() {
+    let node = RpbLayoutNode { name: bytes("n"), address: bytes("a:1") };
+    let rule = RpbLayoutRule {
+        bucket_type: bytes("t"),
+        bucket: Some(bytes("b")),
+        n_val: 3,
+        bucket_only: Some(true),
+    };
+    let layout = RpbGetLayoutResp {
+        tag: bytes("x"),
+        ring_size: Some(64),
+        nodes: vec![node],
+        primaries: Some(bytes("\0\0")),
+        rules: vec![rule],
+    };
+    #[rustfmt::skip]
+    check(layout, &[
+        0, 0, 0, 32, 161, 0x0a, 1, b'x', 0x10, 64,
+        0x1a, 8, 0x0a, 1, b'n', 0x12, 3, b'a', b':', b'1',
+        0x22, 2, 0, 0,
+        0x2a, 10, 0x0a, 1, b't', 0x12, 1, b'b', 0x18, 3, 0x20, 1,
+    ]);
+    check(RpbGetLayoutReq { known_tag: Some(bytes("x")) }, &[0, 0, 0, 4, 160, 0x0a, 1, b'x']);
+}
+
+#[test]
 fn counters_are_zigzag() {
     let update = RpbCounterUpdateReq {
         bucket: bytes("b"),
@@ -270,7 +296,7 @@ fn every_code_has_its_number() {
     assert_eq!(numbers, [
         0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
         25, 26, 29, 30, 31, 32, 33, 34, 40, 41, 42, 50, 51, 52, 53, 70, 71, 80, 81, 82, 83,
-        253, 254, 255,
+        160, 161, 253, 254, 255,
     ]);
     for byte in 0..=255 {
         let code = MessageCode::from_byte(byte);

@@ -103,9 +103,11 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let node_name = settings.text("nodename");
     let opened = open::open(&data_dir, &node_name, settings)?;
     let store = Arc::new(opened.store);
+    let (pb_at, http_at) = (addresses(&pb)?, addresses(&http)?);
     let context = Arc::new(ServerContext {
         store: Arc::clone(&store),
         node_name: node_name.clone(),
+        pb_address: pb_at.first().map_or_else(String::new, |at| reachable_at(*at, &node_name)),
         storage_backend: settings.storage().name(),
         settings: server_settings(settings, descriptor_limit),
         pb_connections: quoit_server::ConnectionCounts::default(),
@@ -113,7 +115,6 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     });
     let server = Server::new(context);
     let background = tokio::spawn(background(Arc::clone(&store)));
-    let (pb_at, http_at) = (addresses(&pb)?, addresses(&http)?);
     for listener in pb {
         server.serve(listener, Protocol::Pb);
     }
@@ -204,6 +205,17 @@ fn addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>> {
         .collect()
 }
 
+/// Where others reach a listener: its address, or, if it listens on all addresses, the host of the
+/// node's name.
+fn reachable_at(listener: SocketAddr, node_name: &str) -> String {
+    match node_name.split_once('@') {
+        Some((_, host)) if listener.ip().is_unspecified() && !host.is_empty() => {
+            format!("{host}:{}", listener.port())
+        }
+        _ => listener.to_string(),
+    }
+}
+
 fn report_ignored(settings: &Settings) {
     if settings.ignored.is_empty() {
         return;
@@ -271,5 +283,19 @@ impl StopRequest {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_all_addresses_is_reached_at_the_host_of_the_node_name() {
+        let at = |listener: &str, name| reachable_at(listener.parse().unwrap(), name);
+        assert_eq!(at("0.0.0.0:8087", "quoit@db1.example"), "db1.example:8087");
+        assert_eq!(at("[::]:8087", "quoit@10.0.0.7"), "10.0.0.7:8087");
+        assert_eq!(at("10.0.0.8:8087", "quoit@db1.example"), "10.0.0.8:8087");
+        assert_eq!(at("0.0.0.0:8087", "nameless"), "0.0.0.0:8087");
     }
 }

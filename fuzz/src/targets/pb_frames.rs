@@ -89,6 +89,8 @@ messages! {
     RpbGetBucketTypeReq,
     RpbGetClientIdReq,
     RpbGetClientIdResp,
+    RpbGetLayoutReq,
+    RpbGetLayoutResp,
     RpbGetReq,
     RpbGetResp,
     RpbGetServerInfoReq,

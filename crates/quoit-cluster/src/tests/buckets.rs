@@ -1,7 +1,8 @@
 //! Properties of buckets: inheritance, own sets, refusals.
 
 use super::*;
-use crate::{BUCKETS_WITH_PROPS_MAX, Change, ChangeError, Command};
+use crate::{BUCKETS_WITH_PROPS_MAX, Change, ChangeError, Command, Placements};
+use quoit_model::hash::PlacementRule;
 use quoit_model::key::KeyError;
 use quoit_model::props::Quorum;
 use serde_json::json;
@@ -37,6 +38,35 @@ fn own_properties_survive_reopening_and_are_reset() {
         assert_eq!(fixture.open().bucket_props(bucket).unwrap().n_val, 3);
         fixture.open().reset_bucket_props(bucket).unwrap();
     }
+}
+
+#[test]
+fn placements_name_types_in_order_and_then_the_buckets_that_differ_from_theirs() {
+    let fixture = Fixture::new();
+    let control = fixture.open();
+    with_active_type(&control, json!({"n_val": 5}));
+    control.create_type(b"inactive", &updates(json!({}))).unwrap();
+    let by_bucket = json!({"mod": "riak_core_util", "fun": "chash_bucketonly_keyfun"});
+    for (bucket, change) in [
+        (typed("t", "same"), json!({"n_val": 5, "allow_mult": false})),
+        (typed("t", "fewer"), json!({"n_val": 1})),
+        (untyped("z"), json!({"chash_keyfun": by_bucket})),
+        (untyped("a"), json!({"n_val": 2})),
+    ] {
+        control.set_bucket_props(bucket, &updates(change)).unwrap();
+    }
+    let state = control.read();
+    let placements =
+        |bucket_type, bucket, n_val, rule| Placements { bucket_type, bucket, n_val, rule };
+    let default = PlacementRule::BucketAndKey;
+    let expected = [
+        placements(&b"default"[..], None, 3, default),
+        placements(b"t", None, 5, default),
+        placements(b"default", Some(&b"a"[..]), 2, default),
+        placements(b"default", Some(b"z"), 3, PlacementRule::BucketOnly),
+        placements(b"t", Some(b"fewer"), 1, default),
+    ];
+    assert_eq!(state.placements(), expected);
 }
 
 #[test]

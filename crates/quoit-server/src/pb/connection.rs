@@ -179,6 +179,7 @@ impl Connection {
             MessageCode::GetBucketTypeReq => self.get_bucket_type(frame.decode()?),
             MessageCode::SetBucketTypeReq => self.set_bucket_type(frame.decode()?).await,
             MessageCode::GetBucketKeyPreflistReq => self.preflist(frame.decode()?),
+            MessageCode::GetLayoutReq => self.layout(&frame.decode()?),
             MessageCode::StartTls => {
                 Err(Fault::Text("Security not enabled; STARTTLS not allowed.".into()))
             }
@@ -249,6 +250,7 @@ fn is_response(code: MessageCode) -> bool {
             | M::IndexResp
             | M::ResetBucketResp
             | M::GetBucketKeyPreflistResp
+            | M::GetLayoutResp
             | M::CSBucketResp
             | M::CounterUpdateResp
             | M::CounterGetResp

@@ -6,6 +6,7 @@ mod connection;
 mod content;
 mod in_place;
 mod kv;
+mod layout;
 mod listing;
 mod props;
 mod server_info;

@@ -67,6 +67,7 @@ impl Node {
         let control = ControlPlane::open(
             &dir.path().join("control.redb"),
             quoit_cluster::Settings {
+                pb_address: String::new(),
                 node_name: "quoit@test".to_owned(),
                 new_node_id: NodeId([7; 16]),
                 ring_size: Some(RingSize::new(8).unwrap()),
