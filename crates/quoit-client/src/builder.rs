@@ -60,7 +60,9 @@ impl ClientBuilder {
     ///
     /// A request is tried again on another node if no connection could be made or the request
     /// was not sent; reads and other requests that may be repeated, also if the connection broke
-    /// before the answer. Errors that the server sends are never tried again.
+    /// before the answer, and so are writes that allow it
+    /// ([`PutOptions::resend`](crate::PutOptions::resend)). Errors that the server sends are never
+    /// tried again.
     #[must_use]
     pub fn attempts_max(mut self, count: u32) -> ClientBuilder {
         self.settings.attempts_max = count;
@@ -92,6 +94,26 @@ impl ClientBuilder {
     pub fn backoff(mut self, min: Duration, max: Duration) -> ClientBuilder {
         self.settings.backoff_min = min;
         self.settings.backoff_max = max;
+        self
+    }
+
+    /// Whether requests about a key go straight to a node that holds it. Default no.
+    ///
+    /// The client then learns the cluster's layout from one of the nodes named, and with it all
+    /// others and their addresses, which must be reachable from here. Of the replicas of a key
+    /// the one with the fewest requests in flight is asked; when none can be reached, any node.
+    /// Servers that know no layouts, such as Riak's, are used as without it.
+    #[must_use]
+    pub fn replica_aware(mut self, replica_aware: bool) -> ClientBuilder {
+        self.settings.replica_aware = replica_aware;
+        self
+    }
+
+    /// How often the layout is asked for, beside the requests. Default 10 s; a second after a
+    /// node failed. One small answer as long as nothing changed.
+    #[must_use]
+    pub fn layout_refresh(mut self, interval: Duration) -> ClientBuilder {
+        self.settings.layout_refresh = interval;
         self
     }
 

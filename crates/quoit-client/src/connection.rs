@@ -2,10 +2,11 @@
 //! generator wants.
 
 use crate::error::{Error, ServerError};
+use crate::layout::Layout;
 use bytes::{Bytes, BytesMut};
 use quoit_wire::messages::{
-    RpbErrorResp, RpbGetClientIdReq, RpbGetClientIdResp, RpbPingReq, RpbPingResp,
-    RpbSetClientIdReq, RpbSetClientIdResp,
+    RpbErrorResp, RpbGetClientIdReq, RpbGetClientIdResp, RpbGetLayoutReq, RpbGetLayoutResp,
+    RpbPingReq, RpbPingResp, RpbSetClientIdReq, RpbSetClientIdResp,
 };
 use quoit_wire::{Body, DecodeError, Frame, FrameDecoder, FrameError, MessageCode, append_message};
 use std::io;
@@ -219,6 +220,18 @@ impl Connection {
     /// As [`call`](Self::call).
     pub async fn ping(&mut self) -> Result<(), Error> {
         self.call::<_, RpbPingResp>(&RpbPingReq {}).await.map(drop)
+    }
+
+    /// The cluster's layout; `None` if it is still the one that is `known`.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call); [`Error::Layout`]. Servers other than Quoit answer
+    /// [`Error::Server`].
+    pub async fn layout(&mut self, known: Option<&Layout>) -> Result<Option<Layout>, Error> {
+        let known_tag = known.map(|layout| layout.tag().clone());
+        let told: RpbGetLayoutResp = self.call(&RpbGetLayoutReq { known_tag }).await?;
+        Layout::from_wire(told).map_err(|source| Error::Layout { source })
     }
 
     /// The connection's client id: four zero bytes, or what was set.

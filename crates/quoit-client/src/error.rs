@@ -1,5 +1,6 @@
 //! What can go wrong between a request and its answer.
 
+use crate::layout::LayoutError;
 use crate::location::Location;
 use quoit_wire::{DecodeError, FrameError};
 use std::io;
@@ -56,6 +57,12 @@ pub enum Error {
         address: String,
         /// What is wrong.
         source: DecodeError,
+    },
+    /// The layout that a node told contradicts itself.
+    #[error("layout of the cluster: {source}; is this a Quoit node's PB port?")]
+    Layout {
+        /// What is wrong.
+        source: LayoutError,
     },
     /// A call on a [`Connection`](crate::Connection) that still owes answers to others.
     #[error(

@@ -39,11 +39,15 @@
 //! and their answers come in order. A node that can't be reached is left alone for a while that
 //! doubles with each failure. Every bound is a method of [`ClientBuilder`].
 //!
+//! With [`ClientBuilder::replica_aware`] the client learns the cluster's layout, and requests about
+//! a key go straight to a node that holds it. That saves a hop inside the cluster; which node is
+//! asked makes no other difference.
+//!
 //! # Failures
 //!
 //! Every request ends within its timeout, with an answer or an [`Error`] that says whether the
 //! server may have carried it out. What was surely not carried out is tried again on another
-//! node, and so are reads; a write is never sent twice on the client's own account.
+//! node, and so are reads; a write is never sent twice unless its options allow it.
 //!
 //! # Concurrent writes
 //!
@@ -61,6 +65,7 @@ mod builder;
 mod client;
 mod connection;
 mod error;
+mod layout;
 mod location;
 mod node;
 mod object;
@@ -68,6 +73,7 @@ mod options;
 mod pipeline;
 mod pool;
 mod resolve;
+mod routing;
 mod settings;
 
 pub use builder::ClientBuilder;
@@ -76,6 +82,7 @@ pub use client::{
 };
 pub use connection::Connection;
 pub use error::{Error, ServerError};
+pub use layout::{Layout, LayoutError, LayoutNode};
 pub use location::{Bucket, Location};
 pub use object::{Content, Context, Link, Object};
 pub use options::{DeleteOptions, GetOptions, PutOptions};

@@ -45,6 +45,26 @@ impl Location {
     }
 }
 
+/// What a request is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct About<'a> {
+    pub(crate) bucket_type: Option<&'a [u8]>,
+    pub(crate) bucket: &'a [u8],
+    pub(crate) key: &'a [u8],
+}
+
+impl Bucket {
+    pub(crate) fn about<'a>(&'a self, key: &'a [u8]) -> About<'a> {
+        About { bucket_type: self.bucket_type.as_deref(), bucket: &self.name, key }
+    }
+}
+
+impl Location {
+    pub(crate) fn about(&self) -> About<'_> {
+        self.bucket.about(&self.key)
+    }
+}
+
 impl fmt::Display for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bucket_type = self.bucket_type.as_deref().unwrap_or(b"default");

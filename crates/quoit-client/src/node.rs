@@ -16,6 +16,7 @@ pub(crate) struct Node {
     address: Arc<str>,
     /// One permit for each request that may be in flight to this node.
     permits: Arc<Semaphore>,
+    in_flight_max: usize,
     /// Held while a connection is made, so that a burst of callers makes one and not many.
     connecting: tokio::sync::Mutex<()>,
     state: Mutex<State>,
@@ -35,6 +36,7 @@ impl Node {
         Node {
             address: address.into(),
             permits: Arc::new(Semaphore::new(in_flight_max)),
+            in_flight_max,
             connecting: tokio::sync::Mutex::default(),
             state: Mutex::default(),
         }
@@ -42,6 +44,11 @@ impl Node {
 
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Requests in flight to this node.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight_max - self.permits.available_permits()
     }
 
     /// When the node may be tried again, if connecting failed lately.

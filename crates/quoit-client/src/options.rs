@@ -63,6 +63,10 @@ pub struct PutOptions {
     pub n_val: Option<u32>,
     /// Distinct nodes that must take part.
     pub node_confirms: Quorum,
+    /// Send the write again, to another node if there is one, when its connection broke before
+    /// the answer. It may then be carried out twice: where siblings are kept the value may become
+    /// a sibling of itself, and where they are not it may replace what others wrote in between.
+    pub resend: bool,
 }
 
 /// Options of a delete.
@@ -88,6 +92,10 @@ pub struct DeleteOptions {
     pub sloppy_quorum: Option<bool>,
     /// Use only that many of the preference list.
     pub n_val: Option<u32>,
+    /// Send the delete again, to another node if there is one, when its connection broke before
+    /// the answer. With a `context` that is done in any case; without one it may delete what
+    /// others wrote in between.
+    pub resend: bool,
 }
 
 /// A duration as the protocol has it: whole milliseconds, at least 1, at most 49 days.

@@ -2,12 +2,16 @@
 
 use crate::connection::{Connection, answer};
 use crate::error::Error;
+use crate::layout::{Layout, LayoutError};
+use crate::location::About;
 use crate::node::Node;
 use crate::pipeline::Failure;
+use crate::routing::{Choice, Nodes};
 use crate::settings::{DURATION_MAX, Settings};
+use quoit_wire::messages::RpbGetLayoutReq;
 use quoit_wire::{Body, Frame, append_message};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -21,20 +25,50 @@ pub(crate) enum Repeat {
     Never,
 }
 
+impl Repeat {
+    pub(crate) fn when(safe: bool) -> Repeat {
+        if safe { Repeat::Safe } else { Repeat::Never }
+    }
+}
+
+/// How long a question for the layout may take. It is asked beside the requests, except before
+/// the first.
+const LEARN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How soon after a question for the layout the next is asked when a node failed.
+const LEARN_PAUSE: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(crate) struct Pool {
     settings: Settings,
-    nodes: Vec<Node>,
+    nodes: RwLock<Arc<Nodes>>,
     next: AtomicUsize,
     streams: Arc<Semaphore>,
+    /// Held while nodes are asked for the layout.
+    learning: Arc<tokio::sync::Mutex<()>>,
+    /// Whether a node failed since the layout was asked for.
+    suspicious: AtomicBool,
 }
 
 impl Pool {
     pub(crate) fn new(mut settings: Settings) -> Result<Pool, Error> {
         settings.check()?;
-        let nodes = settings.nodes.iter().map(|address| Node::new(address, &settings)).collect();
+        let nodes = RwLock::new(Arc::new(Nodes::new(&settings)));
         let streams = Arc::new(Semaphore::new(settings.streams_max));
-        Ok(Pool { settings, nodes, next: AtomicUsize::new(0), streams })
+        Ok(Pool {
+            settings,
+            nodes,
+            next: AtomicUsize::new(0),
+            streams,
+            learning: Arc::default(),
+            suspicious: AtomicBool::new(false),
+        })
+    }
+
+    /// The nodes as they are known now.
+    fn nodes(&self) -> Arc<Nodes> {
+        // Nothing that holds the lock can leave it half changed.
+        Arc::clone(&self.nodes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How long the client waits for an answer: its own limit, or a second more than the server
@@ -44,24 +78,46 @@ impl Pool {
         self.settings.request_timeout.max(server_timeout.map_or(Duration::ZERO, with_margin))
     }
 
-    /// Sends a request on a shared connection and waits for its one answer.
+    /// Sends a request on a shared connection and waits for its one answer. What is `about` a key
+    /// goes to one of its replicas, if the client is to find them.
     pub(crate) async fn call<Q: Body, A: Body>(
-        &self,
+        self: &Arc<Self>,
         request: &Q,
         repeat: Repeat,
         server_timeout: Option<Duration>,
+        about: Option<About<'_>>,
     ) -> Result<A, Error> {
         let patience = self.patience(server_timeout);
         let deadline = Instant::now() + patience;
+        if self.settings.replica_aware && about.is_some() {
+            self.keep_layout().await;
+        }
+        self.send(request, repeat, patience, deadline, about).await
+    }
+
+    async fn send<Q: Body, A: Body>(
+        &self,
+        request: &Q,
+        repeat: Repeat,
+        patience: Duration,
+        deadline: Instant,
+        about: Option<About<'_>>,
+    ) -> Result<A, Error> {
         let late = || Error::Timeout { operation: Q::CODE.name(), waited: patience };
+        let mut tried = Vec::new();
         let mut attempt = 1;
         loop {
-            let node = timeout_at(deadline, self.choose()).await.map_err(|_| late())?;
-            let failure = match self.attempt::<Q>(node, request, deadline).await {
-                None => return Err(late()),
+            let node = timeout_at(deadline, self.choose(about, &tried)).await;
+            let node = node.map_err(|_| late())?;
+            let failure = match self.attempt::<Q>(&node, request, deadline).await {
+                None => {
+                    self.suspicious.store(true, Ordering::Relaxed);
+                    return Err(late());
+                }
                 Some(Ok(frame)) => return answer(frame, node.address()),
                 Some(Err(failure)) => failure,
             };
+            self.suspicious.store(true, Ordering::Relaxed);
             let (error, again) = match failure {
                 Failure::NotSent(error) => (error, true),
                 Failure::Lost(error) => (error, repeat == Repeat::Safe),
@@ -69,8 +125,65 @@ impl Pool {
             if !again || attempt >= self.settings.attempts_max {
                 return Err(error);
             }
+            tried.push(node);
             attempt += 1;
         }
+    }
+
+    /// Sees to it that the layout is asked for when it is time: before the first request, and
+    /// beside all others.
+    async fn keep_layout(self: &Arc<Self>) {
+        let Some(asked_at) = self.nodes().asked_at else {
+            let _learning = self.learning.lock().await;
+            if self.nodes().asked_at.is_none() {
+                self.learn().await;
+            }
+            return;
+        };
+        let pause = if self.suspicious.load(Ordering::Relaxed) {
+            LEARN_PAUSE.min(self.settings.layout_refresh)
+        } else {
+            self.settings.layout_refresh
+        };
+        if asked_at + pause > Instant::now() {
+            return;
+        }
+        // Somebody else is asking.
+        let Ok(learning) = Arc::clone(&self.learning).try_lock_owned() else { return };
+        let pool = Arc::clone(self);
+        tokio::spawn(async move {
+            let _learning = learning;
+            pool.learn().await;
+        });
+    }
+
+    /// Asks a node for the layout. Whoever calls holds `learning`.
+    ///
+    /// A server that knows no layouts, or does not answer, leaves the client as wise as before.
+    async fn learn(&self) {
+        self.suspicious.store(false, Ordering::Relaxed);
+        let told = self.ask_layout(LEARN_TIMEOUT).await.ok().flatten();
+        let nodes = self.nodes().after_asking(told, Instant::now(), &self.settings);
+        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(nodes);
+    }
+
+    /// The layout that a node tells; `None` if it is the one that the client has.
+    async fn ask_layout(&self, patience: Duration) -> Result<Option<Layout>, Error> {
+        let known_tag = self.nodes().layout.as_ref().map(|layout| layout.tag().clone());
+        let request = RpbGetLayoutReq { known_tag };
+        let deadline = Instant::now() + patience;
+        let told = self.send(&request, Repeat::Safe, patience, deadline, None).await?;
+        Layout::from_wire(told).map_err(|source| Error::Layout { source })
+    }
+
+    /// The cluster's layout as a node tells it now.
+    pub(crate) async fn layout(&self) -> Result<Layout, Error> {
+        let _learning = self.learning.lock().await;
+        let told = self.ask_layout(self.settings.request_timeout).await?;
+        let nodes = self.nodes().after_asking(told, Instant::now(), &self.settings);
+        let layout = nodes.layout.clone();
+        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(nodes);
+        layout.ok_or(Error::Layout { source: LayoutError::Nothing })
     }
 
     /// One attempt at one node; `None` when time is up.
@@ -100,26 +213,18 @@ impl Pool {
         }
     }
 
-    /// The next node in turn, those that can't be reached left out. If none can, the one whose
-    /// turn to be tried again comes first, when it comes.
-    async fn choose(&self) -> &Node {
-        let start = self.next.fetch_add(1, Ordering::Relaxed);
-        let now = Instant::now();
-        let mut first: Option<(Instant, &Node)> = None;
-        for step in 0..self.nodes.len() {
-            let node = &self.nodes[(start.wrapping_add(step)) % self.nodes.len()];
-            match node.retry_at() {
-                Some(retry_at) if retry_at > now => {
-                    if first.is_none_or(|(soonest, _)| retry_at < soonest) {
-                        first = Some((retry_at, node));
-                    }
-                }
-                _ => return node,
+    /// A node for a request that was tried at some already. Waits while none can be reached.
+    async fn choose(&self, about: Option<About<'_>>, tried: &[Arc<Node>]) -> Arc<Node> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let nodes = self.nodes();
+        let replicas = about.map_or(&[][..], |about| nodes.replicas(about));
+        match nodes.choose(replicas, tried, turn, Instant::now()) {
+            Choice::Now(node) => node,
+            Choice::Later(retry_at, node) => {
+                sleep_until(retry_at).await;
+                node
             }
         }
-        let (retry_at, node) = first.expect("settings without nodes are refused");
-        sleep_until(retry_at).await;
-        node
     }
 
     /// A connection for one stream alone, since nothing can be asked on it meanwhile. The permit
@@ -135,7 +240,7 @@ impl Pool {
         let permit = permit.await.map_err(late)?.expect("the semaphore is never closed");
         let mut attempt = 1;
         loop {
-            let node = timeout_at(deadline, self.choose()).await.map_err(late)?;
+            let node = timeout_at(deadline, self.choose(None, &[])).await.map_err(late)?;
             match timeout_at(deadline, node.connect(&self.settings)).await.map_err(late)? {
                 Ok(stream) => {
                     let connection = Connection::new(stream, node.address().to_owned());

@@ -21,6 +21,8 @@ pub(crate) struct Settings {
     pub(crate) request_timeout: Duration,
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
+    pub(crate) replica_aware: bool,
+    pub(crate) layout_refresh: Duration,
     pub(crate) frame_length_bytes_max: u32,
 }
 
@@ -36,6 +38,8 @@ impl Default for Settings {
             request_timeout: Duration::from_secs(65),
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(5),
+            replica_aware: false,
+            layout_refresh: Duration::from_secs(10),
             frame_length_bytes_max: FRAME_LENGTH_BYTES_MAX_DEFAULT,
         }
     }
@@ -49,6 +53,7 @@ impl Settings {
             &mut self.request_timeout,
             &mut self.backoff_min,
             &mut self.backoff_max,
+            &mut self.layout_refresh,
         ];
         for time in times {
             *time = DURATION_MAX.min(*time);

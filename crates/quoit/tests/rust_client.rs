@@ -144,3 +144,22 @@ async fn refusals_arrive_as_the_servers_words() {
     };
     assert_eq!(refusal.message, "no_type");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_layout_names_the_node_and_follows_the_properties_of_buckets() {
+    let node = Node::start();
+    let client = Client::builder().node(&node.pb).replica_aware(true).build().unwrap();
+    let at = Location::new("b", "k");
+    client.put(&at, Content::text("v")).await.unwrap();
+    assert!(client.get(&at).await.unwrap().is_some());
+    let layout = client.layout().await.unwrap();
+    assert_eq!(layout.ring_size(), 64);
+    let [only] = layout.nodes() else { panic!("{layout:?}") };
+    assert_eq!((&only.name[..], &only.address), (&b"quoit@127.0.0.1"[..], &node.pb));
+    assert_eq!(layout.replicas(None, b"b", b"k"), [0]);
+    assert_eq!(client.layout().await.unwrap().tag(), layout.tag());
+
+    let props = RpbBucketProps { n_val: Some(1), ..RpbBucketProps::default() };
+    client.set_bucket_props(&at.bucket, props).await.unwrap();
+    assert_ne!(client.layout().await.unwrap().tag(), layout.tag());
+}

@@ -73,7 +73,8 @@ impl Client {
             bucket_type: location.bucket.bucket_type.clone(),
             node_confirms: options.node_confirms,
         };
-        let answer: RpbGetResp = self.pool.call(&request, Repeat::Safe, options.timeout).await?;
+        let answer: RpbGetResp =
+            self.pool.call(&request, Repeat::Safe, options.timeout, Some(location.about())).await?;
         if answer.unchanged == Some(true) {
             return Ok(Fetched::Unchanged);
         }
@@ -150,7 +151,10 @@ impl Client {
             bucket_type: bucket.bucket_type.clone(),
             node_confirms: options.node_confirms.to_field(),
         };
-        let answer: RpbPutResp = self.pool.call(&request, Repeat::Never, options.timeout).await?;
+        let repeat = Repeat::when(options.resend);
+        let key = request.key.clone();
+        let about = key.as_deref().map(|key| bucket.about(key));
+        let answer: RpbPutResp = self.pool.call(&request, repeat, options.timeout, about).await?;
         Ok(Stored { key: answer.key, object: object(answer.content, answer.vclock) })
     }
 
@@ -192,8 +196,9 @@ impl Client {
             bucket_type: location.bucket.bucket_type.clone(),
         };
         // With a context a delete deletes the same thing again; without, perhaps a later write.
-        let repeat = if options.context.is_some() { Repeat::Safe } else { Repeat::Never };
-        self.pool.call::<_, RpbDelResp>(&request, repeat, options.timeout).await.map(drop)
+        let repeat = Repeat::when(options.context.is_some() || options.resend);
+        let about = Some(location.about());
+        self.pool.call::<_, RpbDelResp>(&request, repeat, options.timeout, about).await.map(drop)
     }
 }
 

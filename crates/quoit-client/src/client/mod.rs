@@ -51,6 +51,6 @@ impl Client {
     ///
     /// [`Error`] if none answers.
     pub async fn ping(&self) -> Result<(), Error> {
-        self.pool.call::<_, RpbPingResp>(&RpbPingReq {}, Repeat::Safe, None).await.map(drop)
+        self.pool.call::<_, RpbPingResp>(&RpbPingReq {}, Repeat::Safe, None, None).await.map(drop)
     }
 }

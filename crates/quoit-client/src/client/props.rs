@@ -2,6 +2,7 @@
 
 use super::Client;
 use crate::error::Error;
+use crate::layout::Layout;
 use crate::location::{Bucket, Location};
 use crate::pool::Repeat;
 use bytes::Bytes;
@@ -44,7 +45,7 @@ impl Client {
     /// Any [`Error`]; this and all other operations here are tried again where that may help.
     pub async fn server_info(&self) -> Result<ServerInfo, Error> {
         let answer: RpbGetServerInfoResp =
-            self.pool.call(&RpbGetServerInfoReq {}, Repeat::Safe, None).await?;
+            self.pool.call(&RpbGetServerInfoReq {}, Repeat::Safe, None, None).await?;
         Ok(ServerInfo {
             node: answer.node.unwrap_or_default(),
             server_version: answer.server_version.unwrap_or_default(),
@@ -61,7 +62,7 @@ impl Client {
             bucket: bucket.name.clone(),
             bucket_type: bucket.bucket_type.clone(),
         };
-        let answer: RpbGetBucketResp = self.pool.call(&request, Repeat::Safe, None).await?;
+        let answer: RpbGetBucketResp = self.pool.call(&request, Repeat::Safe, None, None).await?;
         Ok(answer.props)
     }
 
@@ -76,7 +77,7 @@ impl Client {
             props,
             bucket_type: bucket.bucket_type.clone(),
         };
-        self.pool.call::<_, RpbSetBucketResp>(&request, Repeat::Safe, None).await.map(drop)
+        self.pool.call::<_, RpbSetBucketResp>(&request, Repeat::Safe, None, None).await.map(drop)
     }
 
     /// Drops a bucket's own properties, so that it has those of its type again.
@@ -89,7 +90,7 @@ impl Client {
             bucket: bucket.name.clone(),
             bucket_type: bucket.bucket_type.clone(),
         };
-        self.pool.call::<_, RpbResetBucketResp>(&request, Repeat::Safe, None).await.map(drop)
+        self.pool.call::<_, RpbResetBucketResp>(&request, Repeat::Safe, None, None).await.map(drop)
     }
 
     /// The properties of a bucket type.
@@ -99,7 +100,7 @@ impl Client {
     /// Any [`Error`].
     pub async fn bucket_type_props(&self, name: impl AsRef<[u8]>) -> Result<BucketProps, Error> {
         let request = RpbGetBucketTypeReq { bucket_type: Bytes::copy_from_slice(name.as_ref()) };
-        let answer: RpbGetBucketResp = self.pool.call(&request, Repeat::Safe, None).await?;
+        let answer: RpbGetBucketResp = self.pool.call(&request, Repeat::Safe, None, None).await?;
         Ok(answer.props)
     }
 
@@ -115,7 +116,16 @@ impl Client {
     ) -> Result<(), Error> {
         let bucket_type = Bytes::copy_from_slice(name.as_ref());
         let request = RpbSetBucketTypeReq { bucket_type, props };
-        self.pool.call::<_, RpbSetBucketResp>(&request, Repeat::Safe, None).await.map(drop)
+        self.pool.call::<_, RpbSetBucketResp>(&request, Repeat::Safe, None, None).await.map(drop)
+    }
+
+    /// The cluster's layout as a node tells it now, whether or not the client goes by it.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]; servers other than Quoit answer [`Error::Server`].
+    pub async fn layout(&self) -> Result<Layout, Error> {
+        self.pool.layout().await
     }
 
     /// The nodes that hold a key, in order of preference.
@@ -130,7 +140,7 @@ impl Client {
             bucket_type: location.bucket.bucket_type.clone(),
         };
         let answer: RpbGetBucketKeyPreflistResp =
-            self.pool.call(&request, Repeat::Safe, None).await?;
+            self.pool.call(&request, Repeat::Safe, None, None).await?;
         let items = answer.preflist.into_iter().map(|item| PreflistItem {
             partition: item.partition,
             node: item.node,

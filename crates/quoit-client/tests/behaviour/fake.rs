@@ -10,12 +10,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// The server, in the order in which things happen to it.
 pub struct Fake {
     pub address: String,
     events: mpsc::Receiver<Event>,
+    accepting: JoinHandle<()>,
 }
 
 enum Event {
@@ -40,8 +42,8 @@ impl Fake {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (happened, events) = mpsc::channel(1000);
-        tokio::spawn(accept(listener, happened));
-        Fake { address, events }
+        let accepting = tokio::spawn(accept(listener, happened));
+        Fake { address, events, accepting }
     }
 
     /// A server and a client of it with default settings.
@@ -49,6 +51,12 @@ impl Fake {
         let fake = Fake::start().await;
         let client = Client::connect_to(fake.address.clone()).unwrap();
         (fake, client)
+    }
+
+    /// Stops listening; nobody may be connected.
+    pub async fn stop(self) {
+        self.accepting.abort();
+        assert!(self.accepting.await.unwrap_err().is_cancelled());
     }
 
     /// The next thing that happens must be a request.

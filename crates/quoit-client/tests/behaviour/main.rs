@@ -7,4 +7,5 @@ mod fake;
 mod listing;
 mod operations;
 mod pool;
+mod replicas;
 mod resolving;

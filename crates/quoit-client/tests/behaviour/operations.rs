@@ -148,6 +148,7 @@ async fn a_put_sends_all_its_options() {
         sloppy_quorum: Some(true),
         n_val: Some(1),
         node_confirms: Quorum::Count(2),
+        resend: true,
     };
     let location = location();
     let answer = RpbPutResp::default();
@@ -202,6 +203,7 @@ async fn a_delete_sends_all_its_options() {
         timeout: Some(Duration::MAX),
         sloppy_quorum: Some(false),
         n_val: Some(7),
+        resend: true,
     };
     let location = location();
     let serve = fake.answer_next::<RpbDelReq, _>(&RpbDelResp {});
