@@ -67,7 +67,6 @@ impl Node {
         let control = ControlPlane::open(
             &dir.path().join("control.redb"),
             quoit_cluster::Settings {
-                pb_address: String::new(),
                 node_name: "quoit@test".to_owned(),
                 new_node_id: NodeId([7; 16]),
                 ring_size: Some(RingSize::new(8).unwrap()),
@@ -89,6 +88,7 @@ impl Node {
             StoreSettings::default(),
         );
         let context = Arc::new(ServerContext {
+            pb_address: String::new(),
             store: Arc::new(store),
             node_name: "quoit@test".to_owned(),
             storage_backend: "memory",
