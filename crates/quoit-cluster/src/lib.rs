@@ -42,17 +42,5 @@ pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Change, Command};
 pub use error::{ChangeError, NoSuchType, OpenError, StoreError};
 pub use layout::{Layout, PreflistEntry};
 pub use plane::{ControlPlane, Settings, Snapshot};
+pub use quoit_model::node::NodeId;
 pub use state::{Placements, State, TypeStatus};
-
-use std::fmt;
-
-/// What a node is known by for ever, whatever its name and addresses: random bytes, made once with
-/// the data directory.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct NodeId(pub [u8; 16]);
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:032x}", u128::from_be_bytes(self.0))
-    }
-}

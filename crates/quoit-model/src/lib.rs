@@ -1,4 +1,5 @@
-//! Pure values of the store: keys, hashes, partitions, causality, objects and bucket properties.
+//! Pure values of the store: keys, hashes, partitions, layouts, causality, objects and bucket
+//! properties.
 //!
 //! Nothing here does I/O, waits, or reads a clock or a source of randomness that is not an
 //! argument.
@@ -13,6 +14,7 @@ pub mod etf;
 pub mod hash;
 pub mod key;
 pub mod merge;
+pub mod node;
 pub mod object;
 pub mod plain;
 pub mod props;
