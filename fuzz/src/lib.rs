@@ -37,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     targets::key_files::TARGET,
     targets::index_snapshots::FILES,
     targets::index_snapshots::RUNS,
+    targets::layouts::TARGET,
     targets::riak_objects::TARGET,
     targets::riak_keys::TARGET,
     targets::external_terms::TARGET,

@@ -4,7 +4,10 @@
 use bytes::Bytes;
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::context::{decode_context, encode_context};
+use quoit_model::hash::RingSize;
+use quoit_model::layout::{Layout, LayoutMember, LayoutRequest, LayoutRules};
 use quoit_model::merge::{NewValue, WritePolicy};
+use quoit_model::node::NodeId;
 use quoit_model::object::{Metadata, Object};
 use quoit_model::vtag::make_vtag;
 use smallvec::SmallVec;
@@ -47,6 +50,40 @@ fn new_value(value: &Bytes) -> NewValue {
     }
 }
 
+/// Milliseconds of what happens once with each change of members.
+fn measure_layouts(node_count: u32, partition_count: u16) {
+    let time = |what: &str, run: &dyn Fn() -> Layout| {
+        let start = Instant::now();
+        let layout = run();
+        let name = format!("layout, {node_count} x {partition_count}, {what}");
+        println!("{name:40} {:7.1} ms", start.elapsed().as_secs_f64() * 1e3);
+        layout
+    };
+    let member = |number: u32| {
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&number.wrapping_mul(0x9e37_79b1).to_be_bytes());
+        let location = Some(format!("rack {}", number % 10).into());
+        LayoutMember { location, capacity: 100 + number % 3, id: NodeId(id) }
+    };
+    let members: Vec<_> = (0..=node_count).map(member).collect();
+    let request = LayoutRequest {
+        previous: None,
+        members: &members[1..],
+        replacements: &[],
+        rules: LayoutRules::default(),
+        ring_size: RingSize::new(partition_count).expect("a power of two"),
+        version: 1,
+    };
+    let first = time("first", &|| Layout::compute(&request).expect("good members"));
+    let join = LayoutRequest::after(&first, &members);
+    let joined = time("join", &|| Layout::compute(&join).expect("good members"));
+    let leave = LayoutRequest::after(&joined, &members[..members.len() - 1]);
+    time("leave", &|| Layout::compute(&leave).expect("good members"));
+    let bytes = joined.encode();
+    println!("{:40} {:7} bytes", "    stored size", bytes.len());
+    time("decode", &|| Layout::decode(&bytes).expect("own encoding"));
+}
+
 fn main() {
     let value = Bytes::from(vec![b'x'; 1024]);
     let nothing = VersionVector::default();
@@ -78,4 +115,7 @@ fn main() {
     measure("encode context", || encode_context(&object.clock));
     let context = encode_context(&object.clock);
     measure("decode context", || decode_context(&context).expect("own encoding"));
+    for (node_count, partition_count) in [(5, 64), (50, 512), (1000, 4096)] {
+        measure_layouts(node_count, partition_count);
+    }
 }

@@ -13,6 +13,7 @@ mod digest;
 pub mod etf;
 pub mod hash;
 pub mod key;
+pub mod layout;
 pub mod merge;
 pub mod node;
 pub mod object;

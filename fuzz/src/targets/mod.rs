@@ -8,6 +8,7 @@ pub(crate) mod external_terms;
 pub(crate) mod http_requests;
 pub(crate) mod index_snapshots;
 pub(crate) mod key_files;
+pub(crate) mod layouts;
 pub(crate) mod pb_frames;
 pub(crate) mod record_keys;
 pub(crate) mod riak_keys;

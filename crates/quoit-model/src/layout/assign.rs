@@ -1,0 +1,204 @@
+//! Chooses which nodes hold a partition: fills rows until every node holds its quota.
+//!
+//! Nodes and rows are two sides of a matroid intersection: a node may be in as many rows as its
+//! quota says, a row may hold any nodes that leave room for enough locations. What is missing is
+//! therefore found by shortest chains of exchanges (a node takes a position from another, which
+//! takes one from a third, until somebody has one to spare or a position is empty), and such a chain
+//! exists as long as a node is below its quota.
+
+use super::table::{NOBODY, Table, scatter};
+use std::collections::VecDeque;
+
+/// Exchanges compared before one is taken.
+const EXCHANGES_COMPARED: usize = 24;
+
+/// Who is to hold how much.
+pub(super) struct Wanted {
+    /// For each node, the rows that it is to be in.
+    pub(super) quotas: Vec<u32>,
+    /// For each position, for each node, the rows that it should hold there: a preference only.
+    pub(super) by_position: Vec<Vec<i32>>,
+}
+
+pub(super) struct Assignment<'t, 's> {
+    table: &'t mut Table<'s>,
+    wanted: Wanted,
+}
+
+/// A node takes a position from who holds it.
+#[derive(Clone, Copy)]
+struct Take {
+    node: u16,
+    partition: usize,
+    position: usize,
+}
+
+impl<'t, 's> Assignment<'t, 's> {
+    /// `wanted.by_position` counts from an empty table.
+    pub(super) fn new(table: &'t mut Table<'s>, mut wanted: Wanted) -> Self {
+        for partition in 0..table.spread.partition_count {
+            for (position, node) in table.row(partition).iter().enumerate() {
+                if *node != NOBODY {
+                    wanted.by_position[position][usize::from(*node)] -= 1;
+                }
+            }
+        }
+        Self { table, wanted }
+    }
+
+    /// Fills all rows so that each node is in as many as its quota says.
+    pub(super) fn run(mut self) {
+        self.vacate();
+        self.fill_empty();
+        while let Some(node) = self.neediest() {
+            let takes = self.exchange(node).unwrap_or_else(|| self.chain(node));
+            for take in takes {
+                self.set(take.partition, take.position, take.node);
+            }
+        }
+    }
+
+    /// Rows below quota; negative if the node has some to spare.
+    fn missing(&self, node: u16) -> i64 {
+        let node = usize::from(node);
+        i64::from(self.wanted.quotas[node]) - i64::from(self.table.held()[node])
+    }
+
+    fn nodes(&self) -> std::ops::Range<u16> {
+        // There are at most NODES_MAX nodes.
+        0..self.wanted.quotas.len() as u16
+    }
+
+    fn partitions(&self) -> std::ops::Range<usize> {
+        0..self.table.spread.partition_count
+    }
+
+    fn set(&mut self, partition: usize, position: usize, node: u16) {
+        let before = self.table.row(partition)[position];
+        if before != NOBODY {
+            self.wanted.by_position[position][usize::from(before)] += 1;
+        }
+        if node != NOBODY {
+            self.wanted.by_position[position][usize::from(node)] -= 1;
+        }
+        self.table.set(partition, position, node);
+    }
+
+    /// Empties positions of rows that repeat locations so often that not enough would come together.
+    fn vacate(&mut self) {
+        let width = self.table.width;
+        for partition in self.partitions() {
+            while !self.table.is_spread(partition, width, width, NOBODY) {
+                let row = self.table.row(partition);
+                let repeats = (0..width).filter(|one| {
+                    row[*one] != NOBODY
+                        && (0..width).any(|other| {
+                            *one != other
+                                && row[other] != NOBODY
+                                && self.table.is_together(row[*one], row[other])
+                        })
+                });
+                let given_up = repeats.min_by_key(|position| self.missing(row[*position]));
+                self.set(partition, given_up.expect("a location repeats"), NOBODY);
+            }
+        }
+    }
+
+    /// Gives empty positions to the nodes that miss most. What would break a rule stays empty.
+    fn fill_empty(&mut self) {
+        for partition in self.partitions() {
+            for _ in 0..self.table.width {
+                let row = self.table.row(partition);
+                let Some(empty) = row.iter().position(|node| *node == NOBODY) else { break };
+                let fits = |node: &u16| {
+                    self.missing(*node) > 0
+                        && !row.contains(node)
+                        && self.table.is_spread(partition, self.table.width, empty, *node)
+                };
+                let chosen = self
+                    .nodes()
+                    .filter(fits)
+                    .max_by_key(|node| (self.missing(*node), scatter(*node, partition)));
+                let Some(node) = chosen else { break };
+                let best = (0..self.table.width)
+                    .filter(|position| row[*position] == NOBODY)
+                    .max_by_key(|position| self.wanted.by_position[*position][usize::from(node)]);
+                self.set(partition, best.expect("one is empty"), node);
+            }
+        }
+    }
+
+    fn neediest(&self) -> Option<u16> {
+        let node = self.nodes().max_by_key(|node| self.missing(*node))?;
+        (self.missing(node) > 0).then_some(node)
+    }
+
+    /// Takes a position from a node that has some to spare, or an empty one: of the first found the
+    /// one that suits the order of positions best.
+    fn exchange(&self, node: u16) -> Option<Vec<Take>> {
+        let count = self.table.spread.partition_count;
+        let start = scatter(node, self.table.held()[usize::from(node)] as usize) as usize % count;
+        let takes = (0..count).map(|offset| (start + offset) % count).flat_map(|partition| {
+            let row = self.table.row(partition);
+            let width = if row.contains(&node) { 0 } else { row.len() };
+            (0..width).map(move |position| Take { node, partition, position })
+        });
+        let fits = |take: &Take| {
+            let holder = self.table.row(take.partition)[take.position];
+            (holder == NOBODY || self.missing(holder) < 0) && self.is_spread(*take)
+        };
+        let suits = |take: &Take| {
+            let by_node = &self.wanted.by_position[take.position];
+            let holder = self.table.row(take.partition)[take.position];
+            let missed = if holder == NOBODY { 0 } else { by_node[usize::from(holder)] };
+            by_node[usize::from(node)] - missed
+        };
+        let best = takes.filter(fits).take(EXCHANGES_COMPARED).max_by_key(suits)?;
+        Some(vec![best])
+    }
+
+    fn is_spread(&self, take: Take) -> bool {
+        self.table.is_spread(take.partition, self.table.width, take.position, take.node)
+    }
+
+    /// The shortest chain of exchanges that gives the node a position more.
+    fn chain(&self, start: u16) -> Vec<Take> {
+        // For each node reached: how it would lose a position.
+        let mut loses: Vec<Option<Take>> = vec![None; self.wanted.quotas.len()];
+        let mut waiting = VecDeque::from([start]);
+        while let Some(node) = waiting.pop_front() {
+            for partition in self.partitions() {
+                let row = self.table.row(partition);
+                if row.contains(&node) {
+                    continue;
+                }
+                for (position, holder) in row.iter().enumerate() {
+                    let is_new = *holder == NOBODY
+                        || (*holder != start && loses[usize::from(*holder)].is_none());
+                    let take = Take { node, partition, position };
+                    if !is_new || !self.is_spread(take) {
+                        continue;
+                    }
+                    if *holder == NOBODY || self.missing(*holder) < 0 {
+                        return self.back(take, start, &loses);
+                    }
+                    loses[usize::from(*holder)] = Some(take);
+                    waiting.push_back(*holder);
+                }
+            }
+        }
+        unreachable!("fair shares can be met, so a node below its quota starts a chain")
+    }
+
+    /// The chain that ends with a take.
+    fn back(&self, last: Take, start: u16, loses: &[Option<Take>]) -> Vec<Take> {
+        let mut takes = vec![last];
+        let mut node = last.node;
+        while node != start {
+            let take = loses[usize::from(node)].expect("every node on the chain was reached");
+            takes.push(take);
+            node = take.node;
+        }
+        takes
+    }
+}

@@ -1,0 +1,195 @@
+//! Computes a layout from the one before and the members that there shall be.
+
+use super::Layout;
+use super::assign::{Assignment, Wanted};
+use super::error::LayoutError;
+use super::member::{LayoutMember, LayoutRules, checked, locations_of};
+use super::reorder::reorder;
+use super::shares::Spread;
+use super::table::{NOBODY, Table};
+use crate::hash::RingSize;
+use crate::node::NodeId;
+
+/// One node takes all positions of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replacement {
+    /// A node of the layout before that is no member any more.
+    pub old: NodeId,
+    /// A member that was not in the layout before.
+    pub new: NodeId,
+}
+
+/// What a new layout is computed from.
+#[derive(Clone, Copy, Debug)]
+pub struct LayoutRequest<'a> {
+    /// The layout before; none for a cluster's first.
+    pub previous: Option<&'a Layout>,
+    /// All nodes that the layout shall have, in any order.
+    pub members: &'a [LayoutMember],
+    /// Members that take over the positions of nodes of the layout before, one for one.
+    pub replacements: &'a [Replacement],
+    /// What to aim at.
+    pub rules: LayoutRules,
+    /// Number of partitions; that of the layout before.
+    pub ring_size: RingSize,
+    /// Version of the new layout.
+    pub version: u64,
+}
+
+impl<'a> LayoutRequest<'a> {
+    /// The next version of a layout, with other members and without replacements.
+    #[must_use]
+    pub const fn after(previous: &'a Layout, members: &'a [LayoutMember]) -> Self {
+        Self {
+            previous: Some(previous),
+            members,
+            replacements: &[],
+            rules: previous.rules,
+            ring_size: previous.ring_size,
+            version: previous.version.saturating_add(1),
+        }
+    }
+}
+
+impl Layout {
+    /// Computes a layout: a function of the request alone.
+    ///
+    /// # Errors
+    ///
+    /// When members, rules or replacements can't be.
+    pub fn compute(request: &LayoutRequest<'_>) -> Result<Self, LayoutError> {
+        let members = checked(request.members, request.rules)?;
+        check_replacements(request.previous, &members, request.replacements)?;
+        if let Some(previous) = request.previous {
+            let (has, wanted) = (previous.ring_size.get(), request.ring_size.get());
+            if has != wanted {
+                return Err(LayoutError::RingSize { has, wanted });
+            }
+        }
+        let width = request.rules.balanced_count(members.len());
+        let kept = match request.previous {
+            None => vec![NOBODY; usize::from(request.ring_size.get()) * width],
+            Some(previous) => kept(previous, &members, request.replacements, width),
+        };
+        let parts = SpreadParts::of(&members, request.rules, request.ring_size);
+        let mut table = Table::new(parts.spread(), width, kept);
+        let wanted = wanted(&table);
+        Assignment::new(&mut table, wanted).run();
+        reorder(&mut table);
+        let balanced = table.into_cells();
+        let LayoutRequest { version, ring_size, rules, .. } = *request;
+        Ok(Self::from_balanced(version, ring_size, rules, members, &balanced))
+    }
+
+    /// How copies of this layout's members may be spread.
+    pub(super) fn spread_parts(&self) -> SpreadParts {
+        SpreadParts::of(&self.members, self.rules, self.ring_size)
+    }
+}
+
+/// What a [`Spread`] borrows.
+pub(super) struct SpreadParts {
+    partition_count: usize,
+    capacities: Vec<u32>,
+    locations: Vec<u16>,
+    location_count: usize,
+    distinct_locations: usize,
+}
+
+impl SpreadParts {
+    fn of(members: &[LayoutMember], rules: LayoutRules, ring_size: RingSize) -> Self {
+        let (locations, location_count) = locations_of(members);
+        let wanted = usize::from(rules.target_location_n_val);
+        Self {
+            partition_count: usize::from(ring_size.get()),
+            capacities: members.iter().map(|member| member.capacity).collect(),
+            locations,
+            location_count,
+            distinct_locations: wanted.min(location_count).min(rules.balanced_count(members.len())),
+        }
+    }
+
+    pub(super) fn spread(&self) -> Spread<'_> {
+        Spread {
+            partition_count: self.partition_count,
+            capacities: &self.capacities,
+            locations: &self.locations,
+            location_count: self.location_count,
+            distinct_locations: self.distinct_locations,
+        }
+    }
+}
+
+/// The balanced positions of the layout before, as far as their nodes stay or are replaced.
+fn kept(
+    previous: &Layout,
+    members: &[LayoutMember],
+    replacements: &[Replacement],
+    width: usize,
+) -> Vec<u16> {
+    let index_now = |node: &NodeId| {
+        let replaced = replacements.iter().find(|replacement| replacement.old == *node);
+        let id = replaced.map_or(*node, |replacement| replacement.new);
+        members.binary_search_by_key(&id, |member| member.id).map_or(NOBODY, |index| index as u16)
+    };
+    let now: Vec<u16> = previous.nodes.iter().map(index_now).collect();
+    let mut cells = Vec::with_capacity(width * usize::from(previous.ring_size.get()));
+    for partition in previous.partitions() {
+        let held = previous.balanced(partition).iter().map(|node| now[usize::from(*node)]);
+        cells.extend(held.chain(std::iter::repeat(NOBODY)).take(width));
+    }
+    cells
+}
+
+/// Quotas, and the same for each position.
+fn wanted(table: &Table<'_>) -> Wanted {
+    let fair = table.spread.fair_shares(table.width);
+    let quotas = fair.quotas(table.held());
+    let mut within_before = vec![0; quotas.len()];
+    let mut by_position = Vec::with_capacity(table.width);
+    for position in 0..table.width {
+        let within: Vec<u32> = if position + 1 == table.width {
+            quotas.clone()
+        } else {
+            let fair = table.spread.fair_shares(position + 1);
+            fair.shares.iter().map(|share| share.nearest()).collect()
+        };
+        let here = within.iter().zip(&within_before).map(|(to, from)| *to as i32 - *from as i32);
+        by_position.push(here.collect());
+        within_before = within;
+    }
+    Wanted { quotas, by_position }
+}
+
+fn check_replacements(
+    previous: Option<&Layout>,
+    members: &[LayoutMember],
+    replacements: &[Replacement],
+) -> Result<(), LayoutError> {
+    let was = |node| previous.is_some_and(|layout| layout.node_index(node).is_some());
+    let is = |node| members.iter().any(|member| member.id == node);
+    for (index, Replacement { old, new }) in replacements.iter().enumerate() {
+        let replaced = |why| Err(LayoutError::Replaced { node: *old, why });
+        let replacing = |why| Err(LayoutError::Replacing { node: *new, why });
+        if !was(*old) {
+            return replaced("it holds no partitions");
+        }
+        if is(*old) {
+            return replaced("it is to stay a member");
+        }
+        if was(*new) {
+            return replacing("it holds partitions of its own");
+        }
+        if !is(*new) {
+            return replacing("it is to be no member");
+        }
+        let earlier = &replacements[..index];
+        if earlier.iter().any(|other| other.old == *old) {
+            return replaced("it is replaced twice");
+        }
+        if earlier.iter().any(|other| other.new == *new) {
+            return replacing("it replaces two nodes");
+        }
+    }
+    Ok(())
+}

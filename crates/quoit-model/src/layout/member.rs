@@ -1,0 +1,108 @@
+//! What a layout is computed from: members and rules.
+
+use super::error::LayoutError;
+use crate::node::NodeId;
+use std::sync::Arc;
+
+/// Most nodes of a layout.
+pub const NODES_MAX: usize = 1024;
+
+/// Largest capacity of a node. Only the relation of capacities to each other matters.
+pub const CAPACITY_MAX: u32 = 1_000_000;
+
+/// Longest name of a location, in bytes.
+pub const LOCATION_BYTES_MAX: usize = 255;
+
+/// Largest `target_n_val`.
+pub const TARGET_N_VAL_MAX: u8 = 16;
+
+/// A node as layouts see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LayoutMember {
+    /// The node.
+    pub id: NodeId,
+    /// Where it stands: nodes of one location (a rack, a room) may fail together. Nodes without one
+    /// stand in one unnamed location.
+    pub location: Option<Arc<str>>,
+    /// How much it takes beside the others, 1 to [`CAPACITY_MAX`].
+    pub capacity: u32,
+}
+
+impl LayoutMember {
+    /// Capacity of a node whose operator said nothing.
+    pub const DEFAULT_CAPACITY: u32 = 100;
+
+    /// A node without location, of the default capacity.
+    #[must_use]
+    pub const fn new(id: NodeId) -> Self {
+        Self { id, location: None, capacity: Self::DEFAULT_CAPACITY }
+    }
+}
+
+/// What layouts of a cluster aim at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LayoutRules {
+    /// How many first positions of each partition are balanced, 1 to [`TARGET_N_VAL_MAX`]: the
+    /// largest `n_val` that most buckets have.
+    pub target_n_val: u8,
+    /// How many first positions are on distinct locations, as far as there are so many. 1 ignores
+    /// locations; more than `target_n_val` means as many as that.
+    pub target_location_n_val: u8,
+}
+
+impl Default for LayoutRules {
+    fn default() -> Self {
+        Self { target_n_val: 4, target_location_n_val: 3 }
+    }
+}
+
+impl LayoutRules {
+    /// Number of balanced positions with so many nodes.
+    pub(super) fn balanced_count(self, node_count: usize) -> usize {
+        usize::from(self.target_n_val).min(node_count)
+    }
+}
+
+/// Sorts members by id and refuses what no layout can have.
+pub(super) fn checked(
+    members: &[LayoutMember],
+    rules: LayoutRules,
+) -> Result<Vec<LayoutMember>, LayoutError> {
+    let (target, locations) = (rules.target_n_val, rules.target_location_n_val);
+    if !(1..=TARGET_N_VAL_MAX).contains(&target) || locations < 1 {
+        return Err(LayoutError::Rules { target, locations });
+    }
+    if members.is_empty() || members.len() > NODES_MAX {
+        return Err(LayoutError::NodeCount { count: members.len() });
+    }
+    let mut sorted = members.to_vec();
+    sorted.sort_by_key(|member| member.id);
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0].id == pair[1].id) {
+        return Err(LayoutError::SameNode { node: pair[0].id });
+    }
+    for member in &sorted {
+        let (node, capacity) = (member.id, member.capacity);
+        if !(1..=CAPACITY_MAX).contains(&capacity) {
+            return Err(LayoutError::Capacity { node, capacity });
+        }
+        let size_bytes = member.location.as_ref().map_or(0, |location| location.len());
+        if size_bytes > LOCATION_BYTES_MAX {
+            return Err(LayoutError::Location { node, size_bytes });
+        }
+    }
+    Ok(sorted)
+}
+
+/// Numbers the locations of members: for each member the number of its location, and how many
+/// locations there are.
+pub(super) fn locations_of(members: &[LayoutMember]) -> (Vec<u16>, usize) {
+    let mut names: Vec<Option<&str>> =
+        members.iter().map(|member| member.location.as_deref()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let number = |member: &LayoutMember| {
+        let found = names.binary_search(&member.location.as_deref());
+        found.expect("every location is in the list") as u16
+    };
+    (members.iter().map(number).collect(), names.len())
+}

@@ -1,0 +1,136 @@
+//! What moves between two layouts.
+
+use super::Layout;
+use crate::hash::Partition;
+use crate::node::NodeId;
+use std::collections::BTreeMap;
+
+/// A copy of a partition that a node gets with a new layout.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Transfer {
+    /// The partition.
+    pub partition: Partition,
+    /// The node that becomes one of its primaries.
+    pub to: NodeId,
+    /// The primary of the old layout whose position `to` takes over. It stays a primary if there
+    /// are more positions than before.
+    pub from: NodeId,
+}
+
+/// What moves between two layouts for buckets with one `n_val`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Movement {
+    /// Every copy of a partition that a node gets, by partition.
+    pub transfers: Vec<Transfer>,
+    /// Transfers that no layout of the new members with fair shares could do without.
+    pub lower_bound: u64,
+}
+
+impl Movement {
+    /// Compares the primaries of all partitions for buckets of that `n_val`.
+    ///
+    /// # Panics
+    ///
+    /// If the layouts have different numbers of partitions, or if `n_val` is 0.
+    #[must_use]
+    pub fn between(old: &Layout, new: &Layout, n_val: u32) -> Self {
+        assert_eq!(old.ring_size, new.ring_size, "layouts of one cluster");
+        assert!(n_val > 0, "every bucket has a copy");
+        let transfers = old
+            .partitions()
+            .flat_map(|partition| transfers_of(old, new, partition, n_val).into_iter());
+        Self { transfers: transfers.collect(), lower_bound: lower_bound(old, new, n_val) }
+    }
+
+    /// How many copies each node gives to each other: (from, to) and the number, in order.
+    #[must_use]
+    pub fn by_pair(&self) -> BTreeMap<(NodeId, NodeId), u32> {
+        let mut pairs = BTreeMap::new();
+        for transfer in &self.transfers {
+            *pairs.entry((transfer.from, transfer.to)).or_default() += 1;
+        }
+        pairs
+    }
+
+    /// How many partitions change their primaries.
+    #[must_use]
+    pub fn partition_count(&self) -> usize {
+        let mut partitions: Vec<_> =
+            self.transfers.iter().map(|transfer| transfer.partition).collect();
+        partitions.dedup();
+        partitions.len()
+    }
+}
+
+/// The copies of one partition that nodes get, in the order of their new positions.
+fn transfers_of(old: &Layout, new: &Layout, partition: Partition, n_val: u32) -> Vec<Transfer> {
+    let ids = |layout: &Layout| -> Vec<NodeId> {
+        let primaries = layout.primaries(partition, n_val).iter();
+        primaries.map(|node| layout.nodes[usize::from(*node)]).collect()
+    };
+    let (before, after) = (ids(old), ids(new));
+    // Who goes gives its position to who comes there, the others to the others in order.
+    let goes = |node: &NodeId| !after.contains(node);
+    let comes = |node: &NodeId| !before.contains(node);
+    let at_place = |place: usize| before.get(place).copied().filter(goes);
+    let mut others: Vec<NodeId> = before
+        .iter()
+        .enumerate()
+        .filter(|(place, node)| goes(node) && !after.get(*place).is_some_and(comes))
+        .map(|(_, node)| *node)
+        .rev()
+        .collect();
+    let mut transfers = Vec::new();
+    for (place, to) in after.iter().copied().enumerate().filter(|(_, node)| comes(node)) {
+        let from = at_place(place).or_else(|| others.pop());
+        let from = from.unwrap_or_else(|| before[place % before.len()]);
+        transfers.push(Transfer { partition, to, from });
+    }
+    transfers
+}
+
+/// Three things can't be avoided: nodes below their new share get what they miss; nodes above theirs,
+/// or gone, give it to others; a partition whose copies are too few or on too few locations gets
+/// others. They overlap, so the largest counts.
+fn lower_bound(old: &Layout, new: &Layout, n_val: u32) -> u64 {
+    let parts = new.spread_parts();
+    let spread = parts.spread();
+    let copies = new.nodes.len().min(n_val as usize);
+    let copies_before = old.nodes.len().min(n_val as usize);
+    let mut held = vec![0u32; new.nodes.len()];
+    let mut gone = 0;
+    let mut forced = 0;
+    let distinct_min = spread.distinct_locations.min(copies);
+    let now: Vec<Option<u16>> = old.nodes.iter().map(|node| new.node_index(*node)).collect();
+    for partition in old.partitions() {
+        let mut locations = Vec::new();
+        let mut kept = 0;
+        for node in old.primaries(partition, n_val) {
+            match now[usize::from(*node)] {
+                None => gone += 1,
+                Some(node) => {
+                    held[usize::from(node)] += 1;
+                    locations.push(spread.locations[usize::from(node)]);
+                    kept += 1;
+                }
+            }
+        }
+        locations.sort_unstable();
+        locations.dedup();
+        let missing = copies.saturating_sub(kept);
+        forced += missing.max(distinct_min.saturating_sub(locations.len())) as u64;
+    }
+    let more = (copies as i64 - copies_before as i64) * spread.partition_count as i64;
+    if copies > spread.capacities.len().min(new.balanced_count()) {
+        // Beyond the balanced positions no shares are promised.
+        return forced;
+    }
+    let fair = spread.fair_shares(copies);
+    let shares = || fair.shares.iter().zip(&held);
+    let below: u64 =
+        shares().map(|(share, held)| u64::from(share.floor().saturating_sub(*held))).sum();
+    let above: i64 =
+        shares().map(|(share, held)| i64::from(held.saturating_sub(share.ceil()))).sum();
+    let given = (above + gone + more).max(0) as u64;
+    below.max(given).max(forced)
+}

@@ -1,0 +1,87 @@
+//! Rounds fair shares to whole partitions.
+
+use super::shares::{FairShares, Share, sum};
+
+/// A set of nodes whose shares are rounded together.
+struct Part<'a> {
+    /// The nodes below it.
+    nodes: Vec<usize>,
+    /// The sets that it consists of; none if it is one node.
+    parts: Vec<Part<'a>>,
+    shares: &'a [Share],
+}
+
+impl<'a> Part<'a> {
+    fn node(node: usize, shares: &'a [Share]) -> Self {
+        Self { nodes: vec![node], parts: Vec::new(), shares }
+    }
+
+    fn of(parts: Vec<Part<'a>>, shares: &'a [Share]) -> Self {
+        let nodes = parts.iter().flat_map(|part| part.nodes.iter().copied()).collect();
+        Self { nodes, parts, shares }
+    }
+
+    /// Share of the whole set: floor and what is left above it, as numerator.
+    fn share(&self) -> (u64, u64) {
+        let (numerator, denominator) = sum(&self.nodes, self.shares);
+        (numerator / denominator, numerator % denominator)
+    }
+
+    /// Nodes that would keep a partition more if their share were rounded up, less those that will
+    /// be rounded up anyway even if the share of the set is rounded down.
+    fn wish(&self, held: &[u32]) -> i64 {
+        let wants = |node: &&usize| {
+            let share = self.shares[**node];
+            share.rest() > 0 && held[**node] > share.floor()
+        };
+        let wanting = self.nodes.iter().filter(wants).count() as i64;
+        let floors: u64 = self.nodes.iter().map(|node| u64::from(self.shares[*node].floor())).sum();
+        wanting - (self.share().0 as i64 - floors as i64)
+    }
+
+    /// Distributes `total`, which is the set's share rounded down or up.
+    fn round(&self, total: u64, held: &[u32], quotas: &mut [u32]) {
+        if let ([node], []) = (&self.nodes[..], &self.parts[..]) {
+            quotas[*node] = total as u32;
+            return;
+        }
+        let shares: Vec<(u64, u64)> = self.parts.iter().map(Part::share).collect();
+        let floors: u64 = shares.iter().map(|(floor, _)| floor).sum();
+        let mut by_wish: Vec<usize> =
+            (0..self.parts.len()).filter(|part| shares[*part].1 > 0).collect();
+        by_wish.sort_by_cached_key(|part| {
+            let wish = self.parts[*part].wish(held);
+            (std::cmp::Reverse((wish.clamp(0, 1), shares[*part].1)), *part)
+        });
+        let mut goes_up = vec![false; self.parts.len()];
+        for part in by_wish.into_iter().take((total - floors) as usize) {
+            goes_up[part] = true;
+        }
+        for ((part, (floor, _)), goes_up) in self.parts.iter().zip(shares).zip(goes_up) {
+            part.round(floor + u64::from(goes_up), held, quotas);
+        }
+    }
+}
+
+impl FairShares {
+    /// How many partitions each node is to hold: its share rounded down or up, so that all add up.
+    /// Among roundings that do, one that leaves as much as possible of what nodes have: `held` says
+    /// how many partitions each node holds now.
+    pub(super) fn quotas(&self, held: &[u32]) -> Vec<u32> {
+        let shares = &self.shares[..];
+        let mut quotas = vec![0; shares.len()];
+        for block in &self.blocks {
+            let location = |nodes: &Vec<usize>| {
+                Part::of(nodes.iter().map(|node| Part::node(*node, shares)).collect(), shares)
+            };
+            let section = |locations: &Vec<Vec<usize>>| {
+                Part::of(locations.iter().map(location).collect(), shares)
+            };
+            let whole = Part::of(block.iter().map(section).collect(), shares);
+            let (total, rest) = whole.share();
+            assert_eq!(rest, 0, "a block's shares add up to a whole number");
+            whole.round(total, held, &mut quotas);
+        }
+        quotas
+    }
+}

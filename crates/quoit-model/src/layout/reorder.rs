@@ -1,0 +1,153 @@
+//! Orders the nodes of each partition, so that the first n positions are in shares by capacity for
+//! every n, as far as it can be had.
+//!
+//! From the last balanced position to the second: which node of the row stands last? Whoever stands
+//! there holds no records of buckets with a smaller `n_val`. A node that is among the first positions
+//! too often changes places with who stands last, in a chain if need be.
+
+use super::shares::Spread;
+use super::table::Table;
+use std::collections::VecDeque;
+
+/// Two nodes of a row change places: the holder of `position` goes last.
+#[derive(Clone, Copy)]
+struct Swap {
+    partition: usize,
+    position: usize,
+}
+
+/// The order within the first `first + 1` positions of each row.
+struct Level<'t, 's> {
+    table: &'t mut Table<'s>,
+    /// Number of positions before the last.
+    first: usize,
+    /// How many rows each node is in with one of those.
+    held: Vec<u32>,
+    /// The rows of each node.
+    rows: &'t [Vec<u16>],
+}
+
+/// Orders full rows. A row that has its place in an order by capacity is left as it is.
+pub(super) fn reorder(table: &mut Table<'_>) {
+    let mut rows = vec![Vec::new(); table.held().len()];
+    for partition in 0..table.spread.partition_count {
+        for node in table.row(partition) {
+            // A ring has at most 4096 partitions.
+            rows[usize::from(*node)].push(partition as u16);
+        }
+    }
+    for first in (1..table.width).rev() {
+        let held = table.held_within(first);
+        let mut level = Level { table, first, held, rows: &rows };
+        level.spread_locations();
+        level.balance();
+    }
+}
+
+impl Level<'_, '_> {
+    /// Lets a node go last whose location is there twice, where too few locations would be first.
+    fn spread_locations(&mut self) {
+        for partition in 0..self.spread().partition_count {
+            if self.table.is_spread(partition, self.first, self.first, 0) {
+                continue;
+            }
+            let row = self.table.row(partition);
+            let goes = (0..self.first)
+                .filter(|position| self.can_swap(partition, *position))
+                .max_by_key(|position| self.held[usize::from(row[*position])]);
+            let position = goes.expect("a row has enough locations, so a repeated one can go last");
+            self.swap(Swap { partition, position });
+        }
+    }
+
+    fn balance(&mut self) {
+        let fair = self.spread().fair_shares(self.first);
+        let (floors, ceils): (Vec<u32>, Vec<u32>) =
+            fair.shares.iter().map(|share| (share.floor(), share.ceil())).unzip();
+        for node in 0..self.held.len() {
+            while self.held[node] > ceils[node] {
+                let Some(swaps) = self.chain(node as u16, true, |other, held| held < ceils[other])
+                else {
+                    break;
+                };
+                swaps.into_iter().for_each(|swap| self.swap(swap));
+            }
+        }
+        for node in 0..self.held.len() {
+            while self.held[node] < floors[node] {
+                let Some(swaps) =
+                    self.chain(node as u16, false, |other, held| held > floors[other])
+                else {
+                    break;
+                };
+                swaps.into_iter().for_each(|swap| self.swap(swap));
+            }
+        }
+    }
+
+    fn spread(&self) -> Spread<'_> {
+        self.table.spread
+    }
+
+    fn can_swap(&self, partition: usize, position: usize) -> bool {
+        let last = self.table.row(partition)[self.first];
+        self.table.is_spread(partition, self.first, position, last)
+    }
+
+    fn swap(&mut self, swap: Swap) {
+        let row = self.table.row(swap.partition);
+        let (goes, comes) = (row[swap.position], row[self.first]);
+        self.held[usize::from(goes)] -= 1;
+        self.held[usize::from(comes)] += 1;
+        self.table.swap(swap.partition, swap.position, self.first);
+    }
+
+    /// The shortest chain of swaps by which `start` is among the first once less (`gives`) or once
+    /// more, at the cost of a node that `ends` accepts with what it holds.
+    fn chain(
+        &self,
+        start: u16,
+        gives: bool,
+        ends: impl Fn(usize, u32) -> bool,
+    ) -> Option<Vec<Swap>> {
+        let mut reached: Vec<Option<(u16, Swap)>> = vec![None; self.held.len()];
+        let mut waiting = VecDeque::from([start]);
+        while let Some(node) = waiting.pop_front() {
+            for partition in &self.rows[usize::from(node)] {
+                let partition = usize::from(*partition);
+                let row = &self.table.row(partition)[..=self.first];
+                let place = row.iter().position(|other| *other == node);
+                for position in 0..self.first {
+                    // Who gives is before the last and gives to it; who takes is last.
+                    let other = match place {
+                        Some(place) if gives && place == position => row[self.first],
+                        Some(place) if !gives && place == self.first => row[position],
+                        _ => continue,
+                    };
+                    let is_new = other != start && reached[usize::from(other)].is_none();
+                    if !is_new || !self.can_swap(partition, position) {
+                        continue;
+                    }
+                    reached[usize::from(other)] = Some((node, Swap { partition, position }));
+                    if ends(usize::from(other), self.held[usize::from(other)]) {
+                        return Some(back(other, start, &reached));
+                    }
+                    waiting.push_back(other);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The swaps that lead to `end`.
+fn back(end: u16, start: u16, reached: &[Option<(u16, Swap)>]) -> Vec<Swap> {
+    let mut swaps = Vec::new();
+    let mut node = end;
+    while node != start {
+        let (before, swap) = reached[usize::from(node)].expect("the chain was reached");
+        swaps.push(swap);
+        node = before;
+    }
+    swaps
+}

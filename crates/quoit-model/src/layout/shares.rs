@@ -1,0 +1,180 @@
+//! Fair shares: how many partitions each node should hold.
+//!
+//! Shares are by capacity, except where a node can't take so much: it holds a partition once, so at
+//! most all partitions; and the copies of a partition must be on enough locations. Those limits form
+//! a polymatroid, so there is one max-min fair distribution (no node's share by capacity can grow
+//! unless at the cost of one whose is smaller or equal): it is found by filling all nodes evenly
+//! until they meet a limit. All figures are exact fractions.
+
+/// How copies may be spread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spread<'a> {
+    /// Number of partitions.
+    pub(super) partition_count: usize,
+    /// Capacity of each node.
+    pub(super) capacities: &'a [u32],
+    /// Number of each node's location.
+    pub(super) locations: &'a [u16],
+    /// Number of locations.
+    pub(super) location_count: usize,
+    /// Locations that the balanced copies of a partition must be on: at most `location_count`.
+    pub(super) distinct_locations: usize,
+}
+
+/// A node's fair number of partitions, a fraction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    numerator: u64,
+    denominator: u64,
+}
+
+impl Share {
+    pub(super) const fn floor(self) -> u32 {
+        (self.numerator / self.denominator) as u32
+    }
+
+    pub(super) const fn ceil(self) -> u32 {
+        self.numerator.div_ceil(self.denominator) as u32
+    }
+
+    pub(super) const fn nearest(self) -> u32 {
+        ((2 * self.numerator + self.denominator) / (2 * self.denominator)) as u32
+    }
+
+    /// What is left above `floor`, as numerator.
+    pub(super) const fn rest(self) -> u64 {
+        self.numerator % self.denominator
+    }
+}
+
+/// Nodes whose shares add up to a whole number and may be rounded against each other: by section,
+/// then by location. Rounding the sums of sections and locations as well keeps every limit.
+/// All shares of a block have one denominator.
+pub(super) type Block = Vec<Vec<Vec<usize>>>;
+
+/// The fair shares of all nodes.
+#[derive(Debug, Default)]
+pub(super) struct FairShares {
+    /// For each node.
+    pub(super) shares: Vec<Share>,
+    pub(super) blocks: Vec<Block>,
+}
+
+impl Spread<'_> {
+    /// Fair shares of the first `copies` positions of all partitions; `copies` is at most the number
+    /// of nodes.
+    pub(super) fn fair_shares(&self, copies: usize) -> FairShares {
+        let distinct = self.distinct_locations.min(copies);
+        let all: Vec<usize> = (0..self.capacities.len()).collect();
+        let mut fair = FairShares { shares: vec![Share::default(); all.len()], blocks: Vec::new() };
+        self.fill(&all, copies * self.partition_count, &mut fair.shares);
+        let by_location = self.by_location(&all);
+        // A location may have one copy of each partition, and so many more in all.
+        let more_max = ((copies - distinct) * self.partition_count) as u64;
+        let is_heavy = |nodes: &Vec<usize>, shares: &[Share]| {
+            let (sum, denominator) = sum(nodes, shares);
+            sum > self.partition_count as u64 * denominator
+        };
+        let (heavy, light): (Vec<_>, Vec<_>) =
+            by_location.iter().cloned().partition(|nodes| is_heavy(nodes, &fair.shares));
+        let heavy_nodes: Vec<usize> = heavy.iter().flatten().copied().collect();
+        let (heavy_sum, denominator) = sum(&heavy_nodes, &fair.shares);
+        let limit = ((heavy.len() * self.partition_count) as u64 + more_max) * denominator;
+        if heavy_sum <= limit {
+            fair.blocks.push(vec![heavy, light]);
+        } else {
+            self.fill_locations(by_location, distinct, more_max as usize, &mut fair);
+        }
+        fair
+    }
+
+    /// Distributes where even filling would put too many copies of a partition into one location.
+    fn fill_locations(
+        &self,
+        mut light: Vec<Vec<usize>>,
+        distinct: usize,
+        more_max: usize,
+        fair: &mut FairShares,
+    ) {
+        let one_each = self.partition_count;
+        // Fill the locations evenly, none beyond one copy of each partition.
+        let mut full: Vec<Vec<usize>> = Vec::new();
+        loop {
+            let nodes: Vec<usize> = light.iter().flatten().copied().collect();
+            self.fill(&nodes, one_each * (distinct - full.len()), &mut fair.shares);
+            let reaches = |nodes: &Vec<usize>| {
+                let (sum, denominator) = sum(nodes, &fair.shares);
+                sum >= one_each as u64 * denominator
+            };
+            let (reach, below): (Vec<_>, Vec<_>) = light.into_iter().partition(reaches);
+            light = below;
+            if reach.is_empty() {
+                break;
+            }
+            full.extend(reach);
+        }
+        fair.blocks.push(vec![light]);
+        // Fill the full ones evenly with the rest, none below one copy of each partition.
+        let mut heavy = full;
+        loop {
+            let nodes: Vec<usize> = heavy.iter().flatten().copied().collect();
+            self.fill(&nodes, one_each * heavy.len() + more_max, &mut fair.shares);
+            let stays_below = |nodes: &Vec<usize>| {
+                let (sum, denominator) = sum(nodes, &fair.shares);
+                sum < one_each as u64 * denominator
+            };
+            let (below, rest): (Vec<_>, Vec<_>) = heavy.into_iter().partition(stays_below);
+            heavy = rest;
+            if below.is_empty() {
+                break;
+            }
+            for nodes in below {
+                self.fill(&nodes, one_each, &mut fair.shares);
+                fair.blocks.push(vec![vec![nodes]]);
+            }
+        }
+        fair.blocks.push(vec![heavy]);
+    }
+
+    /// Gives `nodes` shares by capacity that add up to `amount`, none more than all partitions.
+    fn fill(&self, nodes: &[usize], amount: usize, shares: &mut [Share]) {
+        let node_max = self.partition_count as u64;
+        let mut open: Vec<usize> = nodes.to_vec();
+        let mut amount = amount as u64;
+        let mut capped: Vec<usize> = Vec::new();
+        loop {
+            let capacity: u64 = open.iter().map(|node| u64::from(self.capacities[*node])).sum();
+            let is_over =
+                |node: &usize| u64::from(self.capacities[*node]) * amount >= node_max * capacity;
+            let (over, rest): (Vec<usize>, Vec<usize>) = open.into_iter().partition(is_over);
+            open = rest;
+            if over.is_empty() || open.is_empty() {
+                let denominator = capacity.max(1);
+                for node in &open {
+                    let numerator = u64::from(self.capacities[*node]) * amount;
+                    shares[*node] = Share { numerator, denominator };
+                }
+                for node in capped.iter().chain(&over) {
+                    shares[*node] = Share { numerator: node_max * denominator, denominator };
+                }
+                return;
+            }
+            amount -= over.len() as u64 * node_max;
+            capped.extend(over);
+        }
+    }
+
+    fn by_location(&self, nodes: &[usize]) -> Vec<Vec<usize>> {
+        let mut by_location = vec![Vec::new(); self.location_count];
+        for node in nodes {
+            by_location[usize::from(self.locations[*node])].push(*node);
+        }
+        by_location
+    }
+}
+
+/// Sum of the shares of nodes of one block: numerator and denominator.
+pub(super) fn sum(nodes: &[usize], shares: &[Share]) -> (u64, u64) {
+    let numerator = nodes.iter().map(|node| shares[*node].numerator).sum();
+    (numerator, nodes.first().map_or(1, |node| shares[*node].denominator))
+}
