@@ -163,6 +163,11 @@ def part_node_client():
                     {"QUOIT_BINARY": built("quoit"), "NODE_PATH": modules})
 
 
+def part_simulation():
+    # The simulator is built with a flag of its own, beside what the other parts use.
+    return counting([built("xtask"), "soak", "--check"], CLOSING_LINE)
+
+
 def part_fuzz():
     return counting([built("quoit-fuzz")], CLOSING_LINE)
 
@@ -173,6 +178,7 @@ PARTS = [
     ("build", "everything that the tests run", part_build),
     ("tidy", "rules of the code", part_tidy),
     ("rust", "unit, property and crash tests of the crates", part_rust),
+    ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
     ("process", "tests of the real process", part_process),
     ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
     ("golden", "recorded conversations with Riak", part_golden),

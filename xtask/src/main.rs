@@ -6,6 +6,7 @@
 
 mod bench;
 mod fuzz_smoke;
+mod soak;
 mod tidy;
 mod workspace;
 
@@ -18,7 +19,8 @@ usage: cargo xtask CHORE
 chores:
   tidy                  check the rules of the code that no other tool checks
   bench [NAME [ARG..]]  run a benchmark by its name; without a name, list them
-  fuzz-smoke [ARG..]    run every fuzz target on its kept corpus and on random mutations";
+  fuzz-smoke [ARG..]    run every fuzz target on its kept corpus and on random mutations
+  soak [ARG..]          run simulated clusters: [--minutes N] [--seeds A..B], or --seed N [--trace]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(&root),
         "bench" => bench::run(&root, rest),
         "fuzz-smoke" => fuzz_smoke::run(&root, rest),
+        "soak" => soak::run(&root, rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             ExitCode::SUCCESS

@@ -13,8 +13,7 @@ use tokio::time::Instant;
 use super::indexes::{self, DateForm};
 use super::inputs::acknowledge;
 use super::pb_get::write_get;
-use super::pb_link::{CallError, kept_metadata};
-use super::pb_replicas::PbLinks;
+use super::pb_link::{CallError, PbLink, kept_metadata};
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::keygen::Kind;
@@ -31,10 +30,10 @@ const POSTCODE_COUNT_MAX: u64 = 3;
 /// How long requests may take unless the configuration says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(62);
 
-/// One worker: a connection to one target, or to each node of its cluster.
+/// One worker: a connection to one target.
 #[derive(Debug)]
 pub(super) struct RiakcPb {
-    links: PbLinks,
+    link: PbLink,
     /// The frame of a get, used again.
     frame: Vec<u8>,
 }
@@ -56,8 +55,6 @@ pub(super) struct Plan {
     timeout_read: Duration,
     timeout_write: Duration,
     is_verified: bool,
-    /// Whether requests go to a node that holds their key.
-    replica_aware: bool,
 }
 
 impl Plan {
@@ -77,7 +74,6 @@ impl Plan {
             timeout_read: TIMEOUT,
             timeout_write: TIMEOUT,
             is_verified: false,
-            replica_aware: false,
         }
     }
 }
@@ -171,17 +167,17 @@ impl Driver for RiakcPb {
 
     async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
         let target = &plan.targets[place.number as usize % plan.targets.len()];
-        let links = PbLinks::open(target, plan.timeout_general, plan.replica_aware).await?;
-        Ok(Self { links, frame: Vec::new() })
+        let link = PbLink::open(target, plan.timeout_general).await?;
+        Ok(Self { link, frame: Vec::new() })
     }
 
     async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
         let mut give_up_at = None;
         loop {
-            if self.links.is_down() {
+            if self.link.is_down() {
                 let until =
                     *give_up_at.get_or_insert_with(|| Instant::now() + plan.timeout_general);
-                if let Err(reason) = self.links.reconnect(until).await {
+                if let Err(reason) = self.link.reconnect(until).await {
                     return Outcome::Failure(reason);
                 }
             }
@@ -197,10 +193,9 @@ impl Driver for RiakcPb {
     const VERIFIES: bool = true;
 
     async fn read_back(&mut self, plan: &Plan, key: &[u8], read: Read) -> Result<(), Term> {
-        if self.links.is_down() {
-            self.links.reconnect(Instant::now() + plan.timeout_general).await?;
+        if self.link.is_down() {
+            self.link.reconnect(Instant::now() + plan.timeout_general).await?;
         }
-        self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key).await;
         match self.get(plan, &Bytes::copy_from_slice(key)).await {
             Ok(answer) => {
                 read.found(values_of(&answer));
@@ -228,7 +223,6 @@ impl RiakcPb {
             }
             _ => inputs.next_key().map_err(|_| Obstacle::Exhausted)?,
         };
-        self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key.bytes()).await;
         if operation == Operation::Get && !plan.is_verified {
             return self.get_unseen(plan, key.bytes()).await;
         }
@@ -277,7 +271,7 @@ impl RiakcPb {
                     rw: plan.rw,
                     ..RpbDelReq::default()
                 };
-                let RpbDelResp {} = self.links.link().call(&request, plan.timeout_write).await?;
+                let RpbDelResp {} = self.link.call(&request, plan.timeout_write).await?;
                 acknowledge(write);
             }
         }
@@ -288,8 +282,7 @@ impl RiakcPb {
     async fn get_unseen(&mut self, plan: &Plan, key: &[u8]) -> Result<(), Obstacle> {
         let bucket_type = plan.bucket_type.as_deref();
         write_get(&mut self.frame, bucket_type, &plan.bucket, key, plan.r);
-        let answered =
-            self.links.link().exchange(&self.frame, MessageCode::GetResp, plan.timeout_read);
+        let answered = self.link.exchange(&self.frame, MessageCode::GetResp, plan.timeout_read);
         Ok(answered.await?)
     }
 
@@ -301,7 +294,7 @@ impl RiakcPb {
             r: plan.r,
             ..RpbGetReq::default()
         };
-        Ok(self.links.link().call(&request, plan.timeout_read).await?)
+        Ok(self.link.call(&request, plan.timeout_read).await?)
     }
 
     /// Lists all keys of the bucket and throws them away.
@@ -311,7 +304,7 @@ impl RiakcPb {
             bucket_type: plan.bucket_type.clone(),
             timeout: u32::try_from(plan.timeout_listkeys.as_millis()).ok(),
         };
-        Ok(self.links.link().list_keys(&request, plan.timeout_listkeys).await?)
+        Ok(self.link.list_keys(&request, plan.timeout_listkeys).await?)
     }
 
     async fn put(
@@ -332,7 +325,7 @@ impl RiakcPb {
             dw: plan.dw,
             ..RpbPutReq::default()
         };
-        let _: RpbPutResp = self.links.link().call(&request, plan.timeout_write).await?;
+        let _: RpbPutResp = self.link.call(&request, plan.timeout_write).await?;
         Ok(())
     }
 }
@@ -412,7 +405,6 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         timeout_read: timeout("pb_timeout_read", timeout_general)?,
         timeout_write: timeout("pb_timeout_write", timeout_general)?,
         is_verified: config.verify.is_some(),
-        replica_aware: settings.boolean("riakc_pb_replica_aware", false)?,
     })
 }
 

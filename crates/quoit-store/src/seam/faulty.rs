@@ -120,6 +120,12 @@ impl FaultyDisk {
         Self { state: Arc::clone(&self.state), boot: state.boot }
     }
 
+    /// Bytes that all files together take.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.state.lock().used_bytes()
+    }
+
     /// The bytes of a file; `None` when there is no such file.
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
@@ -297,7 +303,7 @@ impl DiskFile for FaultyFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
         let mut state = self.state("write")?;
-        let used: u64 = state.names.values().map(|file| state.files[file].size()).sum();
+        let used = state.used_bytes();
         let grows = (offset + bytes.len() as u64).saturating_sub(state.file(self.number).size());
         let room = state.faults.capacity_bytes.map_or(u64::MAX, |all| all.saturating_sub(used));
         let is_full = grows > room;
@@ -351,6 +357,10 @@ impl DiskFile for FaultyFile {
 impl State {
     fn file(&mut self, number: u64) -> &mut FileState {
         self.files.get_mut(&number).expect("files stay as long as the disk")
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.names.values().map(|file| self.files[file].size()).sum()
     }
 
     fn change_name(&mut self, change: NameChange) {

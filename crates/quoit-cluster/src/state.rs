@@ -1,0 +1,318 @@
+//! Everything the control plane knows, as one immutable value.
+
+use crate::NodeId;
+use crate::command::Change;
+use crate::error::NoSuchType;
+use crate::layout::Layout;
+use foldhash::fast::RandomState;
+use quoit_model::hash::PlacementRule;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::props::{BucketProps, BucketType, TypeState};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+type ByName<T> = HashMap<Arc<[u8]>, T, RandomState>;
+
+/// What the control plane knows at one moment. Cloning it costs one reference count for each bucket
+/// type and for each untyped bucket with properties of its own.
+#[derive(Clone, Debug)]
+pub struct State {
+    node_id: NodeId,
+    node_name: Arc<str>,
+    layout: Arc<Layout>,
+    untyped_defaults: Arc<BucketProps>,
+    untyped: ByName<OwnProps>,
+    types: ByName<Arc<TypeEntry>>,
+    buckets_with_props: usize,
+}
+
+#[derive(Clone, Debug)]
+struct TypeEntry {
+    bucket_type: BucketType,
+    buckets: ByName<OwnProps>,
+}
+
+#[derive(Clone, Debug)]
+struct OwnProps {
+    own: Arc<BucketProps>,
+    /// The own set laid over that of the type.
+    effective: Arc<BucketProps>,
+}
+
+impl OwnProps {
+    fn new(own: Arc<BucketProps>, below: &BucketProps) -> Self {
+        let effective = own.over(below);
+        let effective = if effective == *own { Arc::clone(&own) } else { Arc::new(effective) };
+        Self { own, effective }
+    }
+}
+
+/// A bucket type as operators are shown it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TypeStatus {
+    /// How far it has come; never [`TypeState::Undefined`].
+    pub state: TypeState,
+    /// Its properties with the read-only ones, `active` and `claimant`.
+    pub props: Map<String, Value>,
+}
+
+/// Where the keys of a bucket, or of the buckets of a type, live.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placements<'s> {
+    /// The bucket type.
+    pub bucket_type: &'s [u8],
+    /// The bucket; `None` for all buckets of the type that are not named themselves.
+    pub bucket: Option<&'s [u8]>,
+    /// Replicas of a key.
+    pub n_val: u32,
+    /// What decides the partition.
+    pub rule: PlacementRule,
+}
+
+impl<'s> Placements<'s> {
+    fn new(bucket_type: &'s [u8], bucket: Option<&'s [u8]>, props: &BucketProps) -> Self {
+        Self { bucket_type, bucket, n_val: props.n_val, rule: props.chash_keyfun }
+    }
+}
+
+impl State {
+    pub(crate) fn new(
+        node_id: NodeId,
+        node_name: Arc<str>,
+        layout: Arc<Layout>,
+        untyped_defaults: Arc<BucketProps>,
+    ) -> Self {
+        Self {
+            node_id,
+            node_name,
+            layout,
+            untyped_defaults,
+            untyped: HashMap::default(),
+            types: HashMap::default(),
+            buckets_with_props: 0,
+        }
+    }
+
+    /// The same node without bucket types and buckets.
+    pub(crate) fn emptied(&self) -> Self {
+        Self::new(
+            self.node_id,
+            Arc::clone(&self.node_name),
+            Arc::clone(&self.layout),
+            Arc::clone(&self.untyped_defaults),
+        )
+    }
+
+    /// What the node is known by for ever.
+    #[must_use]
+    pub const fn node_id(&self) -> NodeId {
+        self.node_id
+    }
+
+    /// The node's name, as clients and operators see it.
+    #[must_use]
+    pub fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    /// Which node holds which partition.
+    #[must_use]
+    pub const fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// The effective properties of a bucket. For the request path: at most two hash lookups, none
+    /// for untyped buckets while none of them has properties of its own; no lock, no allocation.
+    ///
+    /// # Errors
+    ///
+    /// When the bucket's type does not exist or is not active.
+    pub fn bucket_props(&self, bucket: BucketRef<'_>) -> Result<&Arc<BucketProps>, NoSuchType> {
+        let (type_props, buckets) = if bucket.is_untyped() {
+            (&self.untyped_defaults, &self.untyped)
+        } else {
+            let entry = self.active_type(bucket.bucket_type)?;
+            (&entry.bucket_type.props, &entry.buckets)
+        };
+        if buckets.is_empty() {
+            return Ok(type_props);
+        }
+        Ok(buckets.get(bucket.bucket).map_or(type_props, |own| &own.effective))
+    }
+
+    /// The properties that buckets of an active type inherit.
+    ///
+    /// # Errors
+    ///
+    /// When the type does not exist or is not active.
+    pub fn type_props(&self, name: &[u8]) -> Result<&Arc<BucketProps>, NoSuchType> {
+        if name == DEFAULT_BUCKET_TYPE {
+            return Ok(&self.untyped_defaults);
+        }
+        Ok(&self.active_type(name)?.bucket_type.props)
+    }
+
+    /// How far a bucket type has come.
+    #[must_use]
+    pub fn type_state(&self, name: &[u8]) -> TypeState {
+        if name == DEFAULT_BUCKET_TYPE {
+            return TypeState::Active;
+        }
+        self.bucket_type(name).map_or(TypeState::Undefined, |present| present.state)
+    }
+
+    /// All bucket types and how far they have come: `default` first, the others by name.
+    #[must_use]
+    pub fn list_types(&self) -> Vec<(Arc<[u8]>, TypeState)> {
+        let mut listed: Vec<_> = self
+            .types
+            .iter()
+            .map(|(name, entry)| (Arc::clone(name), entry.bucket_type.state))
+            .collect();
+        listed.sort();
+        listed.insert(0, (Arc::from(DEFAULT_BUCKET_TYPE), TypeState::Active));
+        listed
+    }
+
+    /// A bucket type as operators are shown it, active or not; `None` when there is none.
+    #[must_use]
+    pub fn type_status(&self, name: &[u8]) -> Option<TypeStatus> {
+        if name == DEFAULT_BUCKET_TYPE {
+            let props = self.untyped_defaults.to_json();
+            return Some(TypeStatus { state: TypeState::Active, props });
+        }
+        let bucket_type = self.bucket_type(name)?;
+        let mut props = bucket_type.props.to_json();
+        self.add_read_only(&mut props, bucket_type.state);
+        Some(TypeStatus { state: bucket_type.state, props })
+    }
+
+    /// The effective properties of a bucket as clients are shown them: with `name`, and for typed
+    /// buckets `active` and `claimant`.
+    ///
+    /// # Errors
+    ///
+    /// When the bucket's type does not exist or is not active.
+    pub fn bucket_props_json(
+        &self,
+        bucket: BucketRef<'_>,
+    ) -> Result<Map<String, Value>, NoSuchType> {
+        let mut props = self.bucket_props(bucket)?.to_json();
+        props.insert("name".to_owned(), String::from_utf8_lossy(bucket.bucket).into());
+        if !bucket.is_untyped() {
+            self.add_read_only(&mut props, TypeState::Active);
+        }
+        Ok(props)
+    }
+
+    /// What decides where the keys of buckets live: `default` first, the other active types by
+    /// name, and after all types the buckets, in order, that differ from their type. Looks at
+    /// every bucket with properties of its own.
+    #[must_use]
+    pub fn placements(&self) -> Vec<Placements<'_>> {
+        let untyped = (DEFAULT_BUCKET_TYPE, &*self.untyped_defaults, &self.untyped);
+        let active = self.types.iter().filter_map(|(name, entry)| {
+            let active = entry.bucket_type.state == TypeState::Active;
+            active.then(|| (&**name, &*entry.bucket_type.props, &entry.buckets))
+        });
+        let (mut types, mut buckets) = (Vec::new(), Vec::new());
+        for (bucket_type, props, own) in std::iter::once(untyped).chain(active) {
+            let of_type = Placements::new(bucket_type, None, props);
+            let own = own
+                .iter()
+                .map(|(name, own)| Placements::new(bucket_type, Some(name), &own.effective));
+            buckets.extend(
+                own.filter(|bucket| (bucket.n_val, bucket.rule) != (of_type.n_val, of_type.rule)),
+            );
+            types.push(of_type);
+        }
+        types[1..].sort_unstable_by_key(|each| each.bucket_type);
+        buckets.sort_unstable_by_key(|each| (each.bucket_type, each.bucket));
+        types.append(&mut buckets);
+        types
+    }
+
+    fn add_read_only(&self, props: &mut Map<String, Value>, state: TypeState) {
+        props.insert("active".to_owned(), (state == TypeState::Active).into());
+        props.insert("claimant".to_owned(), (*self.node_name).into());
+    }
+
+    fn active_type(&self, name: &[u8]) -> Result<&TypeEntry, NoSuchType> {
+        match self.types.get(name) {
+            Some(entry) if entry.bucket_type.state == TypeState::Active => Ok(entry),
+            _ => Err(NoSuchType),
+        }
+    }
+
+    pub(crate) fn bucket_type(&self, name: &[u8]) -> Option<&BucketType> {
+        self.types.get(name).map(|entry| &entry.bucket_type)
+    }
+
+    pub(crate) fn type_count(&self) -> usize {
+        self.types.len()
+    }
+
+    pub(crate) const fn buckets_with_props(&self) -> usize {
+        self.buckets_with_props
+    }
+
+    pub(crate) fn has_own_props(&self, bucket: BucketRef<'_>) -> bool {
+        if bucket.is_untyped() {
+            return self.untyped.contains_key(bucket.bucket);
+        }
+        self.types
+            .get(bucket.bucket_type)
+            .is_some_and(|entry| entry.buckets.contains_key(bucket.bucket))
+    }
+
+    /// This state after a change. Changes of buckets of types that do not exist are without effect.
+    #[must_use]
+    pub fn with(&self, change: &Change) -> Self {
+        let mut next = self.clone();
+        next.apply(change);
+        next
+    }
+
+    pub(crate) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::PutType { name, bucket_type } => self.put_type(name, bucket_type),
+            Change::PutBucket { bucket_type, bucket, props } => {
+                if let Some((type_props, buckets)) = self.buckets_of(bucket_type) {
+                    let own = OwnProps::new(Arc::clone(props), &type_props);
+                    let is_new = buckets.insert(Arc::clone(bucket), own).is_none();
+                    self.buckets_with_props += usize::from(is_new);
+                }
+            }
+            Change::RemoveBucket { bucket_type, bucket } => {
+                if let Some((_, buckets)) = self.buckets_of(bucket_type) {
+                    let was_there = buckets.remove(bucket).is_some();
+                    self.buckets_with_props -= usize::from(was_there);
+                }
+            }
+        }
+    }
+
+    fn put_type(&mut self, name: &Arc<[u8]>, bucket_type: &BucketType) {
+        let laid_over = |own: &OwnProps| OwnProps::new(Arc::clone(&own.own), &bucket_type.props);
+        let buckets = match self.types.get(name) {
+            Some(before) => before
+                .buckets
+                .iter()
+                .map(|(bucket, own)| (Arc::clone(bucket), laid_over(own)))
+                .collect(),
+            None => HashMap::default(),
+        };
+        let entry = TypeEntry { bucket_type: bucket_type.clone(), buckets };
+        self.types.insert(Arc::clone(name), Arc::new(entry));
+    }
+
+    /// What buckets of a type inherit, and those with properties of their own.
+    fn buckets_of(&mut self, name: &[u8]) -> Option<(Arc<BucketProps>, &mut ByName<OwnProps>)> {
+        if name == DEFAULT_BUCKET_TYPE {
+            return Some((Arc::clone(&self.untyped_defaults), &mut self.untyped));
+        }
+        let entry = Arc::make_mut(self.types.get_mut(name)?);
+        Some((Arc::clone(&entry.bucket_type.props), &mut entry.buckets))
+    }
+}

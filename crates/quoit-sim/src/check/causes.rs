@@ -1,0 +1,147 @@
+//! Causal histories: which writes a write has replaced.
+//!
+//! The naive model: a write replaces what its writer was shown, and all that those values had replaced.
+//! What a tombstone stands for is not told to readers, nor what a delete without a read has met, so each
+//! history is known between two bounds: what it *surely* holds, and what it *may* hold. Promises to keep
+//! values are held against what may have been replaced, promises to drop them against what surely was:
+//! there are no false alarms.
+
+use crate::history::{
+    Found, History, KeyNumber, Outcome, Policy, Read, Write, WriteKind, WriteNumber,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) type Writes = BTreeSet<WriteNumber>;
+
+/// A causal history, between two bounds. Holds the write itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    pub(super) surely: Writes,
+    pub(super) maybe: Writes,
+}
+
+impl Seen {
+    fn add(&mut self, other: &Self) {
+        self.surely.extend(&other.surely);
+        self.maybe.extend(&other.maybe);
+    }
+}
+
+/// An event: actor and counter.
+type Event = (Vec<u8>, u64);
+
+/// The causal histories of all writes of a run.
+pub(super) struct Causes<'h> {
+    pub(super) history: &'h History,
+    /// By the write's number.
+    pub(super) seen: Vec<Seen>,
+    /// Deletes that a tombstone may be, by key and event.
+    deletes: BTreeMap<(KeyNumber, Event), Writes>,
+}
+
+impl<'h> Causes<'h> {
+    pub(super) fn of(history: &'h History) -> Self {
+        let deletes = (0..history.keys.len() as u32).flat_map(|key| {
+            let key = KeyNumber(key);
+            tombstones(history, key).into_iter().map(move |(event, writes)| ((key, event), writes))
+        });
+        let mut causes = Self { history, seen: Vec::new(), deletes: deletes.collect() };
+        // A writer was shown only what had started before: earlier histories are known.
+        for (number, write) in (0_u32..).map(WriteNumber).zip(&history.writes) {
+            let seen = causes.seen_by(number, write);
+            causes.seen.push(seen);
+        }
+        causes
+    }
+
+    fn seen_by(&self, number: WriteNumber, write: &Write) -> Seen {
+        let policy = self.history.keys[write.key.0 as usize];
+        let mut seen = Seen::default();
+        match write.kind {
+            WriteKind::Put if policy == Policy::WriteOnce => {}
+            WriteKind::DeleteUnseen => {
+                seen.maybe = self.history.possible_before(write.key, write.end_us);
+            }
+            WriteKind::Put | WriteKind::Delete => {
+                if let Some(context) = write.context {
+                    let read = &self.history.reads[context.0 as usize];
+                    seen = self.seen_in(read);
+                    if policy.shows_one() {
+                        // The context covers values that lost against the one that was shown.
+                        seen.maybe = self.history.possible_before(write.key, read.end_us);
+                    }
+                }
+            }
+        }
+        seen.surely.insert(number);
+        seen.maybe.insert(number);
+        seen
+    }
+
+    /// What the values that a read found have replaced, together, themselves included.
+    pub(super) fn seen_in(&self, read: &Read) -> Seen {
+        let mut all = Seen::default();
+        for found in &read.found {
+            if let Some(seen) = self.seen_in_one(read.key, found) {
+                all.add(&seen);
+            }
+        }
+        all
+    }
+
+    /// What one value has replaced; `None` when nobody can have written it.
+    pub(super) fn seen_in_one(&self, key: KeyNumber, found: &Found) -> Option<Seen> {
+        match found {
+            Found::Value(number) => self.seen.get(number.0 as usize).cloned(),
+            Found::Tombstone(actor, counter) => {
+                let event = (key, (actor.clone(), *counter));
+                let candidates = self.deletes.get(&event).filter(|writes| !writes.is_empty())?;
+                // One that starts later than the write looked at is not known yet, and then can't be it.
+                let mut seen =
+                    candidates.iter().filter_map(|write| self.seen.get(write.0 as usize));
+                let first = seen.next()?.clone();
+                Some(seen.fold(first, |both, other| Seen {
+                    surely: both.surely.intersection(&other.surely).copied().collect(),
+                    maybe: both.maybe.union(&other.maybe).copied().collect(),
+                }))
+            }
+            Found::Foreign(_) => None,
+        }
+    }
+}
+
+/// The deletes that each tombstone of a key may be: those that were asked for before it was first seen, and
+/// are not known to be another one.
+fn tombstones(history: &History, key: KeyNumber) -> BTreeMap<Event, Writes> {
+    let mut first_seen_us: BTreeMap<Event, u64> = BTreeMap::new();
+    for (_, read) in history.reads_of(key) {
+        for found in &read.found {
+            if let Found::Tombstone(actor, counter) = found {
+                let seen_us = first_seen_us.entry((actor.clone(), *counter)).or_insert(u64::MAX);
+                *seen_us = read.end_us.min(*seen_us);
+            }
+        }
+    }
+    let before = |time_us| -> Writes {
+        let deletes = history.writes_of(key).filter(|(_, write)| {
+            let is_possible = write.outcome != Outcome::Refused && write.start_us <= time_us;
+            write.kind.is_delete() && is_possible
+        });
+        deletes.map(|(number, _)| number).collect()
+    };
+    let mut candidates: BTreeMap<Event, Writes> =
+        first_seen_us.into_iter().map(|(event, time_us)| (event, before(time_us))).collect();
+    let mut known = Writes::new();
+    while let Some(only) = candidates
+        .values()
+        .filter(|writes| writes.len() == 1)
+        .filter_map(|writes| writes.first().copied())
+        .find(|only| !known.contains(only))
+    {
+        known.insert(only);
+        for writes in candidates.values_mut().filter(|writes| writes.len() > 1) {
+            writes.remove(&only);
+        }
+    }
+    candidates
+}

@@ -1,0 +1,150 @@
+//! What a read may and must have found.
+
+use super::causes::Causes;
+use super::{Fault, Violation};
+use crate::history::{Found, Outcome, Policy, Read, Reader, Write, WriteNumber};
+
+impl Causes<'_> {
+    /// Checks one read.
+    pub(super) fn check_read(&self, read: &Read) -> Result<(), Violation> {
+        let policy = self.history.keys[read.key.0 as usize];
+        self.check_written(read)?;
+        self.check_side_by_side(read, policy)?;
+        for (number, write) in self.history.writes_of(read.key) {
+            if self.must_show(read, number, write) {
+                self.check_shown(read, policy, number, write)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that was found has been written, to this key, by a write that had started.
+    fn check_written(&self, read: &Read) -> Result<(), Violation> {
+        for found in &read.found {
+            let is_written = match found {
+                Found::Value(number) => {
+                    self.history.writes.get(number.0 as usize).is_some_and(|write| {
+                        write.key == read.key
+                            && !write.kind.is_delete()
+                            && write.outcome != Outcome::Refused
+                            && write.start_us <= read.end_us
+                    })
+                }
+                other => self.seen_in_one(read.key, other).is_some(),
+            };
+            if !is_written {
+                let text = format!("nobody has written {found:?} under this key");
+                return Err(Violation::new(Fault::Fabricated, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// No value stands beside one that replaced it.
+    fn check_side_by_side(&self, read: &Read, policy: Policy) -> Result<(), Violation> {
+        if policy.shows_one() && read.found.len() > 1 {
+            let text = "more than one value where readers see one";
+            return Err(Violation::new(Fault::FalseSiblings, text));
+        }
+        for (place, one) in read.found.iter().enumerate() {
+            for (other_place, other) in read.found.iter().enumerate() {
+                if place != other_place && self.is_replaced_by(read, one, other) {
+                    let text = format!("{other:?} had replaced {one:?}");
+                    return Err(Violation::new(Fault::FalseSiblings, text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_replaced_by(&self, read: &Read, old: &Found, new: &Found) -> bool {
+        if old == new {
+            return true;
+        }
+        let Found::Value(old) = old else { return false };
+        self.seen_in_one(read.key, new).is_some_and(|seen| seen.surely.contains(old))
+    }
+
+    /// Whether the write has to show in the read: there, or replaced.
+    fn must_show(&self, read: &Read, number: WriteNumber, write: &Write) -> bool {
+        let hardships = &self.history.hardships;
+        let came_before = write.outcome == Outcome::Acknowledged && write.end_us < read.start_us;
+        match read.reader {
+            Reader::Client => false,
+            Reader::Writer(writer) => writer == number,
+            Reader::Final => came_before && self.history.is_firm(write),
+            Reader::Strict => {
+                came_before
+                    && write.is_strict
+                    && !hardships.is_disk_damaged
+                    && !hardships.has_membership_changed
+            }
+        }
+    }
+
+    fn check_shown(
+        &self,
+        read: &Read,
+        policy: Policy,
+        number: WriteNumber,
+        write: &Write,
+    ) -> Result<(), Violation> {
+        let surely = &self.seen[number.0 as usize].surely;
+        for found in &read.found {
+            if let Found::Value(value) = found
+                && *value != number
+                && surely.contains(value)
+                && policy != Policy::LastWriteWins
+            {
+                let text = format!("{number} had replaced {value}");
+                return Err(Violation::new(Fault::Resurrected, text));
+            }
+        }
+        let is_kept = if policy.shows_one() {
+            self.is_later_shown(read, write)
+        } else {
+            self.is_kept(read, number)
+        };
+        if is_kept || write.kind.is_delete() && read.found.is_empty() {
+            return Ok(());
+        }
+        let fault = if write.kind.is_delete() { Fault::Resurrected } else { Fault::Lost };
+        Err(Violation::new(fault, format!("{number} is neither there nor replaced")))
+    }
+
+    /// Whether a write is there, or was replaced by what is there or by a delete that left nothing.
+    fn is_kept(&self, read: &Read, number: WriteNumber) -> bool {
+        let is_there = self.seen_in(read).maybe.contains(&number);
+        let deletes = self.history.writes_of(read.key).filter(|(_, write)| {
+            write.kind.is_delete()
+                && write.outcome != Outcome::Refused
+                && write.start_us <= read.end_us
+        });
+        let mut deletes = deletes.map(|(delete, _)| &self.seen[delete.0 as usize]);
+        is_there || deletes.any(|seen| seen.maybe.contains(&number))
+    }
+
+    /// Where one value is shown: whether it is one that may be later than the write.
+    ///
+    /// A write whose outcome is unknown may take effect at any time. Wrong clocks decide as they like.
+    fn is_later_shown(&self, read: &Read, write: &Write) -> bool {
+        let may_be_later = |other: &Write| {
+            self.history.hardships.are_clocks_wrong
+                || other.outcome == Outcome::Unknown
+                || other.end_us >= write.start_us
+        };
+        let by_delete = || {
+            let mut writes = self.history.writes_of(read.key).map(|(_, write)| write);
+            writes.any(|other| {
+                let is_possible =
+                    other.outcome != Outcome::Refused && other.start_us <= read.end_us;
+                other.kind.is_delete() && is_possible && may_be_later(other)
+            })
+        };
+        match read.found.first() {
+            None | Some(Found::Tombstone(..)) => by_delete(),
+            Some(Found::Value(shown)) => may_be_later(&self.history.writes[shown.0 as usize]),
+            Some(Found::Foreign(_)) => false,
+        }
+    }
+}

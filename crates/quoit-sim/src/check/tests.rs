@@ -1,0 +1,295 @@
+use super::*;
+use crate::history::{Found, Outcome, Policy, Read, ReadNumber, Write, WriteKind, WriteNumber};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const KEY: KeyNumber = KeyNumber(0);
+
+/// A history of one key that is written step by step; each step takes a microsecond.
+struct Script {
+    history: History,
+    now_us: u64,
+}
+
+impl Script {
+    fn new(policy: Policy) -> Self {
+        Self { history: History { keys: vec![policy], ..History::default() }, now_us: 0 }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.now_us += 1;
+        self.now_us
+    }
+
+    fn begin(&mut self, kind: WriteKind, context: Option<ReadNumber>) -> WriteNumber {
+        let start_us = self.tick();
+        self.history.begin_write(Write {
+            key: KEY,
+            kind,
+            context,
+            start_us,
+            end_us: u64::MAX,
+            outcome: Outcome::Unknown,
+            dw: 2,
+            is_strict: true,
+        })
+    }
+
+    fn write(&mut self, kind: WriteKind, context: Option<ReadNumber>) -> WriteNumber {
+        let number = self.begin(kind, context);
+        let now_us = self.tick();
+        self.history.end_write(number, now_us, Outcome::Acknowledged);
+        number
+    }
+
+    fn put(&mut self, context: Option<ReadNumber>) -> WriteNumber {
+        self.write(WriteKind::Put, context)
+    }
+
+    fn read(&mut self, reader: Reader, found: impl IntoIterator<Item = Found>) -> ReadNumber {
+        let (start_us, end_us) = (self.tick(), self.tick());
+        let found = found.into_iter().collect();
+        self.history.add_read(Read { key: KEY, reader, start_us, end_us, found })
+    }
+
+    fn finds(&mut self, numbers: impl IntoIterator<Item = WriteNumber>) -> ReadNumber {
+        self.read(Reader::Final, numbers.into_iter().map(Found::Value))
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        check(&self.history).err().map(|violation| violation.fault)
+    }
+}
+
+fn tombstone(counter: u64) -> Found {
+    Found::Tombstone(b"actor".to_vec(), counter)
+}
+
+#[test]
+fn a_write_that_is_neither_there_nor_replaced_is_lost() {
+    let mut script = Script::new(Policy::Siblings);
+    let (one, other) = (script.put(None), script.put(None));
+    script.finds([one, other]);
+    assert_eq!(script.fault(), None);
+    script.finds([one]);
+    assert_eq!(script.fault(), Some(Fault::Lost));
+}
+
+#[test]
+fn a_replaced_write_may_go_and_may_not_come_back() {
+    let mut script = Script::new(Policy::Siblings);
+    let old = script.put(None);
+    let context = script.finds([old]);
+    let new = script.put(Some(context));
+    script.finds([new]);
+    assert_eq!(script.fault(), None);
+    script.finds([old]);
+    assert_eq!(script.fault(), Some(Fault::Resurrected));
+}
+
+#[test]
+fn a_value_beside_the_one_that_replaced_it_is_a_false_sibling() {
+    let mut script = Script::new(Policy::Siblings);
+    let old = script.put(None);
+    let context = script.finds([old]);
+    let new = script.put(Some(context));
+    script.read(Reader::Client, [Found::Value(old), Found::Value(new)]);
+    assert_eq!(script.fault(), Some(Fault::FalseSiblings));
+}
+
+#[test]
+fn a_deleted_value_stays_deleted_before_and_after_its_tombstone_goes() {
+    let mut script = Script::new(Policy::Siblings);
+    let value = script.put(None);
+    let context = script.finds([value]);
+    script.write(WriteKind::Delete, Some(context));
+    script.read(Reader::Final, [tombstone(7)]);
+    script.read(Reader::Final, []);
+    assert_eq!(script.fault(), None);
+    script.finds([value]);
+    assert_eq!(script.fault(), Some(Fault::Resurrected));
+}
+
+#[test]
+fn a_delete_takes_only_what_its_reader_was_shown() {
+    let mut script = Script::new(Policy::Siblings);
+    let seen = script.put(None);
+    let context = script.finds([seen]);
+    let unseen = script.put(None);
+    script.write(WriteKind::Delete, Some(context));
+    script.read(Reader::Final, [Found::Value(unseen), tombstone(9)]);
+    assert_eq!(script.fault(), None);
+    script.read(Reader::Final, [tombstone(9)]);
+    assert_eq!(script.fault(), Some(Fault::Lost));
+}
+
+#[test]
+fn nothing_is_there_that_nobody_wrote() {
+    let foreign = Found::Foreign("garbage".to_owned());
+    for found in [Found::Value(WriteNumber(5)), foreign, tombstone(1)] {
+        let mut script = Script::new(Policy::Latest);
+        script.put(None);
+        script.read(Reader::Client, [found]);
+        assert_eq!(script.fault(), Some(Fault::Fabricated));
+    }
+    let mut script = Script::new(Policy::Siblings);
+    let refused = script.begin(WriteKind::Put, None);
+    script.history.end_write(refused, 9, Outcome::Refused);
+    script.read(Reader::Client, [Found::Value(refused)]);
+    assert_eq!(script.fault(), Some(Fault::Fabricated));
+}
+
+#[test]
+fn a_write_whose_outcome_is_unknown_may_be_there_or_not() {
+    for shows in [false, true] {
+        let mut script = Script::new(Policy::Siblings);
+        let unknown = script.begin(WriteKind::Put, None);
+        let known = script.put(None);
+        script.finds(if shows { vec![known, unknown] } else { vec![known] });
+        assert_eq!(script.fault(), None);
+    }
+}
+
+#[test]
+fn only_reads_of_a_majority_have_to_show_what_was_acknowledged() {
+    let mut script = Script::new(Policy::Siblings);
+    script.put(None);
+    script.read(Reader::Client, []);
+    assert_eq!(script.fault(), None);
+    script.read(Reader::Strict, []);
+    assert_eq!(script.fault(), Some(Fault::Lost));
+}
+
+#[test]
+fn what_was_not_synced_may_go_with_the_power() {
+    let mut script = Script::new(Policy::Siblings);
+    let number = script.put(None);
+    script.finds([]);
+    script.history.writes[number.0 as usize].dw = 0;
+    assert_eq!(script.fault(), Some(Fault::Lost), "no power was lost");
+    script.history.hardships.power_losses_us.push(script.now_us);
+    assert_eq!(script.fault(), None);
+}
+
+#[test]
+fn a_writer_is_shown_its_own_write() {
+    let mut script = Script::new(Policy::Siblings);
+    let number = script.begin(WriteKind::Put, None);
+    script.read(Reader::Writer(number), [Found::Value(number)]);
+    assert_eq!(script.fault(), None);
+    script.read(Reader::Writer(number), []);
+    assert_eq!(script.fault(), Some(Fault::Lost));
+}
+
+#[test]
+fn where_one_value_is_shown_it_is_the_later_one_if_clocks_are_right() {
+    for policy in [Policy::Latest, Policy::LastWriteWins] {
+        let mut script = Script::new(policy);
+        let (old, new) = (script.put(None), script.put(None));
+        script.finds([new]);
+        assert_eq!(script.fault(), None);
+        script.finds([old]);
+        assert_eq!(script.fault(), Some(Fault::Lost));
+        script.history.hardships.are_clocks_wrong = true;
+        assert_eq!(script.fault(), None);
+        script.finds([old, new]);
+        assert_eq!(script.fault(), Some(Fault::FalseSiblings));
+    }
+}
+
+#[test]
+fn writers_of_what_is_written_once_replace_nothing() {
+    let mut script = Script::new(Policy::WriteOnce);
+    let first = script.put(None);
+    let context = script.finds([first]);
+    let second = script.put(Some(context));
+    script.finds([first, second]);
+    assert_eq!(script.fault(), None);
+    script.finds([second]);
+    assert_eq!(script.fault(), Some(Fault::Lost));
+}
+
+/// What a client does next.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Put { knowing: usize },
+    Delete { knowing: usize },
+    Read,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..8_usize).prop_map(|knowing| Step::Put { knowing }),
+        (0..8_usize).prop_map(|knowing| Step::Delete { knowing }),
+        Just(Step::Read),
+    ]
+}
+
+/// A value of the store that keeps everything: who wrote it, whether it is a tombstone, what it replaced.
+#[derive(Clone)]
+struct Stored {
+    number: WriteNumber,
+    is_tombstone: bool,
+    replaced: BTreeSet<WriteNumber>,
+}
+
+impl Stored {
+    fn found(&self) -> Found {
+        if self.is_tombstone { tombstone(self.number.0.into()) } else { Found::Value(self.number) }
+    }
+}
+
+/// Runs steps on a perfect store; `drops` says at which step one sibling gets lost.
+fn run(steps: &[Step], drops: Option<usize>) -> (Script, bool) {
+    let mut script = Script::new(Policy::Siblings);
+    let mut stored: Vec<Stored> = Vec::new();
+    let mut shown: Vec<(ReadNumber, Vec<Stored>)> = Vec::new();
+    let mut has_dropped = false;
+    for (place, step) in steps.iter().enumerate() {
+        let (kind, knowing) = match step {
+            Step::Put { knowing } => (WriteKind::Put, *knowing),
+            Step::Delete { knowing } => (WriteKind::Delete, *knowing),
+            Step::Read => {
+                let read = script.read(Reader::Strict, stored.iter().map(Stored::found));
+                shown.push((read, stored.clone()));
+                continue;
+            }
+        };
+        // Some know what a former read was shown, some nothing.
+        let context = shown.iter().rev().nth(knowing);
+        let number = script.write(kind, context.map(|(read, _)| *read));
+        let values = context.map_or(&[][..], |(_, values)| values);
+        let replaced = values.iter().flat_map(|value| &value.replaced).copied();
+        let replaced: BTreeSet<_> = replaced.chain([number]).collect();
+        stored.retain(|value| !replaced.contains(&value.number));
+        stored.push(Stored { number, is_tombstone: kind.is_delete(), replaced });
+        if drops == Some(place) && stored.len() > 1 && !stored[0].is_tombstone {
+            stored.remove(0);
+            has_dropped = true;
+        }
+    }
+    script.read(Reader::Final, stored.iter().map(Stored::found));
+    (script, has_dropped)
+}
+
+proptest! {
+    #[test]
+    fn a_perfect_store_raises_no_alarm(steps in proptest::collection::vec(step(), 1..40)) {
+        let (script, _) = run(&steps, None);
+        prop_assert_eq!(check(&script.history), Ok(()));
+    }
+
+    #[test]
+    fn a_dropped_sibling_is_found(
+        steps in proptest::collection::vec(step(), 1..40),
+        drops in 0..40_usize,
+    ) {
+        // Reads right after the drop, before a delete could have been its cause.
+        let mut steps = steps;
+        steps.truncate(drops + 1);
+        steps.retain(|step| !matches!(step, Step::Delete { .. }));
+        let last = steps.len().saturating_sub(1);
+        let (script, has_dropped) = run(&steps, Some(last));
+        prop_assert_eq!(check(&script.history).is_err(), has_dropped);
+    }
+}

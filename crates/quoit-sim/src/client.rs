@@ -1,0 +1,254 @@
+//! A client: asks nodes at random for this and that, and notes what it was answered.
+
+use crate::history::{
+    Found, History, KeyNumber, Outcome, Policy, Read, ReadNumber, Reader, Write, WriteKind,
+};
+use crate::machine::{Asked, Machine};
+use crate::names::Name;
+use crate::random::Random;
+use crate::requests::{self, Quorums, WriteRequest};
+use crate::time::SimTime;
+use crate::trace::Trace;
+use crate::value::found_in_object;
+use parking_lot::Mutex;
+use quoit_core::RequestError;
+use quoit_model::clock::VersionVector;
+use quoit_model::object::Object;
+use quoit_model::props::Quorum;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A client waits so much longer than the store.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Longest pause between two requests of a client, in microseconds.
+const PAUSE_US_MAX: u64 = 600_000;
+
+/// What the clients of a run share.
+#[derive(Clone)]
+pub struct Ground {
+    /// The machines of the cluster.
+    pub machines: Arc<[Arc<Machine>]>,
+    /// What happened so far.
+    pub history: Arc<Mutex<History>>,
+    /// Simulated time.
+    pub time: SimTime,
+    /// The story of the run.
+    pub trace: Trace,
+}
+
+impl Ground {
+    /// Asks a machine's node for an object, and notes the answer.
+    ///
+    /// # Errors
+    ///
+    /// What the store said, or that nobody answered, in words.
+    pub async fn read(
+        &self,
+        machine: &Machine,
+        key: KeyNumber,
+        reader: Reader,
+        quorums: Quorums,
+    ) -> Result<(ReadNumber, VersionVector), String> {
+        let start_us = self.time.now_us();
+        let name = self.name(key);
+        let asked = machine.ask(move |store| requests::get(store, name, quorums));
+        let object = patiently(quorums, asked).await.map_err(|failure| failure.text)?;
+        let clock = object.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
+        Ok((self.note_read(key, reader, start_us, object.as_ref()), clock))
+    }
+
+    fn note_read(
+        &self,
+        key: KeyNumber,
+        reader: Reader,
+        start_us: u64,
+        object: Option<&Object>,
+    ) -> ReadNumber {
+        let (end_us, found) = (self.time.now_us(), found_in_object(object));
+        self.history.lock().add_read(Read { key, reader, start_us, end_us, found })
+    }
+
+    fn name(&self, key: KeyNumber) -> Name {
+        Name::of(key, self.policy(key))
+    }
+
+    fn policy(&self, key: KeyNumber) -> Policy {
+        self.history.lock().keys[key.0 as usize]
+    }
+}
+
+/// A request that has not succeeded.
+struct Failure {
+    outcome: Outcome,
+    text: String,
+}
+
+/// Waits for a node's answer, longer than the store itself would.
+async fn patiently<T>(
+    quorums: Quorums,
+    asked: impl Future<Output = Asked<Result<T, RequestError>>>,
+) -> Result<T, Failure> {
+    let limit = Duration::from_millis(quorums.timeout_ms.into()) + PATIENCE;
+    let failure = |outcome, text: &str| Failure { outcome, text: text.to_owned() };
+    match tokio::time::timeout(limit, asked).await {
+        Err(_) => Err(failure(Outcome::Unknown, "no answer")),
+        Ok(Asked::NobodyThere) => Err(failure(Outcome::Refused, "nobody there")),
+        Ok(Asked::Lost) => Err(failure(Outcome::Unknown, "connection lost")),
+        Ok(Asked::Answer(Ok(answer))) => Ok(answer),
+        Ok(Asked::Answer(Err(error))) => {
+            Err(Failure { outcome: requests::outcome_of(&error), text: error.to_string() })
+        }
+    }
+}
+
+/// A client of the run.
+pub struct Client {
+    place: String,
+    ground: Ground,
+    random: Random,
+    /// What it was shown last, by key.
+    known: BTreeMap<KeyNumber, (ReadNumber, VersionVector)>,
+}
+
+impl Client {
+    /// The client of this number, from 1.
+    #[must_use]
+    pub fn new(number: u64, seed: u64, ground: Ground) -> Self {
+        let random = Random::new(seed, "client", number);
+        Self { place: format!("c{number}"), ground, random, known: BTreeMap::new() }
+    }
+
+    /// Makes so many requests, one after the other.
+    pub async fn run(mut self, operation_count: u64) {
+        for _ in 0..operation_count {
+            let pause_us = self.random.below(PAUSE_US_MAX);
+            tokio::time::sleep(Duration::from_micros(pause_us)).await;
+            self.step().await;
+        }
+    }
+
+    async fn step(&mut self) {
+        let machines = Arc::clone(&self.ground.machines);
+        let machine = &**self.random.pick(&machines);
+        let key_count = self.ground.history.lock().keys.len() as u64;
+        let key = KeyNumber(self.random.below(key_count) as u32);
+        let quorums = Quorums::draw(&mut self.random);
+        match self.random.below(100) {
+            0..45 => self.get(machine, key, quorums).await,
+            45..88 => self.write(machine, key, WriteKind::Put, quorums).await,
+            88..95 => self.write(machine, key, WriteKind::Delete, quorums).await,
+            95..97 => self.write(machine, key, WriteKind::DeleteUnseen, quorums).await,
+            _ => self.list(machine, key).await,
+        }
+    }
+
+    async fn get(&mut self, machine: &Machine, key: KeyNumber, quorums: Quorums) {
+        let reader = if quorums.is_strict { Reader::Strict } else { Reader::Client };
+        let result = self.ground.read(machine, key, reader, quorums).await;
+        let text = match result {
+            Ok((number, clock)) => {
+                let found = self.ground.history.lock().reads[number.0 as usize].found.clone();
+                self.known.insert(key, (number, clock));
+                words(&found)
+            }
+            Err(text) => text,
+        };
+        let about = if quorums.is_strict { "strictly " } else { "" };
+        self.note(machine, &format!("read k{} {about}-> {text}", key.0));
+    }
+
+    async fn write(
+        &mut self,
+        machine: &Machine,
+        key: KeyNumber,
+        kind: WriteKind,
+        quorums: Quorums,
+    ) {
+        // Some write what they have not read.
+        let known = self.known.get(&key).filter(|_| self.random.percent(80)).cloned();
+        let kind = match (kind, &known) {
+            // Nobody deletes what it has not seen, but those who say so.
+            (WriteKind::Delete, None) => return self.get(machine, key, quorums).await,
+            (kind, _) => kind,
+        };
+        let context = known.as_ref().filter(|_| kind != WriteKind::DeleteUnseen);
+        let ground = self.ground.clone();
+        let start_us = ground.time.now_us();
+        let number = ground.history.lock().begin_write(Write {
+            key,
+            kind,
+            context: context.map(|(read, _)| *read),
+            start_us,
+            end_us: u64::MAX,
+            outcome: Outcome::Unknown,
+            dw: copies_of(quorums.synced),
+            is_strict: quorums.is_strict,
+        });
+        let request = WriteRequest {
+            number,
+            kind,
+            name: ground.name(key),
+            context: context.map(|(_, clock)| clock.clone()).unwrap_or_default(),
+            size_bytes: self.size_bytes(),
+            return_object: self.random.percent(20),
+            quorums,
+        };
+        let wants_object = request.return_object && kind == WriteKind::Put;
+        let knew = context.map_or("nothing".to_owned(), |(read, _)| {
+            words(&ground.history.lock().reads[read.0 as usize].found)
+        });
+        let what = format!("{number} {kind:?} k{} knowing {knew}", key.0);
+        self.note(machine, &what);
+        let result = patiently(quorums, machine.ask(|store| requests::write(store, request))).await;
+        let (outcome, text) = match &result {
+            Ok(_) => (Outcome::Acknowledged, "done".to_owned()),
+            Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
+        };
+        ground.history.lock().end_write(number, ground.time.now_us(), outcome);
+        if let Ok(object) = &result
+            && wants_object
+        {
+            ground.note_read(key, Reader::Writer(number), start_us, object.as_ref());
+        }
+        self.note(machine, &format!("{number} -> {text}"));
+    }
+
+    async fn list(&mut self, machine: &Machine, key: KeyNumber) {
+        let policy = self.ground.policy(key);
+        let quorums = Quorums::strict(5_000);
+        let listed = machine.ask(move |store| requests::list_keys(store, policy));
+        let text = match patiently(quorums, listed).await {
+            Ok(keys) => format!("{} keys", keys.len()),
+            Err(failure) => failure.text,
+        };
+        self.note(machine, &format!("list {policy:?} -> {text}"));
+    }
+
+    fn size_bytes(&mut self) -> usize {
+        let most = if self.random.percent(2) { 100_000 } else { 300 };
+        self.random.below(most) as usize
+    }
+
+    fn note(&self, machine: &Machine, text: &str) {
+        self.ground.trace.note(&self.place, &format!("{}: {text}", machine.name));
+    }
+}
+
+/// Copies that a quorum of the usual three means.
+fn copies_of(quorum: Quorum) -> u32 {
+    quorum.resolve(3)
+}
+
+/// What was found, for the trace.
+fn words(found: &[Found]) -> String {
+    if found.is_empty() {
+        return "nothing".to_owned();
+    }
+    let word = |found: &Found| match found {
+        Found::Value(number) => number.to_string(),
+        Found::Tombstone(_, counter) => format!("tombstone {counter}"),
+        Found::Foreign(text) => format!("foreign {text}"),
+    };
+    found.iter().map(word).collect::<Vec<_>>().join("+")
+}

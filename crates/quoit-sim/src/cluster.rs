@@ -1,0 +1,269 @@
+//! A cluster in a simulated world.
+
+use crate::boot::{self, PARTITION_COUNT};
+use crate::check::{self, Violation, check};
+use crate::client::{Client, Ground};
+use crate::contents::summary;
+use crate::faults::{Fault, Planned, plan};
+use crate::finish::{prepare, read_back};
+use crate::history::History;
+use crate::machine::Machine;
+use crate::names::policies;
+use crate::random::Random;
+use crate::run::Settings;
+use crate::time::SimTime;
+use crate::trace::Trace;
+use parking_lot::Mutex;
+use quoit_store::seam::FaultyDisk;
+use std::future::pending;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use turmoil::Sim;
+
+/// Simulated time goes on in steps of so many microseconds.
+const TICK_US: u64 = 2_000;
+/// What goes wrong goes wrong within so many microseconds.
+const FAULTS_UNTIL_US: u64 = 20_000_000;
+/// A run that takes longer, in simulated time, hangs.
+const LONGEST: Duration = Duration::from_secs(600);
+/// A process that could not start is tried again after so long.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Clients work and things go wrong.
+    Work,
+    /// Clients are done; everything has to be mended.
+    Mend,
+    /// Nothing is wrong any more.
+    Calm,
+}
+
+/// The world of one run.
+pub struct Cluster {
+    seed: u64,
+    settings: Settings,
+    sim: Sim<'static>,
+    ground: Ground,
+    stage: Arc<Mutex<Stage>>,
+    verdict: Arc<Mutex<Result<(), Violation>>>,
+    planned: Vec<Planned>,
+    _directory: Arc<TempDir>,
+}
+
+impl Cluster {
+    /// Builds the world of a seed; nothing has happened yet.
+    pub fn new(seed: u64, settings: &Settings) -> Self {
+        let time = SimTime::default();
+        let trace = Trace::new(time.clone(), settings.line_count_max);
+        let machine = |index| {
+            let disk = FaultyDisk::new(Random::new(seed, "disk", index as u64).number());
+            Arc::new(Machine::new(index, disk, &time))
+        };
+        let machines: Arc<[_]> = (0..settings.machine_count).map(machine).collect();
+        let history = History { keys: policies(settings.key_count), ..History::default() };
+        let history = Arc::new(Mutex::new(history));
+        let ground = Ground { machines, history, time, trace };
+        let mut builder = turmoil::Builder::new();
+        builder
+            .rng_seed(Random::new(seed, "turmoil", 0).number())
+            .tick_duration(Duration::from_micros(TICK_US))
+            .simulation_duration(LONGEST)
+            .enable_random_order();
+        let mut random = Random::new(seed, "faults", 0);
+        let planned = plan(&mut random, settings.machine_count, FAULTS_UNTIL_US);
+        let directory = TempDir::new().expect("there is a directory for temporary files");
+        let mut cluster = Self {
+            seed,
+            settings: *settings,
+            sim: builder.build(),
+            ground,
+            stage: Arc::new(Mutex::new(Stage::Work)),
+            verdict: Arc::new(Mutex::new(Ok(()))),
+            planned,
+            _directory: Arc::new(directory),
+        };
+        cluster.add_hosts();
+        cluster
+    }
+
+    /// The story of the run.
+    pub const fn trace(&self) -> &Trace {
+        &self.ground.trace
+    }
+
+    fn add_hosts(&mut self) {
+        for machine in self.ground.machines.iter() {
+            let (machine, trace) = (Arc::clone(machine), self.ground.trace.clone());
+            let (directory, seed) = (Arc::clone(&self._directory), self.seed);
+            self.sim.host(machine.name.clone(), move || {
+                let (machine, trace) = (Arc::clone(&machine), trace.clone());
+                let directory = Arc::clone(&directory);
+                async move {
+                    live(&machine, directory.path(), seed, &trace).await;
+                    Ok(())
+                }
+            });
+        }
+        let (ground, settings, seed) = (self.ground.clone(), self.settings, self.seed);
+        let (stage, verdict) = (Arc::clone(&self.stage), Arc::clone(&self.verdict));
+        self.sim.client("clients", async move {
+            let result = drive(ground, settings, seed, stage).await;
+            *verdict.lock() = result;
+            Ok(())
+        });
+    }
+
+    /// Lets it all happen, and judges.
+    ///
+    /// # Errors
+    ///
+    /// The first violation.
+    pub fn run(&mut self) -> Result<(), Violation> {
+        let mut planned = std::mem::take(&mut self.planned).into_iter().peekable();
+        loop {
+            self.ground.time.advance_us(TICK_US);
+            let now_us = self.ground.time.now_us();
+            let stage = *self.stage.lock();
+            while stage == Stage::Work
+                && let Some(Planned { fault, .. }) =
+                    planned.next_if(|planned| planned.at_us <= now_us)
+            {
+                self.apply(fault);
+            }
+            if stage == Stage::Mend {
+                self.mend();
+                *self.stage.lock() = Stage::Calm;
+            }
+            match self.sim.step() {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(error) => {
+                    return Err(Violation::new(check::Fault::Broken, error.to_string()));
+                }
+            }
+        }
+        self.verdict.lock().clone()?;
+        self.sum_up()?;
+        check(&self.ground.history.lock())
+    }
+
+    /// Notes what each node holds at the end.
+    fn sum_up(&self) -> Result<(), Violation> {
+        for machine in self.ground.machines.iter() {
+            let Some(store) = machine.store() else { continue };
+            let (record_count, digest) = summary(&store, PARTITION_COUNT)
+                .map_err(|error| Violation::new(check::Fault::Broken, error.to_string()))?;
+            let text = format!("holds {record_count} records, digest {digest:016x}");
+            self.ground.trace.note(&machine.name, &text);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, fault: Fault) {
+        let machines = Arc::clone(&self.ground.machines);
+        let trace = self.ground.trace.clone();
+        let note = |machine: usize, text: &str| trace.note(&machines[machine].name, text);
+        match fault {
+            Fault::Kill(machine) => {
+                note(machine, "KILL");
+                self.stop(machine, true);
+            }
+            Fault::PowerLoss(machine) => {
+                note(machine, "POWER LOSS");
+                let now_us = self.ground.time.now_us();
+                self.ground.history.lock().hardships.power_losses_us.push(now_us);
+                self.stop(machine, false);
+            }
+            Fault::Start(machine) => self.start(machine),
+            Fault::Clock(machine, skew_us) => {
+                note(machine, &format!("CLOCK {:+} ms", skew_us / 1_000));
+                self.ground.history.lock().hardships.are_clocks_wrong = true;
+                machines[machine].clock.set_skew_us(skew_us);
+            }
+            Fault::SlowDisk(machine, delay_us) => {
+                note(machine, &format!("DISK TAKES up to {} ms", delay_us / 1_000));
+                machines[machine].disk_delay.set_us_max(delay_us);
+            }
+            Fault::DiskRoom(machine, room_bytes) => {
+                note(machine, &format!("DISK HAS ROOM for {room_bytes:?} bytes"));
+                machines[machine].set_disk_room(room_bytes);
+            }
+            Fault::ColdReads(machine, one_in) => {
+                note(machine, &format!("COLD READS, one in {one_in}"));
+                let disk = machines[machine].disk();
+                disk.set_faults(|faults| faults.would_block_one_in = one_in);
+            }
+        }
+    }
+
+    fn stop(&mut self, machine: usize, keeps_power: bool) {
+        let machine = &self.ground.machines[machine];
+        machine.stop(keeps_power);
+        self.sim.crash(machine.name.as_str());
+    }
+
+    fn start(&mut self, machine: usize) {
+        let name = self.ground.machines[machine].name.clone();
+        if !self.sim.is_host_running(name.as_str()) {
+            self.ground.trace.note(&name, "START");
+            self.sim.bounce(name);
+        }
+    }
+
+    /// Undoes all that is wrong.
+    fn mend(&mut self) {
+        self.ground.trace.note("run", "MEND EVERYTHING");
+        for index in 0..self.ground.machines.len() {
+            let machine = Arc::clone(&self.ground.machines[index]);
+            machine.clock.set_skew_us(0);
+            machine.disk_delay.set_us_max(0);
+            machine.set_disk_room(None);
+            machine.disk().set_faults(|faults| faults.would_block_one_in = 0);
+            self.start(index);
+        }
+    }
+}
+
+/// The life of a machine's process, as a supervisor would have it.
+async fn live(machine: &Machine, directory: &Path, seed: u64, trace: &Trace) {
+    loop {
+        match boot::start(machine, directory, seed) {
+            Ok(store) => {
+                trace.note(&machine.name, "serves");
+                tokio::spawn(Arc::clone(&store).run_background());
+                machine.serve(store).await;
+                pending::<()>().await;
+            }
+            Err(error) => trace.note(&machine.name, &format!("can't start: {error}")),
+        }
+        tokio::time::sleep(RESTART_PAUSE).await;
+    }
+}
+
+/// What the clients do, from the first request to the last read.
+async fn drive(
+    ground: Ground,
+    settings: Settings,
+    seed: u64,
+    stage: Arc<Mutex<Stage>>,
+) -> Result<(), Violation> {
+    prepare(&ground).await?;
+    let clients = (1..=settings.client_count).map(|number| {
+        let client = Client::new(number, seed, ground.clone());
+        tokio::spawn(client.run(settings.operation_count))
+    });
+    for client in clients.collect::<Vec<_>>() {
+        if let Err(error) = client.await {
+            return Err(Violation::new(check::Fault::Broken, error.to_string()));
+        }
+    }
+    *stage.lock() = Stage::Mend;
+    while *stage.lock() != Stage::Calm {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    read_back(&ground).await
+}

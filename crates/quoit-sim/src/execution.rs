@@ -1,0 +1,132 @@
+//! Background work of engines inside a simulated machine.
+
+use crate::random::Random;
+use parking_lot::Mutex;
+use quoit_store::seam::{Execution, Next, Pace, Worker, WorkerHandle};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How long a machine's disk takes for a piece of background work, in microseconds: the most of it, of
+/// which each piece takes some. Clones are the same disk's.
+#[derive(Debug, Clone, Default)]
+pub struct DiskDelay(Arc<AtomicU64>);
+
+impl DiskDelay {
+    /// Sets the longest delay from now on, in microseconds.
+    pub fn set_us_max(&self, us_max: u64) {
+        self.0.store(us_max, Ordering::Relaxed);
+    }
+
+    fn us_max(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Steps each worker on a task of the machine's runtime, so that the order of all steps follows from
+/// simulated time and the seed. Dies with the machine.
+pub struct TaskExecution {
+    random: Arc<Mutex<Random>>,
+    delay: DiskDelay,
+}
+
+impl TaskExecution {
+    /// Steps workers after delays drawn from `random`.
+    #[must_use]
+    pub fn new(random: Random, delay: DiskDelay) -> Self {
+        Self { random: Arc::new(Mutex::new(random)), delay }
+    }
+}
+
+struct TaskHandle {
+    woken: Notify,
+    stopped: AtomicBool,
+}
+
+impl Execution for TaskExecution {
+    fn start(&self, _name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle> {
+        let handle = Arc::new(TaskHandle { woken: Notify::new(), stopped: AtomicBool::new(false) });
+        let (random, delay) = (Arc::clone(&self.random), self.delay.clone());
+        tokio::spawn(drive(worker, Arc::clone(&handle), random, delay));
+        handle
+    }
+}
+
+async fn drive(
+    worker: Arc<dyn Worker>,
+    handle: Arc<TaskHandle>,
+    random: Arc<Mutex<Random>>,
+    delay: DiskDelay,
+) {
+    loop {
+        let delay_us = random.lock().below(delay.us_max());
+        tokio::time::sleep(Duration::from_micros(delay_us)).await;
+        if handle.stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        match worker.step(&*handle) {
+            Next::Done => return,
+            Next::Again => tokio::task::yield_now().await,
+            Next::WhenWoken => handle.woken.notified().await,
+            Next::AfterUs(us) => {
+                let woken = handle.woken.notified();
+                // Whether time was up or somebody woke it, the next step is due.
+                let _ = tokio::time::timeout(Duration::from_micros(us), woken).await;
+            }
+        }
+    }
+}
+
+impl Pace for TaskHandle {
+    fn pause(&self, _us: u64) -> bool {
+        !self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+impl WorkerHandle for TaskHandle {
+    fn wake(&self) {
+        self.woken.notify_one();
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.woken.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+
+    /// Notes when it steps, and sleeps until it is woken.
+    #[derive(Default)]
+    struct Sleeper(Mutex<Vec<Instant>>);
+
+    impl Worker for Sleeper {
+        fn step(&self, _: &dyn Pace) -> Next {
+            self.0.lock().push(Instant::now());
+            Next::WhenWoken
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_woken_worker_steps_within_the_disks_delay_and_a_stopped_one_never() {
+        let delay = DiskDelay::default();
+        let execution = TaskExecution::new(Random::new(1, "execution", 0), delay.clone());
+        let sleeper = Arc::new(Sleeper::default());
+        let handle = execution.start("sleeper", sleeper.clone());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        delay.set_us_max(50_000);
+        let woken_at = Instant::now();
+        handle.wake();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        handle.stop();
+        handle.wake();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let steps = sleeper.0.lock().clone();
+        let [_, second] = steps[..] else { panic!("two steps, not {steps:?}") };
+        assert!(second >= woken_at && second - woken_at < Duration::from_millis(52), "{steps:?}");
+    }
+}

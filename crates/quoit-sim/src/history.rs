@@ -1,0 +1,230 @@
+//! What clients asked for and what they were answered.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What the store does with writes that did not know of each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Policy {
+    /// Both stay (`allow_mult = true`).
+    Siblings,
+    /// Readers see the later one (`allow_mult = false`).
+    Latest,
+    /// The later one stays, whatever its writer knew (`last_write_wins = true`).
+    LastWriteWins,
+    /// Both stay, and no writer knows anything (`write_once = true`).
+    WriteOnce,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Siblings, Self::Latest, Self::LastWriteWins, Self::WriteOnce];
+
+    /// Whether readers see one value at most.
+    #[must_use]
+    pub const fn shows_one(self) -> bool {
+        matches!(self, Self::Latest | Self::LastWriteWins)
+    }
+}
+
+/// A key of the run, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyNumber(pub u32);
+
+/// A write of the run, by its number: in the order of their starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WriteNumber(pub u32);
+
+/// A read of the run, by its number: in the order of their ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadNumber(pub u32);
+
+impl fmt::Display for WriteNumber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "w{}", self.0)
+    }
+}
+
+/// Kinds of writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteKind {
+    /// A value, told apart by the write's number.
+    Put,
+    /// A delete of what a read has shown.
+    Delete,
+    /// A delete of whatever the store finds.
+    DeleteUnseen,
+}
+
+impl WriteKind {
+    /// Whether a tombstone is what it leaves.
+    #[must_use]
+    pub const fn is_delete(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteUnseen)
+    }
+}
+
+/// What is known of a write at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The store has said that it is done.
+    Acknowledged,
+    /// It has not happened and never will.
+    Refused,
+    /// It may have happened, or may happen yet.
+    Unknown,
+}
+
+/// One write.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// The key.
+    pub key: KeyNumber,
+    /// What was written.
+    pub kind: WriteKind,
+    /// The read whose context it was made with.
+    pub context: Option<ReadNumber>,
+    /// When it was asked for, in simulated microseconds.
+    pub start_us: u64,
+    /// When the answer came; [`u64::MAX`] when none did.
+    pub end_us: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Copies that were asked to be synced.
+    pub dw: u32,
+    /// Whether a majority of the primaries themselves had to take and sync it.
+    pub is_strict: bool,
+}
+
+/// One of the values that a read found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Found {
+    /// The value of a put.
+    Value(WriteNumber),
+    /// A tombstone, told apart by the event that made it: actor and counter.
+    Tombstone(Vec<u8>, u64),
+    /// Something that no write of the run has written.
+    Foreign(String),
+}
+
+/// Who read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// A client, with quorums that may miss what others have written.
+    Client,
+    /// A client that asked a majority of the primaries.
+    Strict,
+    /// A writer who was shown what its write has made.
+    Writer(WriteNumber),
+    /// The run itself, after the faults: every firm write has to be in what it found.
+    Final,
+}
+
+/// One read that was answered.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// The key.
+    pub key: KeyNumber,
+    /// Who read.
+    pub reader: Reader,
+    /// When it was asked for, in simulated microseconds.
+    pub start_us: u64,
+    /// When the answer came.
+    pub end_us: u64,
+    /// The values, tombstones included.
+    pub found: Vec<Found>,
+}
+
+/// What the run did to the machines, as far as it says what clients may count on.
+#[derive(Debug, Clone, Default)]
+pub struct Hardships {
+    /// When machines lost their power, and with it what was not synced.
+    pub power_losses_us: Vec<u64>,
+    /// Whether what a disk had promised to keep was damaged.
+    pub is_disk_damaged: bool,
+    /// Whether wall clocks were wrong.
+    pub are_clocks_wrong: bool,
+    /// Whether the set of primaries has changed while clients worked.
+    pub has_membership_changed: bool,
+}
+
+/// All of it.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// Policies of the keys, by number.
+    pub keys: Vec<Policy>,
+    /// Writes by number.
+    pub writes: Vec<Write>,
+    /// Reads by number.
+    pub reads: Vec<Read>,
+    /// What the run did meanwhile.
+    pub hardships: Hardships,
+}
+
+impl History {
+    /// Notes a write before it is sent; its outcome is unknown until [`History::end_write`].
+    ///
+    /// # Panics
+    ///
+    /// After four thousand million writes.
+    pub fn begin_write(&mut self, write: Write) -> WriteNumber {
+        let number = u32::try_from(self.writes.len()).expect("a run is a few hundred writes");
+        self.writes.push(write);
+        WriteNumber(number)
+    }
+
+    /// Notes how a write ended.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such write.
+    pub fn end_write(&mut self, number: WriteNumber, now_us: u64, outcome: Outcome) {
+        let write = &mut self.writes[number.0 as usize];
+        (write.end_us, write.outcome) = (now_us, outcome);
+    }
+
+    /// Notes what a read found.
+    ///
+    /// # Panics
+    ///
+    /// After four thousand million reads.
+    pub fn add_read(&mut self, read: Read) -> ReadNumber {
+        let number = u32::try_from(self.reads.len()).expect("a run is a few hundred reads");
+        self.reads.push(read);
+        ReadNumber(number)
+    }
+
+    /// The writes of a key.
+    pub fn writes_of(&self, key: KeyNumber) -> impl Iterator<Item = (WriteNumber, &Write)> {
+        let numbered = (0_u32..).map(WriteNumber).zip(&self.writes);
+        numbered.filter(move |(_, write)| write.key == key)
+    }
+
+    /// The reads of a key.
+    pub fn reads_of(&self, key: KeyNumber) -> impl Iterator<Item = (ReadNumber, &Read)> {
+        let numbered = (0_u32..).map(ReadNumber).zip(&self.reads);
+        numbered.filter(move |(_, read)| read.key == key)
+    }
+
+    /// Writes of a key that may have taken effect and were asked for before a time.
+    #[must_use]
+    pub fn possible_before(&self, key: KeyNumber, time_us: u64) -> BTreeSet<WriteNumber> {
+        let possible = self
+            .writes_of(key)
+            .filter(|(_, write)| write.outcome != Outcome::Refused && write.start_us <= time_us);
+        possible.map(|(number, _)| number).collect()
+    }
+
+    /// Whether an acknowledged write has to outlive everything that the run did.
+    #[must_use]
+    pub fn is_firm(&self, write: &Write) -> bool {
+        let hardships = &self.hardships;
+        let lost_power = hardships.power_losses_us.iter().any(|at_us| *at_us >= write.start_us);
+        let copies_needed = match (lost_power, hardships.is_disk_damaged) {
+            (_, true) => 2,
+            (true, false) => 1,
+            (false, false) => 0,
+        };
+        write.outcome == Outcome::Acknowledged && write.dw >= copies_needed
+    }
+}

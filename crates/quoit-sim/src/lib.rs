@@ -1,0 +1,39 @@
+//! The simulator: the shipping code of a whole cluster in one thread, under one seed.
+//!
+//! A [`run()`] builds machines with disks, clocks and a network that follow from its seed, starts nodes
+//! on them, lets clients work, breaks things, mends them, and checks what the clients were answered. The
+//! same seed gives the same story, told by the run's [`Trace`]. `docs/design/simulation.md` has the
+//! design, `docs/development.md` says how to use it.
+//!
+//! Not here: any code of the store itself, and nothing that ships. Callers are this crate's program,
+//! which `cargo xtask soak` and the test command start, and nobody else.
+//!
+//! ```
+//! use quoit_sim::{Settings, run};
+//!
+//! let settings = Settings { operation_count: 5, ..Settings::default() };
+//! let report = run(1, &settings);
+//! assert_eq!(report.verdict, Ok(()), "{}", report.trace.text());
+//! ```
+
+mod boot;
+mod check;
+mod client;
+mod cluster;
+mod contents;
+mod execution;
+mod faults;
+mod finish;
+mod history;
+mod machine;
+mod names;
+mod random;
+mod requests;
+mod run;
+mod time;
+mod trace;
+mod value;
+
+pub use check::{Fault, Violation};
+pub use run::{Report, Settings, run};
+pub use trace::Trace;

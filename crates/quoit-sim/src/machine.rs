@@ -1,0 +1,133 @@
+//! Machines: what outlives the processes that run on them, and the door to the one that runs.
+
+use crate::execution::DiskDelay;
+use crate::time::{SimClock, SimTime};
+use parking_lot::Mutex;
+use quoit_core::ReplicatedStore;
+use quoit_store::seam::FaultyDisk;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{mpsc, oneshot};
+
+/// Work of a client inside a node.
+type Call =
+    Box<dyn FnOnce(Arc<ReplicatedStore>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// A machine of the cluster.
+pub struct Machine {
+    /// Its name, and that of the node on it.
+    pub name: String,
+    /// Its place among the machines, from 0.
+    pub index: usize,
+    /// Its clock.
+    pub clock: Arc<SimClock>,
+    /// How slow its disk is.
+    pub disk_delay: DiskDelay,
+    boot_count: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    disk: FaultyDisk,
+    door: Option<Door>,
+}
+
+/// How to get at a running node.
+struct Door {
+    calls: mpsc::UnboundedSender<Call>,
+    store: Arc<ReplicatedStore>,
+}
+
+/// What came of asking a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked<T> {
+    /// Nobody was there to be asked.
+    NobodyThere,
+    /// The node died with the question.
+    Lost,
+    /// The answer.
+    Answer(T),
+}
+
+impl Machine {
+    /// A machine that was never switched on.
+    #[must_use]
+    pub fn new(index: usize, disk: FaultyDisk, time: &SimTime) -> Self {
+        Self {
+            name: format!("n{}", index + 1),
+            index,
+            clock: Arc::new(SimClock::new(time.clone())),
+            disk_delay: DiskDelay::default(),
+            boot_count: AtomicU64::new(0),
+            state: Mutex::new(State { disk, door: None }),
+        }
+    }
+
+    /// Counts a start of a process; the number of it, from 1.
+    pub fn begin_boot(&self) -> u64 {
+        self.boot_count.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The disk, as the running process has it.
+    #[must_use]
+    pub fn disk(&self) -> FaultyDisk {
+        self.state.lock().disk.clone()
+    }
+
+    /// Lets the disk get full after so many more bytes; `None` gives it all the room there is.
+    pub fn set_disk_room(&self, room_bytes: Option<u64>) {
+        let disk = self.disk();
+        let used_bytes = disk.used_bytes();
+        let capacity_bytes = room_bytes.map(|room_bytes| used_bytes + room_bytes);
+        disk.set_faults(|faults| faults.capacity_bytes = capacity_bytes);
+    }
+
+    /// The store of the running node, for those who may look inside.
+    #[must_use]
+    pub fn store(&self) -> Option<Arc<ReplicatedStore>> {
+        self.state.lock().door.as_ref().map(|door| Arc::clone(&door.store))
+    }
+
+    /// Lets clients in to a node that has started, until the machine stops: serves them as long as it is
+    /// polled.
+    pub async fn serve(&self, store: Arc<ReplicatedStore>) {
+        let (calls, mut called) = mpsc::unbounded_channel::<Call>();
+        self.state.lock().door = Some(Door { calls, store: Arc::clone(&store) });
+        while let Some(call) = called.recv().await {
+            tokio::spawn(call(Arc::clone(&store)));
+        }
+    }
+
+    /// Ends the process, before its runtime is dropped: from now on it reaches neither disk nor clients.
+    /// `keeps_power` is false when the machine goes down with it, and what was not synced is lost.
+    pub fn stop(&self, keeps_power: bool) {
+        let mut state = self.state.lock();
+        state.door = None;
+        state.disk = if keeps_power { state.disk.kill() } else { state.disk.crash() };
+    }
+
+    /// Lets a client's work run inside the node.
+    pub async fn ask<T, W, F>(&self, work: W) -> Asked<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let calls = self.state.lock().door.as_ref().map(|door| door.calls.clone());
+        let (answer, answered) = oneshot::channel();
+        let call: Call = Box::new(move |store| {
+            Box::pin(async move {
+                // The client may have given up.
+                let _ = answer.send(work(store).await);
+            })
+        });
+        match calls {
+            Some(calls) if calls.send(call).is_ok() => {
+                drop(calls);
+                answered.await.map_or(Asked::Lost, Asked::Answer)
+            }
+            _ => Asked::NobodyThere,
+        }
+    }
+}

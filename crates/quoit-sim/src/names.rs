@@ -1,0 +1,69 @@
+//! The names of the keys of a run.
+
+use crate::history::{KeyNumber, Policy};
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::props::PropUpdates;
+use serde_json::json;
+
+/// The bucket type of a policy.
+#[must_use]
+pub const fn bucket_type(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Siblings => "siblings",
+        Policy::Latest => "latest",
+        Policy::LastWriteWins => "last-write-wins",
+        Policy::WriteOnce => "write-once",
+    }
+}
+
+/// The properties of a policy's bucket type.
+#[must_use]
+pub fn props(policy: Policy) -> PropUpdates {
+    let props = match policy {
+        Policy::Siblings => json!({ "allow_mult": true }),
+        Policy::Latest => json!({ "allow_mult": false }),
+        Policy::LastWriteWins => {
+            json!({ "allow_mult": false, "last_write_wins": true, "dvv_enabled": false })
+        }
+        Policy::WriteOnce => json!({ "write_once": true }),
+    };
+    props.as_object().cloned().unwrap_or_default().into()
+}
+
+/// The policies of so many keys, by number.
+#[must_use]
+pub fn policies(key_count: u64) -> Vec<Policy> {
+    Policy::ALL.into_iter().cycle().take(key_count as usize).collect()
+}
+
+/// A key's full name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    policy: Policy,
+    key: String,
+}
+
+impl Name {
+    /// The bucket that all keys of a type lie in.
+    pub const BUCKET: &[u8] = b"bucket";
+
+    /// The name of a key.
+    #[must_use]
+    pub fn of(number: KeyNumber, policy: Policy) -> Self {
+        Self { policy, key: format!("k{:03}", number.0) }
+    }
+
+    /// The key that a name of a bucket is, if it is one of the run's.
+    #[must_use]
+    pub fn number_of(key: &[u8]) -> Option<KeyNumber> {
+        let digits = std::str::from_utf8(key).ok()?.strip_prefix('k')?;
+        digits.parse().ok().map(KeyNumber)
+    }
+
+    /// The name as requests have it.
+    #[must_use]
+    pub fn key_ref(&self) -> KeyRef<'_> {
+        let bucket_type = bucket_type(self.policy).as_bytes();
+        BucketRef { bucket_type, bucket: Self::BUCKET }.key(self.key.as_bytes())
+    }
+}

@@ -1,0 +1,79 @@
+//! Randomness that follows from the seed.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
+use std::ops::Range;
+
+/// One stream of random numbers. Each part of a run has its own, so that a part which draws more does not
+/// change what the others draw.
+#[derive(Debug, Clone)]
+pub struct Random(Xoshiro256PlusPlus);
+
+impl Random {
+    /// The stream of a part of the run `seed`, told apart by `name` and `number`.
+    #[must_use]
+    pub fn new(seed: u64, name: &str, number: u64) -> Self {
+        let bytes = name.bytes().map(u64::from).chain([number]);
+        let mixed = bytes.fold(mix(seed), |hash, byte| mix(hash ^ byte));
+        Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
+    }
+
+    /// Any number.
+    pub fn number(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number below `end`; 0 when `end` is 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        // The bias of the remainder is of no account for the small numbers that are drawn here.
+        self.number().checked_rem(end).unwrap_or(0)
+    }
+
+    /// A number of a range; its start when the range is empty.
+    pub fn within(&mut self, range: Range<u64>) -> u64 {
+        range.start + self.below(range.end.saturating_sub(range.start))
+    }
+
+    /// True with a probability of `percent` in a hundred.
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of some things.
+    ///
+    /// # Panics
+    ///
+    /// When there are none.
+    pub fn pick<'a, T>(&mut self, things: &'a [T]) -> &'a T {
+        &things[self.below(things.len() as u64) as usize]
+    }
+}
+
+/// The finalizer of Sebastiano Vigna's SplitMix64.
+fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_follow_from_seed_name_and_number() {
+        let first = |seed, name, number| Random::new(seed, name, number).number();
+        assert_eq!(first(1, "clients", 2), first(1, "clients", 2));
+        let others = [first(2, "clients", 2), first(1, "faults", 2), first(1, "clients", 3)];
+        assert!(others.iter().all(|other| *other != first(1, "clients", 2)), "{others:?}");
+    }
+
+    #[test]
+    fn numbers_stay_in_their_ranges() {
+        let mut random = Random::new(7, "ranges", 0);
+        assert!((0..100).all(|_| (5..8).contains(&random.within(5..8))));
+        assert_eq!((random.below(0), random.within(5..5)), (0, 5));
+        assert!((0..100).all(|_| !random.percent(0) && random.percent(100)));
+    }
+}

@@ -1,0 +1,173 @@
+//! What clients send, and what its failure tells.
+
+use crate::history::{KeyNumber, Outcome, Policy, WriteKind, WriteNumber};
+use crate::names::Name;
+use crate::random::Random;
+use crate::value::value_of;
+use quoit_core::{
+    DeleteRequest, Precondition, PutRequest, ReadOptions, ReplicatedStore, RequestError,
+    WriteOptions,
+};
+use quoit_model::clock::VersionVector;
+use quoit_model::object::{Metadata, Object};
+use quoit_model::props::Quorum;
+use std::sync::Arc;
+
+/// Quorums of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quorums {
+    /// Whether only primaries count, and a majority of them has to take part.
+    pub is_strict: bool,
+    /// Copies that have to answer or take it: r or w.
+    pub copies: Quorum,
+    /// Copies that have to be synced.
+    pub synced: Quorum,
+    /// Milliseconds until the store gives up.
+    pub timeout_ms: u32,
+}
+
+impl Quorums {
+    /// What a client asks for by chance.
+    pub fn draw(random: &mut Random) -> Self {
+        let timeout_ms = random.within(500..4_000) as u32;
+        let any = [Quorum::One, Quorum::Quorum, Quorum::Quorum, Quorum::All];
+        match random.below(10) {
+            0..5 => Self::strict(timeout_ms),
+            5..8 => Self {
+                is_strict: false,
+                copies: Quorum::Quorum,
+                synced: Quorum::Quorum,
+                timeout_ms,
+            },
+            _ => {
+                let synced = [Quorum::Count(0), Quorum::One, Quorum::Quorum];
+                let (copies, synced) = (*random.pick(&any), *random.pick(&synced));
+                Self { is_strict: false, copies, synced, timeout_ms }
+            }
+        }
+    }
+
+    /// A majority of the primaries, synced.
+    #[must_use]
+    pub const fn strict(timeout_ms: u32) -> Self {
+        let (copies, synced) = (Quorum::Quorum, Quorum::Quorum);
+        Self { is_strict: true, copies, synced, timeout_ms }
+    }
+
+    fn read(self) -> ReadOptions {
+        ReadOptions {
+            r: Some(self.copies),
+            pr: self.is_strict.then_some(Quorum::Quorum),
+            sloppy_quorum: self.is_strict.then_some(false),
+            timeout_ms: Some(self.timeout_ms),
+            ..ReadOptions::default()
+        }
+    }
+
+    fn write(self) -> WriteOptions {
+        WriteOptions {
+            w: Some(self.copies),
+            dw: Some(self.synced),
+            pw: self.is_strict.then_some(Quorum::Quorum),
+            sloppy_quorum: self.is_strict.then_some(false),
+            timeout_ms: Some(self.timeout_ms),
+            ..WriteOptions::default()
+        }
+    }
+}
+
+/// Reads a key.
+pub async fn get(
+    store: Arc<ReplicatedStore>,
+    name: Name,
+    quorums: Quorums,
+) -> Result<Option<Object>, RequestError> {
+    store.get(name.key_ref(), &quorums.read()).await
+}
+
+/// A write on its way.
+#[derive(Debug, Clone)]
+pub struct WriteRequest {
+    /// Its number.
+    pub number: WriteNumber,
+    /// What is written.
+    pub kind: WriteKind,
+    /// Where to.
+    pub name: Name,
+    /// What its writer knows.
+    pub context: VersionVector,
+    /// Size of a value, in bytes.
+    pub size_bytes: usize,
+    /// Whether the writer wants to see what it has made.
+    pub return_object: bool,
+    /// Quorums.
+    pub quorums: Quorums,
+}
+
+/// Writes; what it has made, if that was asked for.
+pub async fn write(
+    store: Arc<ReplicatedStore>,
+    request: WriteRequest,
+) -> Result<Option<Object>, RequestError> {
+    let key = request.name.key_ref();
+    let options = request.quorums.write();
+    if request.kind == WriteKind::Put {
+        let put = PutRequest {
+            key,
+            context: request.context,
+            meta: Metadata::default(),
+            value: value_of(request.number, request.size_bytes),
+            deleted: false,
+            as_is: false,
+            precondition: Precondition::default(),
+            return_object: request.return_object,
+            options,
+            vetoed: None,
+        };
+        return store.put(put).await;
+    }
+    let delete = DeleteRequest {
+        key,
+        context: (request.kind == WriteKind::Delete).then_some(request.context),
+        precondition: Precondition::default(),
+        rw: None,
+        read: request.quorums.read(),
+        write: options,
+    };
+    store.delete(delete).await?;
+    Ok(None)
+}
+
+/// What a failed write has come to.
+#[must_use]
+pub const fn outcome_of(error: &RequestError) -> Outcome {
+    match error {
+        RequestError::Key(_)
+        | RequestError::NoSuchType(_)
+        | RequestError::Consistent(_)
+        | RequestError::NVal(_)
+        | RequestError::Unmet(_)
+        | RequestError::Context(_)
+        | RequestError::Vetoed(_)
+        | RequestError::ObjectTooLarge { .. }
+        | RequestError::TooManySiblings(_) => Outcome::Refused,
+        _ => Outcome::Unknown,
+    }
+}
+
+/// Lists all keys of a policy's bucket.
+pub async fn list_keys(
+    store: Arc<ReplicatedStore>,
+    policy: Policy,
+) -> Result<Vec<KeyNumber>, RequestError> {
+    let name = Name::of(KeyNumber(0), policy);
+    let mut listing = store.list_keys(name.key_ref().bucket)?;
+    let mut keys = Vec::new();
+    while let Some(chunk) = listing.next().await? {
+        // A foreign name becomes a number that no key has.
+        let numbers = chunk.iter().map(|key| Name::number_of(key));
+        keys.extend(numbers.map(|number| number.unwrap_or(KeyNumber(u32::MAX))));
+    }
+    keys.sort_unstable();
+    Ok(keys)
+}

@@ -1,0 +1,135 @@
+//! Many seeds, each in a process of its own.
+
+use clap::Args;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Output};
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Seeds that `make test` runs.
+const CHECKED_SEEDS: Range<u64> = 0..300;
+/// Seeds of which the same story is asked for twice.
+const REPEATED_SEEDS: Range<u64> = 0..10;
+/// How often a soak tells how far it is.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Seeds from the first to before the second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seeds(Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once("..");
+        let numbers = numbers.and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
+        numbers.map(Self).ok_or_else(|| format!("{text:?} is no range of seeds; write 0..300"))
+    }
+}
+
+/// What to run.
+#[derive(Args)]
+pub(crate) struct SoakArgs {
+    /// Seeds to run, the last one excluded; from 0 on until the time is up if this is left out
+    #[arg(long)]
+    seeds: Option<Seeds>,
+    /// Begin no more seeds after so many minutes
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Seeds at a time; as many as there are processors if this is left out
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+/// What came of many seeds.
+#[derive(Default)]
+struct Tally {
+    passed: u64,
+    failed: Vec<u64>,
+}
+
+/// Runs what was asked for, tells how far it is, and what failed.
+pub(crate) fn soak(args: &SoakArgs) -> ExitCode {
+    let seeds = args.seeds.clone().map_or(0..u64::MAX, |Seeds(seeds)| seeds);
+    let minutes = args.minutes.or_else(|| args.seeds.is_none().then_some(1));
+    let until = minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+    let began = Instant::now();
+    let tally = run_all(seeds, until, args.jobs, Some(PROGRESS_INTERVAL));
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{} seeds in {seconds:.0} s", tally.passed + tally.failed.len() as u64);
+    finish(tally.passed, &tally.failed)
+}
+
+/// Runs what belongs to every test of the repository.
+pub(crate) fn check() -> ExitCode {
+    let tally = run_all(CHECKED_SEEDS, None, None, None);
+    let (mut passed, mut failed) = (tally.passed, tally.failed);
+    for seed in REPEATED_SEEDS {
+        if run_seed(seed).stdout == run_seed(seed).stdout {
+            passed += 1;
+        } else {
+            println!("seed {seed}: the second run went another way than the first");
+            failed.push(seed);
+        }
+    }
+    finish(passed, &failed)
+}
+
+fn finish(passed: u64, failed: &[u64]) -> ExitCode {
+    for seed in failed {
+        println!("failed: cargo xtask soak --seed {seed} --trace");
+    }
+    println!("{passed} passed, {} failed", failed.len());
+    if failed.is_empty() && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run_all(
+    seeds: Range<u64>,
+    until: Option<Instant>,
+    jobs: Option<usize>,
+    progress: Option<Duration>,
+) -> Tally {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(seeds.start);
+    let shared = Mutex::new((Tally::default(), Instant::now()));
+    let work = || {
+        while until.is_none_or(|until| Instant::now() < until) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let output = run_seed(seed);
+            let mut shared = shared.lock().expect("a thread that panics ends the program");
+            let (tally, told) = &mut *shared;
+            if output.status.success() {
+                tally.passed += 1;
+            } else {
+                print!("{}", String::from_utf8_lossy(&output.stdout));
+                print!("{}", String::from_utf8_lossy(&output.stderr));
+                tally.failed.push(seed);
+            }
+            if progress.is_some_and(|interval| told.elapsed() > interval) {
+                *told = Instant::now();
+                println!("{} passed, {} failed so far", tally.passed, tally.failed.len());
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.unwrap_or(processors).max(1) {
+            scope.spawn(work);
+        }
+    });
+    let (mut tally, _) = shared.into_inner().expect("a thread that panics ends the program");
+    tally.failed.sort_unstable();
+    tally
+}
+
+/// Runs a seed in a process of its own.
+fn run_seed(seed: u64) -> Output {
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("quoit-sim"));
+    let output = Command::new(program).arg("run").arg("--seed").arg(seed.to_string()).output();
+    output.expect("the program can start itself")
+}

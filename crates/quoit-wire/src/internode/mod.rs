@@ -1,3 +1,0 @@
-//! Messages that nodes of a cluster send each other.
-
-pub mod control;
