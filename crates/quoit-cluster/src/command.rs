@@ -1,6 +1,7 @@
 //! Changes of the control plane: what is asked for, and what it comes to.
 
 use crate::error::ChangeError;
+use crate::members::Member;
 use crate::state::State;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_model::props::{BucketProps, BucketType, PropUpdates, Scope, TypeState};
@@ -78,47 +79,50 @@ pub enum Change {
         /// The bucket.
         bucket: Arc<[u8]>,
     },
+    /// The member is this from now on.
+    PutMember(Arc<Member>),
 }
 
 impl State {
-    /// What a command comes to in this state; `None` when everything is so already.
+    /// What a command comes to in this state; nothing when everything is so already.
     ///
     /// # Errors
     ///
     /// The refusal, worded for each protocol.
-    pub fn decide(&self, command: Command<'_>) -> Result<Option<Change>, ChangeError> {
+    pub fn decide(&self, command: Command<'_>) -> Result<Vec<Change>, ChangeError> {
         match command {
             Command::CreateType { name, updates } => {
                 let created = BucketType::create(self.bucket_type(name), name, updates)?;
                 if self.bucket_type(name).is_none() && self.type_count() >= BUCKET_TYPES_MAX {
                     return Err(ChangeError::TooManyTypes { max: BUCKET_TYPES_MAX });
                 }
-                // The only node knows the type as soon as it is written down.
-                Ok(Some(put_type(name, created.known_everywhere())))
+                // A node that follows the log learns of the type before anything that uses it.
+                Ok(vec![put_type(name, created.known_everywhere())])
             }
             Command::ActivateType { name } => {
                 if name == DEFAULT_BUCKET_TYPE {
-                    return Ok(None);
+                    return Ok(Vec::new());
                 }
                 let existing = self.bucket_type(name);
                 let active = BucketType::activate(existing, name)?;
                 let is_news = existing.is_none_or(|before| before.state != TypeState::Active);
-                Ok(is_news.then(|| put_type(name, active)))
+                Ok(is_news.then(|| put_type(name, active)).into_iter().collect())
             }
             Command::UpdateType { name, updates } => {
                 let updated = BucketType::update(self.bucket_type(name), name, updates)?;
-                Ok(Some(put_type(name, updated)))
+                Ok(vec![put_type(name, updated)])
             }
             Command::ResetType { name } => {
-                Ok(Some(put_type(name, BucketType::reset(self.bucket_type(name), name)?)))
+                Ok(vec![put_type(name, BucketType::reset(self.bucket_type(name), name)?)])
             }
             Command::SetBucketProps { bucket, updates } => self.decide_set(bucket, updates),
             Command::ResetBucketProps { bucket } => {
                 self.check_bucket(bucket)?;
-                Ok(self.has_own_props(bucket).then(|| Change::RemoveBucket {
+                let change = self.has_own_props(bucket).then(|| Change::RemoveBucket {
                     bucket_type: bucket.bucket_type.into(),
                     bucket: bucket.bucket.into(),
-                }))
+                });
+                Ok(change.into_iter().collect())
             }
         }
     }
@@ -127,21 +131,21 @@ impl State {
         &self,
         bucket: BucketRef<'_>,
         updates: &PropUpdates,
-    ) -> Result<Option<Change>, ChangeError> {
+    ) -> Result<Vec<Change>, ChangeError> {
         let before = self.check_bucket(bucket)?;
         let scope = if bucket.is_untyped() { Scope::UntypedBucket } else { Scope::TypedBucket };
         let props = before.updated(scope, updates)?;
         if updates.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         if !self.has_own_props(bucket) && self.buckets_with_props() >= BUCKETS_WITH_PROPS_MAX {
             return Err(ChangeError::TooManyBuckets { max: BUCKETS_WITH_PROPS_MAX });
         }
-        Ok(Some(Change::PutBucket {
+        Ok(vec![Change::PutBucket {
             bucket_type: bucket.bucket_type.into(),
             bucket: bucket.bucket.into(),
             props: Arc::new(props),
-        }))
+        }])
     }
 
     /// Refuses buckets that cannot be, and gives the effective properties of all others.

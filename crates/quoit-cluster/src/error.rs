@@ -44,6 +44,12 @@ pub enum ChangeError {
         /// Buckets that may have properties of their own.
         max: usize,
     },
+    /// No majority of the voters agreed in time. The change may or may not be made.
+    #[error(
+        "no leader: a majority of the nodes that vote can't be reached or is busy; \
+         look at `quoit admin cluster status`. The change may or may not have been made"
+    )]
+    NoLeader,
     /// The change could not be written down. It may or may not be found after a restart.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -75,12 +81,12 @@ impl ChangeError {
     /// Whether the fault is the server's and not the request's (HTTP 500 and not 400).
     #[must_use]
     pub const fn is_server_fault(&self) -> bool {
-        matches!(self, Self::Store(_))
+        matches!(self, Self::Store(_) | Self::NoLeader)
     }
 }
 
 /// The control file could not be written or read again.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[error(
     "control file {path}: {reason}; make sure that the disk has room and works. \
      The change may or may not have been made"

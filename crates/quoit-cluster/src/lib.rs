@@ -1,10 +1,11 @@
-//! The control plane: who the node is, which bucket types there are, which properties buckets have.
+//! The control plane: who the node is, which nodes belong to the cluster, which bucket types there are,
+//! which properties buckets have.
 //!
-//! [`ControlPlane`] holds this in memory as an immutable [`State`] that every request reads without
-//! a lock, and in one file that every change reaches before it is answered. Changes are
-//! [`Command`]s; deciding what one means ([`State::decide`]), writing the [`Change`] down and
-//! applying it ([`State::with`]) are separate steps, so that a replicated log of changes can come
-//! between the first and the last.
+//! Every node of a cluster keeps all of it. [`ControlPlane`] holds it in memory as an immutable
+//! [`State`] that every request reads without a lock, and in one file. It changes by entries of a
+//! replicated log (Raft) that the nodes agree on. Changes are asked for as [`Command`]s; deciding what
+//! one means ([`State::decide`]), agreeing on the [`Change`]s and applying them ([`State::with`]) are
+//! separate steps. A node alone is a cluster of one and does the same.
 //!
 //! Not here: objects and their semantics, protocols, and what properties mean
 //! ([`quoit_model::props`]). Callers are the server (requests and operators' commands) and the
@@ -13,34 +14,52 @@
 //! ```
 //! use quoit_cluster::{ControlPlane, NodeId, Settings};
 //! use quoit_model::key::BucketRef;
-//! use quoit_model::props::{BucketProps, PropUpdates};
+//! use quoit_model::props::PropUpdates;
+//! use quoit_store::seam::RealDisk;
+//! use std::sync::Arc;
 //!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+//! # runtime.block_on(async {
 //! # let dir = tempfile::tempdir().unwrap();
-//! let settings = Settings {
-//!     node_name: "quoit@127.0.0.1".to_owned(),
-//!     new_node_id: NodeId(*b"sixteen random b"),
-//!     ring_size: None,
-//!     untyped_defaults: BucketProps::untyped(),
-//! };
-//! let control = ControlPlane::open(&dir.path().join("control.redb"), settings).unwrap();
-//! control.create_type(b"logs", &PropUpdates::default()).unwrap();
-//! control.activate_type(b"logs").unwrap();
+//! let disk = Arc::new(RealDisk::open(dir.path()).unwrap());
+//! let settings = Settings::new("quoit@127.0.0.1", NodeId(*b"sixteen random b"));
+//! let control = ControlPlane::open(disk, settings).unwrap();
+//! control.create_type(b"logs", &PropUpdates::default()).await.unwrap();
+//! control.activate_type(b"logs").await.unwrap();
 //! let bucket = BucketRef { bucket_type: b"logs", bucket: b"web" };
 //! assert!(control.read().bucket_props(bucket).unwrap().allow_mult);
+//! # });
 //! ```
 
 mod command;
+mod control;
 mod error;
-mod layout;
+mod layouts;
+mod members;
 mod plane;
+mod preflist;
 mod state;
-mod store;
 #[cfg(test)]
 mod tests;
 
 pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Change, Command};
+pub use control::seed_elections;
 pub use error::{ChangeError, NoSuchType, OpenError, StoreError};
-pub use layout::{Layout, PreflistEntry};
+pub use layouts::Layouts;
+pub use members::{Addresses, CAPACITY_DEFAULT, Member, MemberStatus, Members};
 pub use plane::{ControlPlane, Settings, Snapshot};
+pub use preflist::PreflistEntry;
 pub use quoit_model::node::NodeId;
 pub use state::{Placements, State, TypeStatus};
+
+use std::fmt;
+
+/// What a cluster is known by for ever: the identity of the node that founded it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClusterId(pub [u8; 16]);
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}

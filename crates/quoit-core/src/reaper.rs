@@ -164,7 +164,7 @@ impl ReplicatedStore {
     }
 
     fn scan_tombstones(&self, delay_ms: u64) -> Result<(), StoreError> {
-        let ring_size = self.control.layout().ring_size();
+        let ring_size = self.control.ring_size();
         for partition in 0..ring_size.get() {
             let partition = Partition(partition);
             let mut from = Some(Identity(0));

@@ -141,9 +141,9 @@ impl ReplicatedStore {
         let state = self.control.read();
         let props = bucket_props(&state, key.bucket)?;
         let hash = KeyHash::of(&key.encoded(), key.bucket, props.chash_keyfun);
-        let places = state.layout().preflist(hash.placement, props.n_val).map(|entry| {
+        let places = state.preflist(hash.placement, props.n_val).map(|entry| {
             let (partition, primary) = (entry.partition, entry.is_primary);
-            PreflistPlace { partition, node: entry.node_name.to_owned(), primary }
+            PreflistPlace { partition, node: entry.node_name.as_ref().to_owned(), primary }
         });
         Ok(places.collect())
     }
@@ -211,7 +211,7 @@ pub(crate) fn record_at<'a>(
     encoded: &'a [u8],
 ) -> RecordAt<'a> {
     let hash = KeyHash::of(encoded, key.bucket, props.chash_keyfun);
-    let partition = state.layout().ring_size().partition(hash.placement);
+    let partition = state.ring_size().partition(hash.placement);
     RecordAt { key, encoded, identity: hash.identity, partition }
 }
 

@@ -29,6 +29,7 @@ pub mod answer;
 pub mod code;
 pub mod error;
 pub mod frame;
+pub mod internode;
 pub mod messages;
 pub mod plain;
 pub mod quorum;

@@ -42,7 +42,7 @@ pub(crate) fn open(data_dir: &Path, node_name: &str, settings: &Settings) -> Res
         refuse_orphaned_data(data_dir)?;
     }
     let control = Arc::new(open_control(data_dir, node_name, settings)?);
-    let ring_size = control.layout().ring_size();
+    let ring_size = control.ring_size();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let (engine, dots, note) = match settings.storage() {
         Storage::Bitcask => open_bitcask(data_dir, is_new_node, ring_size, &clock, settings)?,
@@ -82,12 +82,12 @@ fn open_control(data_dir: &Path, node_name: &str, settings: &Settings) -> Result
         .and_then(|count| u16::try_from(count).ok())
         .and_then(RingSize::new);
     let settings = quoit_cluster::Settings {
-        node_name: node_name.to_owned(),
-        new_node_id: NodeId(node_id),
         ring_size,
         untyped_defaults: untyped_defaults(settings)?,
+        ..quoit_cluster::Settings::new(node_name, NodeId(node_id))
     };
-    ControlPlane::open(&data_dir.join(CONTROL_FILE), settings).context("opening the control plane")
+    let disk = RealDisk::open(data_dir).context("opening the data directory")?;
+    ControlPlane::open(Arc::new(disk), settings).context("opening the control plane")
 }
 
 /// Properties of untyped buckets as configured.

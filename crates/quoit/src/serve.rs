@@ -103,6 +103,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let node_name = settings.text("nodename");
     let opened = open::open(&data_dir, &node_name, settings)?;
     let store = Arc::new(opened.store);
+    store.control().start().await.context("starting the control plane")?;
     let (pb_at, http_at) = (addresses(&pb)?, addresses(&http)?);
     let context = Arc::new(ServerContext {
         store: Arc::clone(&store),
@@ -133,6 +134,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         tracing::warn!("some connections did not end in time and are cut off");
     }
     background.abort();
+    store.control().stop().await;
     let closing = Arc::clone(&store);
     tokio::task::spawn_blocking(move || closing.engine().close())
         .await

@@ -18,6 +18,7 @@ mod null;
 mod nullfile;
 mod pb_get;
 mod pb_link;
+mod pb_replicas;
 mod redis;
 mod refusal;
 mod riakc_pb;
@@ -59,6 +60,17 @@ pub enum StartError {
         /// Host and port.
         target: String,
         /// What connecting gave.
+        reason: String,
+    },
+    /// The server does not tell which nodes hold which keys.
+    #[error(
+        "{target} tells no layout of its cluster: {reason}; with riakc_pb_replica_aware = false \
+         the run does without"
+    )]
+    Layout {
+        /// Host and port.
+        target: String,
+        /// What it answered.
         reason: String,
     },
     /// There are no bytes to make values of.

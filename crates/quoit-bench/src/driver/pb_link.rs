@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quoit_client::wire::messages::{RpbContent, RpbErrorResp, RpbListKeysReq, RpbListKeysResp};
 use quoit_client::wire::{Body, MessageCode};
-use quoit_client::{Connection, Error};
+use quoit_client::{Connection, Error, Layout};
 use tokio::time::{Instant, Sleep};
 
 use super::StartError;
@@ -13,10 +13,10 @@ use crate::config::Target;
 use crate::term::Term;
 
 /// First pause before connecting anew; it doubles up to the greatest.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
+pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Greatest pause before connecting anew.
-const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
+pub(super) const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A connection that can be made anew.
 #[derive(Debug)]
@@ -53,13 +53,49 @@ impl PbLink {
         target: &Target,
         connect_timeout: Duration,
     ) -> Result<Self, StartError> {
-        let address = target.to_string();
-        let timer = Box::pin(tokio::time::sleep(connect_timeout));
-        let mut link = Self { address, connection: None, connect_timeout, timer };
+        let mut link = Self::unconnected(&target.to_string(), connect_timeout);
         match link.connect().await {
             Ok(()) => Ok(link),
             Err(reason) => Err(StartError::Connect { target: link.address, reason }),
         }
+    }
+
+    /// A link without a connection; [`try_connect`](Self::try_connect) makes one.
+    pub(super) fn unconnected(address: &str, connect_timeout: Duration) -> Self {
+        let timer = Box::pin(tokio::time::sleep(connect_timeout));
+        Self { address: address.to_owned(), connection: None, connect_timeout, timer }
+    }
+
+    /// Host and port.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// What bounds connecting.
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    /// One attempt to connect, within `patience`; true if there is a connection now.
+    pub(super) async fn try_connect(&mut self, patience: Duration) -> bool {
+        matches!(tokio::time::timeout(patience, self.connect()).await, Ok(Ok(())))
+    }
+
+    /// The cluster's layout; `None` if it is the one that is `known`. Only an error that the server
+    /// sent leaves the connection as it was.
+    pub(super) async fn layout(
+        &mut self,
+        known: Option<&Layout>,
+        patience: Duration,
+    ) -> Result<Option<Layout>, Error> {
+        let lost = || Error::Timeout { operation: "GetLayoutReq", waited: patience };
+        let Some(connection) = &mut self.connection else { return Err(lost()) };
+        let told = tokio::time::timeout(patience, connection.layout(known)).await;
+        let told = told.unwrap_or_else(|_| Err(lost()));
+        if matches!(&told, Err(error) if error.server().is_none()) {
+            self.connection = None;
+        }
+        told
     }
 
     /// True when there is no connection: requests fail until [`reconnect`](Self::reconnect).

@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use super::indexes::{self, DateForm};
 use super::inputs::acknowledge;
 use super::pb_get::write_get;
-use super::pb_link::{CallError, PbLink, kept_metadata};
+use super::pb_link::{CallError, kept_metadata};
+use super::pb_replicas::PbLinks;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
 use crate::keygen::Kind;
@@ -30,10 +31,10 @@ const POSTCODE_COUNT_MAX: u64 = 3;
 /// How long requests may take unless the configuration says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(62);
 
-/// One worker: a connection to one target.
+/// One worker: a connection to one target, or to each node of its cluster.
 #[derive(Debug)]
 pub(super) struct RiakcPb {
-    link: PbLink,
+    links: PbLinks,
     /// The frame of a get, used again.
     frame: Vec<u8>,
 }
@@ -55,6 +56,8 @@ pub(super) struct Plan {
     timeout_read: Duration,
     timeout_write: Duration,
     is_verified: bool,
+    /// Whether requests go to a node that holds their key.
+    replica_aware: bool,
 }
 
 impl Plan {
@@ -74,6 +77,7 @@ impl Plan {
             timeout_read: TIMEOUT,
             timeout_write: TIMEOUT,
             is_verified: false,
+            replica_aware: false,
         }
     }
 }
@@ -167,17 +171,17 @@ impl Driver for RiakcPb {
 
     async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
         let target = &plan.targets[place.number as usize % plan.targets.len()];
-        let link = PbLink::open(target, plan.timeout_general).await?;
-        Ok(Self { link, frame: Vec::new() })
+        let links = PbLinks::open(target, plan.timeout_general, plan.replica_aware).await?;
+        Ok(Self { links, frame: Vec::new() })
     }
 
     async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
         let mut give_up_at = None;
         loop {
-            if self.link.is_down() {
+            if self.links.is_down() {
                 let until =
                     *give_up_at.get_or_insert_with(|| Instant::now() + plan.timeout_general);
-                if let Err(reason) = self.link.reconnect(until).await {
+                if let Err(reason) = self.links.reconnect(until).await {
                     return Outcome::Failure(reason);
                 }
             }
@@ -193,9 +197,10 @@ impl Driver for RiakcPb {
     const VERIFIES: bool = true;
 
     async fn read_back(&mut self, plan: &Plan, key: &[u8], read: Read) -> Result<(), Term> {
-        if self.link.is_down() {
-            self.link.reconnect(Instant::now() + plan.timeout_general).await?;
+        if self.links.is_down() {
+            self.links.reconnect(Instant::now() + plan.timeout_general).await?;
         }
+        self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key).await;
         match self.get(plan, &Bytes::copy_from_slice(key)).await {
             Ok(answer) => {
                 read.found(values_of(&answer));
@@ -223,6 +228,7 @@ impl RiakcPb {
             }
             _ => inputs.next_key().map_err(|_| Obstacle::Exhausted)?,
         };
+        self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key.bytes()).await;
         if operation == Operation::Get && !plan.is_verified {
             return self.get_unseen(plan, key.bytes()).await;
         }
@@ -271,7 +277,7 @@ impl RiakcPb {
                     rw: plan.rw,
                     ..RpbDelReq::default()
                 };
-                let RpbDelResp {} = self.link.call(&request, plan.timeout_write).await?;
+                let RpbDelResp {} = self.links.link().call(&request, plan.timeout_write).await?;
                 acknowledge(write);
             }
         }
@@ -282,7 +288,8 @@ impl RiakcPb {
     async fn get_unseen(&mut self, plan: &Plan, key: &[u8]) -> Result<(), Obstacle> {
         let bucket_type = plan.bucket_type.as_deref();
         write_get(&mut self.frame, bucket_type, &plan.bucket, key, plan.r);
-        let answered = self.link.exchange(&self.frame, MessageCode::GetResp, plan.timeout_read);
+        let answered =
+            self.links.link().exchange(&self.frame, MessageCode::GetResp, plan.timeout_read);
         Ok(answered.await?)
     }
 
@@ -294,7 +301,7 @@ impl RiakcPb {
             r: plan.r,
             ..RpbGetReq::default()
         };
-        Ok(self.link.call(&request, plan.timeout_read).await?)
+        Ok(self.links.link().call(&request, plan.timeout_read).await?)
     }
 
     /// Lists all keys of the bucket and throws them away.
@@ -304,7 +311,7 @@ impl RiakcPb {
             bucket_type: plan.bucket_type.clone(),
             timeout: u32::try_from(plan.timeout_listkeys.as_millis()).ok(),
         };
-        Ok(self.link.list_keys(&request, plan.timeout_listkeys).await?)
+        Ok(self.links.link().list_keys(&request, plan.timeout_listkeys).await?)
     }
 
     async fn put(
@@ -325,7 +332,7 @@ impl RiakcPb {
             dw: plan.dw,
             ..RpbPutReq::default()
         };
-        let _: RpbPutResp = self.link.call(&request, plan.timeout_write).await?;
+        let _: RpbPutResp = self.links.link().call(&request, plan.timeout_write).await?;
         Ok(())
     }
 }
@@ -405,6 +412,7 @@ fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         timeout_read: timeout("pb_timeout_read", timeout_general)?,
         timeout_write: timeout("pb_timeout_write", timeout_general)?,
         is_verified: config.verify.is_some(),
+        replica_aware: settings.boolean("riakc_pb_replica_aware", false)?,
     })
 }
 

@@ -10,6 +10,7 @@ mod http_templated;
 mod nhs;
 mod null;
 mod pb;
+mod pb_replicas;
 mod pb_server;
 mod redis;
 mod report;

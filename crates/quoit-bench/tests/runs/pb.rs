@@ -135,7 +135,7 @@ fn nodes_of_erlang_are_reached_over_protocol_buffers() {
             Seen::Get(get) => (get.bucket, get.r),
             Seen::Put(put) => (put.bucket, put.w),
             Seen::Delete(delete) => (delete.bucket, Some(2)),
-            Seen::ListKeys(_) => panic!("nothing lists keys"),
+            Seen::ListKeys(_) | Seen::Layout(_) => panic!("nothing lists keys or learns"),
         };
         assert_eq!((&bucket[..], replies), (&b"old"[..], Some(2)));
     }

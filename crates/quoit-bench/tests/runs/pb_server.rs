@@ -8,8 +8,8 @@ use std::thread;
 
 use bytes::{Bytes, BytesMut};
 use quoit_client::wire::messages::{
-    RpbContent, RpbDelReq, RpbDelResp, RpbErrorResp, RpbGetReq, RpbGetResp, RpbListKeysReq,
-    RpbListKeysResp, RpbPutReq, RpbPutResp,
+    RpbContent, RpbDelReq, RpbDelResp, RpbErrorResp, RpbGetLayoutReq, RpbGetReq, RpbGetResp,
+    RpbListKeysReq, RpbListKeysResp, RpbPutReq, RpbPutResp,
 };
 use quoit_client::wire::{Body, Frame, FrameDecoder, MessageCode, append_message};
 
@@ -20,6 +20,7 @@ pub enum Seen {
     Put(Box<RpbPutReq>),
     Delete(RpbDelReq),
     ListKeys(RpbListKeysReq),
+    Layout(RpbGetLayoutReq),
 }
 
 /// What the server does with a request.
@@ -119,6 +120,7 @@ fn decode(frame: Frame) -> Seen {
         Some(MessageCode::PutReq) => Seen::Put(Box::new(frame.decode().unwrap())),
         Some(MessageCode::DelReq) => Seen::Delete(frame.decode().unwrap()),
         Some(MessageCode::ListKeysReq) => Seen::ListKeys(frame.decode().unwrap()),
+        Some(MessageCode::GetLayoutReq) => Seen::Layout(frame.decode().unwrap()),
         other => panic!("{other:?} is no request of the driver"),
     }
 }
@@ -160,6 +162,10 @@ impl Objects {
                     append(answer, &RpbListKeysResp { keys: vec![key.clone()], done: None });
                 }
                 append(answer, &RpbListKeysResp { keys: Vec::new(), done: Some(true) });
+            }
+            Seen::Layout(_) => {
+                let errmsg = Bytes::from_static(b"Unknown message code: 160");
+                append(answer, &RpbErrorResp { errmsg, errcode: 0 });
             }
         }
     }

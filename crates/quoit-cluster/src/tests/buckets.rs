@@ -8,44 +8,44 @@ use quoit_model::props::Quorum;
 use serde_json::json;
 use std::sync::Arc;
 
-#[test]
-fn untyped_buckets_follow_the_configured_defaults() {
+#[tokio::test]
+async fn untyped_buckets_follow_the_configured_defaults() {
     let fixture = Fixture::new();
     let configured = BucketProps { n_val: 1, ..BucketProps::untyped() };
     let settings = Settings { untyped_defaults: configured.clone(), ..settings() };
-    let control = ControlPlane::open(&fixture.path(), settings).unwrap();
+    let control = ControlPlane::open(fixture.disk(), settings).unwrap();
     assert_eq!(*control.bucket_props(untyped("b")).unwrap(), configured);
     assert_eq!(**control.read().type_props(b"default").unwrap(), configured);
     let own = updates(json!({"allow_mult": true}));
-    control.set_bucket_props(untyped("b"), &own).unwrap();
+    control.set_bucket_props(untyped("b"), &own).await.unwrap();
     assert_eq!(control.bucket_props(untyped("b")).unwrap().n_val, 1);
     assert_eq!(*control.bucket_props(untyped("other")).unwrap(), configured);
     let of_default_type = BucketRef { bucket_type: b"default", bucket: b"b" };
     assert!(control.bucket_props(of_default_type).unwrap().allow_mult);
 }
 
-#[test]
-fn own_properties_survive_reopening_and_are_reset() {
+#[tokio::test]
+async fn own_properties_survive_reopening_and_are_reset() {
     let fixture = Fixture::new();
-    with_active_type(&fixture.open(), json!({}));
+    with_active_type(&fixture.open(), json!({})).await;
     for bucket in [untyped("b"), typed("t", "b")] {
         let change = updates(json!({"n_val": 2, "r": "one", "x_mine": [1]}));
-        fixture.open().set_bucket_props(bucket, &change).unwrap();
+        fixture.open().set_bucket_props(bucket, &change).await.unwrap();
         let props = fixture.open().bucket_props(bucket).unwrap();
         assert_eq!((props.n_val, props.r), (2, Quorum::One));
         assert_eq!(props.other["x_mine"], json!([1]));
-        fixture.open().reset_bucket_props(bucket).unwrap();
+        fixture.open().reset_bucket_props(bucket).await.unwrap();
         assert_eq!(fixture.open().bucket_props(bucket).unwrap().n_val, 3);
-        fixture.open().reset_bucket_props(bucket).unwrap();
+        fixture.open().reset_bucket_props(bucket).await.unwrap();
     }
 }
 
-#[test]
-fn placements_name_types_in_order_and_then_the_buckets_that_differ_from_theirs() {
+#[tokio::test]
+async fn placements_name_types_in_order_and_then_the_buckets_that_differ_from_theirs() {
     let fixture = Fixture::new();
     let control = fixture.open();
-    with_active_type(&control, json!({"n_val": 5}));
-    control.create_type(b"inactive", &updates(json!({}))).unwrap();
+    with_active_type(&control, json!({"n_val": 5})).await;
+    control.create_type(b"inactive", &updates(json!({}))).await.unwrap();
     let by_bucket = json!({"mod": "riak_core_util", "fun": "chash_bucketonly_keyfun"});
     for (bucket, change) in [
         (typed("t", "same"), json!({"n_val": 5, "allow_mult": false})),
@@ -53,7 +53,7 @@ fn placements_name_types_in_order_and_then_the_buckets_that_differ_from_theirs()
         (untyped("z"), json!({"chash_keyfun": by_bucket})),
         (untyped("a"), json!({"n_val": 2})),
     ] {
-        control.set_bucket_props(bucket, &updates(change)).unwrap();
+        control.set_bucket_props(bucket, &updates(change)).await.unwrap();
     }
     let state = control.read();
     let placements =
@@ -69,23 +69,23 @@ fn placements_name_types_in_order_and_then_the_buckets_that_differ_from_theirs()
     assert_eq!(state.placements(), expected);
 }
 
-#[test]
-fn datatype_of_an_untyped_bucket_is_kept_without_effect() {
+#[tokio::test]
+async fn datatype_of_an_untyped_bucket_is_kept_without_effect() {
     let fixture = Fixture::new();
     let change = updates(json!({"datatype": "set"}));
-    fixture.open().set_bucket_props(untyped("b"), &change).unwrap();
+    fixture.open().set_bucket_props(untyped("b"), &change).await.unwrap();
     let props = fixture.open().bucket_props(untyped("b")).unwrap();
     assert_eq!((props.datatype, props.datatype_name()), (None, Some("set")));
 }
 
-#[test]
-fn bucket_once_changed_no_longer_follows_its_type_until_reset() {
+#[tokio::test]
+async fn bucket_once_changed_no_longer_follows_its_type_until_reset() {
     let fixture = Fixture::new();
     let control = fixture.open();
-    with_active_type(&control, json!({}));
-    control.set_bucket_props(typed("t", "b"), &updates(json!({"n_val": 2}))).unwrap();
+    with_active_type(&control, json!({})).await;
+    control.set_bucket_props(typed("t", "b"), &updates(json!({"n_val": 2}))).await.unwrap();
     let change = updates(json!({"old_vclock": 9999, "backend": "fast"}));
-    control.update_type(b"t", &change).unwrap();
+    control.update_type(b"t", &change).await.unwrap();
     drop(control);
     {
         let control = fixture.open();
@@ -95,27 +95,27 @@ fn bucket_once_changed_no_longer_follows_its_type_until_reset() {
         drop(control);
     }
     let control = fixture.open();
-    control.reset_bucket_props(typed("t", "b")).unwrap();
+    control.reset_bucket_props(typed("t", "b")).await.unwrap();
     let props = control.bucket_props(typed("t", "b")).unwrap();
     assert_eq!((props.n_val, props.old_vclock), (3, 9999));
 }
 
-#[test]
-fn typed_and_untyped_buckets_of_one_name_are_apart() {
+#[tokio::test]
+async fn typed_and_untyped_buckets_of_one_name_are_apart() {
     let fixture = Fixture::new();
     let control = fixture.open();
-    with_active_type(&control, json!({}));
-    control.set_bucket_props(untyped("b"), &updates(json!({"n_val": 2}))).unwrap();
-    control.set_bucket_props(typed("t", "b"), &updates(json!({"n_val": 1}))).unwrap();
+    with_active_type(&control, json!({})).await;
+    control.set_bucket_props(untyped("b"), &updates(json!({"n_val": 2}))).await.unwrap();
+    control.set_bucket_props(typed("t", "b"), &updates(json!({"n_val": 1}))).await.unwrap();
     assert_eq!(control.bucket_props(untyped("b")).unwrap().n_val, 2);
     assert_eq!(control.bucket_props(typed("t", "b")).unwrap().n_val, 1);
 }
 
-#[test]
-fn buckets_show_their_name_and_typed_ones_their_type() {
+#[tokio::test]
+async fn buckets_show_their_name_and_typed_ones_their_type() {
     let fixture = Fixture::new();
     let control = fixture.open();
-    with_active_type(&control, json!({}));
+    with_active_type(&control, json!({})).await;
     let mut expected = BucketProps::untyped().to_json();
     expected.insert("name".to_owned(), json!("b"));
     assert_eq!(control.read().bucket_props_json(untyped("b")).unwrap(), expected);
@@ -126,44 +126,44 @@ fn buckets_show_their_name_and_typed_ones_their_type() {
     assert_eq!(control.read().bucket_props_json(typed("t", "b")).unwrap(), expected);
 }
 
-#[test]
-fn refusals_are_worded_for_each_protocol_and_change_nothing() {
+#[tokio::test]
+async fn refusals_are_worded_for_each_protocol_and_change_nothing() {
     let fixture = Fixture::new();
     let control = fixture.open();
     let change = updates(json!({"n_val": 2}));
-    control.create_type(b"idle", &PropUpdates::default()).unwrap();
+    control.create_type(b"idle", &PropUpdates::default()).await.unwrap();
     for name in ["idle", "none"] {
-        let refused = control.set_bucket_props(typed(name, "b"), &change).unwrap_err();
+        let refused = control.set_bucket_props(typed(name, "b"), &change).await.unwrap_err();
         assert_eq!(refused.pb_text(), format!("No bucket-type named '{name}'"));
         assert_eq!(refused.http_json(), json!("no_type"));
-        let refused = control.reset_bucket_props(typed(name, "b")).unwrap_err();
+        let refused = control.reset_bucket_props(typed(name, "b")).await.unwrap_err();
         assert!(matches!(refused, ChangeError::NoSuchType { .. }));
     }
-    let refused = control.set_bucket_props(untyped(""), &change).unwrap_err();
+    let refused = control.set_bucket_props(untyped(""), &change).await.unwrap_err();
     assert!(matches!(refused, ChangeError::Name(KeyError::EmptyBucket)));
     let long = "b".repeat(65_536);
-    let refused = control.set_bucket_props(untyped(&long), &change).unwrap_err();
+    let refused = control.set_bucket_props(untyped(&long), &change).await.unwrap_err();
     assert!(matches!(refused, ChangeError::Name(KeyError::TooLarge { .. })));
     let faults = updates(json!({"n_val": 0, "allow_mult": true}));
-    let refused = control.set_bucket_props(untyped("b"), &faults).unwrap_err();
+    let refused = control.set_bucket_props(untyped("b"), &faults).await.unwrap_err();
     assert_eq!(refused.pb_text(), "Invalid bucket properties: [{n_val,not_integer}]");
     assert_eq!(*control.bucket_props(untyped("b")).unwrap(), BucketProps::untyped());
 }
 
-#[test]
-fn change_of_nothing_gives_a_bucket_no_own_set() {
+#[tokio::test]
+async fn change_of_nothing_gives_a_bucket_no_own_set() {
     let fixture = Fixture::new();
     let control = fixture.open();
-    control.set_bucket_props(untyped("b"), &PropUpdates::default()).unwrap();
+    control.set_bucket_props(untyped("b"), &PropUpdates::default()).await.unwrap();
     assert_eq!(control.read().buckets_with_props(), 0);
 }
 
-#[test]
-fn bucket_that_is_changed_again_counts_once() {
+#[tokio::test]
+async fn bucket_that_is_changed_again_counts_once() {
     let fixture = Fixture::new();
     let control = fixture.open();
     for n_val in [1, 2] {
-        control.set_bucket_props(untyped("b"), &updates(json!({"n_val": n_val}))).unwrap();
+        control.set_bucket_props(untyped("b"), &updates(json!({"n_val": n_val}))).await.unwrap();
         assert_eq!(control.read().buckets_with_props(), 1);
     }
 }
@@ -185,7 +185,7 @@ fn buckets_with_own_properties_are_bounded_in_number() {
     assert!(matches!(set(untyped("one more")), Err(ChangeError::TooManyBuckets { .. })));
     assert!(set(BucketRef::untyped(&0usize.to_be_bytes())).is_ok());
     let bucket = BucketRef::untyped(&[0; 8]);
-    let freed = state.decide(Command::ResetBucketProps { bucket }).unwrap().unwrap();
+    let freed = state.decide(Command::ResetBucketProps { bucket }).unwrap();
     let change = Command::SetBucketProps { bucket: untyped("one more"), updates: &change };
-    assert!(state.with(&freed).decide(change).is_ok());
+    assert!(state.with(&freed[0]).decide(change).is_ok());
 }

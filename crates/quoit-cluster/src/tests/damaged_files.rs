@@ -1,6 +1,7 @@
 //! Control files that are none, or damaged: a clear error, never a panic.
 
 use super::*;
+use quoit_store::seam::FaultyDisk;
 use redb::{Database, TableDefinition};
 use serde_json::json;
 use std::fs;
@@ -48,10 +49,10 @@ fn overwrite(fixture: &Fixture, key: &[u8], value: &[u8]) {
     transaction.commit().unwrap();
 }
 
-#[test]
-fn wrong_entries_are_named() {
+#[tokio::test]
+async fn wrong_entries_are_named() {
     for (key, value, expected) in [
-        (&b"format"[..], &[0, 0, 0, 2][..], "has format 2, and this version knows 1"),
+        (&b"format"[..], &[0, 0, 0, 3][..], "has format 3, and this version knows 2"),
         (b"format", b"1", "format is no possible value"),
         (b"ring_size", &[0, 65], "ring_size is no possible value"),
         (b"node_id", b"short", "node_id is no possible value"),
@@ -61,7 +62,7 @@ fn wrong_entries_are_named() {
         (b"t", br#"{"state":"active","props":{"n_val":0}}"#, "stored property n_val"),
     ] {
         let fixture = Fixture::new();
-        with_active_type(&fixture.open(), json!({}));
+        with_active_type(&fixture.open(), json!({})).await;
         overwrite(&fixture, key, value);
         let text = fixture.open_error().to_string();
         assert!(text.contains(expected), "{text}");
@@ -70,17 +71,17 @@ fn wrong_entries_are_named() {
 }
 
 /// Every state that the file was ever in, by the properties of its bucket types and buckets.
-fn written_file() -> Vec<u8> {
+async fn written_file() -> Vec<u8> {
     let fixture = Fixture::new();
-    with_active_type(&fixture.open(), json!({"n_val": 2}));
+    with_active_type(&fixture.open(), json!({"n_val": 2})).await;
     let change = updates(json!({"n_val": 4}));
-    fixture.open().set_bucket_props(untyped("b"), &change).unwrap();
+    fixture.open().set_bucket_props(untyped("b"), &change).await.unwrap();
     fs::read(fixture.path()).unwrap()
 }
 
-#[test]
-fn truncated_files_are_told() {
-    let whole = written_file();
+#[tokio::test]
+async fn truncated_files_are_told() {
+    let whole = written_file().await;
     for length in [1, 63, 64, 300, 4095, 4096, 5000, whole.len() / 2, whole.len() - 1] {
         let fixture = Fixture::new();
         fs::write(fixture.path(), &whole[..length]).unwrap();
@@ -91,9 +92,9 @@ fn truncated_files_are_told() {
     }
 }
 
-#[test]
-fn changed_value_that_still_reads_well_is_told() {
-    let mut damaged = written_file();
+#[tokio::test]
+async fn changed_value_that_still_reads_well_is_told() {
+    let mut damaged = written_file().await;
     let value = b"\"n_val\":4";
     let places: Vec<usize> = (0..damaged.len() - value.len())
         .filter(|place| damaged[*place..].starts_with(value))
@@ -110,8 +111,9 @@ fn changed_value_that_still_reads_well_is_told() {
 }
 
 /// Opens a damaged file; whether it could be opened. What it holds then must be right.
-fn opens_right(fixture: &Fixture, place: usize) -> bool {
-    let Ok(control) = ControlPlane::open(&fixture.path(), settings()) else { return false };
+fn opens_right(disk: &FaultyDisk, place: usize) -> bool {
+    let disk = Arc::new(disk.clone());
+    let Ok(control) = ControlPlane::open(disk, settings()) else { return false };
     assert_eq!(control.read().node_id(), NODE_ID, "byte {place}");
     let n_val = |bucket| control.bucket_props(bucket).unwrap().n_val;
     assert_eq!(n_val(typed("t", "x")), 2, "byte {place}");
@@ -119,19 +121,18 @@ fn opens_right(fixture: &Fixture, place: usize) -> bool {
     true
 }
 
-#[test]
-fn flipped_bits_are_told_or_harmless() {
-    let whole = written_file();
+#[tokio::test]
+async fn flipped_bits_are_told_or_harmless() {
+    let whole = written_file().await;
     let mut told_count = 0;
     for place in (0..1024).step_by(5).chain((1024..whole.len()).step_by(1021)) {
-        let mut damaged = whole.clone();
-        damaged[place] ^= 1 << (place % 8);
-        let fixture = Fixture::new();
-        fs::write(fixture.path(), &damaged).unwrap();
-        if !opens_right(&fixture, place) {
+        let disk = FaultyDisk::new(0);
+        disk.put("control.redb", whole.clone());
+        disk.flip_bit("control.redb", place, place as u32 % 8);
+        if !opens_right(&disk, place) {
             told_count += 1;
             // The first attempt must not have turned damage into something that looks sound.
-            opens_right(&fixture, place);
+            opens_right(&disk, place);
         }
     }
     assert!(told_count > 10, "only {told_count} told");

@@ -5,8 +5,7 @@ use quoit_model::hash::{KeyHash, Placement, PlacementRule};
 use std::collections::HashSet;
 
 fn partitions(control: &ControlPlane, placement: u64, n_val: u32) -> Vec<u16> {
-    let layout = control.layout();
-    layout.preflist(Placement(placement), n_val).map(|entry| entry.partition.0).collect()
+    control.read().preflist(Placement(placement), n_val).map(|entry| entry.partition.0).collect()
 }
 
 #[test]
@@ -33,11 +32,10 @@ fn node_is_the_primary_of_every_position() {
     let mut encoded = Vec::new();
     key.encode_into(&mut encoded);
     let hash = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey);
-    let layout = control.layout();
-    let entries: Vec<_> = layout.preflist(hash.placement, 3).collect();
+    let entries: Vec<_> = control.read().preflist(hash.placement, 3).collect();
     assert_eq!(entries.len(), 3);
     assert!(entries.iter().all(|entry| entry.is_primary));
-    assert!(entries.iter().all(|entry| entry.node_name == "quoit@127.0.0.1"));
+    assert!(entries.iter().all(|entry| &*entry.node_name == "quoit@127.0.0.1"));
     let distinct: HashSet<_> = entries.iter().map(|entry| entry.partition).collect();
     assert_eq!(distinct.len(), 3);
     assert_eq!(entries[0].partition, RingSize::DEFAULT.partition(hash.placement));

@@ -13,19 +13,16 @@ use crate::{ControlPlane, NodeId, OpenError, Settings};
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::props::{BucketProps, PropUpdates};
+use quoit_store::seam::{Disk, RealDisk};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 const NODE_ID: NodeId = NodeId([7; 16]);
 
 fn settings() -> Settings {
-    Settings {
-        node_name: "quoit@127.0.0.1".to_owned(),
-        new_node_id: NODE_ID,
-        ring_size: None,
-        untyped_defaults: BucketProps::untyped(),
-    }
+    Settings::new("quoit@127.0.0.1", NODE_ID)
 }
 
 /// A directory with a control file in it.
@@ -42,17 +39,21 @@ impl Fixture {
         self.directory.path().join("control.redb")
     }
 
+    fn disk(&self) -> Arc<dyn Disk> {
+        Arc::new(RealDisk::open(self.directory.path()).unwrap())
+    }
+
     fn open(&self) -> ControlPlane {
-        ControlPlane::open(&self.path(), settings()).unwrap()
+        ControlPlane::open(self.disk(), settings()).unwrap()
     }
 
     fn open_error(&self) -> OpenError {
-        ControlPlane::open(&self.path(), settings()).map(|_| ()).unwrap_err()
+        ControlPlane::open(self.disk(), settings()).map(|_| ()).unwrap_err()
     }
 
     fn open_with_ring(&self, ring_size: u16) -> Result<ControlPlane, OpenError> {
         let ring_size = Some(RingSize::new(ring_size).unwrap());
-        ControlPlane::open(&self.path(), Settings { ring_size, ..settings() })
+        ControlPlane::open(self.disk(), Settings { ring_size, ..settings() })
     }
 }
 
@@ -72,7 +73,7 @@ fn untyped(bucket: &str) -> BucketRef<'_> {
 }
 
 /// A control plane with the active type `t`.
-fn with_active_type(control: &ControlPlane, props: Value) {
-    control.create_type(b"t", &updates(props)).unwrap();
-    control.activate_type(b"t").unwrap();
+async fn with_active_type(control: &ControlPlane, props: Value) {
+    control.create_type(b"t", &updates(props)).await.unwrap();
+    control.activate_type(b"t").await.unwrap();
 }

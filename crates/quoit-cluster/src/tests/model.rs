@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
+use tokio::runtime::Builder;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -100,7 +101,7 @@ fn type_name(number: u8) -> &'static [u8] {
     [&b"a"[..], b"b", b"c", b"default"][usize::from(number)]
 }
 
-fn run(control: &ControlPlane, step: &Step) -> bool {
+async fn run(control: &ControlPlane, step: &Step) -> bool {
     let n_val = |n_val: u32| updates(json!({"n_val": n_val}));
     let bucket = |bucket_type, bucket: &'static [u8]| BucketRef {
         bucket_type: type_name(bucket_type),
@@ -108,15 +109,15 @@ fn run(control: &ControlPlane, step: &Step) -> bool {
     };
     let result = match *step {
         Step::Create(name, number) => {
-            control.create_type(type_name(name), &n_val(number)).map(|_| ())
+            control.create_type(type_name(name), &n_val(number)).await.map(|_| ())
         }
-        Step::Activate(name) => control.activate_type(type_name(name)),
-        Step::Update(name, number) => control.update_type(type_name(name), &n_val(number)),
-        Step::Reset(name) => control.reset_type(type_name(name)),
+        Step::Activate(name) => control.activate_type(type_name(name)).await,
+        Step::Update(name, number) => control.update_type(type_name(name), &n_val(number)).await,
+        Step::Reset(name) => control.reset_type(type_name(name)).await,
         Step::SetBucket(t, b, number) => {
-            control.set_bucket_props(bucket(t, type_name(b)), &n_val(number))
+            control.set_bucket_props(bucket(t, type_name(b)), &n_val(number)).await
         }
-        Step::ResetBucket(t, b) => control.reset_bucket_props(bucket(t, type_name(b))),
+        Step::ResetBucket(t, b) => control.reset_bucket_props(bucket(t, type_name(b))).await,
         Step::Reopen => Ok(()),
     };
     result.is_ok()
@@ -127,6 +128,7 @@ proptest! {
 
     #[test]
     fn commands_do_what_the_model_does(steps in prop::collection::vec(step(), 1..30)) {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         let fixture = Fixture::new();
         let mut control = fixture.open();
         let mut model = Model::default();
@@ -135,7 +137,8 @@ proptest! {
                 drop(control);
                 control = fixture.open();
             }
-            prop_assert_eq!(run(&control, &step), model.run(&step), "{:?}", step);
+            let allowed = runtime.block_on(run(&control, &step));
+            prop_assert_eq!(allowed, model.run(&step), "{:?}", step);
             let state = control.read();
             for bucket_type in 0..4 {
                 for bucket in 0..3 {

@@ -1,13 +1,17 @@
 //! Opening: identity, names, ring sizes.
 
 use super::*;
+use crate::{Addresses, CAPACITY_DEFAULT, MemberStatus};
+use flate2::read::GzDecoder;
+use quoit_model::props::TypeState;
+use std::io::Read;
 
 #[test]
 fn identity_is_made_once() {
     let fixture = Fixture::new();
     assert_eq!(fixture.open().read().node_id(), NODE_ID);
     let other = Settings { new_node_id: NodeId([9; 16]), ..settings() };
-    let control = ControlPlane::open(&fixture.path(), other).unwrap();
+    let control = ControlPlane::open(fixture.disk(), other).unwrap();
     assert_eq!(control.read().node_id(), NODE_ID);
     assert_eq!(NODE_ID.to_string(), "07".repeat(16));
 }
@@ -17,11 +21,11 @@ fn name_of_the_node_may_change() {
     let fixture = Fixture::new();
     fixture.open();
     let renamed = Settings { node_name: "other@host".to_owned(), ..settings() };
-    let control = ControlPlane::open(&fixture.path(), renamed).unwrap();
+    let control = ControlPlane::open(fixture.disk(), renamed).unwrap();
     assert_eq!(control.read().node_name(), "other@host");
     for bad in [String::new(), "n".repeat(256)] {
         let bad = Settings { node_name: bad, ..settings() };
-        let error = ControlPlane::open(&fixture.path(), bad).map(|_| ()).unwrap_err();
+        let error = ControlPlane::open(fixture.disk(), bad).map(|_| ()).unwrap_err();
         assert!(matches!(error, OpenError::NodeName { .. }), "{error}");
     }
 }
@@ -30,7 +34,7 @@ fn name_of_the_node_may_change() {
 fn ring_size_is_fixed_when_the_file_is_made() {
     let fixture = Fixture::new();
     fixture.open_with_ring(128).unwrap();
-    assert_eq!(fixture.open().layout().ring_size().get(), 128);
+    assert_eq!(fixture.open().ring_size().get(), 128);
     let error = fixture.open_with_ring(64).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("ring_size is 64 in the configuration and 128 in"), "{error}");
     assert!(error.contains("control.redb"), "{error}");
@@ -39,7 +43,7 @@ fn ring_size_is_fixed_when_the_file_is_made() {
 #[test]
 fn ring_of_a_node_without_settings_has_64_partitions() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.open().layout().ring_size(), RingSize::DEFAULT);
+    assert_eq!(fixture.open().ring_size(), RingSize::DEFAULT);
 }
 
 #[test]
@@ -59,11 +63,50 @@ fn file_in_use_is_told() {
 }
 
 #[test]
-fn directory_that_is_not_there_is_told() {
+fn directory_that_is_gone_is_told() {
     let fixture = Fixture::new();
-    let path = fixture.directory.path().join("none").join("control.redb");
-    let error = ControlPlane::open(&path, settings()).map(|_| ()).unwrap_err();
+    let disk = fixture.disk();
+    std::fs::remove_dir(fixture.directory.path()).unwrap();
+    let error = ControlPlane::open(disk, settings()).map(|_| ()).unwrap_err();
     assert!(matches!(error, OpenError::Io { .. }), "{error}");
-    let error = ControlPlane::open(fixture.directory.path(), settings()).map(|_| ()).unwrap_err();
-    assert!(matches!(error, OpenError::Io { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn node_alone_is_a_cluster_of_one_named_after_it() {
+    let fixture = Fixture::new();
+    let addresses = Addresses { node: "a:1".into(), pb: "a:2".into(), http: "a:3".into() };
+    let settings = Settings { addresses: addresses.clone(), ..settings() };
+    let control = ControlPlane::open(fixture.disk(), settings).unwrap();
+    let state = control.read();
+    assert_eq!(state.cluster_id().to_string(), NODE_ID.to_string());
+    assert_eq!(state.members().count(), 1);
+    let member = state.members().named("quoit@127.0.0.1").unwrap();
+    assert_eq!((member.id, member.status), (NODE_ID, MemberStatus::Valid));
+    assert_eq!((&member.addresses, member.capacity), (&addresses, CAPACITY_DEFAULT));
+}
+
+/// The file of a version that knew single nodes only.
+fn file_of_format_1() -> Vec<u8> {
+    let packed = include_bytes!("fixtures/control-format-1.redb.gz");
+    let mut file = Vec::new();
+    GzDecoder::new(&packed[..]).read_to_end(&mut file).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn file_of_a_node_that_ran_alone_goes_on() {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path(), file_of_format_1()).unwrap();
+    for round in 0..2 {
+        let other = Settings { new_node_id: NodeId([9; 16]), ..settings() };
+        let control = ControlPlane::open(fixture.disk(), other).unwrap();
+        let state = control.read();
+        assert_eq!((state.node_id(), state.members().count()), (NODE_ID, 1), "round {round}");
+        assert_eq!(control.bucket_props(typed("t", "x")).unwrap().n_val, 2);
+        assert!(!control.bucket_props(typed("t", "b")).unwrap().allow_mult);
+        assert_eq!(control.bucket_props(untyped("b")).unwrap().n_val, 4);
+        assert_eq!(control.read().type_state(b"idle"), TypeState::Ready);
+    }
+    fixture.open().activate_type(b"idle").await.unwrap();
+    assert_eq!(fixture.open().read().type_state(b"idle"), TypeState::Active);
 }

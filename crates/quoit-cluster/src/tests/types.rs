@@ -6,72 +6,73 @@ use quoit_model::props::{BucketType, TypeState};
 use serde_json::json;
 use std::sync::Arc;
 
-#[test]
-fn type_is_unknown_to_clients_until_it_is_active() {
+#[tokio::test]
+async fn type_is_unknown_to_clients_until_it_is_active() {
     let fixture = Fixture::new();
     let control = fixture.open();
     assert_eq!(control.read().type_state(b"t"), TypeState::Undefined);
-    let state = control.create_type(b"t", &updates(json!({"n_val": 2}))).unwrap();
+    let state = control.create_type(b"t", &updates(json!({"n_val": 2}))).await.unwrap();
     assert_eq!(state, TypeState::Ready);
     assert!(control.bucket_props(typed("t", "b")).is_err());
     assert!(control.read().type_props(b"t").is_err());
-    control.activate_type(b"t").unwrap();
+    control.activate_type(b"t").await.unwrap();
     assert_eq!(control.bucket_props(typed("t", "b")).unwrap().n_val, 2);
     assert_eq!(control.read().type_props(b"t").unwrap().n_val, 2);
 }
 
-#[test]
-fn every_command_on_a_type_survives_reopening() {
+#[tokio::test]
+async fn every_command_on_a_type_survives_reopening() {
     let fixture = Fixture::new();
-    fixture.open().create_type(b"t", &updates(json!({"n_val": 1}))).unwrap();
+    fixture.open().create_type(b"t", &updates(json!({"n_val": 1}))).await.unwrap();
     assert_eq!(fixture.open().read().type_state(b"t"), TypeState::Ready);
-    fixture.open().create_type(b"t", &updates(json!({"n_val": 2}))).unwrap();
-    fixture.open().activate_type(b"t").unwrap();
+    fixture.open().create_type(b"t", &updates(json!({"n_val": 2}))).await.unwrap();
+    fixture.open().activate_type(b"t").await.unwrap();
     assert_eq!(fixture.open().read().type_state(b"t"), TypeState::Active);
-    fixture.open().update_type(b"t", &updates(json!({"ttl": 60}))).unwrap();
+    fixture.open().update_type(b"t", &updates(json!({"ttl": 60}))).await.unwrap();
     let props = fixture.open().bucket_props(typed("t", "b")).unwrap();
     assert_eq!((props.n_val, props.ttl_secs), (2, Some(60)));
-    fixture.open().reset_type(b"t").unwrap();
+    fixture.open().reset_type(b"t").await.unwrap();
     let props = fixture.open().bucket_props(typed("t", "b")).unwrap();
     assert_eq!(*props, BucketProps::new_type());
 }
 
-#[test]
-fn activation_again_changes_nothing() {
+#[tokio::test]
+async fn activation_again_changes_nothing() {
     let fixture = Fixture::new();
     let control = fixture.open();
-    with_active_type(&control, json!({}));
-    control.activate_type(b"t").unwrap();
-    control.activate_type(b"default").unwrap();
-    assert_eq!(control.read().decide(Command::ActivateType { name: b"t" }).unwrap(), None);
+    with_active_type(&control, json!({})).await;
+    control.activate_type(b"t").await.unwrap();
+    control.activate_type(b"default").await.unwrap();
+    assert_eq!(control.read().decide(Command::ActivateType { name: b"t" }).unwrap(), []);
 }
 
-#[test]
-fn refusals_are_worded_for_each_protocol_and_change_nothing() {
+#[tokio::test]
+async fn refusals_are_worded_for_each_protocol_and_change_nothing() {
     let fixture = Fixture::new();
     let control = fixture.open();
-    with_active_type(&control, json!({}));
-    let refused = control.update_type(b"none", &updates(json!({"n_val": 2}))).unwrap_err();
+    with_active_type(&control, json!({})).await;
+    let refused = control.update_type(b"none", &updates(json!({"n_val": 2}))).await.unwrap_err();
     assert_eq!(refused.pb_text(), "Invalid bucket properties: not_active");
     assert_eq!(refused.http_json(), json!("not_active"));
-    let refused = control.update_type(b"t", &updates(json!({"n_val": 2, "r": 0}))).unwrap_err();
+    let refused =
+        control.update_type(b"t", &updates(json!({"n_val": 2, "r": 0}))).await.unwrap_err();
     assert_eq!(refused.pb_text(), "Invalid bucket properties: [{r,not_valid_quorum}]");
     assert!(!refused.is_server_fault());
     assert_eq!(*control.bucket_props(typed("t", "b")).unwrap(), BucketProps::new_type());
-    let refused = control.create_type(b"any", &PropUpdates::default()).unwrap_err();
+    let refused = control.create_type(b"any", &PropUpdates::default()).await.unwrap_err();
     assert_eq!(refused.to_string(), "The name 'any' may not be used for bucket types");
-    let refused = control.activate_type(b"none").unwrap_err();
+    let refused = control.activate_type(b"none").await.unwrap_err();
     assert_eq!(refused.to_string(), "none is not an existing bucket type");
 }
 
-#[test]
-fn types_are_listed_by_name_after_the_default_one() {
+#[tokio::test]
+async fn types_are_listed_by_name_after_the_default_one() {
     let fixture = Fixture::new();
     let control = fixture.open();
     for name in [&b"zebra"[..], &[0xff, 0x00], b"ant"] {
-        control.create_type(name, &PropUpdates::default()).unwrap();
+        control.create_type(name, &PropUpdates::default()).await.unwrap();
     }
-    control.activate_type(b"ant").unwrap();
+    control.activate_type(b"ant").await.unwrap();
     let listed = fixture_list(&control);
     assert_eq!(
         listed,
@@ -85,12 +86,12 @@ fn fixture_list(control: &ControlPlane) -> Vec<String> {
     control.read().list_types().iter().map(|(name, state)| state.list_line(name)).collect()
 }
 
-#[test]
-fn status_shows_state_properties_and_claimant() {
+#[tokio::test]
+async fn status_shows_state_properties_and_claimant() {
     let fixture = Fixture::new();
     let control = fixture.open();
     assert_eq!(control.read().type_status(b"t"), None);
-    control.create_type(b"t", &updates(json!({"datatype": "set"}))).unwrap();
+    control.create_type(b"t", &updates(json!({"datatype": "set"}))).await.unwrap();
     let status = control.read().type_status(b"t").unwrap();
     assert_eq!(status.state, TypeState::Ready);
     assert_eq!(status.props["active"], json!(false));

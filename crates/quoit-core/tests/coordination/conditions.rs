@@ -47,7 +47,7 @@ async fn a_condition_comes_before_the_quorums_of_the_write_and_after_those_of_it
 
     let mut updates = PropUpdates::default();
     updates.set("r", 7);
-    fixture.store.control().set_bucket_props(at.bucket, &updates).unwrap();
+    fixture.store.control().set_bucket_props(at.bucket, &updates).await.unwrap();
     let clock = Some(VersionVector::default());
     let same = Precondition { clock, ..Precondition::default() };
     let refused = fixture.store.put(PutRequest { precondition: same, ..put_of(at, "two") }).await;
@@ -59,28 +59,28 @@ async fn a_condition_comes_before_the_quorums_of_the_write_and_after_those_of_it
 async fn conditions_and_deletes_mean_what_readers_are_shown() {
     let fixture = fixture();
     let at = key("default", "k");
-    let set = |allow_mult: bool| {
+    let set = async |allow_mult: bool| {
         let mut updates = PropUpdates::default();
         updates.set("allow_mult", allow_mult);
-        fixture.store.control().set_bucket_props(at.bucket, &updates).unwrap();
+        fixture.store.control().set_bucket_props(at.bucket, &updates).await.unwrap();
     };
-    set(true);
+    set(true).await;
     fixture.put(at, "one").await;
     fixture.clock.advance_us(SECOND_US);
     fixture.put(at, "two").await;
-    set(false);
+    set(false).await;
     let shown = fixture.get(at).await.unwrap();
     assert_eq!(values(&shown), ["two"]);
     let any_match = Some(EntityTags::Tags(vec![shown.etag()]));
     let precondition = Precondition { any_match, ..Precondition::default() };
     fixture.store.put(PutRequest { precondition, ..put_of(at, "three") }).await.unwrap();
 
-    set(true);
+    set(true).await;
     fixture.put(at, "four").await;
     fixture.clock.advance_us(SECOND_US);
     let blind = Some(VersionVector::default());
     fixture.store.delete(DeleteRequest { context: blind, ..delete_of(at) }).await.unwrap();
-    set(false);
+    set(false).await;
     assert!(fixture.get(at).await.unwrap().is_tombstone(), "the delete came last");
     assert_eq!(fixture.store.delete(delete_of(at)).await.unwrap(), Deleted::Missing);
     let not_exists = Precondition { not_exists: true, ..Precondition::default() };

@@ -35,7 +35,7 @@ async fn a_record_written_again_is_not_reaped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_context_from_before_a_delete_does_not_cover_what_came_after() {
     let fixture = fixture();
-    fixture.create_type("sibs", json!({"allow_mult": true}));
+    fixture.create_type("sibs", json!({"allow_mult": true})).await;
     let at = key("sibs", "k");
     for value in ["one", "two", "three"] {
         fixture.put(at, value).await;
@@ -52,7 +52,7 @@ async fn a_context_from_before_a_delete_does_not_cover_what_came_after() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delete_with_a_stale_context_leaves_the_later_value() {
     let fixture = fixture();
-    fixture.create_type("sibs", json!({"allow_mult": true}));
+    fixture.create_type("sibs", json!({"allow_mult": true})).await;
     let at = key("sibs", "k");
     fixture.put(at, "one").await;
     let stale = fixture.get(at).await.unwrap().clock;

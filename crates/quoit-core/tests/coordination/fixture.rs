@@ -10,10 +10,10 @@ use quoit_model::clock::{Actor, VersionVector};
 use quoit_model::hash::RingSize;
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::{Metadata, Object};
-use quoit_model::props::{BucketProps, PropUpdates};
+use quoit_model::props::PropUpdates;
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::{Clock, ManualClock};
+use quoit_store::seam::{Clock, ManualClock, RealDisk};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -42,17 +42,15 @@ pub struct Fixture {
 pub fn fixture_with(settings: StoreSettings) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let control = ControlPlane::open(
-        &dir.path().join("control.redb"),
+        Arc::new(RealDisk::open(dir.path()).unwrap()),
         quoit_cluster::Settings {
-            node_name: "quoit@test".to_owned(),
-            new_node_id: NodeId([7; 16]),
             ring_size: Some(RingSize::new(8).unwrap()),
-            untyped_defaults: BucketProps::untyped(),
+            ..quoit_cluster::Settings::new("quoit@test", NodeId([7; 16]))
         },
     )
     .unwrap();
     let clock = Arc::new(ManualClock::at(START_US));
-    let ring_size = control.layout().ring_size();
+    let ring_size = control.ring_size();
     let clock_of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
     let engine = MemoryEngine::new(MemorySettings::default(), ring_size, clock_of_engine);
     let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(NoReserve));
@@ -112,11 +110,11 @@ pub fn values(object: &Object) -> Vec<&str> {
 }
 
 impl Fixture {
-    pub fn create_type(&self, name: &str, props: Value) {
+    pub async fn create_type(&self, name: &str, props: Value) {
         let Value::Object(props) = props else { panic!("properties are an object") };
         let control = self.store.control();
-        control.create_type(name.as_bytes(), &PropUpdates::from(props)).unwrap();
-        control.activate_type(name.as_bytes()).unwrap();
+        control.create_type(name.as_bytes(), &PropUpdates::from(props)).await.unwrap();
+        control.activate_type(name.as_bytes()).await.unwrap();
     }
 
     pub async fn get(&self, at: KeyRef<'_>) -> Option<Object> {

@@ -36,13 +36,13 @@ fn place(at: usize) -> KeyRef<'static> {
     key(TYPES[at % TYPES.len()], KEYS[at / TYPES.len()])
 }
 
-fn with_types() -> Fixture {
+async fn with_types() -> Fixture {
     let fixture = fixture();
-    fixture.create_type("sibs", json!({"allow_mult": true}));
+    fixture.create_type("sibs", json!({"allow_mult": true})).await;
     let props = json!({"allow_mult": false, "last_write_wins": true, "dvv_enabled": false});
-    fixture.create_type("lww", props);
-    fixture.create_type("once", json!({"write_once": true}));
-    fixture.create_type("short", json!({"ttl": 10}));
+    fixture.create_type("lww", props).await;
+    fixture.create_type("once", json!({"write_once": true})).await;
+    fixture.create_type("short", json!({"ttl": 10})).await;
     fixture
 }
 
@@ -102,7 +102,7 @@ fn seen(object: Option<Object>) -> Vec<(Bytes, bool, u64, Metadata)> {
 }
 
 async fn run(steps: &[Step]) -> (u64, u64) {
-    let (short, general) = (with_types(), with_types());
+    let (short, general) = (with_types().await, with_types().await);
     let (mut in_place_count, mut put_count) = (0, 0);
     for step in steps {
         match step {
@@ -167,7 +167,7 @@ async fn first_writes_and_replacements_are_done_in_place() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_are_those_of_the_general_way() {
-    let fixture = with_types();
+    let fixture = with_types().await;
     let bad_options =
         ReadOptions { r: Some(quoit_model::props::Quorum::Count(9)), ..ReadOptions::default() };
     let shown = fixture.store.get_in_place(place(0), &bad_options, |_| ());

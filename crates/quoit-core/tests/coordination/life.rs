@@ -10,7 +10,7 @@ use serde_json::json;
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_expire_by_their_buckets_ttl_or_their_own() {
     let fixture = fixture();
-    fixture.create_type("short", json!({"ttl": 60}));
+    fixture.create_type("short", json!({"ttl": 60})).await;
     let (by_bucket, own) = (key("short", "bucket"), key("short", "own"));
     fixture.put(by_bucket, "one").await;
     let expires_at_secs = Some((START_US / SECOND_US) as u32 + 120);

@@ -54,7 +54,7 @@ async fn limits_refuse_what_is_too_large_and_let_siblings_be_resolved() {
     settings.limits.object_size_bytes_max = 500;
     settings.limits.sibling_count_max = 3;
     let fixture = fixture_with(settings);
-    fixture.create_type("sibs", json!({"allow_mult": true}));
+    fixture.create_type("sibs", json!({"allow_mult": true})).await;
     let at = key("sibs", "k");
     let large = PutRequest { value: Bytes::from(vec![b'x'; 501]), ..put_of(at, "") };
     let refused = fixture.store.put(large).await;
@@ -71,7 +71,7 @@ async fn limits_refuse_what_is_too_large_and_let_siblings_be_resolved() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_and_inactive_types_are_refused_by_name() {
     let fixture = fixture();
-    fixture.store.control().create_type(b"idle", &PropUpdates::default()).unwrap();
+    fixture.store.control().create_type(b"idle", &PropUpdates::default()).await.unwrap();
     for name in ["none", "idle"] {
         let refused = fixture.store.put(put_of(key(name, "k"), "v")).await;
         let Err(RequestError::NoSuchType(named)) = refused else { panic!("{refused:?}") };
@@ -97,7 +97,7 @@ async fn a_context_with_events_that_never_were_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_type_that_promises_strong_consistency_is_refused_and_nothing_is_stored() {
     let fixture = fixture();
-    fixture.create_type("strict", json!({"consistent": true}));
+    fixture.create_type("strict", json!({"consistent": true})).await;
     let at = key("strict", "k");
     let refused = |fault: RequestError| {
         assert!(matches!(&fault, RequestError::Consistent(name) if name == b"strict"), "{fault}");

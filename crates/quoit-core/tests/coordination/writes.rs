@@ -8,7 +8,7 @@ use serde_json::json;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_replaces_what_its_context_covers_and_joins_what_it_does_not() {
     let fixture = fixture();
-    fixture.create_type("sibs", json!({"allow_mult": true}));
+    fixture.create_type("sibs", json!({"allow_mult": true})).await;
     let at = key("sibs", "k");
     fixture.put(at, "one").await;
     let read = fixture.get(at).await.unwrap();
@@ -48,7 +48,7 @@ async fn of_two_writes_within_one_tick_of_the_clock_the_second_is_shown() {
 async fn last_write_wins_ignores_contexts() {
     let fixture = fixture();
     let props = json!({"allow_mult": false, "last_write_wins": true, "dvv_enabled": false});
-    fixture.create_type("lww", props);
+    fixture.create_type("lww", props).await;
     let at = key("lww", "k");
     fixture.put(at, "one").await;
     let first = fixture.get(at).await.unwrap().clock;
@@ -61,7 +61,7 @@ async fn last_write_wins_ignores_contexts() {
 async fn last_writes_have_rising_times_though_they_do_not_look_at_each_other() {
     let fixture = fixture();
     let props = json!({"allow_mult": false, "last_write_wins": true, "dvv_enabled": false});
-    fixture.create_type("lww", props);
+    fixture.create_type("lww", props).await;
     let at = key("lww", "k");
     let mut times_us = Vec::new();
     for value in ["one", "two", "three"] {
@@ -79,7 +79,7 @@ async fn last_writes_have_rising_times_though_they_do_not_look_at_each_other() {
 async fn a_value_put_as_it_is_where_the_last_write_wins_joins_what_is_stored() {
     let fixture = fixture();
     let props = json!({"allow_mult": false, "last_write_wins": true, "dvv_enabled": false});
-    fixture.create_type("lww", props);
+    fixture.create_type("lww", props).await;
     let at = key("lww", "k");
     fixture.put(at, "one").await;
     let known = fixture.get(at).await.unwrap().clock;
@@ -98,7 +98,7 @@ async fn a_value_put_as_it_is_where_the_last_write_wins_joins_what_is_stored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn write_once_keeps_both_of_two_writes() {
     let fixture = fixture();
-    fixture.create_type("once", json!({"write_once": true}));
+    fixture.create_type("once", json!({"write_once": true})).await;
     let at = key("once", "k");
     fixture.put(at, "one").await;
     fixture.update(at, "two").await;

@@ -2,7 +2,7 @@
 
 use super::{allow, error, no_such_path, refusal, updates};
 use crate::http::{Connection, Method, Refusal, Request};
-use quoit_cluster::{ChangeError, ControlPlane};
+use quoit_cluster::{ChangeError, Command};
 use quoit_model::key::BucketRef;
 use serde_json::{Value, json};
 
@@ -28,22 +28,17 @@ impl Connection {
                     return self.type_status(name);
                 }
                 let updates = updates(request)?;
-                self.change_type(name, move |control, name| {
-                    control.create_type(name, &updates).map(drop)
-                })
-                .await
+                self.change_type(name, Command::CreateType { name, updates: &updates }).await
             }
             [name, command @ (b"activate" | b"update" | b"reset")] => {
                 allow(method, &[Method::Post])?;
                 match *command {
-                    b"activate" => self.change_type(name, ControlPlane::activate_type).await,
-                    b"reset" => self.change_type(name, ControlPlane::reset_type).await,
+                    b"activate" => self.change_type(name, Command::ActivateType { name }).await,
+                    b"reset" => self.change_type(name, Command::ResetType { name }).await,
                     _ => {
                         let updates = updates(request)?;
-                        self.change_type(name, move |control, name| {
-                            control.update_type(name, &updates)
-                        })
-                        .await
+                        let command = Command::UpdateType { name, updates: &updates };
+                        self.change_type(name, command).await
                     }
                 }
             }
@@ -70,15 +65,10 @@ impl Connection {
     }
 
     /// Makes a change and tells how far the type has come.
-    async fn change_type(
-        &self,
-        name: &[u8],
-        change: impl FnOnce(&ControlPlane, &[u8]) -> Result<(), ChangeError> + Send + 'static,
-    ) -> Result<Value, Refusal> {
-        let owned = name.to_vec();
-        let changed = self.change(move |control| change(control, &owned)).await?;
-        changed.map_err(|fault| refusal(&fault))?;
-        let state = self.context.store.control().read().type_state(name);
+    async fn change_type(&self, name: &[u8], command: Command<'_>) -> Result<Value, Refusal> {
+        let control = self.context.store.control();
+        control.run(command).await.map_err(|fault| refusal(&fault))?;
+        let state = control.read().type_state(name);
         Ok(json!({"name": shown(name), "state": state.as_str()}))
     }
 
@@ -91,28 +81,16 @@ impl Connection {
         bucket: &[u8],
     ) -> Result<Value, Refusal> {
         allow(method, &[Method::Get, Method::Head, Method::Put, Method::Delete])?;
-        let (owned_type, owned) = (bucket_type.to_vec(), bucket.to_vec());
+        let control = self.context.store.control();
+        let bucket = BucketRef { bucket_type, bucket };
         let changed = match method {
-            Method::Put => {
-                let updates = updates(request)?;
-                self.change(move |control| {
-                    let bucket = BucketRef { bucket_type: &owned_type, bucket: &owned };
-                    control.set_bucket_props(bucket, &updates)
-                })
-                .await?
-            }
-            Method::Delete => {
-                self.change(move |control| {
-                    let bucket = BucketRef { bucket_type: &owned_type, bucket: &owned };
-                    control.reset_bucket_props(bucket)
-                })
-                .await?
-            }
+            Method::Put => control.set_bucket_props(bucket, &updates(request)?).await,
+            Method::Delete => control.reset_bucket_props(bucket).await,
             _ => Ok(()),
         };
         changed.map_err(|fault| refusal(&fault))?;
-        let state = self.context.store.control().read();
-        match state.bucket_props_json(BucketRef { bucket_type, bucket }) {
+        let state = control.read();
+        match state.bucket_props_json(bucket) {
             Ok(props) => Ok(json!({"props": props})),
             Err(_) => Err(refusal(&ChangeError::NoSuchType { name: shown(bucket_type) })),
         }

@@ -130,6 +130,7 @@ fn refusal(fault: &ChangeError) -> Refusal {
         ChangeError::TooManyTypes { .. } | ChangeError::TooManyBuckets { .. } => {
             error(409, "too_many", &message)
         }
+        ChangeError::NoLeader => error(503, "no_leader", &message),
         ChangeError::Store(_) => {
             tracing::error!(%fault, "a change of the control plane failed");
             error(500, "internal", &message)

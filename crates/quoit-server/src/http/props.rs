@@ -5,12 +5,11 @@ use super::negotiate::accepts_media_type;
 use super::refusal::Refusal;
 use super::response::{JSON, reply};
 use super::route::BucketName;
-use quoit_cluster::{ChangeError, ControlPlane};
+use quoit_cluster::ChangeError;
 use quoit_core::RequestError;
 use quoit_model::key::BucketRef;
 use quoit_model::props::PropUpdates;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
 impl From<ChangeError> for Refusal {
     fn from(fault: ChangeError) -> Self {
@@ -55,12 +54,7 @@ impl Connection {
         has_json_body(request)?;
         let key = bucket.as_ref().key(b"*");
         key.check().map_err(|fault| Refusal::from(RequestError::from(fault)))?;
-        let (bucket_type, name) = (bucket.bucket_type.to_vec(), bucket.bucket.to_vec());
-        self.change(move |control| {
-            let bucket = BucketRef { bucket_type: &bucket_type, bucket: &name };
-            control.set_bucket_props(bucket, &updates)
-        })
-        .await??;
+        self.context.store.control().set_bucket_props(bucket.as_ref(), &updates).await?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
     }
@@ -73,11 +67,7 @@ impl Connection {
     ) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         self.check_type(bucket.as_ref())?;
-        let (bucket_type, name) = (bucket.bucket_type.to_vec(), bucket.bucket.to_vec());
-        self.change(move |control| {
-            control.reset_bucket_props(BucketRef { bucket_type: &bucket_type, bucket: &name })
-        })
-        .await??;
+        self.context.store.control().reset_bucket_props(bucket.as_ref()).await?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
     }
@@ -102,24 +92,9 @@ impl Connection {
         let updates = updates(request, "bucket type")?;
         self.check_origin(&request.head)?;
         has_json_body(request)?;
-        let name = name.to_vec();
-        self.change(move |control| control.update_type(&name, &updates)).await??;
+        self.context.store.control().update_type(name, &updates).await?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
-    }
-
-    /// Makes a change of the control plane where waiting for the disk disturbs nobody.
-    pub(crate) async fn change<T: Send + 'static>(
-        &self,
-        change: impl FnOnce(&ControlPlane) -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let store = Arc::clone(&self.context.store);
-        let done = tokio::task::spawn_blocking(move || change(store.control())).await;
-        done.map_err(|fault| {
-            tracing::error!(%fault, "a change of properties was interrupted");
-            let text = "Error:\nthe change was interrupted; look whether it was made\n";
-            Refusal::Text(500, text.into())
-        })
     }
 }
 

@@ -149,7 +149,7 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
 }
 
 fn node(figures: &mut Figures, context: &ServerContext) {
-    let partition_count = context.store.control().layout().ring_size().get();
+    let partition_count = context.store.control().ring_size().get();
     let name = context.node_name.as_str();
     put(figures, "nodename", name);
     put(figures, "connected_nodes", json!([]));

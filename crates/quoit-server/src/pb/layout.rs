@@ -32,7 +32,7 @@ fn layout(context: &ServerContext) -> RpbGetLayoutResp {
     };
     let mut layout = RpbGetLayoutResp {
         tag: Bytes::new(),
-        ring_size: Some(u32::from(state.layout().ring_size().get())),
+        ring_size: Some(u32::from(state.ring_size().get())),
         nodes: vec![node],
         primaries: Some(primaries(&state)),
         rules,
@@ -44,7 +44,7 @@ fn layout(context: &ServerContext) -> RpbGetLayoutResp {
 
 /// The only node is the primary of every partition.
 fn primaries(state: &State) -> Bytes {
-    let partitions = (0..state.layout().ring_size().get()).map(Partition);
+    let partitions = (0..state.ring_size().get()).map(Partition);
     partitions.flat_map(|_| 0u16.to_be_bytes()).collect()
 }
 

@@ -48,10 +48,8 @@ impl Connection {
         check(bucket_of(&request.bucket_type, &request.bucket))?;
         let updates = updates(&request.props);
         let (bucket_type, name) = (request.bucket_type, request.bucket);
-        self.change(move |control| {
-            control.set_bucket_props(bucket_of(&bucket_type, &name), &updates)
-        })
-        .await?;
+        let control = self.context.store.control();
+        control.set_bucket_props(bucket_of(&bucket_type, &name), &updates).await?;
         self.send_empty(MessageCode::SetBucketResp);
         Ok(())
     }
@@ -59,14 +57,12 @@ impl Connection {
     pub(super) async fn reset_bucket(&mut self, request: RpbResetBucketReq) -> Result<(), Fault> {
         check(bucket_of(&request.bucket_type, &request.bucket))?;
         let (bucket_type, name) = (request.bucket_type, request.bucket);
-        self.change(move |control| {
-            match control.reset_bucket_props(bucket_of(&bucket_type, &name)) {
-                // A bucket of no type has no properties of its own: it is as asked for.
-                Err(ChangeError::NoSuchType { .. }) => Ok(()),
-                result => result,
-            }
-        })
-        .await?;
+        let control = self.context.store.control();
+        match control.reset_bucket_props(bucket_of(&bucket_type, &name)).await {
+            // A bucket of no type has no properties of its own: it is as asked for.
+            Err(ChangeError::NoSuchType { .. }) => {}
+            result => result?,
+        }
         self.send_empty(MessageCode::ResetBucketResp);
         Ok(())
     }
@@ -87,21 +83,10 @@ impl Connection {
         request: RpbSetBucketTypeReq,
     ) -> Result<(), Fault> {
         let updates = updates(&request.props);
-        self.change(move |control| control.update_type(&request.bucket_type, &updates)).await?;
+        let control = self.context.store.control();
+        control.update_type(&request.bucket_type, &updates).await?;
         self.send_empty(MessageCode::SetBucketResp);
         Ok(())
-    }
-
-    /// Makes a change of the control plane where waiting for the disk disturbs nobody.
-    async fn change(
-        &self,
-        change: impl FnOnce(&quoit_cluster::ControlPlane) -> Result<(), ChangeError> + Send + 'static,
-    ) -> Result<(), Fault> {
-        let store = std::sync::Arc::clone(&self.context.store);
-        match tokio::task::spawn_blocking(move || change(store.control())).await {
-            Ok(result) => Ok(result?),
-            Err(_) => Err(Fault::Text("the change was interrupted; ask for the properties".into())),
-        }
     }
 }
 

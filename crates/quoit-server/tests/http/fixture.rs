@@ -4,11 +4,10 @@ use quoit_cluster::{ControlPlane, NodeId};
 use quoit_core::{CounterReserve, DotSequence, ReplicatedStore, StoreSettings};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
-use quoit_model::props::BucketProps;
 use quoit_server::{ConnectionCounts, Protocol, Server, ServerContext, ServerSettings, bind};
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::{Clock, ManualClock};
+use quoit_store::seam::{Clock, ManualClock, RealDisk};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -65,17 +64,15 @@ impl Node {
     fn made(settings: ServerSettings, runtime: Runtime) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let control = ControlPlane::open(
-            &dir.path().join("control.redb"),
+            Arc::new(RealDisk::open(dir.path()).unwrap()),
             quoit_cluster::Settings {
-                node_name: "quoit@test".to_owned(),
-                new_node_id: NodeId([7; 16]),
                 ring_size: Some(RingSize::new(8).unwrap()),
-                untyped_defaults: BucketProps::untyped(),
+                ..quoit_cluster::Settings::new("quoit@test", NodeId([7; 16]))
             },
         )
         .unwrap();
         let clock = Arc::new(ManualClock::at(START_US));
-        let ring_size = control.layout().ring_size();
+        let ring_size = control.ring_size();
         let of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
         let engine = MemoryEngine::new(MemorySettings::default(), ring_size, of_engine);
         let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(NoReserve));

@@ -1,9 +1,8 @@
-//! Everything the control plane knows, as one immutable value.
+//! Bucket types, and buckets with properties of their own.
 
-use crate::NodeId;
+use super::State;
 use crate::command::Change;
 use crate::error::NoSuchType;
-use crate::layout::Layout;
 use foldhash::fast::RandomState;
 use quoit_model::hash::PlacementRule;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
@@ -14,13 +13,9 @@ use std::sync::Arc;
 
 type ByName<T> = HashMap<Arc<[u8]>, T, RandomState>;
 
-/// What the control plane knows at one moment. Cloning it costs one reference count for each bucket
-/// type and for each untyped bucket with properties of its own.
+/// All bucket types and buckets.
 #[derive(Clone, Debug)]
-pub struct State {
-    node_id: NodeId,
-    node_name: Arc<str>,
-    layout: Arc<Layout>,
+pub(super) struct Buckets {
     untyped_defaults: Arc<BucketProps>,
     untyped: ByName<OwnProps>,
     types: ByName<Arc<TypeEntry>>,
@@ -77,51 +72,6 @@ impl<'s> Placements<'s> {
 }
 
 impl State {
-    pub(crate) fn new(
-        node_id: NodeId,
-        node_name: Arc<str>,
-        layout: Arc<Layout>,
-        untyped_defaults: Arc<BucketProps>,
-    ) -> Self {
-        Self {
-            node_id,
-            node_name,
-            layout,
-            untyped_defaults,
-            untyped: HashMap::default(),
-            types: HashMap::default(),
-            buckets_with_props: 0,
-        }
-    }
-
-    /// The same node without bucket types and buckets.
-    pub(crate) fn emptied(&self) -> Self {
-        Self::new(
-            self.node_id,
-            Arc::clone(&self.node_name),
-            Arc::clone(&self.layout),
-            Arc::clone(&self.untyped_defaults),
-        )
-    }
-
-    /// What the node is known by for ever.
-    #[must_use]
-    pub const fn node_id(&self) -> NodeId {
-        self.node_id
-    }
-
-    /// The node's name, as clients and operators see it.
-    #[must_use]
-    pub fn node_name(&self) -> &str {
-        &self.node_name
-    }
-
-    /// Which node holds which partition.
-    #[must_use]
-    pub const fn layout(&self) -> &Arc<Layout> {
-        &self.layout
-    }
-
     /// The effective properties of a bucket. For the request path: at most two hash lookups, none
     /// for untyped buckets while none of them has properties of its own; no lock, no allocation.
     ///
@@ -130,7 +80,7 @@ impl State {
     /// When the bucket's type does not exist or is not active.
     pub fn bucket_props(&self, bucket: BucketRef<'_>) -> Result<&Arc<BucketProps>, NoSuchType> {
         let (type_props, buckets) = if bucket.is_untyped() {
-            (&self.untyped_defaults, &self.untyped)
+            (&self.buckets.untyped_defaults, &self.buckets.untyped)
         } else {
             let entry = self.active_type(bucket.bucket_type)?;
             (&entry.bucket_type.props, &entry.buckets)
@@ -148,7 +98,7 @@ impl State {
     /// When the type does not exist or is not active.
     pub fn type_props(&self, name: &[u8]) -> Result<&Arc<BucketProps>, NoSuchType> {
         if name == DEFAULT_BUCKET_TYPE {
-            return Ok(&self.untyped_defaults);
+            return Ok(&self.buckets.untyped_defaults);
         }
         Ok(&self.active_type(name)?.bucket_type.props)
     }
@@ -166,6 +116,7 @@ impl State {
     #[must_use]
     pub fn list_types(&self) -> Vec<(Arc<[u8]>, TypeState)> {
         let mut listed: Vec<_> = self
+            .buckets
             .types
             .iter()
             .map(|(name, entry)| (Arc::clone(name), entry.bucket_type.state))
@@ -179,7 +130,7 @@ impl State {
     #[must_use]
     pub fn type_status(&self, name: &[u8]) -> Option<TypeStatus> {
         if name == DEFAULT_BUCKET_TYPE {
-            let props = self.untyped_defaults.to_json();
+            let props = self.buckets.untyped_defaults.to_json();
             return Some(TypeStatus { state: TypeState::Active, props });
         }
         let bucket_type = self.bucket_type(name)?;
@@ -211,8 +162,8 @@ impl State {
     /// every bucket with properties of its own.
     #[must_use]
     pub fn placements(&self) -> Vec<Placements<'_>> {
-        let untyped = (DEFAULT_BUCKET_TYPE, &*self.untyped_defaults, &self.untyped);
-        let active = self.types.iter().filter_map(|(name, entry)| {
+        let untyped = (DEFAULT_BUCKET_TYPE, &*self.buckets.untyped_defaults, &self.buckets.untyped);
+        let active = self.buckets.types.iter().filter_map(|(name, entry)| {
             let active = entry.bucket_type.state == TypeState::Active;
             active.then(|| (&**name, &*entry.bucket_type.props, &entry.buckets))
         });
@@ -239,61 +190,70 @@ impl State {
     }
 
     fn active_type(&self, name: &[u8]) -> Result<&TypeEntry, NoSuchType> {
-        match self.types.get(name) {
+        match self.buckets.types.get(name) {
             Some(entry) if entry.bucket_type.state == TypeState::Active => Ok(entry),
             _ => Err(NoSuchType),
         }
     }
 
     pub(crate) fn bucket_type(&self, name: &[u8]) -> Option<&BucketType> {
-        self.types.get(name).map(|entry| &entry.bucket_type)
+        self.buckets.types.get(name).map(|entry| &entry.bucket_type)
     }
 
     pub(crate) fn type_count(&self) -> usize {
-        self.types.len()
+        self.buckets.types.len()
     }
 
     pub(crate) const fn buckets_with_props(&self) -> usize {
-        self.buckets_with_props
+        self.buckets.buckets_with_props
     }
 
     pub(crate) fn has_own_props(&self, bucket: BucketRef<'_>) -> bool {
         if bucket.is_untyped() {
-            return self.untyped.contains_key(bucket.bucket);
+            return self.buckets.untyped.contains_key(bucket.bucket);
         }
-        self.types
+        self.buckets
+            .types
             .get(bucket.bucket_type)
             .is_some_and(|entry| entry.buckets.contains_key(bucket.bucket))
     }
+}
 
-    /// This state after a change. Changes of buckets of types that do not exist are without effect.
-    #[must_use]
-    pub fn with(&self, change: &Change) -> Self {
-        let mut next = self.clone();
-        next.apply(change);
-        next
-    }
-
-    pub(crate) fn apply(&mut self, change: &Change) {
-        match change {
-            Change::PutType { name, bucket_type } => self.put_type(name, bucket_type),
-            Change::PutBucket { bucket_type, bucket, props } => {
-                if let Some((type_props, buckets)) = self.buckets_of(bucket_type) {
-                    let own = OwnProps::new(Arc::clone(props), &type_props);
-                    let is_new = buckets.insert(Arc::clone(bucket), own).is_none();
-                    self.buckets_with_props += usize::from(is_new);
-                }
-            }
-            Change::RemoveBucket { bucket_type, bucket } => {
-                if let Some((_, buckets)) = self.buckets_of(bucket_type) {
-                    let was_there = buckets.remove(bucket).is_some();
-                    self.buckets_with_props -= usize::from(was_there);
-                }
-            }
+impl Buckets {
+    pub(super) fn new(untyped_defaults: Arc<BucketProps>) -> Self {
+        Self {
+            untyped_defaults,
+            untyped: HashMap::default(),
+            types: HashMap::default(),
+            buckets_with_props: 0,
         }
     }
 
-    fn put_type(&mut self, name: &Arc<[u8]>, bucket_type: &BucketType) {
+    pub(super) const fn untyped_defaults(&self) -> &Arc<BucketProps> {
+        &self.untyped_defaults
+    }
+
+    pub(super) fn put_bucket(
+        &mut self,
+        bucket_type: &[u8],
+        bucket: &Arc<[u8]>,
+        props: &Arc<BucketProps>,
+    ) {
+        if let Some((type_props, buckets)) = self.buckets_of(bucket_type) {
+            let own = OwnProps::new(Arc::clone(props), &type_props);
+            let is_new = buckets.insert(Arc::clone(bucket), own).is_none();
+            self.buckets_with_props += usize::from(is_new);
+        }
+    }
+
+    pub(super) fn remove_bucket(&mut self, bucket_type: &[u8], bucket: &[u8]) {
+        if let Some((_, buckets)) = self.buckets_of(bucket_type) {
+            let was_there = buckets.remove(bucket).is_some();
+            self.buckets_with_props -= usize::from(was_there);
+        }
+    }
+
+    pub(super) fn put_type(&mut self, name: &Arc<[u8]>, bucket_type: &BucketType) {
         let laid_over = |own: &OwnProps| OwnProps::new(Arc::clone(&own.own), &bucket_type.props);
         let buckets = match self.types.get(name) {
             Some(before) => before
@@ -315,4 +275,33 @@ impl State {
         let entry = Arc::make_mut(self.types.get_mut(name)?);
         Some((Arc::clone(&entry.bucket_type.props), &mut entry.buckets))
     }
+
+    /// Changes that lead from nothing to these: types before their buckets, by name.
+    pub(super) fn changes(&self) -> Vec<Change> {
+        let mut types: Vec<_> = self.types.iter().collect();
+        types.sort_by_key(|(name, _)| *name);
+        let mut changes: Vec<_> = types
+            .iter()
+            .map(|(name, entry)| Change::PutType {
+                name: Arc::clone(name),
+                bucket_type: entry.bucket_type.clone(),
+            })
+            .collect();
+        changes.extend(own_sets(&Arc::from(DEFAULT_BUCKET_TYPE), &self.untyped));
+        for (name, entry) in types {
+            changes.extend(own_sets(name, &entry.buckets));
+        }
+        changes
+    }
+}
+
+fn own_sets(bucket_type: &Arc<[u8]>, buckets: &ByName<OwnProps>) -> Vec<Change> {
+    let mut buckets: Vec<_> = buckets.iter().collect();
+    buckets.sort_by_key(|(name, _)| *name);
+    let change = |(bucket, props): (&Arc<[u8]>, &OwnProps)| Change::PutBucket {
+        bucket_type: Arc::clone(bucket_type),
+        bucket: Arc::clone(bucket),
+        props: Arc::clone(&props.own),
+    };
+    buckets.into_iter().map(change).collect()
 }

@@ -1,0 +1,198 @@
+//! A worker's connections to the nodes of a cluster, for requests that go to a replica.
+
+use std::time::Duration;
+
+use quoit_client::{Error, Layout};
+use tokio::time::Instant;
+
+use super::StartError;
+use super::pb_link::{PbLink, RECONNECT_PAUSE, RECONNECT_PAUSE_MAX};
+use crate::config::Target;
+use crate::term::Term;
+
+/// How long a layout is gone by before it is asked for again.
+const LAYOUT_REFRESH: Duration = Duration::from_secs(10);
+
+/// The same after a connection was lost, and how long a node that failed is left alone.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Bounds connecting to a node while there are others, and asking for a layout.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One connection to the worker's target, and, if requests go to replicas, one to each node that
+/// had a request.
+#[derive(Debug)]
+pub(super) struct PbLinks {
+    home: PbLink,
+    replicas: Option<Replicas>,
+}
+
+/// What requests are routed by.
+#[derive(Debug)]
+struct Replicas {
+    layout: Layout,
+    /// By the place of the node in the layout.
+    nodes: Vec<Node>,
+    /// The node that the operation at work talks to; `None`: the worker's target.
+    current: Option<usize>,
+    /// Replicas take turns.
+    turn: usize,
+    refresh_at: Instant,
+}
+
+#[derive(Debug)]
+struct Node {
+    link: PbLink,
+    retry_at: Instant,
+}
+
+impl PbLinks {
+    /// Connects to the worker's target, and learns the layout from it if requests are to go to
+    /// replicas.
+    pub(super) async fn open(
+        target: &Target,
+        timeout: Duration,
+        replica_aware: bool,
+    ) -> Result<Self, StartError> {
+        let mut home = PbLink::open(target, timeout).await?;
+        if !replica_aware {
+            return Ok(Self { home, replicas: None });
+        }
+        let layout = match home.layout(None, PATIENCE).await {
+            Ok(Some(layout)) => layout,
+            Ok(None) => return Err(no_layout(target, "it told nothing")),
+            Err(Error::Server(error)) => return Err(no_layout(target, &error.message)),
+            Err(error) => return Err(no_layout(target, &error.to_string())),
+        };
+        let now = Instant::now();
+        let nodes = nodes_of(&layout, Vec::new(), timeout, now);
+        let refresh_at = now + LAYOUT_REFRESH;
+        let replicas = Replicas { layout, nodes, current: None, turn: 0, refresh_at };
+        Ok(Self { home, replicas: Some(replicas) })
+    }
+
+    /// The connection that the operation at work uses.
+    pub(super) fn link(&mut self) -> &mut PbLink {
+        match &mut self.replicas {
+            Some(Replicas { nodes, current: Some(place), .. }) => &mut nodes[*place].link,
+            _ => &mut self.home,
+        }
+    }
+
+    /// Makes [`link`](Self::link) one to a replica of the key, as far as there is one that can be
+    /// reached; else to any node; else to the worker's target, up or down. Does nothing if
+    /// requests stay with the worker's target.
+    pub(super) async fn turn_to(&mut self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) {
+        let Self { home, replicas: Some(replicas) } = self else { return };
+        replicas.note_failure();
+        if replicas.refresh_at <= Instant::now() {
+            replicas.refresh(home).await;
+        }
+        replicas.choose(bucket_type, bucket, key).await;
+    }
+
+    /// True when no connection is left to use, as far as is known: requests fail until
+    /// [`reconnect`](Self::reconnect).
+    pub(super) fn is_down(&self) -> bool {
+        let is_routed = self.replicas.as_ref().is_some_and(|replicas| replicas.current.is_some());
+        !is_routed && self.home.is_down()
+    }
+
+    /// Connects anew to the worker's target, or to any node if requests go to replicas, again and
+    /// again with growing pauses until `give_up_at`; gives the error `disconnected` then.
+    pub(super) async fn reconnect(&mut self, give_up_at: Instant) -> Result<(), Term> {
+        let Some(replicas) = &mut self.replicas else {
+            return self.home.reconnect(give_up_at).await;
+        };
+        let mut pause = RECONNECT_PAUSE;
+        while !(self.home.try_connect(PATIENCE).await || replicas.try_connect().await) {
+            if Instant::now() >= give_up_at {
+                return Err(Term::atom("disconnected"));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
+        }
+        Ok(())
+    }
+}
+
+impl Replicas {
+    /// Leaves the node of the last operation alone for a while if its connection is gone.
+    fn note_failure(&mut self) {
+        let Some(node) = self.current.map(|place| &mut self.nodes[place]) else { return };
+        let now = Instant::now();
+        if node.link.is_down() && node.retry_at <= now {
+            node.retry_at = now + FAILURE_PAUSE;
+            self.refresh_at = self.refresh_at.min(now + FAILURE_PAUSE);
+        }
+    }
+
+    /// One attempt at each node, until one is connected.
+    async fn try_connect(&mut self) -> bool {
+        for node in &mut self.nodes {
+            if node.link.try_connect(PATIENCE).await {
+                node.retry_at = Instant::now();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Asks a node that is connected for the layout. Without an answer the old one stays.
+    async fn refresh(&mut self, home: &mut PbLink) {
+        let mut links = self.nodes.iter_mut().map(|node| &mut node.link);
+        let link = links.find(|link| !link.is_down()).unwrap_or(home);
+        let told = link.layout(Some(&self.layout), PATIENCE).await;
+        let now = Instant::now();
+        self.refresh_at = now + LAYOUT_REFRESH;
+        if let Ok(Some(layout)) = told {
+            let old = std::mem::take(&mut self.nodes);
+            self.nodes = nodes_of(&layout, old, home.connect_timeout(), now);
+            (self.layout, self.current) = (layout, None);
+        }
+    }
+
+    async fn choose(&mut self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) {
+        self.turn = self.turn.wrapping_add(1);
+        let replicas = self.layout.replicas(bucket_type, bucket, key);
+        let some = in_turn(replicas, self.turn).map(|place| usize::from(*place));
+        let count = self.nodes.len();
+        let all = (0..count).map(|step| self.turn.wrapping_add(step) % count);
+        let now = Instant::now();
+        self.current = None;
+        for place in some.chain(all) {
+            let node = &mut self.nodes[place];
+            if node.link.is_down() {
+                if node.retry_at > now {
+                    continue;
+                }
+                if !node.link.try_connect(PATIENCE).await {
+                    node.retry_at = Instant::now() + FAILURE_PAUSE;
+                    continue;
+                }
+            }
+            self.current = Some(place);
+            return;
+        }
+    }
+}
+
+/// All items once, starting with another one each turn.
+fn in_turn<T>(items: &[T], turn: usize) -> impl Iterator<Item = &T> {
+    let (before, from) = items.split_at(turn.checked_rem(items.len()).unwrap_or(0));
+    from.iter().chain(before)
+}
+
+/// A connection to be for each node of the layout; those there are stay as long as their addresses
+/// do.
+fn nodes_of(layout: &Layout, mut old: Vec<Node>, timeout: Duration, now: Instant) -> Vec<Node> {
+    let node = |address: &str| match old.iter().position(|node| node.link.address() == address) {
+        Some(place) => old.swap_remove(place),
+        None => Node { link: PbLink::unconnected(address, timeout), retry_at: now },
+    };
+    layout.nodes().iter().map(|node| &*node.address).map(node).collect()
+}
+
+fn no_layout(target: &Target, reason: &str) -> StartError {
+    StartError::Layout { target: target.to_string(), reason: reason.to_owned() }
+}

@@ -1,0 +1,125 @@
+//! Runs whose requests go straight to a node that holds the key.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use quoit_bench::run::RunError;
+use quoit_client::Layout;
+use quoit_client::wire::messages::{
+    RpbGetLayoutResp, RpbGetResp, RpbLayoutNode, RpbLayoutRule, RpbPutResp,
+};
+
+use crate::pb_server::{Manner, Reply, Seen, Server, append};
+use crate::support::{run, try_run};
+
+/// Two nodes; partition p is on node p modulo 2 alone.
+struct Cluster {
+    nodes: [Server; 2],
+    layout: Layout,
+}
+
+impl Cluster {
+    /// Starts the nodes; the second one breaks the connection at each request if it `dies`.
+    fn start(dies: bool) -> Self {
+        let layout: Arc<OnceLock<RpbGetLayoutResp>> = Arc::default();
+        let start = |dies: bool| {
+            let layout = layout.clone();
+            Server::answering(move |request, _| {
+                let mut answer = Vec::new();
+                match request {
+                    _ if dies => return Reply::End,
+                    Seen::Layout(_) => append(&mut answer, layout.get().unwrap()),
+                    Seen::Get(_) => append(&mut answer, &RpbGetResp::default()),
+                    _ => append(&mut answer, &RpbPutResp::default()),
+                }
+                Reply::Bytes(answer)
+            })
+        };
+        let nodes = [start(false), start(dies)];
+        let told = told(&nodes);
+        layout.set(told.clone()).unwrap();
+        Self { nodes, layout: Layout::from_wire(told).unwrap().unwrap() }
+    }
+
+    fn config(&self, operation: &str) -> String {
+        config(&self.nodes[0], operation)
+    }
+
+    /// The keys that a node was asked for, and those of them that it does not hold.
+    fn keys_at(&self, place: u16) -> (BTreeSet<Bytes>, BTreeSet<Bytes>) {
+        let seen = self.nodes[usize::from(place)].seen().into_iter();
+        let keys = seen.filter_map(|request| match request {
+            Seen::Get(get) => Some(get.key),
+            Seen::Put(put) => put.key,
+            _ => None,
+        });
+        let keys: BTreeSet<Bytes> = keys.collect();
+        let foreign = |key: &&Bytes| self.layout.replicas(None, b"test", key) != [place];
+        let foreign = keys.iter().filter(foreign).cloned().collect();
+        (keys, foreign)
+    }
+}
+
+fn told(nodes: &[Server]) -> RpbGetLayoutResp {
+    let node = |node: &Server| RpbLayoutNode {
+        name: Bytes::from_static(b"n"),
+        address: Bytes::from(node.address.to_string()),
+    };
+    let rule = RpbLayoutRule { bucket_type: "default".into(), n_val: 1, ..Default::default() };
+    RpbGetLayoutResp {
+        tag: Bytes::from_static(b"tag"),
+        ring_size: Some(64),
+        nodes: nodes.iter().map(node).collect(),
+        primaries: Some((0..64u16).flat_map(|p| (p % 2).to_be_bytes()).collect()),
+        rules: vec![rule],
+    }
+}
+
+fn config(server: &Server, operation: &str) -> String {
+    let port = server.address.port();
+    format!(
+        "{{mode, max}}. {{driver, basho_bench_driver_riakc_pb}}. {{concurrent, 2}}.
+         {{key_generator, {{int_to_bin_bigendian, {{sequential_int, 200}}}}}}.
+         {{value_generator, {{fixed_bin, 10}}}}. {{operations, [{{{operation}, 1}}]}}.
+         {{riakc_pb_ips, [{{127,0,0,1}}]}}. {{riakc_pb_port, {port}}}.
+         {{riakc_pb_replica_aware, true}}."
+    )
+}
+
+#[test]
+fn every_request_goes_to_a_node_that_holds_its_key() {
+    for operation in ["get", "put", "update"] {
+        let cluster = Cluster::start(false);
+        let run = run(&cluster.config(operation));
+        assert_eq!(run.report.total.error_count(), 0);
+        let mut all = BTreeSet::new();
+        for place in [0, 1] {
+            let (mut keys, foreign) = cluster.keys_at(place);
+            assert_eq!(foreign, BTreeSet::new(), "{operation} at {place}");
+            assert!(keys.len() > 50, "{} keys at {place}", keys.len());
+            all.append(&mut keys);
+        }
+        assert_eq!(all.len(), 200);
+    }
+}
+
+#[test]
+fn operations_go_on_elsewhere_when_a_node_dies() {
+    let cluster = Cluster::start(true);
+    let run = run(&cluster.config("get"));
+    assert_eq!(run.report.total.error_count(), 0);
+    let (_, foreign) = cluster.keys_at(0);
+    assert!(!foreign.is_empty(), "keys of the dead node were read at the other");
+}
+
+#[test]
+fn a_server_without_layouts_is_told_before_the_run() {
+    let server = Server::start(|_| Manner::Answer);
+    let Err(error @ RunError::Start { .. }) = try_run(&config(&server, "get"), |_| {}) else {
+        panic!("it ran")
+    };
+    let error = error.to_string();
+    assert!(error.contains("tells no layout of its cluster: Unknown message code: 160"), "{error}");
+    assert!(error.contains("riakc_pb_replica_aware = false"), "{error}");
+}

@@ -1,0 +1,192 @@
+//! Changes as messages and as rows of the control file.
+
+use super::decision::Decision;
+use crate::NodeId;
+use crate::command::Change;
+use crate::members::{Addresses, Member, MemberStatus};
+use bytes::Bytes;
+use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_model::props::{BucketProps, BucketType, TypeState};
+use quoit_wire::internode::control::{
+    ChangeMessage, Decision as DecisionMessage, MemberMessage, MemberStatusMessage, Named,
+};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Reads an identity.
+pub(crate) fn node_id(bytes: &[u8]) -> Result<NodeId, String> {
+    let id = bytes.try_into().map_err(|_| format!("{} bytes are no identity", bytes.len()))?;
+    Ok(NodeId(id))
+}
+
+pub(crate) fn encode_decision(decision: &Decision) -> DecisionMessage {
+    DecisionMessage {
+        base: decision.base,
+        changes: decision.changes.iter().map(encode_change).collect(),
+    }
+}
+
+pub(crate) fn decode_decision(message: &DecisionMessage) -> Result<Decision, String> {
+    let changes = message.changes.iter().map(decode_change).collect::<Result<_, _>>()?;
+    Ok(Decision { base: message.base, changes })
+}
+
+pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
+    let bytes = |name: &Arc<[u8]>| Bytes::copy_from_slice(name);
+    let mut message = ChangeMessage::default();
+    match change {
+        Change::PutType { name, bucket_type } => {
+            let json = encode_type(bucket_type);
+            message.put_type = Some(Named { bucket_type: bytes(name), bucket: Bytes::new(), json });
+        }
+        Change::PutBucket { bucket_type, bucket, props } => {
+            let (bucket_type, bucket) = (bytes(bucket_type), bytes(bucket));
+            let json = encode_props(props);
+            message.put_bucket = Some(Named { bucket_type, bucket, json });
+        }
+        Change::RemoveBucket { bucket_type, bucket } => {
+            let (bucket_type, bucket) = (bytes(bucket_type), bytes(bucket));
+            message.remove_bucket = Some(Named { bucket_type, bucket, json: String::new() });
+        }
+        Change::PutMember(member) => message.put_member = Some(encode_member(member)),
+    }
+    message
+}
+
+pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
+    if let Some(named) = &message.put_type {
+        return decode_type(&named.bucket_type, named.json.as_bytes());
+    }
+    if let Some(named) = &message.put_bucket {
+        return decode_bucket(&named.bucket_type, &named.bucket, named.json.as_bytes());
+    }
+    if let Some(named) = &message.remove_bucket {
+        let bucket_type = named.bucket_type[..].into();
+        return Ok(Change::RemoveBucket { bucket_type, bucket: named.bucket[..].into() });
+    }
+    if let Some(member) = &message.put_member {
+        return Ok(Change::PutMember(Arc::new(decode_member(member)?)));
+    }
+    Err("a change is of a kind that only newer versions know; upgrade this node".to_owned())
+}
+
+pub(crate) fn encode_member(member: &Member) -> MemberMessage {
+    let status = match member.status {
+        MemberStatus::Joining => MemberStatusMessage::Joining,
+        MemberStatus::Valid => MemberStatusMessage::Valid,
+        MemberStatus::Leaving => MemberStatusMessage::Leaving,
+        MemberStatus::Exiting => MemberStatusMessage::Exiting,
+        MemberStatus::Down => MemberStatusMessage::Down,
+    };
+    MemberMessage {
+        id: Bytes::copy_from_slice(&member.id.0),
+        name: member.name.to_string(),
+        node_address: member.addresses.node.to_string(),
+        pb_address: member.addresses.pb.to_string(),
+        http_address: member.addresses.http.to_string(),
+        status: status.into(),
+        location: member.location.as_deref().unwrap_or_default().to_owned(),
+        capacity: member.capacity,
+    }
+}
+
+pub(crate) fn decode_member(message: &MemberMessage) -> Result<Member, String> {
+    let text = |text: &str| Arc::from(text);
+    let status = match message.status() {
+        MemberStatusMessage::None => {
+            return Err(format!("member {} has no status", message.name));
+        }
+        MemberStatusMessage::Joining => MemberStatus::Joining,
+        MemberStatusMessage::Valid => MemberStatus::Valid,
+        MemberStatusMessage::Leaving => MemberStatus::Leaving,
+        MemberStatusMessage::Exiting => MemberStatus::Exiting,
+        MemberStatusMessage::Down => MemberStatus::Down,
+    };
+    Ok(Member {
+        id: node_id(&message.id)?,
+        name: text(&message.name),
+        addresses: Addresses {
+            node: text(&message.node_address),
+            pb: text(&message.pb_address),
+            http: text(&message.http_address),
+        },
+        status,
+        location: (!message.location.is_empty()).then(|| text(&message.location)),
+        capacity: message.capacity,
+    })
+}
+
+/// State and properties of a bucket type as JSON.
+pub(crate) fn encode_type(bucket_type: &BucketType) -> String {
+    json!({"state": bucket_type.state.as_str(), "props": bucket_type.props.to_json()}).to_string()
+}
+
+/// Properties of a bucket as JSON.
+pub(crate) fn encode_props(props: &BucketProps) -> String {
+    Value::Object(props.to_json()).to_string()
+}
+
+pub(crate) fn decode_type(name: &[u8], json: &[u8]) -> Result<Change, String> {
+    let shown = String::from_utf8_lossy(name);
+    let object = decode_object(json).map_err(|error| format!("bucket type {shown}: {error}"))?;
+    let state = object
+        .get("state")
+        .and_then(Value::as_str)
+        .and_then(TypeState::from_stored)
+        .ok_or_else(|| format!("bucket type {shown} has no state"))?;
+    let props = object
+        .get("props")
+        .and_then(Value::as_object)
+        .ok_or_else(|| format!("bucket type {shown} has no properties"))?;
+    let props = BucketProps::typed_from_json(props)
+        .map_err(|error| format!("bucket type {shown}: {error}"))?;
+    let bucket_type = BucketType { state, props: Arc::new(props) };
+    Ok(Change::PutType { name: name.into(), bucket_type })
+}
+
+pub(crate) fn decode_bucket(
+    bucket_type: &[u8],
+    bucket: &[u8],
+    json: &[u8],
+) -> Result<Change, String> {
+    let shown = || String::from_utf8_lossy(bucket);
+    let object = decode_object(json).map_err(|error| format!("bucket {}: {error}", shown()))?;
+    let props = if bucket_type == DEFAULT_BUCKET_TYPE {
+        BucketProps::untyped_from_json(&object)
+    } else {
+        BucketProps::typed_from_json(&object)
+    };
+    let props = props.map_err(|error| format!("bucket {}: {error}", shown()))?;
+    let (bucket_type, bucket) = (bucket_type.into(), bucket.into());
+    Ok(Change::PutBucket { bucket_type, bucket, props: Arc::new(props) })
+}
+
+fn decode_object(json: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
+    serde_json::from_slice(json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_newer_versions_are_refused_and_not_skipped() {
+        let refused = decode_change(&ChangeMessage::default()).unwrap_err();
+        assert!(refused.contains("upgrade this node"), "{refused}");
+    }
+
+    #[test]
+    fn members_come_back_as_they_were() {
+        let member = Member {
+            id: NodeId([3; 16]),
+            name: "quoit@a".into(),
+            addresses: Addresses { node: "a:1".into(), pb: "a:2".into(), http: "".into() },
+            status: MemberStatus::Leaving,
+            location: Some("rack 1".into()),
+            capacity: 50,
+        };
+        assert_eq!(decode_member(&encode_member(&member)).unwrap(), member);
+        let nameless = Member { location: None, status: MemberStatus::Down, ..member };
+        assert_eq!(decode_member(&encode_member(&nameless)).unwrap(), nameless);
+    }
+}

@@ -1,0 +1,50 @@
+//! `redb`'s file over the seam of the disk.
+
+use quoit_store::error::StoreError;
+use quoit_store::seam::DiskFile;
+use redb::StorageBackend;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// One file of a [`Disk`](quoit_store::seam::Disk) as `redb` wants it.
+pub(super) struct Backend {
+    pub(super) file: Arc<dyn DiskFile>,
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Backend")
+    }
+}
+
+/// The error as the system's own, with its words.
+pub(super) fn io_error(error: StoreError) -> io::Error {
+    match error {
+        StoreError::DiskFull { .. } => io::Error::new(io::ErrorKind::StorageFull, error),
+        error => io::Error::other(error),
+    }
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.file.size_bytes().map_err(io_error)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let count = self.file.read_at(out, offset).map_err(io_error)?;
+        if count == out.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.truncate(len).map_err(io_error)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync().map_err(io_error)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_at(data, offset).map_err(io_error)
+    }
+}

@@ -1,0 +1,125 @@
+//! How a control file begins: as that of a cluster of one node.
+
+use super::{
+    BUCKET_PROPS, BUCKET_TYPES, Backend, ControlFile, FILE_NAME, FORMAT, KEY_APPLIED, KEY_BALLOT,
+    KEY_CLUSTER_ID, KEY_ELECTORATE, KEY_FORMAT, KEY_NODE_ID, KEY_PURGED, KEY_REVISION,
+    KEY_RING_SIZE, KEY_STARTS, KEY_VERSION, LOG, MEMBERS, NEW_FILE_NAME, NODE, RAFT, builder,
+    commit, io_error, open_error,
+};
+use crate::NodeId;
+use crate::control::codec::encode_member;
+use crate::control::raft_codec::{encode_log_id, encode_stored_membership, encode_vote};
+use crate::control::types::{LogId, Membership, RaftId, StoredMembership, Vote};
+use crate::error::OpenError;
+use crate::members::{Addresses, CAPACITY_DEFAULT, Member, MemberStatus};
+use openraft::CommittedLeaderId;
+use prost::Message as _;
+use quoit_model::hash::RingSize;
+use quoit_store::error::StoreError;
+use quoit_store::seam::Disk;
+use redb::WriteTransaction;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a new file is made of. Of a file that is there only the name and the addresses may differ.
+#[derive(Clone, Debug)]
+pub(crate) struct Founding {
+    pub(crate) node_id: NodeId,
+    pub(crate) ring_size: RingSize,
+    pub(crate) name: Arc<str>,
+    pub(crate) addresses: Addresses,
+}
+
+/// Makes the file under another name and renames it, so that a file that is there is whole.
+pub(super) fn create(
+    disk: &dyn Disk,
+    path: &Path,
+    names: &[String],
+    founding: &Founding,
+) -> Result<(), OpenError> {
+    let io = |source| OpenError::Io { path: path.to_owned(), source };
+    let on_disk = |error: StoreError| io(io_error(error));
+    if names.iter().any(|name| name == NEW_FILE_NAME) {
+        disk.remove(NEW_FILE_NAME).map_err(on_disk)?;
+    }
+    let file = disk.open(NEW_FILE_NAME, true).map_err(on_disk)?;
+    let database =
+        builder().create_with_backend(Backend { file }).map_err(|error| open_error(path, error))?;
+    commit(&database, |transaction| {
+        {
+            let mut node = transaction.open_table(NODE)?;
+            node.insert(KEY_NODE_ID, founding.node_id.0.as_slice())?;
+            node.insert(KEY_RING_SIZE, founding.ring_size.get().to_be_bytes().as_slice())?;
+        }
+        transaction.open_table(BUCKET_TYPES)?;
+        transaction.open_table(BUCKET_PROPS)?;
+        found(transaction, founding.node_id, founding)
+    })
+    .map_err(|error| io(io::Error::other(error)))?;
+    drop(database);
+    disk.rename(NEW_FILE_NAME, FILE_NAME).map_err(on_disk)?;
+    disk.sync_directory().map_err(on_disk)
+}
+
+/// Founds a cluster of one node.
+///
+/// The state is there before the log begins: entry 1 counts as applied and purged, so that every node
+/// that joins later starts from a snapshot. The cluster is named after its founder.
+fn found(
+    transaction: &WriteTransaction,
+    node_id: NodeId,
+    founding: &Founding,
+) -> Result<(), redb::Error> {
+    let mut node = transaction.open_table(NODE)?;
+    node.insert(KEY_FORMAT, FORMAT.to_be_bytes().as_slice())?;
+    node.insert(KEY_CLUSTER_ID, node_id.0.as_slice())?;
+    node.insert(KEY_STARTS, 0u64.to_be_bytes().as_slice())?;
+    let member = Member {
+        id: node_id,
+        name: Arc::clone(&founding.name),
+        addresses: founding.addresses.clone(),
+        status: MemberStatus::Valid,
+        location: None,
+        capacity: CAPACITY_DEFAULT,
+    };
+    let member = encode_member(&member).encode_to_vec();
+    transaction.open_table(MEMBERS)?.insert(node_id.0.as_slice(), member.as_slice())?;
+    transaction.open_table(LOG)?;
+    let own = RaftId(node_id);
+    let first = LogId::new(CommittedLeaderId::new(1, own), 1);
+    let electorate = Membership::new(vec![BTreeSet::from([own])], BTreeMap::from([(own, ())]));
+    let electorate = StoredMembership::new(Some(first), electorate);
+    let mut raft = transaction.open_table(RAFT)?;
+    let ballot = encode_vote(&Vote::new_committed(1, own)).encode_to_vec();
+    raft.insert(KEY_BALLOT, ballot.as_slice())?;
+    let first = encode_log_id(&first).encode_to_vec();
+    raft.insert(KEY_PURGED, first.as_slice())?;
+    raft.insert(KEY_APPLIED, first.as_slice())?;
+    let electorate = encode_stored_membership(&electorate).encode_to_vec();
+    raft.insert(KEY_ELECTORATE, electorate.as_slice())?;
+    raft.insert(KEY_VERSION, 1u64.to_be_bytes().as_slice())?;
+    raft.insert(KEY_REVISION, 1u64.to_be_bytes().as_slice())?;
+    Ok(())
+}
+
+impl ControlFile {
+    /// Turns the file of a version that knew single nodes only into that of a cluster of one, and counts
+    /// the start.
+    pub(super) fn upgrade(&self, founding: &Founding) -> Result<(), OpenError> {
+        let kept = self.identity()?;
+        let written = self.commit(|transaction| {
+            if kept.format == 1 {
+                found(transaction, kept.node_id, founding)?;
+            }
+            let mut node = transaction.open_table(NODE)?;
+            node.insert(KEY_STARTS, (kept.starts + 1).to_be_bytes().as_slice())?;
+            Ok(())
+        });
+        written.map_err(|error| OpenError::Io {
+            path: self.path().to_owned(),
+            source: io::Error::other(error.to_string()),
+        })
+    }
+}

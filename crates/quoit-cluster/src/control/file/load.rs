@@ -1,0 +1,162 @@
+//! Reading everything when a node starts.
+
+use super::{
+    BUCKET_PROPS, BUCKET_TYPES, ControlFile, FORMAT, KEY_CLUSTER_ID, KEY_FORMAT, KEY_NODE_ID,
+    KEY_RING_SIZE, KEY_STARTS, MEMBERS, NODE,
+};
+use crate::command::Change;
+use crate::control::codec::{decode_bucket, decode_member, decode_type};
+use crate::error::OpenError;
+use crate::{ClusterId, NodeId};
+use prost::Message as _;
+use quoit_model::hash::RingSize;
+use quoit_wire::internode::control::MemberMessage;
+use redb::{ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use std::fmt;
+use std::sync::Arc;
+
+/// What the file tells of the node itself.
+pub(super) struct Identity {
+    pub(super) format: u32,
+    pub(super) node_id: NodeId,
+    pub(super) ring_size: RingSize,
+    /// Starts of the node before this one.
+    pub(super) starts: u64,
+}
+
+/// What the file holds: bucket types before buckets.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) node_id: NodeId,
+    pub(crate) cluster_id: ClusterId,
+    pub(crate) ring_size: RingSize,
+    pub(crate) version: u64,
+    pub(crate) revision: u64,
+    /// Index of the last applied entry of the log.
+    pub(crate) applied_index: u64,
+    pub(crate) changes: Vec<Change>,
+}
+
+type Decode = fn(&[u8], &[u8]) -> Result<Change, String>;
+type Bytes16 = [u8; 16];
+
+impl ControlFile {
+    /// Reads everything.
+    pub(crate) fn load(&self) -> Result<Loaded, OpenError> {
+        let identity = self.identity()?;
+        let applied = self.applied().map_err(|error| self.corrupt(&error.to_string()))?;
+        self.looked_at(|transaction| {
+            let node = self.node_values(transaction)?;
+            let mut changes = self.entries(transaction, BUCKET_TYPES, decode_type)?;
+            changes.extend(self.entries(transaction, BUCKET_PROPS, decode_bucket_row)?);
+            changes.extend(self.entries(transaction, MEMBERS, decode_member_row)?);
+            Ok(Loaded {
+                node_id: identity.node_id,
+                cluster_id: ClusterId(node.fixed::<16>(KEY_CLUSTER_ID)?),
+                ring_size: identity.ring_size,
+                version: applied.version,
+                revision: applied.revision,
+                applied_index: applied.last.map_or(0, |last| last.index),
+                changes,
+            })
+        })
+    }
+
+    pub(super) fn identity(&self) -> Result<Identity, OpenError> {
+        self.looked_at(|transaction| {
+            let node = self.node_values(transaction)?;
+            let format = u32::from_be_bytes(node.fixed(KEY_FORMAT)?);
+            if format == 0 || format > FORMAT {
+                let path = self.path().to_owned();
+                return Err(OpenError::Format { path, found: format, known: FORMAT });
+            }
+            let ring_size = u16::from_be_bytes(node.fixed(KEY_RING_SIZE)?);
+            let starts = if format == 1 { 0 } else { u64::from_be_bytes(node.fixed(KEY_STARTS)?) };
+            Ok(Identity {
+                format,
+                node_id: NodeId(node.fixed::<16>(KEY_NODE_ID)?),
+                ring_size: RingSize::new(ring_size).ok_or_else(|| node.wrong(KEY_RING_SIZE))?,
+                starts,
+            })
+        })
+    }
+
+    fn looked_at<T>(
+        &self,
+        look: impl FnOnce(&ReadTransaction) -> Result<T, OpenError>,
+    ) -> Result<T, OpenError> {
+        let database = self.database.lock();
+        self.guarded(|| {
+            let database = database.as_ref().ok_or_else(|| self.corrupt("it is closed"))?;
+            let transaction =
+                database.begin_read().map_err(|error| self.corrupt(&error.to_string()))?;
+            look(&transaction)
+        })?
+    }
+
+    fn node_values<'f>(
+        &'f self,
+        transaction: &ReadTransaction,
+    ) -> Result<NodeValues<'f>, OpenError> {
+        let table = transaction.open_table(NODE).map_err(|error| {
+            let reason = format!("it has no table {NODE}: {error}");
+            OpenError::Foreign { path: self.path().to_owned(), reason }
+        })?;
+        Ok(NodeValues { file: self, table })
+    }
+
+    fn entries(
+        &self,
+        transaction: &ReadTransaction,
+        definition: TableDefinition<'_, &[u8], &[u8]>,
+        decode: Decode,
+    ) -> Result<Vec<Change>, OpenError> {
+        let fault = |error: &dyn fmt::Display| self.corrupt(&error.to_string());
+        let table = match transaction.open_table(definition) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+            Err(error) => return Err(fault(&error)),
+        };
+        let mut changes = Vec::new();
+        for entry in table.iter().map_err(|error| fault(&error))? {
+            let (name, value) = entry.map_err(|error| fault(&error))?;
+            let change = decode(name.value(), value.value()).map_err(|error| fault(&error))?;
+            changes.push(change);
+        }
+        Ok(changes)
+    }
+}
+
+/// The table of what the node is.
+struct NodeValues<'f> {
+    file: &'f ControlFile,
+    table: redb::ReadOnlyTable<&'static str, &'static [u8]>,
+}
+
+impl NodeValues<'_> {
+    fn fixed<const SIZE: usize>(&self, key: &str) -> Result<[u8; SIZE], OpenError> {
+        let found = self.table.get(key).map_err(|error| self.file.corrupt(&error.to_string()))?;
+        let found = found.ok_or_else(|| self.file.corrupt(&format!("{key} is missing")))?;
+        found.value().try_into().map_err(|_| self.wrong(key))
+    }
+
+    fn wrong(&self, key: &str) -> OpenError {
+        self.file.corrupt(&format!("{key} is no possible value"))
+    }
+}
+
+fn decode_bucket_row(key: &[u8], json: &[u8]) -> Result<Change, String> {
+    let (bucket_type, bucket) = key
+        .split_first_chunk::<2>()
+        .and_then(|(length, names)| names.split_at_checked(u16::from_be_bytes(*length).into()))
+        .ok_or_else(|| "the name of a bucket is cut off".to_owned())?;
+    decode_bucket(bucket_type, bucket, json)
+}
+
+fn decode_member_row(id: &[u8], value: &[u8]) -> Result<Change, String> {
+    let shown =
+        Bytes16::try_from(id).map_or_else(|_| format!("{id:?}"), |id| NodeId(id).to_string());
+    let message =
+        MemberMessage::decode(value).map_err(|error| format!("member {shown}: {error}"))?;
+    Ok(Change::PutMember(Arc::new(decode_member(&message)?)))
+}

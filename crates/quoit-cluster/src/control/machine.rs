@@ -1,0 +1,202 @@
+//! The state as `openraft` sees it: entries are applied to it, snapshots are taken of it.
+
+use super::codec::{decode_change, encode_change};
+use super::file::{Applied, ControlFile};
+use super::log::storage_error;
+use super::types::{
+    Entry, LogId, Outcome, SnapshotMeta, StorageError, StoredMembership, TypeConfig,
+};
+use crate::ClusterId;
+use crate::command::Change;
+use crate::error::StoreError;
+use crate::state::State;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use openraft::storage::{RaftStateMachine, Snapshot};
+use openraft::{EntryPayload, ErrorSubject, ErrorVerb, OptionalSend, RaftSnapshotBuilder};
+use prost::Message as _;
+use quoit_model::hash::RingSize;
+use quoit_wire::internode::control::StateMessage;
+use std::io::Cursor;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What the machine publishes: the state for everyone who reads it, and how far it has come.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) state: ArcSwap<State>,
+    /// The state's version.
+    pub(crate) version: watch::Sender<u64>,
+    /// Index of the last applied entry.
+    pub(crate) applied_index: watch::Sender<u64>,
+}
+
+impl Published {
+    pub(crate) fn new(state: State, applied_index: u64) -> Self {
+        Self {
+            version: watch::Sender::new(state.version()),
+            state: ArcSwap::from_pointee(state),
+            applied_index: watch::Sender::new(applied_index),
+        }
+    }
+
+    pub(crate) fn publish(&self, state: Arc<State>, applied_index: u64) {
+        let version = state.version();
+        self.state.store(state);
+        self.version.send_replace(version);
+        self.applied_index.send_replace(applied_index);
+    }
+}
+
+/// The state machine. The control file has what it has applied before anybody sees it.
+pub(crate) struct Machine {
+    file: Arc<ControlFile>,
+    published: Arc<Published>,
+}
+
+impl Machine {
+    pub(crate) const fn new(file: Arc<ControlFile>, published: Arc<Published>) -> Self {
+        Self { file, published }
+    }
+
+    /// A snapshot of the state as it is now.
+    fn snapshot(&self) -> Result<Snapshot<TypeConfig>, StoreError> {
+        let applied = self.file.applied()?;
+        let state = self.published.state.load_full();
+        let index = applied.last.map_or(0, |last| last.index);
+        let meta = SnapshotMeta {
+            last_log_id: applied.last,
+            last_membership: applied.electorate,
+            snapshot_id: format!("{index}-{}", state.version()),
+        };
+        let bytes = encode_state(&state).encode_to_vec();
+        Ok(Snapshot { meta, snapshot: Box::new(Cursor::new(bytes)) })
+    }
+
+    fn write<'c>(
+        &self,
+        anew: bool,
+        changes: impl Iterator<Item = &'c Change>,
+        state: &Arc<State>,
+        last: Option<LogId>,
+        electorate: StoredMembership,
+    ) -> Result<(), StoreError> {
+        let (version, revision) = (state.version(), state.revision());
+        self.file.apply(anew, changes, &Applied { last, electorate, version, revision })?;
+        self.published.publish(Arc::clone(state), last.map_or(0, |last| last.index));
+        Ok(())
+    }
+}
+
+fn on_state(verb: ErrorVerb) -> impl Fn(StoreError) -> StorageError {
+    move |error| storage_error(ErrorSubject::StateMachine, verb, &error)
+}
+
+/// Everything in a state that all nodes share.
+fn encode_state(state: &State) -> StateMessage {
+    StateMessage {
+        cluster_id: Bytes::copy_from_slice(&state.cluster_id().0),
+        ring_size: state.ring_size().get().into(),
+        version: state.version(),
+        revision: state.revision(),
+        changes: state.changes().iter().map(encode_change).collect(),
+    }
+}
+
+/// The state of a snapshot, for the node whose state `own` is.
+fn decode_state(own: &State, bytes: &[u8]) -> Result<(State, Vec<Change>), String> {
+    let message = StateMessage::decode(bytes).map_err(|error| error.to_string())?;
+    let cluster_id = message.cluster_id[..].try_into().map_err(|_| "no cluster id")?;
+    let ring_size = u16::try_from(message.ring_size).ok().and_then(RingSize::new);
+    let ring_size = ring_size.ok_or_else(|| format!("no ring size: {}", message.ring_size))?;
+    let changes: Vec<_> = message.changes.iter().map(decode_change).collect::<Result<_, _>>()?;
+    let mut state = own.emptied(ClusterId(cluster_id), ring_size);
+    for change in &changes {
+        state.apply(change);
+    }
+    state.set_version(message.version, message.revision);
+    Ok((state, changes))
+}
+
+impl RaftStateMachine<TypeConfig> for Machine {
+    type SnapshotBuilder = Taken;
+
+    async fn applied_state(&mut self) -> Result<(Option<LogId>, StoredMembership), StorageError> {
+        let applied = self.file.applied().map_err(on_state(ErrorVerb::Read))?;
+        Ok((applied.last, applied.electorate))
+    }
+
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Outcome>, StorageError>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let applied = self.file.applied().map_err(on_state(ErrorVerb::Read))?;
+        let Applied { mut last, mut electorate, .. } = applied;
+        let mut state = self.published.state.load_full();
+        let mut changes = Vec::new();
+        let mut outcomes = Vec::new();
+        for entry in entries {
+            last = Some(entry.log_id);
+            let mut applied = true;
+            match entry.payload {
+                EntryPayload::Blank => {}
+                EntryPayload::Membership(membership) => {
+                    electorate = StoredMembership::new(last, membership);
+                }
+                EntryPayload::Normal(decision) => match state.decided(&decision) {
+                    Some(next) => {
+                        state = Arc::new(next);
+                        changes.extend(decision.changes);
+                    }
+                    None => applied = false,
+                },
+            }
+            outcomes.push(Outcome { applied });
+        }
+        let written = self.write(false, changes.iter(), &state, last, electorate);
+        written
+            .map_err(|error| storage_error(ErrorSubject::StateMachine, ErrorVerb::Write, &error))?;
+        Ok(outcomes)
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Taken {
+        Taken(self.snapshot())
+    }
+
+    async fn begin_receiving_snapshot(&mut self) -> Result<Box<Cursor<Vec<u8>>>, StorageError> {
+        Ok(Box::new(Cursor::new(Vec::new())))
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMeta,
+        snapshot: Box<Cursor<Vec<u8>>>,
+    ) -> Result<(), StorageError> {
+        let own = self.published.state.load_full();
+        let failed = |error: &StoreError| {
+            let subject = ErrorSubject::Snapshot(Some(meta.signature()));
+            storage_error(subject, ErrorVerb::Write, error)
+        };
+        let decoded = decode_state(&own, snapshot.get_ref());
+        let (state, changes) = decoded
+            .map_err(|reason| failed(&StoreError { path: self.file.path().to_owned(), reason }))?;
+        let electorate = meta.last_membership.clone();
+        let written =
+            self.write(true, changes.iter(), &Arc::new(state), meta.last_log_id, electorate);
+        written.map_err(|error| failed(&error))
+    }
+
+    async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<TypeConfig>>, StorageError> {
+        self.snapshot().map(Some).map_err(on_state(ErrorVerb::Read))
+    }
+}
+
+/// A snapshot that was taken when its builder was made: the state is one value in memory.
+pub(crate) struct Taken(Result<Snapshot<TypeConfig>, StoreError>);
+
+impl RaftSnapshotBuilder<TypeConfig> for Taken {
+    async fn build_snapshot(&mut self) -> Result<Snapshot<TypeConfig>, StorageError> {
+        self.0.clone().map_err(on_state(ErrorVerb::Read))
+    }
+}

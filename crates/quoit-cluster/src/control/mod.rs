@@ -1,0 +1,14 @@
+//! The replicated log of changes: `openraft` over one `redb` file.
+
+pub(crate) mod codec;
+pub(crate) mod decision;
+pub(crate) mod file;
+pub(crate) mod group;
+pub(crate) mod log;
+pub(crate) mod machine;
+pub(crate) mod network;
+pub(crate) mod raft_codec;
+pub(crate) mod runtime;
+pub(crate) mod types;
+
+pub use runtime::seed_elections;

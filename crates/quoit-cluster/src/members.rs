@@ -1,0 +1,107 @@
+//! Who belongs to the cluster.
+
+use crate::NodeId;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Capacity of a member whose operator said nothing.
+pub const CAPACITY_DEFAULT: u32 = 100;
+
+/// Where a node listens, each as `host:port`; empty = nowhere.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Addresses {
+    /// For other nodes.
+    pub node: Arc<str>,
+    /// For clients of Protocol Buffers.
+    pub pb: Arc<str>,
+    /// For clients of HTTP.
+    pub http: Arc<str>,
+}
+
+/// How far a membership has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum MemberStatus {
+    /// Has joined and waits for the commit that gives it partitions.
+    Joining,
+    /// A full member.
+    Valid,
+    /// Hands its data to the others.
+    Leaving,
+    /// Has handed over its data and is about to stop.
+    Exiting,
+    /// An operator marked it as absent. Its place in the layouts stays.
+    Down,
+}
+
+impl MemberStatus {
+    /// The word that operators know.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Joining => "joining",
+            Self::Valid => "valid",
+            Self::Leaving => "leaving",
+            Self::Exiting => "exiting",
+            Self::Down => "down",
+        }
+    }
+}
+
+impl fmt::Display for MemberStatus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// A member of the cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// What it is known by for ever.
+    pub id: NodeId,
+    /// What operators call it. No two members share a name.
+    pub name: Arc<str>,
+    /// Where it listens. May change at every start.
+    pub addresses: Addresses,
+    /// How far its membership has come.
+    pub status: MemberStatus,
+    /// Rack, zone or whatever fails together; `None` counts as one location of its own.
+    pub location: Option<Arc<str>>,
+    /// Its share of the data in relation to others, at least 1; [`CAPACITY_DEFAULT`] is usual.
+    pub capacity: u32,
+}
+
+/// All members, by identity.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Members {
+    by_id: BTreeMap<NodeId, Arc<Member>>,
+}
+
+impl Members {
+    /// Number of members.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// The member of an identity.
+    #[must_use]
+    pub fn get(&self, id: NodeId) -> Option<&Arc<Member>> {
+        self.by_id.get(&id)
+    }
+
+    /// The member of a name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Arc<Member>> {
+        self.iter().find(|member| &*member.name == name)
+    }
+
+    /// All members, by identity.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.by_id.values()
+    }
+
+    pub(crate) fn put(&mut self, member: Arc<Member>) {
+        self.by_id.insert(member.id, member);
+    }
+}

@@ -1,0 +1,3 @@
+//! Messages that nodes of a cluster send each other.
+
+pub mod control;
