@@ -35,22 +35,30 @@ mod command;
 mod control;
 mod error;
 mod layouts;
+mod liveness;
 mod members;
 mod plane;
 mod preflist;
 mod state;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Change, Command};
 pub use control::seed_elections;
 pub use error::{ChangeError, NoSuchType, OpenError, StoreError};
 pub use layouts::Layouts;
+pub use liveness::{Latency, LivenessSettings, PhiDetector};
 pub use members::{Addresses, CAPACITY_DEFAULT, Member, MemberStatus, Members};
 pub use plane::{ControlPlane, Settings, Snapshot};
 pub use preflist::PreflistEntry;
 pub use quoit_model::node::NodeId;
 pub use state::{Placements, State, TypeStatus};
+pub use transport::{
+    Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings, Lane,
+    Limits, Listener, Network, Newcomer, NotAdmitted, Peer, Replies, Reply, Responder, Service,
+    Stream, TokioNetwork, memory_network,
+};
 
 use std::fmt;
 

@@ -3,9 +3,9 @@
 //! This is Riak KV's Protocol Buffers interface as bytes: [`frame`] cuts a stream of bytes into
 //! frames and appends messages to a write buffer, [`messages`] has the messages, [`code`] their
 //! codes, [`plain`] and [`answer`] the shortest ways from a request's bytes to its fields and from an
-//! object to its answer, and [`quorum`] the words that stand in for counts. It is not a client and
-//! not a server: nothing here reads a socket or knows what a request means. `quoit-server` and `quoit-client`
-//! are built on it.
+//! object to its answer, and [`quorum`] the words that stand in for counts. Between nodes other frames
+//! are used: [`internode`]. It is not a client and not a server: nothing here reads a socket or knows
+//! what a request means. `quoit-server`, `quoit-client` and `quoit-cluster` are built on it.
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};

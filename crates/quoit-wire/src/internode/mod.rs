@@ -1,3 +1,34 @@
-//! Messages that nodes of a cluster send each other.
+//! Messages between nodes: their framing, the greeting that opens each connection, and what they say.
+//!
+//! Like the rest of the crate these are bytes and nothing more: which node may talk to which, and what a
+//! request does, is decided in `quoit-cluster` and above. `docs/design/internode.md` shows the
+//! format byte by byte.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use quoit_wire::internode::{FramePrefix, InternodeDecoder, Kind, append_frame};
+//!
+//! let mut buffer = Vec::new();
+//! let prefix = FramePrefix { kind: Kind::Request as u8, flags: 0, method: 0x0100, call: 7 };
+//! append_frame(&mut buffer, prefix, &(), b"value").expect("it is small");
+//!
+//! let mut buffer = BytesMut::from(&buffer[..]);
+//! let frame = InternodeDecoder::new(1024).next_frame(&mut buffer)?.expect("it is whole");
+//! assert_eq!((frame.prefix.call, &frame.payload[..]), (7, &b"value"[..]));
+//! # Ok::<(), quoit_wire::internode::InternodeFrameError>(())
+//! ```
 
 pub mod control;
+mod frame;
+mod hello;
+mod refusal;
+
+pub use frame::{
+    FLAG_LAST, FLAG_STREAM, FRAME_OVERHEAD_BYTES, FramePrefix, InternodeDecoder, InternodeFrame,
+    InternodeFrameError, Kind, Payload, append_frame,
+};
+pub use hello::{
+    HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, HelloError, LANE_LARGE, LANE_SMALL, VERSION_MAX,
+    VERSION_MIN, VersionRange, append_hello,
+};
+pub use refusal::{Refusal, code};

@@ -1,0 +1,185 @@
+//! The calls of one lane that wait for answers.
+
+use super::error::CallError;
+use super::replies::{Reply, Sink};
+use crate::liveness::LatencyEstimate;
+use prost::Message;
+use quoit_wire::internode::{FLAG_LAST, InternodeFrame, Kind, Refusal};
+use slab::Slab;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Calls of a connection at most: what the lower half of a call's number can tell apart.
+pub(super) const CALLS_MAX: u32 = 1 << 16;
+
+/// Where the connection of a lane stands.
+#[derive(Debug, Clone)]
+pub(super) enum Status {
+    /// Not dialed; the first call does it.
+    Idle,
+    /// Being dialed for the first time, or on demand; calls wait.
+    Dialing,
+    Open,
+    /// Could not be dialed, or broke; calls fail with this reason until it is dialed again.
+    Down(Arc<str>),
+}
+
+/// An answer on its way to who waits for it. It is handed over outside the lane's lock.
+pub(super) struct Delivery {
+    sink: Arc<Sink>,
+    slot: u16,
+    answer: Result<Reply, CallError>,
+}
+
+impl Delivery {
+    /// False when nobody waits for it any more.
+    pub(super) fn hand_over(self) -> bool {
+        self.sink.deliver(self.slot, self.answer)
+    }
+}
+
+struct Call {
+    id: u32,
+    sink: Arc<Sink>,
+    slot: u16,
+    sent_at: Instant,
+    size_bytes: u64,
+    is_answered: bool,
+}
+
+/// Calls by number, and what they add up to.
+pub(super) struct Calls {
+    pub(super) status: Status,
+    calls: Slab<Call>,
+    /// Counts calls: a number is not used again soon.
+    sequence: u16,
+    outstanding_bytes: u64,
+    window: Window,
+    /// The last time that an answer came or the first call of several was sent.
+    progress_at: Instant,
+    pub(super) latency: LatencyEstimate,
+}
+
+/// What may be under way on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) bytes: u64,
+    pub(super) calls: u32,
+}
+
+impl Window {
+    /// The narrower of both in each respect.
+    pub(super) fn min(self, other: Window) -> Window {
+        Window { bytes: self.bytes.min(other.bytes), calls: self.calls.min(other.calls) }
+    }
+
+    /// Whether a request fits beside what is under way. One is taken whatever its size.
+    pub(super) fn has_room(
+        self,
+        outstanding_bytes: u64,
+        outstanding_count: u32,
+        size_bytes: u64,
+    ) -> bool {
+        outstanding_count == 0
+            || (outstanding_count < self.calls && outstanding_bytes + size_bytes <= self.bytes)
+    }
+}
+
+impl Calls {
+    pub(super) fn new(status: Status, window: Window) -> Calls {
+        Calls {
+            status,
+            calls: Slab::new(),
+            sequence: 0,
+            outstanding_bytes: 0,
+            window,
+            progress_at: Instant::now(),
+            latency: LatencyEstimate::default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub(super) fn set_window(&mut self, window: Window) {
+        self.window = Window { calls: window.calls.min(CALLS_MAX), ..window };
+    }
+
+    /// Whether one more request of `size_bytes` may be sent.
+    pub(super) fn check_window(&self, size_bytes: u64) -> Result<(), CallError> {
+        let outstanding_count = self.calls.len() as u32;
+        if self.window.has_room(self.outstanding_bytes, outstanding_count, size_bytes) {
+            return Ok(());
+        }
+        Err(CallError::TooBusy { outstanding_bytes: self.outstanding_bytes, outstanding_count })
+    }
+
+    /// The number of the next call.
+    pub(super) fn next_id(&self) -> u32 {
+        // Below `CALLS_MAX`: the window saw to it.
+        u32::from(self.sequence) << 16 | self.calls.vacant_key() as u32
+    }
+
+    /// Enters the call that [`next_id`](Self::next_id) numbered.
+    pub(super) fn begin(&mut self, sink: Arc<Sink>, slot: u16, size_bytes: u64, now: Instant) {
+        if self.calls.is_empty() {
+            self.progress_at = now;
+        }
+        let id = self.next_id();
+        self.sequence = self.sequence.wrapping_add(1);
+        self.outstanding_bytes += size_bytes;
+        self.calls.insert(Call { id, sink, slot, sent_at: now, size_bytes, is_answered: false });
+    }
+
+    /// Takes an answer or a refusal. `None` for a call that does not exist, or no longer.
+    pub(super) fn answered(&mut self, frame: InternodeFrame, now: Instant) -> Option<Delivery> {
+        let index = (frame.prefix.call & 0xffff) as usize;
+        let call = self.calls.get_mut(index).filter(|call| call.id == frame.prefix.call)?;
+        self.progress_at = now;
+        if !call.is_answered {
+            call.is_answered = true;
+            let latency = now.saturating_duration_since(call.sent_at);
+            self.latency.record(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
+        }
+        let (answer, last) = if frame.prefix.kind == Kind::Refusal as u8 {
+            (Err(refused(&frame)), true)
+        } else {
+            let last = frame.prefix.flags & FLAG_LAST != 0;
+            (Ok(Reply { header: frame.header, payload: frame.payload, last }), last)
+        };
+        if !last {
+            return Some(Delivery { sink: Arc::clone(&call.sink), slot: call.slot, answer });
+        }
+        let call = self.calls.remove(index);
+        self.outstanding_bytes -= call.size_bytes;
+        Some(Delivery { sink: call.sink, slot: call.slot, answer })
+    }
+
+    /// Ends all calls with `error`, in the order of their places.
+    pub(super) fn fail_all(&mut self, error: &CallError) -> Vec<Delivery> {
+        self.outstanding_bytes = 0;
+        let calls = self.calls.drain();
+        calls
+            .map(|call| Delivery { sink: call.sink, slot: call.slot, answer: Err(error.clone()) })
+            .collect()
+    }
+
+    /// For how long calls have been waiting without any answer to one of them; 0 when none waits.
+    pub(super) fn stalled_us(&self, now: Instant) -> u64 {
+        if self.calls.is_empty() {
+            return 0;
+        }
+        now.saturating_duration_since(self.progress_at).as_micros() as u64
+    }
+}
+
+fn refused(frame: &InternodeFrame) -> CallError {
+    match Refusal::decode(&frame.header[..]) {
+        Ok(refusal) => CallError::Refused { code: refusal.code, text: refusal.text.into() },
+        Err(fault) => CallError::Refused {
+            code: 0,
+            text: format!("the refusal can't be read: {fault}").into(),
+        },
+    }
+}

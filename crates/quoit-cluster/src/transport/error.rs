@@ -1,0 +1,79 @@
+//! Why a call has no answer, and why a connection was not made.
+
+use quoit_wire::internode::{HelloError, InternodeFrameError, VersionRange};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CallError {
+    /// There is no connection to the node, and none could be made. The request was not sent.
+    #[error("the node can't be reached: {0}")]
+    Unreachable(Arc<str>),
+    /// The connection broke before the answer came. The node may have done what it was asked.
+    #[error("the connection broke before the answer came: {0}")]
+    Disconnected(Arc<str>),
+    /// As much is under way to the node as may be. The request was not sent.
+    #[error(
+        "{outstanding_bytes} bytes in {outstanding_count} calls are under way to the node already; try later"
+    )]
+    TooBusy {
+        /// Bytes of requests that have no answer yet.
+        outstanding_bytes: u64,
+        /// Requests that have no answer yet.
+        outstanding_count: u32,
+    },
+    /// The request is larger than any frame may be. It was not sent.
+    #[error("a request of {size_bytes} bytes is above the limit of {size_bytes_max}")]
+    TooLarge {
+        /// The size of the request.
+        size_bytes: u64,
+        /// The limit.
+        size_bytes_max: u64,
+    },
+    /// The node refused.
+    #[error("the node refused (code {code}): {text}")]
+    Refused {
+        /// One of [`quoit_wire::internode::code`], or the service's own.
+        code: u32,
+        /// What happened, for people.
+        text: Arc<str>,
+    },
+    /// No answer came in time. The node may have done what it was asked.
+    #[error("no answer within {after_ms} ms")]
+    Timeout {
+        /// How long was waited.
+        after_ms: u64,
+    },
+}
+
+/// Why a connection between two nodes ended, or was not made.
+#[derive(Debug, Error)]
+pub(super) enum Fault {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("the node closed the connection")]
+    Closed,
+    #[error("{0}")]
+    Frame(#[from] InternodeFrameError),
+    #[error("{0}")]
+    Hello(#[from] HelloError),
+    #[error(
+        "the node speaks versions {theirs} of the protocol, this one {ours}; upgrade the older one"
+    )]
+    Version { theirs: VersionRange, ours: VersionRange },
+    #[error("the node at {address} is {found}, not {expected}")]
+    OtherNode { address: String, found: crate::NodeId, expected: crate::NodeId },
+    #[error("{text}")]
+    Refused { code: u32, text: String },
+    #[error("no {what} within {after_ms} ms")]
+    Timeout { what: &'static str, after_ms: u64 },
+    #[error("the frame of kind {kind} has no place here")]
+    OutOfPlace { kind: u8 },
+    #[error(
+        "the node sent more requests than the window of {window_bytes} bytes in {window_calls} calls allows"
+    )]
+    WindowExceeded { window_bytes: u64, window_calls: u32 },
+    #[error("the node is no longer a peer at this address")]
+    Retired,
+}

@@ -1,0 +1,205 @@
+//! The first frames of a connection: who is there, and do both want to talk.
+
+use super::context::Context;
+use super::error::Fault;
+use super::network::Stream;
+use super::service::Newcomer;
+use super::{Lane, Window};
+use crate::NodeId;
+use bytes::{Bytes, BytesMut};
+use prost::Message;
+use quoit_wire::internode::{
+    FramePrefix, HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, InternodeDecoder, InternodeFrame, Kind,
+    Refusal, append_frame, append_hello, code,
+};
+use std::future::Future;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// A connection that both sides have agreed to.
+pub(super) struct Greeted {
+    pub(super) stream: Stream,
+    /// What was read beyond the greeting.
+    pub(super) input: BytesMut,
+    /// Who is there.
+    pub(super) newcomer: Newcomer,
+    pub(super) lane: Lane,
+    /// What the other side takes at most.
+    pub(super) window: Window,
+    /// The longest frame that both accept.
+    pub(super) frame_bytes_max: u32,
+}
+
+impl Greeted {
+    fn new(context: &Context, stream: Stream, input: BytesMut, hello: &Hello) -> Greeted {
+        Greeted {
+            stream,
+            input,
+            newcomer: newcomer(hello),
+            lane: Lane::from_number(hello.lane),
+            window: Window { bytes: hello.window_bytes, calls: hello.window_calls },
+            frame_bytes_max: context.settings.limits.frame_bytes_max.min(hello.frame_bytes_max),
+        }
+    }
+}
+
+/// Dials `address` as a peer that expects `expected` there, or as a guest of whoever is there.
+pub(super) async fn dial(
+    context: &Context,
+    address: &str,
+    lane: Lane,
+    expected: Option<NodeId>,
+) -> Result<Greeted, Fault> {
+    let limits = &context.settings.limits;
+    let connecting = async { Ok(context.network.connect(address).await?) };
+    let mut stream = within(limits.connect_timeout, "connection", connecting).await?;
+    let mut hello = context.hello(lane);
+    hello.guest = expected.is_none();
+    if let Some(expected) = expected {
+        hello.expected_node_id = Bytes::copy_from_slice(&expected.0);
+    }
+    let mut input = BytesMut::new();
+    let greeting = async {
+        let mut bytes = Vec::new();
+        append_hello(&mut bytes, &hello)?;
+        stream.writer.write_all(&bytes).await?;
+        stream.writer.flush().await?;
+        let decoder = InternodeDecoder::new(HELLO_FRAME_BYTES_MAX);
+        let frame = read_frame(&mut stream.reader, &mut input, decoder).await?;
+        if frame.prefix.kind == Kind::Refusal as u8 {
+            let Refusal { code, text } = Refusal::decode(frame.header).unwrap_or_default();
+            return Err(Fault::Refused { code, text });
+        }
+        Ok(Hello::from_frame(frame)?)
+    };
+    let theirs = within(limits.greeting_timeout, "greeting", greeting).await?;
+    let ours = context.settings.versions;
+    if ours.common(theirs.versions()).is_none() {
+        return Err(Fault::Version { theirs: theirs.versions(), ours });
+    }
+    let found = node_id(&theirs.node_id);
+    if let Some(expected) = expected.filter(|&expected| expected != found) {
+        return Err(Fault::OtherNode { address: address.to_owned(), found, expected });
+    }
+    Ok(Greeted::new(context, stream, input, &theirs))
+}
+
+/// Greets who has connected. A refusal is sent before it is returned.
+pub(super) async fn receive(context: &Context, mut stream: Stream) -> Result<Greeted, Fault> {
+    let limits = &context.settings.limits;
+    let mut input = BytesMut::new();
+    let greeting = async {
+        let decoder = InternodeDecoder::new(HELLO_FRAME_BYTES_MAX);
+        let frame = read_frame(&mut stream.reader, &mut input, decoder).await?;
+        let theirs = Hello::from_frame(frame)?;
+        let mut bytes = Vec::new();
+        let verdict = check(context, &theirs);
+        match &verdict {
+            Ok(()) => {
+                let lane = Lane::from_number(theirs.lane);
+                append_hello(&mut bytes, &context.hello(lane))?;
+            }
+            Err(refusal) => {
+                let prefix = FramePrefix::new(Kind::Refusal, HELLO_MAGIC);
+                append_frame(&mut bytes, prefix, refusal, b"")?;
+            }
+        }
+        stream.writer.write_all(&bytes).await?;
+        stream.writer.flush().await?;
+        match verdict {
+            Ok(()) => Ok(theirs),
+            Err(Refusal { code, text }) => {
+                stream.writer.shutdown().await?;
+                Err(Fault::Refused { code, text })
+            }
+        }
+    };
+    let theirs = within(limits.greeting_timeout, "greeting", greeting).await?;
+    Ok(Greeted::new(context, stream, input, &theirs))
+}
+
+/// Whether the node that says `theirs` may connect; if not, why.
+fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
+    let refusal = |code, text: String| Err(Refusal { code, text });
+    let name = &theirs.node_name;
+    let ours = context.settings.versions;
+    if ours.common(theirs.versions()).is_none() {
+        let text = format!(
+            "{name} speaks versions {} of the protocol between nodes, {} speaks {ours}; \
+             upgrade the older one",
+            theirs.versions(),
+            context.settings.node_name,
+        );
+        return refusal(code::VERSION, text);
+    }
+    let newcomer = newcomer(theirs);
+    context.check_identity(&newcomer)?;
+    let own_id = context.settings.node_id;
+    if !theirs.guest {
+        if theirs.expected_node_id != own_id.0[..] {
+            let text = format!(
+                "this is {own_id} ({}), not {}; the address of that node has changed",
+                context.settings.node_name,
+                node_id(&theirs.expected_node_id),
+            );
+            return refusal(code::NOT_ME, text);
+        }
+        let own_cluster = context.identity.read().cluster_id;
+        if own_cluster.is_none_or(|own| theirs.cluster_id != own.0[..]) {
+            let text = format!(
+                "{name} belongs to another cluster than {}; join it first",
+                context.settings.node_name
+            );
+            return refusal(code::CLUSTER, text);
+        }
+    }
+    let admission = context.admission.read().clone();
+    match admission.map_or(Ok(()), |admission| admission.admit(&newcomer)) {
+        Ok(()) => Ok(()),
+        Err(fault) => refusal(code::NOT_ADMITTED, fault.0),
+    }
+}
+
+fn newcomer(hello: &Hello) -> Newcomer {
+    Newcomer {
+        node_id: node_id(&hello.node_id),
+        node_name: hello.node_name.clone(),
+        boot_id: hello.boot_id,
+        address: hello.address.clone(),
+        is_guest: hello.guest,
+    }
+}
+
+/// An identifier whose length was checked; zeros for an absent one.
+fn node_id(bytes: &[u8]) -> NodeId {
+    NodeId(bytes.try_into().unwrap_or_default())
+}
+
+/// Reads one frame, and perhaps a part of what follows, into `input`.
+pub(super) async fn read_frame(
+    reader: &mut (dyn AsyncRead + Send + Unpin),
+    input: &mut BytesMut,
+    decoder: InternodeDecoder,
+) -> Result<InternodeFrame, Fault> {
+    loop {
+        if let Some(frame) = decoder.next_frame(input)? {
+            return Ok(frame);
+        }
+        input.reserve(super::read_room(decoder, input));
+        if reader.read_buf(input).await? == 0 {
+            return Err(Fault::Closed);
+        }
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    what: &'static str,
+    future: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    match timeout(limit, future).await {
+        Ok(result) => result,
+        Err(_) => Err(Fault::Timeout { what, after_ms: limit.as_millis() as u64 }),
+    }
+}

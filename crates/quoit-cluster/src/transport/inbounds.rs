@@ -1,0 +1,176 @@
+//! The connections on which other nodes ask: one for each node and lane, and who may have it.
+
+use super::Lane;
+use super::context::Context;
+use super::greeting;
+use super::inbound::{Inbound, InboundDriver};
+use super::network::Stream;
+use super::service::Newcomer;
+use crate::NodeId;
+use parking_lot::Mutex;
+use quoit_wire::internode::{Refusal, code};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::time::Instant;
+
+/// Inbound connections and their counts.
+#[derive(Default)]
+pub(super) struct Inbounds {
+    members: Mutex<BTreeMap<(NodeId, Lane), Member>>,
+    strangers_count: AtomicU32,
+    guests_count: AtomicU32,
+}
+
+struct Member {
+    boot_id: u64,
+    address: String,
+    inbound: Arc<Inbound>,
+}
+
+impl Inbounds {
+    /// Another process with the identity of `newcomer` that is connected and was heard of just now: its
+    /// address.
+    fn double_of(&self, newcomer: &Newcomer, suspect_after_us: u64) -> Option<String> {
+        let now = Instant::now();
+        let members = self.members.lock();
+        let of_node = (newcomer.node_id, Lane::Small)..=(newcomer.node_id, Lane::Large);
+        let double = members.range(of_node).map(|(_, member)| member).find(|member| {
+            member.boot_id != newcomer.boot_id
+                && member.address != newcomer.address
+                && member.inbound.silent_us(now) < suspect_after_us
+        });
+        double.map(|member| member.address.clone())
+    }
+
+    /// Enters a connection; an earlier one of the same node and lane is closed.
+    fn enter(&self, newcomer: &Newcomer, lane: Lane, inbound: &Arc<Inbound>) {
+        let member = Member {
+            boot_id: newcomer.boot_id,
+            address: newcomer.address.clone(),
+            inbound: Arc::clone(inbound),
+        };
+        let earlier = self.members.lock().insert((newcomer.node_id, lane), member);
+        if let Some(earlier) = earlier {
+            earlier.inbound.close();
+        }
+    }
+
+    fn leave(&self, node_id: NodeId, lane: Lane, inbound: &Arc<Inbound>) {
+        let mut members = self.members.lock();
+        let key = (node_id, lane);
+        if members.get(&key).is_some_and(|member| Arc::ptr_eq(&member.inbound, inbound)) {
+            members.remove(&key);
+        }
+    }
+
+    /// Closes every connection of a member.
+    pub(super) fn close_members(&self) {
+        for member in self.members.lock().values() {
+            member.inbound.close();
+        }
+    }
+
+    /// Closes the connections of a node.
+    pub(super) fn close_member(&self, node_id: NodeId) {
+        let members = self.members.lock();
+        for (_, member) in members.range((node_id, Lane::Small)..=(node_id, Lane::Large)) {
+            member.inbound.close();
+        }
+    }
+}
+
+/// One of a bounded number, given back when dropped.
+struct Place<'a>(&'a AtomicU32);
+
+impl<'a> Place<'a> {
+    fn take(count: &'a AtomicU32, count_max: u32) -> Option<Place<'a>> {
+        let place = Place(count);
+        (count.fetch_add(1, Ordering::Relaxed) < count_max).then_some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Serves one connection from its greeting to its end.
+pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remote: String) {
+    let limits = &context.settings.limits;
+    let inbounds = &context.inbounds;
+    let Some(stranger) = Place::take(&inbounds.strangers_count, limits.strangers_max) else {
+        context.notices.say(|| tracing::warn!(%remote, "closed a connection: too many at once"));
+        return;
+    };
+    let greeted = match greeting::receive(&context, stream).await {
+        Ok(greeted) => greeted,
+        Err(fault) => {
+            context.notices.say(
+                || tracing::warn!(%remote, %fault, "closed a connection to the port for nodes"),
+            );
+            return;
+        }
+    };
+    drop(stranger);
+    let (newcomer, lane) = (greeted.newcomer.clone(), greeted.lane);
+    let driver = InboundDriver::new(Arc::clone(&context), greeted);
+    let fault = if newcomer.is_guest {
+        let Some(_guest) = Place::take(&inbounds.guests_count, limits.guests_max) else {
+            context.notices.say(|| tracing::warn!(%remote, "closed a connection: too many guests"));
+            return;
+        };
+        driver.run().await
+    } else {
+        let inbound = driver.inbound();
+        inbounds.enter(&newcomer, lane, &inbound);
+        // A node that dials can be dialed: no need to wait for the pause to end.
+        if let Some(peer) = context.peers.load().get(&newcomer.node_id) {
+            peer.dial_now();
+        }
+        let _leaving = Leaving { context: &context, node_id: newcomer.node_id, lane, inbound };
+        driver.run().await
+    };
+    tracing::debug!(node = %newcomer.node_name, %remote, %fault, "the connection of a node has ended");
+}
+
+/// Takes a connection out of the list, even if its task ends by a panic.
+struct Leaving<'a> {
+    context: &'a Context,
+    node_id: NodeId,
+    lane: Lane,
+    inbound: Arc<Inbound>,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.inbound.close();
+        self.context.inbounds.leave(self.node_id, self.lane, &self.inbound);
+    }
+}
+
+impl Context {
+    /// Refuses a node that has the identity of another one which is alive.
+    pub(super) fn check_identity(&self, newcomer: &Newcomer) -> Result<(), Refusal> {
+        let own = &self.settings;
+        if newcomer.node_id == own.node_id && newcomer.boot_id == own.boot_id {
+            let text =
+                format!("this is {} itself; give the address of another node", own.node_name);
+            return Err(Refusal { code: code::NOT_ME, text });
+        }
+        let double = if newcomer.node_id == own.node_id {
+            Some(self.identity.read().address.clone())
+        } else {
+            self.inbounds.double_of(newcomer, self.suspect_after_us)
+        };
+        let Some(address) = double else { return Ok(()) };
+        let text = format!(
+            "the node id {} is in use by a live node at {address}; {} at {} runs on a copy of its data \
+             directory: stop it, and start it with an empty one",
+            newcomer.node_id, newcomer.node_name, newcomer.address,
+        );
+        tracing::error!("{text}");
+        Err(Refusal { code: code::TWO_WITH_ONE_IDENTITY, text })
+    }
+}

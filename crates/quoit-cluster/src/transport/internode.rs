@@ -1,0 +1,260 @@
+//! A node's end of all traffic between nodes.
+
+use super::Lane;
+use super::context::Context;
+use super::dialing::keep_connected;
+use super::error::CallError;
+use super::greeting::{self, read_frame};
+use super::inbounds::serve_connection;
+use super::network::{Listener, Network};
+use super::peer::{Peer, Place};
+use super::redial::Jitter;
+use super::replies::Reply;
+use super::service::{Admission, Service};
+use super::settings::InternodeSettings;
+use crate::liveness::PhiDetector;
+use crate::{ClusterId, NodeId};
+use parking_lot::Mutex;
+use prost::Message;
+use quoit_wire::internode::{FramePrefix, InternodeDecoder, Kind, Payload, Refusal, append_frame};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// The pause after an accept that failed: out of descriptors, mostly.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A node's end of all traffic between nodes. Dropping it ends every connection.
+pub struct Internode {
+    context: Arc<Context>,
+    /// Listeners and lanes. They end with the node.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Internode {
+    /// A node that neither listens nor knows others yet. Must be called inside a tokio runtime, as must all
+    /// the rest.
+    #[must_use]
+    pub fn new(settings: InternodeSettings, network: Arc<dyn Network>) -> Arc<Internode> {
+        let context = Context {
+            jitter: Mutex::new(Jitter::new(settings.seed)),
+            suspect_after_us: PhiDetector::new(settings.liveness).suspect_after_us(),
+            settings,
+            network,
+            services: Default::default(),
+            admission: Default::default(),
+            identity: Default::default(),
+            peers: Default::default(),
+            inbounds: Default::default(),
+            notices: Default::default(),
+        };
+        Arc::new(Internode { context: Arc::new(context), tasks: Mutex::new(JoinSet::new()) })
+    }
+
+    /// The node's own id.
+    #[must_use]
+    pub fn node_id(&self) -> NodeId {
+        self.context.settings.node_id
+    }
+
+    /// Serves the connections that `listener` takes. Where it listens becomes the address that the node
+    /// tells others, unless [`set_address`](Self::set_address) has told another.
+    ///
+    /// # Errors
+    ///
+    /// When the listener does not know where it listens.
+    pub fn serve(&self, mut listener: Box<dyn Listener>) -> std::io::Result<()> {
+        let address = listener.local_address()?;
+        let mut identity = self.context.identity.write();
+        if identity.address.is_empty() {
+            identity.address = address;
+        }
+        drop(identity);
+        let context = Arc::clone(&self.context);
+        self.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                while connections.try_join_next().is_some() {}
+                match listener.accept().await {
+                    Ok((stream, remote)) => {
+                        connections.spawn(serve_connection(Arc::clone(&context), stream, remote));
+                    }
+                    Err(fault) => {
+                        context.notices.say(|| tracing::warn!(%fault, "accepting a node failed"));
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Registers who serves `methods` of members of the cluster. A later registration goes before earlier
+    /// ones.
+    pub fn register(&self, methods: RangeInclusive<u16>, service: Arc<dyn Service>) {
+        self.add_service(methods, false, service);
+    }
+
+    /// Registers who serves `methods` of anybody who can reach the port, members included.
+    pub fn register_for_guests(&self, methods: RangeInclusive<u16>, service: Arc<dyn Service>) {
+        self.add_service(methods, true, service);
+    }
+
+    fn add_service(
+        &self,
+        methods: RangeInclusive<u16>,
+        takes_guests: bool,
+        service: Arc<dyn Service>,
+    ) {
+        self.context
+            .services
+            .rcu(|services| services.with(methods.clone(), takes_guests, Arc::clone(&service)));
+    }
+
+    /// Who decides about connections, beyond what is checked here. Nobody at first: all are let in.
+    pub fn set_admission(&self, admission: Arc<dyn Admission>) {
+        *self.context.admission.write() = Some(admission);
+    }
+
+    /// Tells which cluster the node belongs to. Without one, no member is let in. When it changes, all
+    /// connections end.
+    pub fn set_cluster(&self, cluster_id: Option<ClusterId>) {
+        let mut identity = self.context.identity.write();
+        let earlier = std::mem::replace(&mut identity.cluster_id, cluster_id);
+        drop(identity);
+        if earlier != cluster_id {
+            self.context.inbounds.close_members();
+            for peer in self.context.peers.load().values() {
+                peer.hang_up();
+            }
+        }
+    }
+
+    /// Tells the address at which others reach this node, where it differs from where it listens.
+    pub fn set_address(&self, address: impl Into<String>) {
+        self.context.identity.write().address = address.into();
+    }
+
+    /// Tells all other members: id, address, name. New ones are dialed at once, those that are missing are
+    /// given up, their calls fail.
+    pub fn set_peers(&self, members: &[(NodeId, Arc<str>, Arc<str>)]) {
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        let earlier = self.context.peers.load_full();
+        let mut peers = BTreeMap::new();
+        for (node_id, address, name) in members {
+            if *node_id == self.node_id() {
+                continue;
+            }
+            let place = Place { name: Arc::clone(name), address: Arc::clone(address) };
+            let peer = match earlier.get(node_id) {
+                Some(peer) => {
+                    peer.set_place(place);
+                    Arc::clone(peer)
+                }
+                None => Arc::new(Peer::new(*node_id, place, &self.context.settings)),
+            };
+            peers.insert(*node_id, peer);
+        }
+        self.context.peers.store(Arc::new(peers.clone()));
+        for (node_id, peer) in earlier.iter() {
+            if !peers.contains_key(node_id) {
+                peer.retire();
+                self.context.inbounds.close_member(*node_id);
+            }
+        }
+        for (node_id, peer) in &peers {
+            if !earlier.contains_key(node_id) {
+                for lane in [Lane::Small, Lane::Large] {
+                    tasks.spawn(keep_connected(Arc::clone(&self.context), Arc::clone(peer), lane));
+                }
+            }
+        }
+    }
+
+    /// The peer with this id. Costs an atomic load and a search among the members.
+    #[must_use]
+    pub fn peer(&self, node_id: NodeId) -> Option<Arc<Peer>> {
+        self.context.peers.load().get(&node_id).cloned()
+    }
+
+    /// All peers, by id.
+    #[must_use]
+    pub fn peers(&self) -> Vec<Arc<Peer>> {
+        self.context.peers.load().values().cloned().collect()
+    }
+
+    /// Asks whoever is at `address`, as a guest, on a connection of its own: how a node that wants to join
+    /// talks to a cluster. Gives the first answer, and the id of who gave it.
+    ///
+    /// # Errors
+    ///
+    /// Any [`CallError`].
+    pub async fn call_address(
+        &self,
+        address: &str,
+        method: u16,
+        header: &impl Message,
+        payload: &(impl Payload + ?Sized),
+        limit: Duration,
+    ) -> Result<(NodeId, Reply), CallError> {
+        let limits = &self.context.settings.limits;
+        let unreachable =
+            |fault: &dyn fmt::Display| CallError::Unreachable(fault.to_string().into());
+        let broke = |fault: &dyn fmt::Display| CallError::Disconnected(fault.to_string().into());
+        let mut bytes = Vec::new();
+        let prefix = FramePrefix { method, ..FramePrefix::new(Kind::Request, 1) };
+        append_frame(&mut bytes, prefix, header, payload).map_err(|fault| unreachable(&fault))?;
+        let exchange = async {
+            let greeted = greeting::dial(&self.context, address, Lane::Large, None).await;
+            let mut greeted = greeted.map_err(|fault| unreachable(&fault))?;
+            let writer = &mut greeted.stream.writer;
+            writer.write_all(&bytes).await.map_err(|fault| broke(&fault))?;
+            writer.flush().await.map_err(|fault| broke(&fault))?;
+            let decoder = InternodeDecoder::new(limits.frame_bytes_max);
+            loop {
+                let reader = &mut *greeted.stream.reader;
+                let frame = read_frame(reader, &mut greeted.input, decoder).await;
+                let frame = frame.map_err(|fault| broke(&fault))?;
+                if frame.prefix.kind == Kind::Refusal as u8 {
+                    let Refusal { code, text } = Refusal::decode(frame.header).unwrap_or_default();
+                    return Err(CallError::Refused { code, text: text.into() });
+                }
+                if frame.prefix.kind == Kind::Answer as u8 {
+                    let (header, payload) = (frame.header, frame.payload);
+                    let reply = Reply { header, payload, last: true };
+                    return Ok((greeted.newcomer.node_id, reply));
+                }
+            }
+        };
+        match timeout(limit, exchange).await {
+            Ok(result) => result,
+            Err(_) => Err(CallError::Timeout { after_ms: limit.as_millis() as u64 }),
+        }
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().spawn(task);
+    }
+}
+
+impl Drop for Internode {
+    fn drop(&mut self) {
+        self.context.inbounds.close_members();
+        for peer in self.context.peers.load().values() {
+            peer.retire();
+        }
+    }
+}
+
+impl fmt::Debug for Internode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = formatter.debug_struct("Internode");
+        debug.field("node_id", &self.node_id()).finish_non_exhaustive()
+    }
+}

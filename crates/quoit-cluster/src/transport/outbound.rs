@@ -1,0 +1,151 @@
+//! A connection on which this node asks.
+
+use super::calls::Delivery;
+use super::error::Fault;
+use super::greeting::Greeted;
+use super::outbox::Urgency;
+use super::peer::{LaneState, Peer};
+use super::read_room;
+use super::settings::InternodeSettings;
+use bytes::BytesMut;
+use quoit_wire::internode::{FramePrefix, InternodeDecoder, Kind, append_frame};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use tokio::io::AsyncRead;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+use tokio_util::io::poll_read_buf;
+
+/// The task of an outbound connection.
+pub(super) struct OutboundDriver<'a> {
+    settings: &'a InternodeSettings,
+    peer: &'a Peer,
+    lane: &'a LaneState,
+    reader: Box<dyn AsyncRead + Send + Unpin>,
+    input: BytesMut,
+    decoder: InternodeDecoder,
+    heard_at: Instant,
+    heartbeat: Interval,
+    /// Answers of one read, handed over when the lane's lock is free again.
+    deliveries: Vec<Delivery>,
+    is_deferred: bool,
+}
+
+enum Event {
+    Read,
+    Heartbeat,
+}
+
+impl<'a> OutboundDriver<'a> {
+    /// Takes the connection into use for the calls of `lane`.
+    pub(super) fn new(
+        settings: &'a InternodeSettings,
+        peer: &'a Peer,
+        lane: &'a LaneState,
+        greeted: Greeted,
+    ) -> OutboundDriver<'a> {
+        let mut heartbeat = interval(settings.liveness.heartbeat_interval);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        lane.open(&greeted.window, greeted.frame_bytes_max, greeted.stream.writer);
+        OutboundDriver {
+            settings,
+            peer,
+            lane,
+            reader: greeted.stream.reader,
+            input: greeted.input,
+            decoder: InternodeDecoder::new(settings.limits.frame_bytes_max),
+            heard_at: Instant::now(),
+            heartbeat,
+            deliveries: Vec::new(),
+            is_deferred: false,
+        }
+    }
+
+    /// Carries calls and answers until the connection ends.
+    pub(super) async fn run(mut self) -> Fault {
+        let mut event = Ok(Event::Read);
+        loop {
+            let outcome = match event {
+                Ok(Event::Read) => self.take_frames(),
+                Ok(Event::Heartbeat) => self.beat(),
+                Err(fault) => Err(fault),
+            };
+            if let Err(fault) = outcome {
+                return fault;
+            }
+            event = self.next_event().await;
+        }
+    }
+
+    async fn next_event(&mut self) -> Result<Event, Fault> {
+        poll_fn(|task| {
+            if let Err(fault) = self.lane.outbox.poll_drive(task, &mut self.is_deferred) {
+                return Poll::Ready(Err(fault.into()));
+            }
+            if self.heartbeat.poll_tick(task).is_ready() {
+                return Poll::Ready(Ok(Event::Heartbeat));
+            }
+            let room = read_room(self.decoder, &self.input);
+            self.input.reserve(room);
+            match poll_read_buf(Pin::new(&mut self.reader), task, &mut self.input) {
+                Poll::Ready(Ok(0)) => Poll::Ready(Err(Fault::Closed)),
+                Poll::Ready(Ok(_)) => Poll::Ready(Ok(Event::Read)),
+                Poll::Ready(Err(fault)) => Poll::Ready(Err(fault.into())),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    fn take_frames(&mut self) -> Result<(), Fault> {
+        let now = Instant::now();
+        self.heard_at = now;
+        self.peer.heard(now);
+        let outcome = self.match_answers(now);
+        for delivery in self.deliveries.drain(..) {
+            delivery.hand_over();
+        }
+        outcome
+    }
+
+    /// Finds the calls of all answers in the buffer.
+    fn match_answers(&mut self, now: Instant) -> Result<(), Fault> {
+        let mut inner = self.lane.outbox.lock();
+        while let Some(frame) = self.decoder.next_frame(&mut self.input)? {
+            let kind = frame.prefix.kind;
+            match Kind::from_byte(kind) {
+                Some(Kind::Answer | Kind::Refusal) => {
+                    self.deliveries.extend(inner.state.answered(frame, now));
+                }
+                // Kinds of newer nodes, and pongs, which have done their work by arriving.
+                None | Some(Kind::Pong | Kind::Goodbye) => {}
+                Some(Kind::Hello | Kind::Request | Kind::Cancel | Kind::Window | Kind::Ping) => {
+                    return Err(Fault::OutOfPlace { kind });
+                }
+            }
+        }
+        self.lane.publish(&inner.state);
+        Ok(())
+    }
+
+    /// Pings a peer of which nothing was heard for a heartbeat; gives one up that has been silent for long.
+    fn beat(&mut self) -> Result<(), Fault> {
+        let silence = self.heard_at.elapsed();
+        let limit = self.settings.limits.idle_timeout;
+        if silence >= limit {
+            return Err(Fault::Timeout {
+                what: "sign of life",
+                after_ms: limit.as_millis() as u64,
+            });
+        }
+        if silence * 10 >= self.settings.liveness.heartbeat_interval * 9 {
+            let mut inner = self.lane.outbox.lock();
+            // What has not been written yet will show just as well whether the peer lives.
+            if inner.unwritten_bytes() == 0 {
+                append_frame(&mut inner.pending, FramePrefix::new(Kind::Ping, 0), &(), b"")?;
+                self.lane.outbox.flush(inner, Urgency::Now);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! What a connection sends: a buffer that many append to and one writes.
+//!
+//! Each connection has one task, its driver. Who appends either writes at once, if nobody is writing
+//! ([`Urgency::Now`]), or leaves it to the driver, which writes when all tasks that are ready now have
+//! appended ([`Urgency::Soon`]): then one system call carries the messages of many.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::future::Future;
+use std::io;
+use std::mem;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use tokio::io::AsyncWrite;
+
+/// A buffer above this size is not kept when it is empty.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+pub(super) type BoxWriter = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// When something appended is to be written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Urgency {
+    /// When those tasks that are ready to run have appended theirs.
+    Soon,
+    /// At once.
+    Now,
+}
+
+/// The buffer of a connection, with what else the same lock guards.
+pub(super) struct Outbox<T> {
+    inner: Mutex<Inner<T>>,
+}
+
+pub(super) struct Inner<T> {
+    /// What else the lock guards.
+    pub(super) state: T,
+    /// Frames that nobody has begun to write.
+    pub(super) pending: Vec<u8>,
+    /// An empty buffer to change places with `pending`.
+    spare: Vec<u8>,
+    writer: Writer,
+    /// Counts connections: who still writes to an earlier one must not put it back.
+    epoch: u64,
+    driver: Option<Waker>,
+    asked: Option<Urgency>,
+    /// Whether the driver is appending and will write when it is done.
+    corked: bool,
+}
+
+enum Writer {
+    /// There is no connection.
+    Absent,
+    Free(BoxWriter),
+    /// Somebody is writing and will look at `pending` afterwards.
+    Busy,
+    /// The peer takes no more at the moment; the driver goes on from `from`.
+    Blocked {
+        writer: BoxWriter,
+        bytes: Vec<u8>,
+        from: usize,
+    },
+    Broken(io::Error),
+}
+
+impl<T> Outbox<T> {
+    pub(super) fn new(state: T) -> Outbox<T> {
+        Outbox {
+            inner: Mutex::new(Inner {
+                state,
+                pending: Vec::new(),
+                spare: Vec::new(),
+                writer: Writer::Absent,
+                epoch: 0,
+                driver: None,
+                asked: None,
+                corked: false,
+            }),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        self.inner.lock()
+    }
+
+    /// Sees to it that what was appended is written.
+    pub(super) fn flush(&self, mut inner: MutexGuard<'_, Inner<T>>, urgency: Urgency) {
+        if inner.corked || inner.pending.is_empty() || !matches!(inner.writer, Writer::Free(_)) {
+            return;
+        }
+        match urgency {
+            Urgency::Now if inner.asked.is_none() => {
+                let inner = self.write(inner, &mut Context::from_waker(Waker::noop()));
+                if matches!(inner.writer, Writer::Blocked { .. }) {
+                    inner.wake_driver();
+                }
+            }
+            _ => inner.ask(urgency),
+        }
+    }
+
+    /// The driver's part: goes on with a write that was blocked, writes what it was asked to. Tells how many
+    /// bytes are left.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is broken, or was closed on this side.
+    pub(super) fn poll_drive(
+        &self,
+        context: &mut Context<'_>,
+        is_deferred: &mut bool,
+    ) -> io::Result<usize> {
+        let mut inner = self.inner.lock();
+        inner.set_driver(context.waker());
+        loop {
+            match (&inner.writer, inner.asked) {
+                (Writer::Broken(fault), _) => return Err(fault.kind().into()),
+                (Writer::Absent, _) => return Err(io::ErrorKind::ConnectionAborted.into()),
+                (Writer::Blocked { .. }, _) => {}
+                (Writer::Free(_), Some(_)) if inner.pending.is_empty() => {
+                    inner.asked = None;
+                    return Ok(0);
+                }
+                (Writer::Free(_), Some(Urgency::Now)) => {}
+                (Writer::Free(_), Some(Urgency::Soon)) => {
+                    if !mem::replace(is_deferred, true) {
+                        defer(context);
+                        return Ok(inner.unwritten_bytes());
+                    }
+                }
+                _ => return Ok(inner.unwritten_bytes()),
+            }
+            *is_deferred = false;
+            inner = self.write(inner, context);
+            if matches!(inner.writer, Writer::Blocked { .. }) {
+                return Ok(inner.unwritten_bytes());
+            }
+        }
+    }
+
+    /// Writes what is pending, or goes on with what was blocked. The lock is let go meanwhile.
+    fn write<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner<T>>,
+        context: &mut Context<'_>,
+    ) -> MutexGuard<'a, Inner<T>> {
+        let (mut writer, mut bytes, mut from) = match mem::replace(&mut inner.writer, Writer::Busy)
+        {
+            Writer::Free(writer) => {
+                let spare = mem::take(&mut inner.spare);
+                inner.asked = None;
+                (writer, mem::replace(&mut inner.pending, spare), 0)
+            }
+            Writer::Blocked { writer, bytes, from } => (writer, bytes, from),
+            other => {
+                inner.writer = other;
+                return inner;
+            }
+        };
+        let epoch = inner.epoch;
+        drop(inner);
+        let outcome = poll_write_all(&mut writer, context, &bytes, &mut from);
+        let mut inner = self.inner.lock();
+        if inner.epoch != epoch {
+            return inner;
+        }
+        match outcome {
+            Poll::Ready(Ok(())) => {
+                bytes.clear();
+                if bytes.capacity() <= KEPT_BYTES_MAX {
+                    inner.spare = bytes;
+                }
+                inner.writer = Writer::Free(writer);
+                if !inner.pending.is_empty() && !inner.corked {
+                    inner.ask(Urgency::Soon);
+                }
+            }
+            Poll::Ready(Err(fault)) => {
+                inner.writer = Writer::Broken(fault);
+                inner.wake_driver();
+            }
+            Poll::Pending => {
+                inner.writer = Writer::Blocked { writer, bytes, from };
+            }
+        }
+        inner
+    }
+}
+
+impl<T> Inner<T> {
+    /// Takes a new connection into use; what is pending is written to it.
+    pub(super) fn open(&mut self, writer: BoxWriter) {
+        self.epoch += 1;
+        self.writer = Writer::Free(writer);
+        self.corked = false;
+        if !self.pending.is_empty() {
+            self.ask(Urgency::Now);
+        }
+    }
+
+    /// Drops the connection and what was to be sent.
+    pub(super) fn close(&mut self) {
+        self.epoch += 1;
+        self.writer = Writer::Absent;
+        self.asked = None;
+        self.pending = Vec::new();
+        self.wake_driver();
+    }
+
+    /// Whether there is a connection.
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self.writer, Writer::Absent)
+    }
+
+    /// How much waits to be written.
+    pub(super) fn unwritten_bytes(&self) -> usize {
+        let blocked_bytes = match &self.writer {
+            Writer::Blocked { bytes, from, .. } => bytes.len() - from,
+            _ => 0,
+        };
+        self.pending.len() + blocked_bytes
+    }
+
+    /// Called by the driver: what is appended waits until [`uncork`](Self::uncork).
+    pub(super) fn cork(&mut self) {
+        self.corked = true;
+    }
+
+    /// Called by the driver before it calls [`Outbox::poll_drive`], which then writes.
+    pub(super) fn uncork(&mut self) {
+        self.corked = false;
+        if !self.pending.is_empty() {
+            self.asked = Some(Urgency::Now);
+        }
+    }
+
+    /// Wakes the connection's task.
+    pub(super) fn wake_driver(&self) {
+        if let Some(driver) = &self.driver {
+            driver.wake_by_ref();
+        }
+    }
+
+    fn set_driver(&mut self, waker: &Waker) {
+        match &mut self.driver {
+            Some(driver) => driver.clone_from(waker),
+            None => self.driver = Some(waker.clone()),
+        }
+    }
+
+    fn ask(&mut self, urgency: Urgency) {
+        if self.asked.is_none_or(|asked| asked < urgency) {
+            self.asked = Some(urgency);
+            self.wake_driver();
+        }
+    }
+}
+
+/// Has the task polled again when the other tasks that are ready have run.
+fn defer(context: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(context);
+}
+
+fn poll_write_all(
+    writer: &mut BoxWriter,
+    context: &mut Context<'_>,
+    bytes: &[u8],
+    from: &mut usize,
+) -> Poll<io::Result<()>> {
+    while *from < bytes.len() {
+        match Pin::new(&mut *writer).poll_write(context, &bytes[*from..]) {
+            Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            Poll::Ready(Ok(written)) => *from += written,
+            Poll::Ready(Err(fault)) => return Poll::Ready(Err(fault)),
+            Poll::Pending => return Poll::Pending,
+        }
+    }
+    Pin::new(writer).poll_flush(context)
+}

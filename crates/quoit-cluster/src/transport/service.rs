@@ -1,0 +1,97 @@
+//! Who serves which requests, and who is let in.
+
+use super::responder::Responder;
+use crate::NodeId;
+use bytes::Bytes;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A request of another node. Header and payload are slices of the read buffer and keep it alive.
+#[derive(Debug, Clone)]
+pub struct IncomingRequest {
+    /// Who asks.
+    pub from: NodeId,
+    /// What for.
+    pub method: u16,
+    /// An encoded message; which one is up to the method.
+    pub header: Bytes,
+    /// Bytes that are no message: a value, mostly.
+    pub payload: Bytes,
+    /// Whether the node is a guest: nobody has checked that it belongs to the cluster.
+    pub is_guest: bool,
+}
+
+/// Serves requests.
+pub trait Service: Send + Sync {
+    /// Takes a request. Called on the task of the connection, between reading and writing: it must not
+    /// block. What is answered before it returns costs no system call of its own; the responder may
+    /// be kept and used later, from anywhere.
+    fn serve(&self, request: IncomingRequest, reply: Responder);
+}
+
+/// A node that asks to be let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Newcomer {
+    /// Its identity.
+    pub node_id: NodeId,
+    /// Its name.
+    pub node_name: String,
+    /// Random for each start of its process.
+    pub boot_id: u64,
+    /// Where it says that it can be reached.
+    pub address: String,
+    /// Whether it comes as a guest.
+    pub is_guest: bool,
+}
+
+/// Why a node is not let in: words for its operator.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct NotAdmitted(pub String);
+
+/// Decides who may connect, beyond what the transport checks itself (versions, cluster, identities).
+pub trait Admission: Send + Sync {
+    /// Called for each connection before it is taken; must not block.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAdmitted`] with the words that the node's operator reads.
+    fn admit(&self, newcomer: &Newcomer) -> Result<(), NotAdmitted>;
+}
+
+/// Services by range of methods.
+#[derive(Clone, Default)]
+pub(super) struct Services {
+    services: Vec<Registered>,
+}
+
+#[derive(Clone)]
+struct Registered {
+    methods: RangeInclusive<u16>,
+    takes_guests: bool,
+    service: Arc<dyn Service>,
+}
+
+impl Services {
+    /// Adds a service; it comes before earlier ones where ranges overlap.
+    pub(super) fn with(
+        &self,
+        methods: RangeInclusive<u16>,
+        takes_guests: bool,
+        service: Arc<dyn Service>,
+    ) -> Services {
+        let mut services = vec![Registered { methods, takes_guests, service }];
+        services.extend(self.services.iter().cloned());
+        Services { services }
+    }
+
+    /// Who serves `method`, for guests or for members.
+    pub(super) fn find(&self, method: u16, is_guest: bool) -> Option<&Arc<dyn Service>> {
+        let mut services = self.services.iter();
+        let registered = services.find(|registered| {
+            registered.methods.contains(&method) && (registered.takes_guests || !is_guest)
+        });
+        registered.map(|registered| &registered.service)
+    }
+}

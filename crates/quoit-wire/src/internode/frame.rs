@@ -1,0 +1,399 @@
+//! Frames between nodes: a fixed prefix, a Protocol Buffers header, and the value's bytes untouched.
+
+use bytes::{Buf, Bytes, BytesMut};
+use prost::Message;
+use thiserror::Error;
+
+/// The bytes of a frame in front of its header: length 4, kind 1, flags 1, method 2, call 4, length of
+/// the header 4; numbers are big-endian.
+pub const FRAME_OVERHEAD_BYTES: usize = 16;
+
+/// The bytes of the frame's length, which it does not count.
+const LENGTH_BYTES: usize = 4;
+
+/// Flag of an answer: no more answers of this call follow.
+pub const FLAG_LAST: u8 = 1;
+
+/// Flag of a request: its answers are a stream, which [`Kind::Window`] holds back and
+/// [`Kind::Cancel`] ends.
+pub const FLAG_STREAM: u8 = 2;
+
+/// What a frame is. A receiver skips kinds that it does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The first frame of each side; its header is a [`Hello`](super::Hello).
+    Hello = 1,
+    /// A request; `method` says which, `call` is echoed by its answers.
+    Request = 2,
+    /// An answer to `call`.
+    Answer = 3,
+    /// The last answer to `call`, or to the greeting: its header is a [`Refusal`](super::Refusal).
+    Refusal = 4,
+    /// Nobody waits for answers to `call` any more.
+    Cancel = 5,
+    /// The requester has taken so many bytes of the stream `call`: a big-endian `u32` as payload.
+    Window = 6,
+    /// Asks for a [`Kind::Pong`].
+    Ping = 7,
+    /// Answers a [`Kind::Ping`].
+    Pong = 8,
+    /// The server closes this connection when the calls under way are answered: send no more.
+    Goodbye = 9,
+}
+
+impl Kind {
+    /// The kind with this number.
+    #[must_use]
+    pub const fn from_byte(byte: u8) -> Option<Kind> {
+        Some(match byte {
+            1 => Kind::Hello,
+            2 => Kind::Request,
+            3 => Kind::Answer,
+            4 => Kind::Refusal,
+            5 => Kind::Cancel,
+            6 => Kind::Window,
+            7 => Kind::Ping,
+            8 => Kind::Pong,
+            9 => Kind::Goodbye,
+            _ => return None,
+        })
+    }
+}
+
+/// The fixed fields of a frame, lengths aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FramePrefix {
+    /// A [`Kind`], known here or not.
+    pub kind: u8,
+    /// [`FLAG_LAST`], [`FLAG_STREAM`]; others are ignored.
+    pub flags: u8,
+    /// What a request asks for; 0 in other frames.
+    pub method: u16,
+    /// Which call of the connection the frame belongs to; 0 where it belongs to none.
+    pub call: u32,
+}
+
+impl FramePrefix {
+    /// A frame of `kind` for `call`, without flags or method.
+    #[must_use]
+    pub const fn new(kind: Kind, call: u32) -> FramePrefix {
+        FramePrefix { kind: kind as u8, flags: 0, method: 0, call }
+    }
+}
+
+/// One frame as it came. Header and payload are slices of the read buffer and keep it alive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InternodeFrame {
+    /// The fixed fields.
+    pub prefix: FramePrefix,
+    /// An encoded message; which one depends on kind and method.
+    pub header: Bytes,
+    /// Bytes that are no message: a value, mostly.
+    pub payload: Bytes,
+}
+
+impl InternodeFrame {
+    /// What the frame takes on the wire.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        FRAME_OVERHEAD_BYTES + self.header.len() + self.payload.len()
+    }
+}
+
+/// A stream of bytes that is no stream of frames, or a message that fits in none.
+///
+/// Where the next frame begins is not known after it: the connection must be closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum InternodeFrameError {
+    /// The frame has no room for its own fixed fields.
+    #[error("frame of length {length_bytes}; a frame between nodes has at least {LENGTH_MIN}")]
+    TooShort {
+        /// The length that it claims.
+        length_bytes: u32,
+    },
+    /// The frame is above the limit.
+    #[error(
+        "frame of {length_bytes} bytes is above the limit of {length_bytes_max}; \
+         raise the limit on both nodes or send smaller values"
+    )]
+    TooLarge {
+        /// The length that it claims, or would have.
+        length_bytes: u64,
+        /// The limit.
+        length_bytes_max: u32,
+    },
+    /// The header ends after the frame.
+    #[error("header of {header_bytes} bytes in a frame of {length_bytes}")]
+    HeaderTooLong {
+        /// The length of the header as it claims.
+        header_bytes: u32,
+        /// The length of the frame.
+        length_bytes: u32,
+    },
+}
+
+const LENGTH_MIN: u32 = (FRAME_OVERHEAD_BYTES - LENGTH_BYTES) as u32;
+
+/// Takes frames off the front of a read buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct InternodeDecoder {
+    length_bytes_max: u32,
+}
+
+impl InternodeDecoder {
+    /// A decoder that refuses frames whose length is above `length_bytes_max`.
+    #[must_use]
+    pub const fn new(length_bytes_max: u32) -> InternodeDecoder {
+        InternodeDecoder { length_bytes_max }
+    }
+
+    /// Takes the next frame if all of it is there. Copies nothing.
+    ///
+    /// # Errors
+    ///
+    /// As soon as a length is there and wrong; the buffer is left as it was.
+    #[inline]
+    pub fn next_frame(
+        &self,
+        buffer: &mut BytesMut,
+    ) -> Result<Option<InternodeFrame>, InternodeFrameError> {
+        let Some(length_bytes) = self.next_length(buffer)? else {
+            return Ok(None);
+        };
+        let Some(fixed) = buffer.first_chunk::<FRAME_OVERHEAD_BYTES>() else {
+            return Ok(None);
+        };
+        let fixed = *fixed;
+        let header_bytes = u32::from_be_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]);
+        if header_bytes > length_bytes - LENGTH_MIN {
+            return Err(InternodeFrameError::HeaderTooLong { header_bytes, length_bytes });
+        }
+        let size_bytes = LENGTH_BYTES + length_bytes as usize;
+        if buffer.len() < size_bytes {
+            return Ok(None);
+        }
+        let mut header = buffer.split_to(size_bytes).freeze();
+        header.advance(FRAME_OVERHEAD_BYTES);
+        let payload = header.split_off(header_bytes as usize);
+        Ok(Some(InternodeFrame {
+            prefix: FramePrefix {
+                kind: fixed[4],
+                flags: fixed[5],
+                method: u16::from_be_bytes([fixed[6], fixed[7]]),
+                call: u32::from_be_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]),
+            },
+            header,
+            payload,
+        }))
+    }
+
+    /// How many more bytes the frame at the front needs before it is whole; the whole prefix when not
+    /// even its length is there. A claim of the peer: reserve it in steps.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_frame`](Self::next_frame).
+    pub fn missing_bytes(&self, buffer: &[u8]) -> Result<usize, InternodeFrameError> {
+        Ok(match self.next_length(buffer)? {
+            Some(length) => (LENGTH_BYTES + length as usize).saturating_sub(buffer.len()),
+            None => FRAME_OVERHEAD_BYTES - buffer.len(),
+        })
+    }
+
+    #[inline]
+    fn next_length(&self, buffer: &[u8]) -> Result<Option<u32>, InternodeFrameError> {
+        let Some(length) = buffer.first_chunk::<LENGTH_BYTES>() else {
+            return Ok(None);
+        };
+        let length_bytes = u32::from_be_bytes(*length);
+        if length_bytes < LENGTH_MIN {
+            return Err(InternodeFrameError::TooShort { length_bytes });
+        }
+        if length_bytes > self.length_bytes_max {
+            return Err(InternodeFrameError::TooLarge {
+                length_bytes: u64::from(length_bytes),
+                length_bytes_max: self.length_bytes_max,
+            });
+        }
+        Ok(Some(length_bytes))
+    }
+}
+
+/// Bytes that follow a frame's header. They are copied once, into the write buffer.
+pub trait Payload {
+    /// How many bytes there are.
+    fn size_bytes(&self) -> usize;
+
+    /// Appends them.
+    fn append_to(&self, buffer: &mut Vec<u8>);
+}
+
+impl Payload for [u8] {
+    fn size_bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn append_to(&self, buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(self);
+    }
+}
+
+impl<const N: usize> Payload for [u8; N] {
+    fn size_bytes(&self) -> usize {
+        N
+    }
+
+    fn append_to(&self, buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(self);
+    }
+}
+
+impl Payload for Bytes {
+    fn size_bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn append_to(&self, buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(self);
+    }
+}
+
+impl Payload for Vec<u8> {
+    fn size_bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn append_to(&self, buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(self);
+    }
+}
+
+/// Several pieces, one after the other.
+impl Payload for [&[u8]] {
+    fn size_bytes(&self) -> usize {
+        self.iter().map(|piece| piece.len()).sum()
+    }
+
+    fn append_to(&self, buffer: &mut Vec<u8>) {
+        for piece in self {
+            buffer.extend_from_slice(piece);
+        }
+    }
+}
+
+/// Appends one frame. Allocates only where the buffer must grow.
+///
+/// # Errors
+///
+/// [`InternodeFrameError::TooLarge`] for a frame above 4 GiB; the buffer is then as it was before.
+#[inline]
+pub fn append_frame(
+    buffer: &mut Vec<u8>,
+    prefix: FramePrefix,
+    header: &impl Message,
+    payload: &(impl Payload + ?Sized),
+) -> Result<(), InternodeFrameError> {
+    let start = buffer.len();
+    let mut fixed = [0; FRAME_OVERHEAD_BYTES];
+    fixed[4] = prefix.kind;
+    fixed[5] = prefix.flags;
+    fixed[6..8].copy_from_slice(&prefix.method.to_be_bytes());
+    fixed[8..12].copy_from_slice(&prefix.call.to_be_bytes());
+    buffer.extend_from_slice(&fixed);
+    header.encode_raw(buffer);
+    let header_bytes = buffer.len() - start - FRAME_OVERHEAD_BYTES;
+    let length_bytes = LENGTH_MIN as usize + header_bytes + payload.size_bytes();
+    let Ok(length) = u32::try_from(length_bytes) else {
+        buffer.truncate(start);
+        return Err(InternodeFrameError::TooLarge {
+            length_bytes: length_bytes as u64,
+            length_bytes_max: u32::MAX,
+        });
+    };
+    payload.append_to(buffer);
+    buffer[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    // Below `length`, so it fits.
+    buffer[start + 12..start + 16].copy_from_slice(&(header_bytes as u32).to_be_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn prefix() -> impl Strategy<Value = FramePrefix> {
+        any::<(u8, u8, u16, u32)>().prop_map(|(kind, flags, method, call)| FramePrefix {
+            kind,
+            flags,
+            method,
+            call,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_back_as_sent_however_the_stream_is_cut(
+            sent in prop::collection::vec((prefix(), any::<Vec<u8>>(), any::<Vec<u8>>()), 1..8),
+            piece_bytes in 1_usize..40,
+        ) {
+            let mut stream = Vec::new();
+            for (prefix, header, payload) in &sent {
+                append_frame(&mut stream, *prefix, header, payload).unwrap();
+            }
+            let decoder = InternodeDecoder::new(4096);
+            let mut buffer = BytesMut::new();
+            let mut came = Vec::new();
+            for piece in stream.chunks(piece_bytes) {
+                let missing_bytes = decoder.missing_bytes(&buffer).unwrap();
+                prop_assert!(missing_bytes > 0, "whole frames were taken before");
+                buffer.extend_from_slice(piece);
+                while let Some(frame) = decoder.next_frame(&mut buffer).unwrap() {
+                    came.push(frame);
+                }
+            }
+            prop_assert!(buffer.is_empty());
+            prop_assert_eq!(came.len(), sent.len());
+            for (came, (prefix, header, payload)) in came.iter().zip(&sent) {
+                prop_assert_eq!(came.prefix, *prefix);
+                prop_assert_eq!(&came.header[..], &header.encode_to_vec()[..]);
+                prop_assert_eq!(&came.payload[..], &payload[..]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_layout_of_a_frame_is_fixed() {
+        let mut buffer = Vec::new();
+        let prefix =
+            FramePrefix { kind: Kind::Answer as u8, flags: FLAG_LAST, method: 0x0102, call: 7 };
+        append_frame(&mut buffer, prefix, &5_u32, b"xyz").unwrap();
+        let layout = [0, 0, 0, 17, 3, 1, 1, 2, 0, 0, 0, 7, 0, 0, 0, 2, 8, 5, b'x', b'y', b'z'];
+        assert_eq!(buffer, layout);
+    }
+
+    #[test]
+    fn lengths_that_can_not_be_are_refused_before_the_frame_is_there() {
+        let decoder = InternodeDecoder::new(100);
+        let check = |bytes: &[u8], expected| {
+            let mut buffer = BytesMut::from(bytes);
+            assert_eq!(decoder.next_frame(&mut buffer), Err(expected));
+            assert_eq!(&buffer[..], bytes);
+        };
+        check(&[0, 0, 0, 11], InternodeFrameError::TooShort { length_bytes: 11 });
+        let too_large = InternodeFrameError::TooLarge { length_bytes: 101, length_bytes_max: 100 };
+        check(&[0, 0, 0, 101], too_large);
+        let header_too_long =
+            InternodeFrameError::HeaderTooLong { header_bytes: 3, length_bytes: 14 };
+        check(&[0, 0, 0, 14, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3], header_too_long);
+    }
+
+    #[test]
+    fn pieces_of_a_payload_follow_each_other() {
+        let pieces: [&[u8]; 2] = [b"ab", b"c"];
+        let mut buffer = Vec::new();
+        append_frame(&mut buffer, FramePrefix::new(Kind::Request, 1), &(), &pieces[..]).unwrap();
+        assert_eq!(&buffer[FRAME_OVERHEAD_BYTES..], b"abc");
+    }
+}

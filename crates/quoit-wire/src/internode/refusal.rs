@@ -1,0 +1,42 @@
+//! Refusals: a number for programs and words for people.
+
+use prost::Message;
+
+/// Why a request, or a connection, was refused.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Refusal {
+    /// One of [`code`], or a service's own from [`code::SERVICE_MIN`] on.
+    #[prost(uint32, tag = "1")]
+    pub code: u32,
+    /// What happened and what to do, for people.
+    #[prost(string, tag = "2")]
+    pub text: String,
+}
+
+/// Codes of refusals.
+pub mod code {
+    /// The service gave no answer: a fault of the program.
+    pub const NO_ANSWER: u32 = 1;
+    /// Nobody serves the method; an older node, mostly.
+    pub const UNKNOWN_METHOD: u32 = 2;
+    /// The node has too much to do.
+    pub const OVERLOAD: u32 = 3;
+    /// The header is not the message that the method takes.
+    pub const MALFORMED: u32 = 4;
+    /// The answer does not fit in a frame.
+    pub const TOO_LARGE: u32 = 5;
+    /// The two nodes have no version of the protocol in common.
+    pub const VERSION: u32 = 16;
+    /// The two nodes belong to different clusters.
+    pub const CLUSTER: u32 = 17;
+    /// Another node answers at the address.
+    pub const NOT_ME: u32 = 18;
+    /// A node with the same identity is alive elsewhere.
+    pub const TWO_WITH_ONE_IDENTITY: u32 = 19;
+    /// The cluster does not take this node.
+    pub const NOT_ADMITTED: u32 = 20;
+    /// Too many connections at once.
+    pub const TOO_MANY_CONNECTIONS: u32 = 21;
+    /// The first code that services define for themselves.
+    pub const SERVICE_MIN: u32 = 1024;
+}
