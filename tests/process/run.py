@@ -278,7 +278,10 @@ class Admin(ProcessCase):
         node = self.start()
         node.create_bucket_type("sibs", {"allow_mult": True})
         for arguments in (["ping"], ["status"], ["stat", "show", "**"],
-                          ["bucket-type", "list"]):
+                          ["bucket-type", "list"], ["member-status"], ["ring-status"],
+                          ["ringready"], ["services"], ["wait-for-service", "riak_kv"],
+                          ["cluster", "status"], ["cluster", "partitions"],
+                          ["cluster", "partition", "id=0"], ["cluster", "partition-count"]):
             with self.subTest(arguments=arguments):
                 self.json(node, *arguments)
         status = self.json(node, "bucket-type", "status", "sibs")
@@ -293,6 +296,19 @@ class Admin(ProcessCase):
         props = json.dumps({"props": {"n_val": 2}})
         self.assertEqual(node.admin("bucket-type", "update", "t", props).returncode, 0)
         self.assertEqual(self.json(node, "bucket-type", "status", "t")["props"]["n_val"], 2)
+
+    def test_scripts_find_the_phrases_that_they_know(self):
+        node = self.start()
+        for arguments, phrase in (
+                (["member-status"], "Valid:1 / Leaving:0 / Exiting:0 / Joining:0 / Down:0"),
+                (["ring-status"], "All nodes are up and reachable"),
+                (["ringready"], "TRUE All nodes agree on the ring ['%s']" % node.record["name"]),
+                (["wait-for-service", "riak_kv", node.record["name"]], "riak_kv is up"),
+                (["cluster", "status"], "Ring ready: true")):
+            with self.subTest(arguments=arguments):
+                done = node.admin(*arguments)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                self.assertIn(phrase, done.stdout)
 
     def test_a_command_on_what_is_not_there_fails_in_words(self):
         node = self.start()

@@ -69,8 +69,6 @@ pub struct ServerContext {
     pub store: Arc<ReplicatedStore>,
     /// The node's name, for example `riak@127.0.0.1`.
     pub node_name: String,
-    /// `host:port` where other machines reach the Protocol Buffers interface; empty if it has none.
-    pub pb_address: String,
     /// The storage engine by the name of its setting, for example `bitcask`.
     pub storage_backend: &'static str,
     /// Limits.

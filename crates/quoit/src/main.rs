@@ -2,12 +2,15 @@
 
 mod admin;
 mod bench;
+mod columns;
 mod config_command;
 mod descriptors;
 mod logs;
 mod open;
 mod output;
+mod ready_file;
 mod serve;
+mod stop;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
-use quoit_cluster::{ControlPlane, NodeId};
+use quoit_cluster::{Addresses, ControlPlane, NodeId};
 use quoit_core::{CounterReserve, DotSequence, ReplicatedStore};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -30,7 +30,12 @@ pub(crate) struct Opened {
 }
 
 /// Opens or makes everything in `data_dir`.
-pub(crate) fn open(data_dir: &Path, node_name: &str, settings: &Settings) -> Result<Opened> {
+pub(crate) fn open(
+    data_dir: &Path,
+    node_name: &str,
+    addresses: Addresses,
+    settings: &Settings,
+) -> Result<Opened> {
     std::fs::create_dir_all(data_dir).with_context(|| {
         format!(
             "can't make the data directory {}; choose one that may be written with --data-dir",
@@ -41,7 +46,7 @@ pub(crate) fn open(data_dir: &Path, node_name: &str, settings: &Settings) -> Res
     if is_new_node {
         refuse_orphaned_data(data_dir)?;
     }
-    let control = Arc::new(open_control(data_dir, node_name, settings)?);
+    let control = Arc::new(open_control(data_dir, node_name, addresses, settings)?);
     let ring_size = control.ring_size();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let (engine, dots, note) = match settings.storage() {
@@ -72,7 +77,12 @@ fn refuse_orphaned_data(data_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn open_control(data_dir: &Path, node_name: &str, settings: &Settings) -> Result<ControlPlane> {
+fn open_control(
+    data_dir: &Path,
+    node_name: &str,
+    addresses: Addresses,
+    settings: &Settings,
+) -> Result<ControlPlane> {
     let mut node_id = [0; 16];
     getrandom::fill(&mut node_id).context("asking the system for random bytes")?;
     // Only a setting that somebody made is held against what is stored.
@@ -82,6 +92,7 @@ fn open_control(data_dir: &Path, node_name: &str, settings: &Settings) -> Result
         .and_then(|count| u16::try_from(count).ok())
         .and_then(RingSize::new);
     let settings = quoit_cluster::Settings {
+        addresses,
         ring_size,
         untyped_defaults: untyped_defaults(settings)?,
         ..quoit_cluster::Settings::new(node_name, NodeId(node_id))

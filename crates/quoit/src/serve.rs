@@ -1,20 +1,20 @@
 //! `quoit serve`: a node.
 
 use crate::output::say;
-use crate::{descriptors, open};
+use crate::stop::StopRequest;
+use crate::{descriptors, open, ready_file};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
+use quoit_cluster::Addresses;
 use quoit_core::ReplicatedStore;
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
 use serde_json::json;
-use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Time for requests in hand when the node is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
@@ -48,6 +48,9 @@ pub(crate) struct ServeArgs {
     /// File that gets a JSON record of process id, name and addresses when the node serves.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
+    /// Stop when standard input ends as well, that is with the process that holds its other end.
+    #[arg(long, hide = true)]
+    while_stdin_is_open: bool,
 }
 
 impl ServeArgs {
@@ -91,7 +94,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
 
 async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     if let Some(path) = &args.ready_file {
-        remove_stale(path)?;
+        ready_file::remove_stale(path)?;
     }
     let descriptor_limit = descriptors::raise_limit();
     // Addresses first: a port in use should stop the start before the data directory is touched.
@@ -101,14 +104,21 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let configured = || PathBuf::from(settings.text("platform_data_dir"));
     let data_dir = args.data_dir.clone().unwrap_or_else(configured);
     let node_name = settings.text("nodename");
-    let opened = open::open(&data_dir, &node_name, settings)?;
+    let (pb_at, http_at) = (addresses(&pb)?, addresses(&http)?);
+    let reachable = |listeners: &[SocketAddr]| -> Arc<str> {
+        listeners.first().map_or_else(|| "".into(), |at| reachable_at(*at, &node_name).into())
+    };
+    let reachable = Addresses {
+        node: args.node.as_str().into(),
+        pb: reachable(&pb_at),
+        http: reachable(&http_at),
+    };
+    let opened = open::open(&data_dir, &node_name, reachable, settings)?;
     let store = Arc::new(opened.store);
     store.control().start().await.context("starting the control plane")?;
-    let (pb_at, http_at) = (addresses(&pb)?, addresses(&http)?);
     let context = Arc::new(ServerContext {
         store: Arc::clone(&store),
         node_name: node_name.clone(),
-        pb_address: pb_at.first().map_or_else(String::new, |at| reachable_at(*at, &node_name)),
         storage_backend: settings.storage().name(),
         settings: server_settings(settings, descriptor_limit),
         pb_connections: quoit_server::ConnectionCounts::default(),
@@ -124,6 +134,9 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     }
     // Before anybody can know that the node serves: who knows it may stop it at once.
     let mut stop = StopRequest::listen()?;
+    if args.while_stdin_is_open {
+        stop = stop.and_end_of_stdin();
+    }
     announce(&node_name, &pb_at, &http_at, &data_dir, &opened.note);
     if let Some(path) = &args.ready_file {
         write_ready_file(path, &node_name, &pb_at, &http_at, &args.node)?;
@@ -141,20 +154,10 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         .context("closing the storage engine")?
         .context("closing the storage engine")?;
     if let Some(path) = &args.ready_file {
-        // A file that somebody else has taken away already is as good.
-        let _ = std::fs::remove_file(path);
+        ready_file::remove(path);
     }
     tracing::info!("stopped");
     Ok(())
-}
-
-/// A file that a killed process has left tells addresses at which nobody answers.
-fn remove_stale(ready_file: &Path) -> Result<()> {
-    match std::fs::remove_file(ready_file) {
-        Err(fault) if fault.kind() != ErrorKind::NotFound => Err(fault)
-            .with_context(|| format!("can't remove the old ready file {}", ready_file.display())),
-        _ => Ok(()),
-    }
 }
 
 fn server_settings(settings: &Settings, descriptor_limit: Option<u64>) -> ServerSettings {
@@ -258,34 +261,7 @@ fn write_ready_file(
         "http": first(http),
         "node": node,
     });
-    // Renamed into place: who waits for the file never sees half of it.
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, format!("{record}\n"))
-        .and_then(|()| std::fs::rename(&partial, path))
-        .with_context(|| format!("can't write the ready file {}", path.display()))
-}
-
-/// The signals that stop a node.
-struct StopRequest {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopRequest {
-    /// From now on the signals end the process in good order only.
-    fn listen() -> Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).context("listening for SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("listening for SIGINT")?,
-        })
-    }
-
-    async fn wait(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
+    ready_file::write(path, &record)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The operator's interface over HTTP: `/admin/v1/`. `docs/admin-api.md` is its contract.
 
 mod bucket_types;
+mod cluster;
 mod names;
 mod status;
 
@@ -41,6 +42,11 @@ impl Connection {
             [b"stat"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 status::named(&self.context, query)
+            }
+            [b"cluster", rest @ ..] => self.cluster(method, rest, query)?,
+            [b"services"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                self.services(query)?
             }
             [b"bucket-types", rest @ ..] => self.bucket_types(request, method, rest).await?,
             [b"types", bucket_type, b"buckets", bucket, b"props"] => {

@@ -1,19 +1,20 @@
 //! The cluster's layout for clients that go straight to a replica; `docs/design/client-routing.md`.
 
 use super::connection::{Connection, Fault};
-use crate::context::ServerContext;
 use bytes::Bytes;
-use quoit_cluster::{Placements, State};
-use quoit_model::hash::{Partition, PlacementRule};
+use quoit_cluster::{NodeId, Placements, State};
+use quoit_model::hash::PlacementRule;
 use quoit_wire::messages::{RpbGetLayoutReq, RpbGetLayoutResp, RpbLayoutNode, RpbLayoutRule};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Most rules told. Clients do without those of further buckets, at the cost of a hop.
 const RULE_COUNT_MAX: usize = 8192;
+/// Most replicas of a partition told.
+const POSITION_COUNT_MAX: u32 = 16;
 
 impl Connection {
     pub(super) fn layout(&mut self, request: &RpbGetLayoutReq) -> Result<(), Fault> {
-        let layout = layout(&self.context);
+        let layout = layout(&self.context.store.control().read());
         if request.known_tag.as_ref() == Some(&layout.tag) {
             return self.send(&RpbGetLayoutResp { tag: layout.tag, ..Default::default() });
         }
@@ -23,18 +24,19 @@ impl Connection {
 
 /// The layout as clients are told it. Costs as much as it is long: two bytes for each replica of
 /// each partition, and the rules.
-fn layout(context: &ServerContext) -> RpbGetLayoutResp {
-    let state = context.store.control().read();
+fn layout(state: &State) -> RpbGetLayoutResp {
+    let newest = state.layouts().newest();
     let rules: Vec<_> = state.placements().into_iter().take(RULE_COUNT_MAX).map(rule).collect();
-    let node = RpbLayoutNode {
-        name: Bytes::copy_from_slice(state.node_name().as_bytes()),
-        address: Bytes::copy_from_slice(context.pb_address.as_bytes()),
-    };
+    let n_val_max = rules.iter().map(|rule| rule.n_val).max().unwrap_or_default();
+    let positions = n_val_max.min(POSITION_COUNT_MAX);
+    let primaries = newest.partitions().flat_map(|partition| {
+        newest.primaries(partition, positions).iter().flat_map(|node| node.to_be_bytes())
+    });
     let mut layout = RpbGetLayoutResp {
         tag: Bytes::new(),
         ring_size: Some(u32::from(state.ring_size().get())),
-        nodes: vec![node],
-        primaries: Some(primaries(&state)),
+        nodes: newest.nodes().iter().map(|id| node(state, *id)).collect(),
+        primaries: Some(primaries.collect()),
         rules,
     };
     let hash = xxh3_128(&prost::Message::encode_to_vec(&layout));
@@ -42,10 +44,13 @@ fn layout(context: &ServerContext) -> RpbGetLayoutResp {
     layout
 }
 
-/// The only node is the primary of every partition.
-fn primaries(state: &State) -> Bytes {
-    let partitions = (0..state.ring_size().get()).map(Partition);
-    partitions.flat_map(|_| 0u16.to_be_bytes()).collect()
+fn node(state: &State, id: NodeId) -> RpbLayoutNode {
+    let member = state.members().get(id);
+    let text = |text: Option<&str>| Bytes::copy_from_slice(text.unwrap_or_default().as_bytes());
+    RpbLayoutNode {
+        name: text(member.map(|member| &*member.name)),
+        address: text(member.map(|member| &*member.addresses.pb)),
+    }
 }
 
 fn rule(placements: Placements<'_>) -> RpbLayoutRule {

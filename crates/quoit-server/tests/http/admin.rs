@@ -104,3 +104,48 @@ fn web_pages_do_not_administrate() {
     assert_eq!(client.request("PUT", path, &[form], body).status, 415);
     assert_eq!(node.get(path).status, 404, "nothing was made");
 }
+
+#[test]
+fn a_node_alone_is_a_cluster_of_one() {
+    let node = Node::start();
+    let cluster = node.get("/admin/v1/cluster").json();
+    let members = cluster["members"].as_array().expect("a list");
+    assert_eq!(members.len(), 1);
+    let own = &members[0];
+    assert_eq!((&cluster["claimant"], &cluster["ring_ready"]), (&own["name"], &json!(true)));
+    let shown = (&own["status"], &own["availability"], &own["ring_percent"]);
+    assert_eq!(shown, (&json!("valid"), &json!("up"), &json!(100.0)));
+    assert_eq!(own["pending_percent"], Value::Null);
+    let name = own["name"].as_str().expect("a name");
+    let ring = node.get("/admin/v1/cluster/ring").json();
+    assert_eq!((&ring["pending"], &ring["unreachable"]), (&json!([]), &json!([])));
+    let ready = node.get("/admin/v1/cluster/ring-ready").json();
+    assert_eq!(ready, json!({"ready": true, "nodes": [name], "reason": null}));
+    let services = node.get(&format!("/admin/v1/services?node={name}")).json();
+    assert_eq!(services, json!({"node": name, "services": ["riak_kv"]}));
+    let count = node.get(&format!("/admin/v1/cluster/partition-count?node={name}")).json();
+    assert_eq!((&count["partitions"], &count["ring_size"]), (&json!(8), &json!(8)));
+    let partitions = node.get("/admin/v1/cluster/partitions").json();
+    assert_eq!(partitions["partitions"].as_array().expect("a list").len(), 8);
+    let first = json!({"id": 0, "index": "0", "owner": name, "primaries": [name]});
+    for query in ["id=0", "index=0"] {
+        assert_eq!(node.get(&format!("/admin/v1/cluster/partition?{query}")).json(), first);
+    }
+}
+
+#[test]
+fn members_and_partitions_that_are_not_there_are_refused() {
+    let node = Node::start();
+    for (path, expected) in [
+        ("services?node=other", (404, "no_node")),
+        ("cluster/partitions?node=other", (404, "no_node")),
+        ("cluster/partition?id=8", (404, "no_partition")),
+        ("cluster/partition?index=1", (404, "no_partition")),
+        ("cluster/partition?id=-1", (404, "no_partition")),
+        ("cluster/partition", (400, "no_partition")),
+        ("cluster/other", (404, "not_found")),
+    ] {
+        let answer = node.get(&format!("/admin/v1/{path}"));
+        assert_eq!((answer.status, word(&answer.json())), expected, "{path}");
+    }
+}

@@ -85,7 +85,6 @@ impl Node {
             StoreSettings::default(),
         );
         let context = Arc::new(ServerContext {
-            pb_address: String::new(),
             store: Arc::new(store),
             node_name: "quoit@test".to_owned(),
             storage_backend: "memory",

@@ -2,6 +2,7 @@
 
 mod api;
 mod bucket_types;
+mod cluster;
 mod status;
 
 use crate::config_command::Format;
@@ -36,6 +37,21 @@ enum AdminCommand {
     /// Create, activate and change bucket types.
     #[command(subcommand)]
     BucketType(bucket_types::TypeCommand),
+    /// Change who belongs to the cluster and which node holds what, step by step.
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+    /// Print the members and their shares.
+    #[command(alias = "member_status")]
+    MemberStatus,
+    /// Print who decides, what moves, and who can't be reached.
+    #[command(alias = "ring_status")]
+    RingStatus,
+    /// Print whether all nodes agree on the ring; exit status 1 if they do not.
+    Ringready,
+    /// Print the services of the node.
+    Services,
+    /// Wait until a node has a service.
+    WaitForService(cluster::WaitArgs),
     /// Look at and change properties of a bucket.
     #[command(subcommand)]
     Bucket(bucket_types::BucketCommand),
@@ -50,6 +66,12 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::Stat(command) => status::stat(&api, command, args.format),
         AdminCommand::BucketType(command) => bucket_types::types(&api, command, args.format),
         AdminCommand::Bucket(command) => bucket_types::bucket(&api, command, args.format),
+        AdminCommand::Cluster(command) => cluster::cluster(&api, command, args.format),
+        AdminCommand::MemberStatus => cluster::member_status(&api, args.format),
+        AdminCommand::RingStatus => cluster::ring_status(&api, args.format),
+        AdminCommand::Ringready => cluster::ring_ready(&api, args.format),
+        AdminCommand::Services => cluster::services(&api, args.format),
+        AdminCommand::WaitForService(wait) => cluster::wait_for_service(&api, wait, args.format),
     }
 }
 

@@ -1,0 +1,299 @@
+//! The cluster as operators are shown it: what this node knows of members, partitions and moves.
+
+use quoit_model::hash::{Partition, RingSize};
+use quoit_model::layout::{Layout, Movement};
+use quoit_model::node::NodeId;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct MemberView {
+    pub(super) id: NodeId,
+    pub(super) name: String,
+    /// `joining`, `valid`, `leaving`, `exiting` or `down`.
+    pub(super) status: &'static str,
+    /// Whether this node can reach it.
+    pub(super) is_up: bool,
+    pub(super) location: Option<String>,
+    pub(super) capacity: u32,
+    /// Where it listens for other nodes, for Protocol Buffers and for HTTP.
+    pub(super) addresses: [String; 3],
+}
+
+/// What a node knows of its cluster.
+#[derive(Clone, Debug)]
+pub(super) struct ClusterView {
+    pub(super) cluster_id: String,
+    /// Who decides on changes; `None` while nobody is known to.
+    pub(super) claimant: Option<NodeId>,
+    /// By name.
+    pub(super) members: Vec<MemberView>,
+    /// The layout that is complete.
+    pub(super) current: Arc<Layout>,
+    /// The layout that data is being moved to, if it is another.
+    pub(super) next: Option<Arc<Layout>>,
+    /// Why not all members are known to agree; `None` = they do.
+    pub(super) disagreement: Option<String>,
+}
+
+impl MemberView {
+    /// Whether it can be reached, and with `!` if that is not as its status says.
+    fn availability(&self) -> &'static str {
+        match (self.is_up, self.status == "down") {
+            (true, false) => "up",
+            (true, true) => "up!",
+            (false, true) => "down",
+            (false, false) => "down!",
+        }
+    }
+}
+
+impl ClusterView {
+    fn member(&self, id: NodeId) -> Option<&MemberView> {
+        self.members.iter().find(|member| member.id == id)
+    }
+
+    /// A node's name; its id if it is no member any more.
+    fn name(&self, id: NodeId) -> String {
+        self.member(id).map_or_else(|| id.to_string(), |member| member.name.clone())
+    }
+
+    pub(super) fn named(&self, name: &str) -> Option<&MemberView> {
+        self.members.iter().find(|member| member.name == name)
+    }
+
+    /// Members with their shares.
+    pub(super) fn members(&self) -> Value {
+        let members = self.members.iter().map(|member| self.member_json(member));
+        json!({
+            "cluster_id": self.cluster_id,
+            "claimant": self.claimant.map(|id| self.name(id)),
+            "ring_ready": self.disagreement.is_none(),
+            "ring_size": self.current.ring_size().get(),
+            "layout_version": self.next.as_ref().unwrap_or(&self.current).version(),
+            "members": members.collect::<Vec<_>>(),
+        })
+    }
+
+    fn member_json(&self, member: &MemberView) -> Value {
+        let [node, pb, http] = &member.addresses;
+        json!({
+            "name": member.name,
+            "id": member.id.to_string(),
+            "status": member.status,
+            "availability": member.availability(),
+            "location": member.location,
+            "capacity": member.capacity,
+            "ring_percent": share(&self.current, member.id),
+            "pending_percent": self.next.as_ref().map(|next| share(next, member.id)),
+            "addresses": {"node": node, "pb": pb, "http": http},
+        })
+    }
+
+    /// Who decides, what moves, and who can't be reached.
+    pub(super) fn ring(&self) -> Value {
+        let claimant = self.claimant.and_then(|id| self.member(id));
+        let is_up = claimant.is_some_and(|member| member.is_up);
+        let unreachable = self.members.iter().filter(|member| !member.is_up);
+        let unreachable: Vec<_> = unreachable.map(|member| &member.name).collect();
+        json!({
+            "claimant": {
+                "name": claimant.map(|member| &member.name),
+                "status": if is_up { "up" } else { "down" },
+            },
+            "ring_ready": self.disagreement.is_none(),
+            "pending": self.pending(),
+            "unreachable": unreachable,
+        })
+    }
+
+    /// What moves from whom to whom.
+    fn pending(&self) -> Vec<Value> {
+        let Some(next) = &self.next else { return Vec::new() };
+        let n_val = u32::from(next.rules().target_n_val);
+        let mut transfers = Movement::between(&self.current, next, n_val).transfers;
+        transfers.sort_by_key(|each| (each.from, each.to, each.partition));
+        let pairs = transfers.chunk_by(|one, other| (one.from, one.to) == (other.from, other.to));
+        let pair = |transfers: &[quoit_model::layout::Transfer]| {
+            let partitions = transfers.iter().map(|each| self.partition_json(each.partition));
+            json!({
+                "owner": self.name(transfers[0].from),
+                "next_owner": self.name(transfers[0].to),
+                "partitions": partitions.collect::<Vec<_>>(),
+            })
+        };
+        pairs.map(pair).collect()
+    }
+
+    fn partition_json(&self, partition: Partition) -> Value {
+        json!({"id": partition.0, "index": partition.index_decimal(self.ring_size())})
+    }
+
+    fn ring_size(&self) -> RingSize {
+        self.current.ring_size()
+    }
+
+    /// Whether all agree.
+    pub(super) fn ring_ready(&self) -> Value {
+        let nodes: Vec<_> = self.members.iter().map(|member| &member.name).collect();
+        json!({
+            "ready": self.disagreement.is_none(),
+            "nodes": nodes,
+            "reason": self.disagreement,
+        })
+    }
+
+    /// The partitions of which a member holds a copy.
+    pub(super) fn partitions(&self, member: &MemberView) -> Value {
+        let partitions = self.held(member.id).into_iter().map(|partition| {
+            let mut told = self.partition_json(partition);
+            told["type"] = "primary".into();
+            told
+        });
+        json!({"node": member.name, "partitions": partitions.collect::<Vec<_>>()})
+    }
+
+    fn held(&self, id: NodeId) -> Vec<Partition> {
+        let Some(node) = self.current.node_index(id) else { return Vec::new() };
+        let count = self.current.balanced_count() as u32;
+        let holds =
+            |partition: &Partition| self.current.primaries(*partition, count).contains(&node);
+        self.current.partitions().filter(holds).collect()
+    }
+
+    /// One partition; `None` if there is no such one.
+    pub(super) fn partition(&self, partition: Partition) -> Option<Value> {
+        if partition.0 >= self.ring_size().get() {
+            return None;
+        }
+        let count = self.current.balanced_count() as u32;
+        let primaries = self.current.primaries(partition, count).iter();
+        let names: Vec<_> =
+            primaries.map(|node| self.name(self.current.nodes()[usize::from(*node)])).collect();
+        let mut told = self.partition_json(partition);
+        told["owner"] = names.first().cloned().into();
+        told["primaries"] = names.into();
+        Some(told)
+    }
+
+    /// The partition of an index as operators see it.
+    pub(super) fn of_index(&self, index: &str) -> Option<Partition> {
+        let mut partitions = self.current.partitions();
+        partitions.find(|partition| partition.index_decimal(self.ring_size()) == index)
+    }
+
+    /// How many partitions there are, or a member holds.
+    pub(super) fn partition_count(&self, member: Option<&MemberView>) -> Value {
+        match member {
+            None => json!({"ring_size": self.ring_size().get()}),
+            Some(member) => json!({
+                "ring_size": self.ring_size().get(),
+                "node": member.name,
+                "partitions": self.held(member.id).len(),
+                "percent": share(&self.current, member.id),
+            }),
+        }
+    }
+}
+
+/// A node's part of all copies, in percent, to a hundredth.
+fn share(layout: &Layout, id: NodeId) -> f64 {
+    let shares = layout.shares();
+    let percent = shares.iter().find(|share| share.node == id).map_or(0.0, |share| share.percent);
+    (percent * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::layout::{LayoutMember, LayoutRequest};
+
+    fn member(number: u8, status: &'static str, is_up: bool) -> MemberView {
+        MemberView {
+            id: NodeId([number; 16]),
+            name: format!("n{number}@h"),
+            status,
+            is_up,
+            location: None,
+            capacity: 100,
+            addresses: ["h:1", "h:2", "h:3"].map(str::to_owned),
+        }
+    }
+
+    /// Three nodes, to which a fourth comes; the third is away.
+    fn view() -> ClusterView {
+        let ids = |count: u8| (1..=count).map(|n| LayoutMember::new(NodeId([n; 16])));
+        let alone = Layout::single(NodeId([1; 16]), RingSize::new(8).unwrap());
+        let of = |before: &Layout, count| {
+            let members: Vec<_> = ids(count).collect();
+            Layout::compute(&LayoutRequest::after(before, &members)).unwrap()
+        };
+        let current = of(&alone, 3);
+        let next = of(&current, 4);
+        let up = |number| member(number, "valid", number != 3);
+        ClusterView {
+            cluster_id: "c".to_owned(),
+            claimant: Some(NodeId([2; 16])),
+            members: vec![up(1), up(2), up(3), member(4, "joining", true)],
+            current: Arc::new(current),
+            next: Some(Arc::new(next)),
+            disagreement: Some("n3@h does not answer".to_owned()),
+        }
+    }
+
+    #[test]
+    fn availability_tells_what_is_not_as_the_status_says() {
+        let of = |status, is_up| member(1, status, is_up).availability();
+        let all = [of("valid", true), of("valid", false), of("down", true), of("down", false)];
+        assert_eq!(all, ["up", "down!", "up!", "down"]);
+    }
+
+    #[test]
+    fn members_have_shares_now_and_then() {
+        let told = view().members();
+        assert_eq!((&told["claimant"], &told["ring_ready"]), (&json!("n2@h"), &json!(false)));
+        let members = told["members"].as_array().unwrap();
+        let now: f64 = members.iter().filter_map(|each| each["ring_percent"].as_f64()).sum();
+        let then: f64 = members.iter().filter_map(|each| each["pending_percent"].as_f64()).sum();
+        assert!((now - 100.0).abs() < 0.1 && (then - 100.0).abs() < 0.1, "{now} {then}");
+        assert_eq!(members[3]["ring_percent"], 0.0);
+        assert_eq!(members[2]["availability"], "down!");
+        let settled = ClusterView { next: None, disagreement: None, ..view() };
+        assert_eq!(settled.members()["members"][0]["pending_percent"], Value::Null);
+    }
+
+    #[test]
+    fn what_moves_is_told_by_pairs() {
+        let told = view().ring();
+        assert_eq!(told["claimant"], json!({"name": "n2@h", "status": "up"}));
+        assert_eq!(told["unreachable"], json!(["n3@h"]));
+        let pending = told["pending"].as_array().unwrap();
+        assert!(pending.iter().all(|pair| pair["next_owner"] == "n4@h"), "{told}");
+        let moved: usize =
+            pending.iter().map(|pair| pair["partitions"].as_array().unwrap().len()).sum();
+        assert_eq!(moved, 8, "a fourth node gets a copy of each of the partitions");
+        assert_eq!(view().ring_ready()["reason"], "n3@h does not answer");
+    }
+
+    #[test]
+    fn partitions_are_found_by_number_and_by_index() {
+        let view = view();
+        let first = view.named("n1@h").unwrap();
+        let held = view.partitions(first);
+        assert_eq!(
+            held["partitions"].as_array().unwrap().len(),
+            8,
+            "three of three nodes hold all"
+        );
+        let index = Partition(5).index_decimal(view.ring_size());
+        assert_eq!(view.of_index(&index), Some(Partition(5)));
+        assert_eq!(view.of_index("7"), None);
+        let told = view.partition(Partition(5)).unwrap();
+        assert_eq!(told["index"], json!(index));
+        assert_eq!(told["primaries"].as_array().unwrap()[0], told["owner"]);
+        assert_eq!(view.partition(Partition(8)), None);
+        assert_eq!(view.partition_count(None), json!({"ring_size": 8}));
+        assert_eq!(view.partition_count(Some(first))["partitions"], 8);
+    }
+}
