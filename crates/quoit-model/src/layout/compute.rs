@@ -3,9 +3,10 @@
 use super::Layout;
 use super::assign::{Assignment, Wanted};
 use super::error::LayoutError;
+use super::improve::improve;
 use super::member::{LayoutMember, LayoutRules, checked, locations_of};
-use super::reorder::reorder;
-use super::shares::Spread;
+use super::reorder::{balance_order, spread_order};
+use super::shares::{FairShares, Spread};
 use super::table::{NOBODY, Table};
 use crate::hash::RingSize;
 use crate::node::NodeId;
@@ -72,10 +73,16 @@ impl Layout {
             Some(previous) => kept(previous, &members, request.replacements, width),
         };
         let parts = SpreadParts::of(&members, request.rules, request.ring_size);
-        let mut table = Table::new(parts.spread(), width, kept);
-        let wanted = wanted(&table);
-        Assignment::new(&mut table, wanted).run();
-        reorder(&mut table);
+        let mut table = Table::new(parts.spread(), width, kept.clone());
+        let fair = table.spread.fair_shares(width);
+        if table.is_good(&fair) {
+            spread_order(&mut table);
+        } else {
+            let wanted = wanted(&table, &fair);
+            Assignment::new(&mut table, wanted).run();
+            improve(&mut table, &kept, &fair);
+            balance_order(&mut table);
+        }
         let balanced = table.into_cells();
         let LayoutRequest { version, ring_size, rules, .. } = *request;
         Ok(Self::from_balanced(version, ring_size, rules, members, &balanced))
@@ -142,8 +149,7 @@ fn kept(
 }
 
 /// Quotas, and the same for each position.
-fn wanted(table: &Table<'_>) -> Wanted {
-    let fair = table.spread.fair_shares(table.width);
+fn wanted(table: &Table<'_>, fair: &FairShares) -> Wanted {
     let quotas = fair.quotas(table.held());
     let mut within_before = vec![0; quotas.len()];
     let mut by_position = Vec::with_capacity(table.width);

@@ -18,7 +18,7 @@
 //! let members: Vec<_> = (1..=5).map(|n| LayoutMember::new(NodeId([n; 16]))).collect();
 //! let second = Layout::compute(&LayoutRequest::after(&first, &members)).unwrap();
 //! assert_eq!(second.primaries(Partition(0), 3).len(), 3);
-//! let movement = Movement::between(&first, &second, 3);
+//! let movement = Movement::between(&first, &second, 4);
 //! assert_eq!(movement.transfers.len() as u64, movement.lower_bound);
 //! ```
 
@@ -26,6 +26,7 @@ mod assign;
 mod codec;
 mod compute;
 mod error;
+mod improve;
 mod member;
 mod movement;
 mod quotas;

@@ -1,6 +1,7 @@
 //! What moves between two layouts.
 
 use super::Layout;
+use super::shares::Share;
 use crate::hash::Partition;
 use crate::node::NodeId;
 use std::collections::BTreeMap;
@@ -22,7 +23,9 @@ pub struct Transfer {
 pub struct Movement {
     /// Every copy of a partition that a node gets, by partition.
     pub transfers: Vec<Transfer>,
-    /// Transfers that no layout of the new members with fair shares could do without.
+    /// Transfers that no layout of the new members could do without. Fair shares are promised of the
+    /// balanced positions ([`Layout::balanced_count`]) only, so they count only if `n_val` asks for
+    /// just those.
     pub lower_bound: u64,
 }
 
@@ -121,16 +124,15 @@ fn lower_bound(old: &Layout, new: &Layout, n_val: u32) -> u64 {
         forced += missing.max(distinct_min.saturating_sub(locations.len())) as u64;
     }
     let more = (copies as i64 - copies_before as i64) * spread.partition_count as i64;
-    if copies > spread.capacities.len().min(new.balanced_count()) {
-        // Beyond the balanced positions no shares are promised.
-        return forced;
+    let given = gone + more;
+    if copies != new.balanced_count() {
+        return forced.max(given.max(0) as u64);
     }
     let fair = spread.fair_shares(copies);
     let shares = || fair.shares.iter().zip(&held);
-    let below: u64 =
-        shares().map(|(share, held)| u64::from(share.floor().saturating_sub(*held))).sum();
-    let above: i64 =
-        shares().map(|(share, held)| i64::from(held.saturating_sub(share.ceil()))).sum();
-    let given = (above + gone + more).max(0) as u64;
-    below.max(given).max(forced)
+    let below = |(share, held): (&Share, &u32)| share.floor().saturating_sub(*held);
+    let above = |(share, held): (&Share, &u32)| held.saturating_sub(share.ceil());
+    let below: u64 = shares().map(below).map(u64::from).sum();
+    let above: i64 = shares().map(above).map(i64::from).sum();
+    forced.max(below).max((above + given).max(0) as u64)
 }

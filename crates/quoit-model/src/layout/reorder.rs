@@ -3,11 +3,15 @@
 //!
 //! From the last balanced position to the second: which node of the row stands last? Whoever stands
 //! there holds no records of buckets with a smaller `n_val`. A node that is among the first positions
-//! too often changes places with who stands last, in a chain if need be.
+//! too often changes places with who stands last, in a chain if need be. Each swap moves data of
+//! buckets with that `n_val`, so a partition more or less is let be.
 
 use super::shares::Spread;
 use super::table::Table;
 use std::collections::VecDeque;
+
+/// Partitions by which a node may be off its rounded share of the first positions.
+const ORDER_SLACK: u32 = 1;
 
 /// Two nodes of a row change places: the holder of `position` goes last.
 #[derive(Clone, Copy)]
@@ -27,8 +31,16 @@ struct Level<'t, 's> {
     rows: &'t [Vec<u16>],
 }
 
-/// Orders full rows. A row that has its place in an order by capacity is left as it is.
-pub(super) fn reorder(table: &mut Table<'_>) {
+/// Orders full rows so that the first positions are on distinct locations. Rows stay as they are
+/// otherwise.
+pub(super) fn spread_order(table: &mut Table<'_>) {
+    for first in (1..table.width).rev() {
+        Level::new(table, first, &[]).spread_locations();
+    }
+}
+
+/// Orders full rows so that the first positions are on distinct locations, and shares of them fair.
+pub(super) fn balance_order(table: &mut Table<'_>) {
     let mut rows = vec![Vec::new(); table.held().len()];
     for partition in 0..table.spread.partition_count {
         for node in table.row(partition) {
@@ -37,14 +49,18 @@ pub(super) fn reorder(table: &mut Table<'_>) {
         }
     }
     for first in (1..table.width).rev() {
-        let held = table.held_within(first);
-        let mut level = Level { table, first, held, rows: &rows };
+        let mut level = Level::new(table, first, &rows);
         level.spread_locations();
         level.balance();
     }
 }
 
-impl Level<'_, '_> {
+impl<'t, 's> Level<'t, 's> {
+    fn new(table: &'t mut Table<'s>, first: usize, rows: &'t [Vec<u16>]) -> Self {
+        let held = table.held_within(first);
+        Self { table, first, held, rows }
+    }
+
     /// Lets a node go last whose location is there twice, where too few locations would be first.
     fn spread_locations(&mut self) {
         for partition in 0..self.spread().partition_count {
@@ -62,8 +78,11 @@ impl Level<'_, '_> {
 
     fn balance(&mut self) {
         let fair = self.spread().fair_shares(self.first);
-        let (floors, ceils): (Vec<u32>, Vec<u32>) =
-            fair.shares.iter().map(|share| (share.floor(), share.ceil())).unzip();
+        let (floors, ceils): (Vec<u32>, Vec<u32>) = fair
+            .shares
+            .iter()
+            .map(|share| (share.floor().saturating_sub(ORDER_SLACK), share.ceil() + ORDER_SLACK))
+            .unzip();
         for node in 0..self.held.len() {
             while self.held[node] > ceils[node] {
                 let Some(swaps) = self.chain(node as u16, true, |other, held| held < ceils[other])
@@ -85,7 +104,7 @@ impl Level<'_, '_> {
         }
     }
 
-    fn spread(&self) -> Spread<'_> {
+    fn spread(&self) -> Spread<'s> {
         self.table.spread
     }
 

@@ -1,6 +1,6 @@
 //! The balanced positions while they are worked on.
 
-use super::shares::Spread;
+use super::shares::{FairShares, Spread};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A position that nobody holds yet.
@@ -82,6 +82,15 @@ impl<'a> Table<'a> {
                 })
         });
         repeats.count() <= count - distinct_min
+    }
+
+    /// Whether all positions are held, on enough locations and in fair shares.
+    pub(super) fn is_good(&self, fair: &FairShares) -> bool {
+        let mut shares = fair.shares.iter().zip(&self.held);
+        !self.cells.contains(&NOBODY)
+            && shares.all(|(share, held)| (share.floor()..=share.ceil()).contains(held))
+            && (0..self.spread.partition_count)
+                .all(|partition| self.is_spread(partition, self.width, self.width, NOBODY))
     }
 
     pub(super) fn is_together(&self, one: u16, other: u16) -> bool {

@@ -4,6 +4,7 @@ mod codec;
 mod figures;
 mod histories;
 mod large;
+mod least;
 mod oracle;
 mod reading;
 
