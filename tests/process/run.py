@@ -64,7 +64,8 @@ class Start(ProcessCase):
         self.addCleanup(connection.close)
         connection.request("GET", "/ping")
         self.assertEqual(connection.getresponse().read(), b"OK")
-        self.assertIn(":", node.record["node"])
+        with socket.create_connection(node.node, 10):
+            pass
 
     def test_the_name_given_is_the_name_told(self):
         node = self.start(flags=["--name", "quoit@test"])
@@ -93,6 +94,7 @@ class Start(ProcessCase):
             address = "127.0.0.1:%d" % taken.getsockname()[1]
             self.assertIn(address, self.refused("--pb", address))
             self.assertIn(address, self.refused("--http", address))
+            self.assertIn(address, self.refused("--node", address))
 
     def test_a_data_directory_that_is_a_file_is_named(self):
         self.data_dir = self.write("a-file", "not a directory")
@@ -257,7 +259,7 @@ class BadInput(ProcessCase):
             good.put("b", "k", "v")
             for garbage in (b"\0\0\0\0", b"\xff\xff\xff\xff" + b"x" * 100, b"\0\0\0\2\x09\xff",
                             b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\5\x09\x0a\xff\xff\xff"):
-                for address in (node.pb, node.http):
+                for address in (node.pb, node.http, node.node):
                     with socket.create_connection(address, 10) as bad:
                         bad.sendall(garbage)
                         bad.shutdown(socket.SHUT_WR)

@@ -80,6 +80,11 @@ class Node:
         return _address(self.record["http"])
 
     @property
+    def node(self):
+        """(host, port) of the listener for other nodes."""
+        return _address(self.record["node"])
+
+    @property
     def url(self):
         return "http://" + self.record["http"]
 

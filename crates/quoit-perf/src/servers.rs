@@ -55,7 +55,14 @@ pub(crate) fn quoit(binary: &Path, data: &Path, set: &[String]) -> Result<(Runni
     let _ = std::fs::remove_file(&ready);
     let started = Instant::now();
     let mut command = Command::new(binary);
-    command.arg("serve").args(["--pb", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    command.arg("serve").args([
+        "--pb",
+        "127.0.0.1:0",
+        "--http",
+        "127.0.0.1:0",
+        "--node",
+        "127.0.0.1:0",
+    ]);
     command.arg("--data-dir").arg(data).arg("--ready-file").arg(&ready);
     for setting in set {
         command.args(["--set", setting]);

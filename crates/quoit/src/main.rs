@@ -5,6 +5,7 @@ mod bench;
 mod columns;
 mod config_command;
 mod descriptors;
+mod listeners;
 mod logs;
 mod open;
 mod output;
@@ -27,8 +28,8 @@ struct Cli {
 enum Command {
     /// Start a node.
     ///
-    /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098) and keeps its data
-    /// in ./data.
+    /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098, other nodes
+    /// 8099) and keeps its data in ./data.
     Serve(Box<serve::ServeArgs>),
     /// Administrate a running node.
     Admin(admin::AdminArgs),

@@ -1,20 +1,20 @@
 //! `quoit serve`: a node.
 
+use crate::listeners::Listeners;
 use crate::output::say;
 use crate::stop::StopRequest;
 use crate::{descriptors, open, ready_file};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
-use quoit_cluster::Addresses;
+use quoit_cluster::{Addresses, Internode, InternodeSettings, TokioNetwork};
 use quoit_core::ReplicatedStore;
-use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
+use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
 use serde_json::json;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// Time for requests in hand when the node is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
@@ -36,9 +36,9 @@ pub(crate) struct ServeArgs {
     /// Address for HTTP clients; port 0 picks a free one [default: 127.0.0.1:8098].
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
-    /// Address for other nodes. Nothing listens there yet; it is part of the node's record.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8099")]
-    node: String,
+    /// Address for other nodes; port 0 picks a free one [default: 127.0.0.1:8099].
+    #[arg(long, value_name = "ADDR")]
+    node: Option<String>,
     /// Name of the node [default: quoit@127.0.0.1].
     #[arg(long)]
     name: Option<String>,
@@ -61,6 +61,7 @@ impl ServeArgs {
         };
         flag("listener.protobuf.command_line", self.pb.clone());
         flag("listener.http.command_line", self.http.clone());
+        flag("listener.internode", self.node.clone());
         flag("nodename", self.name.clone());
         Sources {
             file: self.config.clone(),
@@ -98,24 +99,16 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     }
     let descriptor_limit = descriptors::raise_limit();
     // Addresses first: a port in use should stop the start before the data directory is touched.
-    let pb = listeners(settings, "listener.protobuf", "--pb")?;
-    let http = listeners(settings, "listener.http", "--http")?;
+    let listeners = Listeners::bind(settings)?;
     // The flag may hold any path, a configuration only text.
     let configured = || PathBuf::from(settings.text("platform_data_dir"));
     let data_dir = args.data_dir.clone().unwrap_or_else(configured);
     let node_name = settings.text("nodename");
-    let (pb_at, http_at) = (addresses(&pb)?, addresses(&http)?);
-    let reachable = |listeners: &[SocketAddr]| -> Arc<str> {
-        listeners.first().map_or_else(|| "".into(), |at| reachable_at(*at, &node_name).into())
-    };
-    let reachable = Addresses {
-        node: args.node.as_str().into(),
-        pb: reachable(&pb_at),
-        http: reachable(&http_at),
-    };
-    let opened = open::open(&data_dir, &node_name, reachable, settings)?;
+    let reachable = listeners.reachable(&node_name);
+    let opened = open::open(&data_dir, &node_name, reachable.clone(), settings)?;
     let store = Arc::new(opened.store);
     store.control().start().await.context("starting the control plane")?;
+    let internode = internode(&store, &reachable)?;
     let context = Arc::new(ServerContext {
         store: Arc::clone(&store),
         node_name: node_name.clone(),
@@ -126,6 +119,8 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     });
     let server = Server::new(context);
     let background = tokio::spawn(background(Arc::clone(&store)));
+    let Listeners { pb, http, node, pb_at, http_at, node_at } = listeners;
+    internode.serve(Box::new(node)).context("listening for other nodes")?;
     for listener in pb {
         server.serve(listener, Protocol::Pb);
     }
@@ -137,9 +132,10 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     if args.while_stdin_is_open {
         stop = stop.and_end_of_stdin();
     }
-    announce(&node_name, &pb_at, &http_at, &data_dir, &opened.note);
+    let at = Announced { pb: &pb_at, http: &http_at, node: node_at };
+    announce(&node_name, &at, &data_dir, &opened.note);
     if let Some(path) = &args.ready_file {
-        write_ready_file(path, &node_name, &pb_at, &http_at, &args.node)?;
+        write_ready_file(path, &node_name, &at)?;
     }
     let reason = stop.wait().await;
     tracing::info!(reason, "stopping: finishing the requests in hand");
@@ -167,6 +163,21 @@ fn server_settings(settings: &Settings, descriptor_limit: Option<u64>) -> Server
     ServerSettings { connection_count_max, ..server }
 }
 
+/// The node's end of all traffic between nodes. It does not listen yet.
+fn internode(store: &ReplicatedStore, reachable: &Addresses) -> Result<Arc<Internode>> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).context("asking the system for random bytes")?;
+    let (boot_id, seed) = random.split_at(8);
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    let state = store.control().read();
+    let (boot_id, seed) = (number(boot_id), number(seed));
+    let settings = InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed);
+    let internode = Internode::new(settings, Arc::new(TokioNetwork));
+    internode.set_cluster(Some(state.cluster_id()));
+    internode.set_address(&*reachable.node);
+    Ok(internode)
+}
+
 async fn background(store: Arc<ReplicatedStore>) {
     let sampling = Arc::clone(&store);
     let sample = async move {
@@ -177,48 +188,6 @@ async fn background(store: Arc<ReplicatedStore>) {
         }
     };
     tokio::join!(sample, store.run_background());
-}
-
-fn listeners(settings: &Settings, family: &str, flag: &str) -> Result<Vec<TcpListener>> {
-    let backlog = settings.integer("protobuf.backlog").unwrap_or(128);
-    let mut bound = Vec::new();
-    for text in settings.family(family) {
-        let address = resolve(&text)?;
-        let listener = bind(address, u32::try_from(backlog).unwrap_or(128)).with_context(|| {
-            format!(
-                "can't listen on {text} ({family}); another process may have the port: stop it or \
-                 choose another address with {flag} HOST:PORT (port 0 picks a free one)"
-            )
-        })?;
-        bound.push(listener);
-    }
-    Ok(bound)
-}
-
-fn resolve(text: &str) -> Result<SocketAddr> {
-    let found = text.to_socket_addrs().with_context(|| format!("can't resolve address {text}"))?;
-    match found.into_iter().next() {
-        Some(address) => Ok(address),
-        None => bail!("address {text} resolves to nothing"),
-    }
-}
-
-fn addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>> {
-    listeners
-        .iter()
-        .map(|listener| listener.local_addr().context("asking a listener for its address"))
-        .collect()
-}
-
-/// Where others reach a listener: its address, or, if it listens on all addresses, the host of the
-/// node's name.
-fn reachable_at(listener: SocketAddr, node_name: &str) -> String {
-    match node_name.split_once('@') {
-        Some((_, host)) if listener.ip().is_unspecified() && !host.is_empty() => {
-            format!("{host}:{}", listener.port())
-        }
-        _ => listener.to_string(),
-    }
 }
 
 fn report_ignored(settings: &Settings) {
@@ -236,44 +205,31 @@ fn report_strange_variables(settings: &Settings) {
     }
 }
 
-fn announce(name: &str, pb: &[SocketAddr], http: &[SocketAddr], data_dir: &Path, note: &str) {
+/// Where the node listens.
+struct Announced<'a> {
+    pb: &'a [SocketAddr],
+    http: &'a [SocketAddr],
+    node: SocketAddr,
+}
+
+fn announce(name: &str, at: &Announced<'_>, data_dir: &Path, note: &str) {
     let list = |addresses: &[SocketAddr]| {
         addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
-    say!("{name} serves");
-    say!("  Protocol Buffers  {}", list(pb));
-    say!("  HTTP              {}", list(http));
-    say!("  data              {} ({note})", data_dir.display());
+    say!("{name} serves with its data in {} ({note})", data_dir.display());
+    say!("  Protocol Buffers  {}", list(at.pb));
+    say!("  HTTP              {}", list(at.http));
+    say!("  other nodes       {}", at.node);
 }
 
-fn write_ready_file(
-    path: &Path,
-    name: &str,
-    pb: &[SocketAddr],
-    http: &[SocketAddr],
-    node: &str,
-) -> Result<()> {
+fn write_ready_file(path: &Path, name: &str, at: &Announced<'_>) -> Result<()> {
     let first = |addresses: &[SocketAddr]| addresses.first().map(ToString::to_string);
     let record = json!({
         "pid": std::process::id(),
         "name": name,
-        "pb": first(pb),
-        "http": first(http),
-        "node": node,
+        "pb": first(at.pb),
+        "http": first(at.http),
+        "node": at.node.to_string(),
     });
     ready_file::write(path, &record)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listener_on_all_addresses_is_reached_at_the_host_of_the_node_name() {
-        let at = |listener: &str, name| reachable_at(listener.parse().unwrap(), name);
-        assert_eq!(at("0.0.0.0:8087", "quoit@db1.example"), "db1.example:8087");
-        assert_eq!(at("[::]:8087", "quoit@10.0.0.7"), "10.0.0.7:8087");
-        assert_eq!(at("10.0.0.8:8087", "quoit@db1.example"), "10.0.0.8:8087");
-        assert_eq!(at("0.0.0.0:8087", "nameless"), "0.0.0.0:8087");
-    }
 }

@@ -46,6 +46,26 @@ pub const KEYS: &[Key] = &[
         "Address of an HTTP listener. Several may be given under different names.",
     ),
     key(
+        "listener.internode",
+        Kind::Address,
+        "127.0.0.1:8099",
+        "Address of the listener for other nodes. Others are told it; where it stands for all \
+         addresses of the machine, they are told the host of nodename. Who can reach it can read \
+         and write everything: keep it inside the network of the cluster.",
+    ),
+    key(
+        "handoff.ip",
+        Kind::Name,
+        "",
+        "Riak's setting: the host of listener.internode, unless that is set.",
+    ),
+    key(
+        "handoff.port",
+        Kind::Integer(0, 65_535),
+        "",
+        "Riak's setting: the port of listener.internode, unless that is set.",
+    ),
+    key(
         "platform_data_dir",
         Kind::Name,
         "./data",

@@ -210,6 +210,26 @@ impl Settings {
         self.values.retain(|name, _| !name.starts_with(&start) || *name == kept);
     }
 
+    /// Address of the listener for other nodes. Riak's `handoff.ip` and `handoff.port` count where
+    /// `listener.internode` is not set.
+    #[must_use]
+    pub fn internode(&self) -> String {
+        let address = self.text("listener.internode");
+        let (ip, port) = (self.get("handoff.ip"), self.get("handoff.port"));
+        let is_set = self.origin("listener.internode").is_some();
+        if is_set || (ip.is_none() && port.is_none()) {
+            return address;
+        }
+        let (ip_default, port_default) = address.rsplit_once(':').unwrap_or((&address, "0"));
+        let (ip, port) = (ip.unwrap_or(ip_default), port.unwrap_or(port_default));
+        // An IPv6 address stands in brackets before a port.
+        if ip.contains(':') && !ip.starts_with('[') {
+            format!("[{ip}]:{port}")
+        } else {
+            format!("{ip}:{port}")
+        }
+    }
+
     /// All settings that were made, by name.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
         self.values.iter().map(|(name, entry)| (name.as_str(), entry))
@@ -365,6 +385,21 @@ mod tests {
         };
         let settings = load(&sources).expect("a good configuration");
         assert_eq!(settings.family("listener.http"), ["127.0.0.1:0"]);
+    }
+
+    #[test]
+    fn riaks_handoff_address_is_that_for_other_nodes_unless_ours_is_set() {
+        let of = |lines: &[&str]| {
+            let command_line = lines.iter().map(|line| (*line).to_owned()).collect();
+            let sources = Sources { command_line, ..Sources::default() };
+            load(&sources).expect("a good configuration").internode()
+        };
+        assert_eq!(of(&[]), "127.0.0.1:8099");
+        assert_eq!(of(&["handoff.port = 9000"]), "127.0.0.1:9000");
+        assert_eq!(of(&["handoff.ip = ::", "handoff.port = 9000"]), "[::]:9000");
+        assert_eq!(of(&["handoff.ip = 0.0.0.0"]), "0.0.0.0:8099");
+        let ours = "listener.internode = 10.0.0.1:1";
+        assert_eq!(of(&[ours, "handoff.ip = 0.0.0.0"]), "10.0.0.1:1");
     }
 
     #[test]

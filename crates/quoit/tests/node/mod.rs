@@ -20,7 +20,8 @@ impl Node {
         let dir = tempfile::tempdir().unwrap();
         let ready = dir.path().join("ready");
         let mut child = Command::new(env!("CARGO_BIN_EXE_quoit"))
-            .args(["serve", "--pb", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--pb", "127.0.0.1:0", "--http", "127.0.0.1:0", "--node"])
+            .args(["127.0.0.1:0", "--data-dir"])
             .arg(dir.path().join("data"))
             .arg("--ready-file")
             .arg(&ready)

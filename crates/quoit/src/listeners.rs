@@ -1,0 +1,97 @@
+//! The sockets of a node.
+
+use anyhow::{Context, Result, bail};
+use quoit::config::Settings;
+use quoit_cluster::Addresses;
+use quoit_server::bind;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// Connections that may wait to be accepted by a listener, unless the settings say otherwise.
+const BACKLOG_DEFAULT: u32 = 128;
+
+/// Sockets that listen and are not served yet, and where they listen.
+pub(crate) struct Listeners {
+    pub(crate) pb: Vec<TcpListener>,
+    pub(crate) http: Vec<TcpListener>,
+    pub(crate) node: TcpListener,
+    pub(crate) pb_at: Vec<SocketAddr>,
+    pub(crate) http_at: Vec<SocketAddr>,
+    pub(crate) node_at: SocketAddr,
+}
+
+impl Listeners {
+    /// Listens everywhere that the settings say.
+    pub(crate) fn bind(settings: &Settings) -> Result<Self> {
+        let backlog =
+            settings.integer("protobuf.backlog").and_then(|count| u32::try_from(count).ok());
+        let backlog = backlog.unwrap_or(BACKLOG_DEFAULT);
+        let family = |name: &str, flag: &str| -> Result<(Vec<TcpListener>, Vec<SocketAddr>)> {
+            let texts = settings.family(name).into_iter();
+            let bound = texts.map(|text| listen(&text, backlog, name, flag));
+            Ok(bound.collect::<Result<Vec<_>>>()?.into_iter().unzip())
+        };
+        let (pb, pb_at) = family("listener.protobuf", "--pb")?;
+        let (http, http_at) = family("listener.http", "--http")?;
+        let (node, node_at) =
+            listen(&settings.internode(), backlog, "listener.internode", "--node")?;
+        Ok(Self { pb, http, node, pb_at, http_at, node_at })
+    }
+
+    /// Where others reach this node: the first listener of each kind.
+    pub(crate) fn reachable(&self, node_name: &str) -> Addresses {
+        let first = |at: Option<&SocketAddr>| -> Arc<str> {
+            at.map_or_else(|| "".into(), |at| reachable_at(*at, node_name).into())
+        };
+        Addresses {
+            node: first(Some(&self.node_at)),
+            pb: first(self.pb_at.first()),
+            http: first(self.http_at.first()),
+        }
+    }
+}
+
+fn listen(text: &str, backlog: u32, key: &str, flag: &str) -> Result<(TcpListener, SocketAddr)> {
+    let listener = bind(resolve(text)?, backlog).with_context(|| {
+        format!(
+            "can't listen on {text} ({key}); another process may have the port: stop it or \
+             choose another address with {flag} HOST:PORT (port 0 picks a free one)"
+        )
+    })?;
+    let address = listener.local_addr().context("asking a listener for its address")?;
+    Ok((listener, address))
+}
+
+fn resolve(text: &str) -> Result<SocketAddr> {
+    let found = text.to_socket_addrs().with_context(|| format!("can't resolve address {text}"))?;
+    match found.into_iter().next() {
+        Some(address) => Ok(address),
+        None => bail!("address {text} resolves to nothing"),
+    }
+}
+
+/// Where others reach a listener: its address, or, if it listens on all addresses, the host of the
+/// node's name.
+fn reachable_at(listener: SocketAddr, node_name: &str) -> String {
+    match node_name.split_once('@') {
+        Some((_, host)) if listener.ip().is_unspecified() && !host.is_empty() => {
+            format!("{host}:{}", listener.port())
+        }
+        _ => listener.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_all_addresses_is_reached_at_the_host_of_the_node_name() {
+        let at = |listener: &str, name| reachable_at(listener.parse().unwrap(), name);
+        assert_eq!(at("0.0.0.0:8087", "quoit@db1.example"), "db1.example:8087");
+        assert_eq!(at("[::]:8087", "quoit@10.0.0.7"), "10.0.0.7:8087");
+        assert_eq!(at("10.0.0.8:8087", "quoit@db1.example"), "10.0.0.8:8087");
+        assert_eq!(at("0.0.0.0:8087", "nameless"), "0.0.0.0:8087");
+    }
+}
