@@ -92,12 +92,26 @@ pub enum RequestError {
         /// Nodes asked for.
         wanted: u32,
     },
+    /// Fewer nodes are up than a quorum asks for.
+    #[error("{wanted} replicas asked for, {have} available")]
+    InsufficientVnodes {
+        /// Positions of the preference list whose nodes are up.
+        have: u32,
+        /// Positions asked for.
+        wanted: u32,
+    },
+    /// No node that could take the request is up.
+    #[error("all nodes down")]
+    AllNodesDown,
     /// A condition of the request does not hold.
     #[error(transparent)]
     Unmet(#[from] Unmet),
     /// The context that the client sent can't be used.
     #[error(transparent)]
     Context(#[from] ContextError),
+    /// The context that the client sent can't be used by the node that coordinates the write.
+    #[error("{0}")]
+    RemoteContext(String),
     /// The value may not be stored.
     #[error("{0}")]
     Vetoed(String),
@@ -121,6 +135,9 @@ pub enum RequestError {
     /// The storage engine failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The node that coordinates the request failed, in its own words.
+    #[error("{0}")]
+    Remote(String),
     /// Stored bytes are not an object.
     #[error("stored object is damaged: {0}")]
     Damaged(String),

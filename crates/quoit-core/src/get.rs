@@ -1,23 +1,26 @@
 //! Coordination of reads.
 
 use crate::error::RequestError;
-use crate::options::{ReadOptions, check_read_nodes};
+use crate::options::ReadOptions;
+use crate::read_replicas::Read;
+use crate::replica::{Copy, merge_rule};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
-use quoit_model::key::KeyRef;
+use crate::topology::Topology;
+use crate::votes::{ReadNeed, ReadTally};
+use quoit_model::hash::Partition;
+use quoit_model::key::{EncodedKey, KeyRef};
 use quoit_model::object::Object;
-use quoit_model::props::BucketProps;
-use quoit_store::engine::Fetch;
-
-/// Distinct nodes that can hold copies: this one.
-pub(crate) const NODE_COUNT: u32 = 1;
+use quoit_model::props::{BucketProps, ReadQuorums};
+use quoit_store::engine::RecordAt;
 
 impl ReplicatedStore {
     /// Reads an object. `None` when nothing is stored; tombstones are returned, the protocols decide what
     /// to show of them.
     ///
-    /// Costs two look-ups (properties, index) and one positioned read; waits only for a disk read that the
-    /// page cache can't serve.
+    /// On a node that is alone this costs two look-ups (properties, index) and one positioned read, and
+    /// waits only for a disk read that the page cache can't serve. Else it takes as many replicas as the
+    /// read asks for.
     ///
     /// # Errors
     ///
@@ -28,33 +31,100 @@ impl ReplicatedStore {
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
         let started_us = self.clock.monotonic_us();
-        let result = self.get_local(key, options);
+        let result = self.get_untimed(key, options).await;
         let time_us = self.clock.monotonic_us() - started_us;
         let sizes = result.as_ref().map(|found| found.as_ref().map(Sizes::of_object));
         self.stats().record_get(time_us, &sizes);
         result
     }
 
-    fn get_local(
+    async fn get_untimed(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
-        key.check()?;
-        let state = self.control.read();
-        let props = object_props(&state, key.bucket)?;
-        check_read_nodes(&options.resolve(props)?, NODE_COUNT)?;
-        let encoded = key.encoded();
-        let at = record_at(&state, props, key, &encoded);
-        let found = wait_if_blocked(self.settings.blocking, |access| {
-            Ok(match self.engine.get(&at, access)? {
-                Fetch::Missing => Some(None),
-                Fetch::Found(record) => Some(Some(decode(&record.value)?)),
-                Fetch::WouldBlock => None,
-            })
-        })?;
-        Ok(found.map(|object| resolve(object, props)))
+        let encoded = check_encoded(key)?;
+        let topology = self.topology();
+        let (read, allow_mult) = {
+            let state = self.control.read();
+            let props = object_props(&state, key.bucket)?;
+            let quorums = options.resolve(props)?;
+            let at = record_at(&state, props, key, &encoded);
+            if topology.is_alone() {
+                self.check_read(&topology, at.partition, &quorums, true)?;
+                let found = match self.own_copy(&at, true)? {
+                    Copy::Found(_, Some(stored)) => Some(resolve(decode(&stored)?, props)),
+                    Copy::Found(_, None) | Copy::Missing => None,
+                };
+                return Ok(found);
+            }
+            (self.read_of(at, props, &quorums, options), props.allow_mult)
+        };
+        let mut found = self.read_replicas(&read).await?;
+        if let Some(object) = &mut found
+            && !allow_mult
+        {
+            object.resolve_latest();
+        }
+        Ok(found)
     }
+
+    fn read_of<'a>(
+        &self,
+        at: RecordAt<'a>,
+        props: &BucketProps,
+        quorums: &ReadQuorums,
+        options: &ReadOptions,
+    ) -> Read<'a> {
+        Read {
+            at,
+            need: ReadNeed::from(quorums),
+            sloppy: options.is_sloppy(),
+            rule: merge_rule(props),
+            n_val_class: props.n_val.min(15) as u8,
+            timeout_ms: options.timeout_ms,
+        }
+    }
+
+    /// Makes this node's copy at least as new as a read with these options would show it.
+    pub(crate) async fn refresh_own(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<(), RequestError> {
+        let encoded = check_encoded(key)?;
+        let read = {
+            let state = self.control.read();
+            let props = object_props(&state, key.bucket)?;
+            let quorums = options.resolve(props)?;
+            let at = record_at(&state, props, key, &encoded);
+            self.read_of(at, props, &quorums, options)
+        };
+        self.read_replicas(&read).await?;
+        Ok(())
+    }
+
+    /// Checks whether the nodes that are up can meet a read's quorums.
+    pub(crate) fn check_read(
+        &self,
+        topology: &Topology,
+        partition: Partition,
+        quorums: &ReadQuorums,
+        sloppy: bool,
+    ) -> Result<(), RequestError> {
+        let voters = topology.readers(partition, quorums.n_val, sloppy, &[]);
+        ReadTally::check(&ReadNeed::from(quorums), &voters)
+    }
+
+    /// Reads this node's copy, waiting for the disk if it has to.
+    pub(crate) fn own_copy(&self, at: &RecordAt<'_>, whole: bool) -> Result<Copy, RequestError> {
+        wait_if_blocked(self.settings.blocking, |access| self.fetch_copy(at, whole, access))
+    }
+}
+
+fn check_encoded(key: KeyRef<'_>) -> Result<EncodedKey, RequestError> {
+    key.check()?;
+    Ok(key.encoded())
 }
 
 /// The object as readers of its bucket are answered.

@@ -6,11 +6,18 @@
 //! starts from the beginning. Both ways follow the same rules.
 
 use crate::error::RequestError;
-use crate::get::{NODE_COUNT, resolve};
-use crate::options::{ReadOptions, WriteOptions, check_read_nodes};
+use crate::confirm::{Asked, Plan, Unconfirmed, ask_for_digests};
+use crate::get::resolve;
+use crate::options::{ReadOptions, WriteOptions};
 use crate::put::{expiry, policy};
 use crate::stats::Sizes;
+use crate::replica::{Replicated, merge_rule};
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
+use crate::topology::Topology;
+use crate::votes::ReadNeed;
+use crate::write_replicas::Made;
+use arc_swap::Guard;
+use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::merge::WritePolicy;
@@ -21,6 +28,8 @@ use quoit_model::vtag::{riak_secs, vtag_text};
 use quoit_store::engine::{
     Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
+use std::fmt;
+use std::sync::Arc;
 
 /// An object as it is shown to a reader.
 #[derive(Debug)]
@@ -47,18 +56,40 @@ pub struct PlainWrite<'a> {
 }
 
 /// A write that is in the log; [`ReplicatedStore::finish`] waits for what it still needs.
-#[derive(Debug)]
 #[must_use = "a write is acknowledged when it is finished"]
 pub struct Pending {
-    quorums: WriteQuorums,
-    ticket: Ticket,
-    timeout_ms: Option<u32>,
     started_us: u64,
+    wants: Wants,
+}
+
+impl fmt::Debug for Pending {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Pending").field("started_us", &self.started_us).finish_non_exhaustive()
+    }
+}
+
+/// What a write in the log still needs.
+enum Wants {
+    /// Nobody else: at most the device.
+    Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32> },
+    /// The other replicas.
+    Replicas(Arc<Topology>, Made),
+}
+
+/// What a read in place showed.
+#[derive(Debug)]
+pub enum ShownInPlace<T> {
+    /// The answer.
+    Answer(T),
+    /// The answer if the other replicas that the read asks for have the same:
+    /// [`ReplicatedStore::confirm_read`] finds out.
+    IfConfirmed(T, Unconfirmed),
 }
 
 impl ReplicatedStore {
-    /// Shows an object to a function, `None` when nothing is stored, and returns what it made of it;
-    /// `None` when the read has to wait for the disk: the caller uses [`ReplicatedStore::get`] then.
+    /// Shows this node's copy of an object to a function, `None` when nothing is stored, and returns what it
+    /// made of it; `None` when the node has no copy, or the read has to wait for the disk: the caller uses
+    /// [`ReplicatedStore::get`] then.
     ///
     /// # Errors
     ///
@@ -68,36 +99,64 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         options: &ReadOptions,
         show: impl FnOnce(Option<Found<'_>>) -> T,
-    ) -> Result<Option<T>, RequestError> {
+    ) -> Result<Option<ShownInPlace<T>>, RequestError> {
         let started_us = self.clock.monotonic_us();
-        let result = self.show_local(key, options, show);
-        if !matches!(result, Ok(None)) {
-            let time_us = self.clock.monotonic_us() - started_us;
-            let sizes = result.as_ref().map(|shown| shown.as_ref().and_then(|(_, sizes)| *sizes));
-            self.stats().record_get(time_us, &sizes);
+        let record = |result: &Result<Option<Sizes>, &RequestError>| {
+            self.stats().record_get(self.clock.monotonic_us() - started_us, result);
+        };
+        let mut asked = None;
+        match self.show_local(key, options, show, &mut asked) {
+            Err(fault) => {
+                record(&Err(&fault));
+                Err(fault)
+            }
+            Ok(None) => Ok(None),
+            Ok(Some((made, seen))) => Ok(Some(match asked {
+                None => {
+                    record(&Ok(seen.map(|(_, sizes)| sizes)));
+                    ShownInPlace::Answer(made)
+                }
+                Some(asked) => {
+                    let unconfirmed = Unconfirmed::new(asked, seen, started_us);
+                    ShownInPlace::IfConfirmed(made, unconfirmed)
+                }
+            })),
         }
-        Ok(result?.map(|(made, _)| made))
     }
 
+    /// Shows the local copy; others that are needed are asked first and come back in `asked`. Of what was
+    /// found, digest and sizes are returned beside what was made of it.
     fn show_local<T>(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
         show: impl FnOnce(Option<Found<'_>>) -> T,
-    ) -> Result<Option<(T, Option<Sizes>)>, RequestError> {
+        asked: &mut Option<Asked>,
+    ) -> Result<Option<(T, Option<(u64, Sizes)>)>, RequestError> {
         key.check()?;
         let state = self.control.read();
         let props = object_props(&state, key.bucket)?;
-        check_read_nodes(&options.resolve(props)?, NODE_COUNT)?;
+        let quorums = options.resolve(props)?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
+        let topology = self.topology_now();
+        if topology.is_alone() {
+            self.check_read(&topology, at.partition, &quorums, true)?;
+        } else {
+            let need = ReadNeed::from(&quorums);
+            *asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
+                Plan::Own => None,
+                Plan::Asked(asked) => Some(asked),
+                Plan::NotHere => return Ok(None),
+            };
+        }
         let mut show = Some(show);
         let mut made = None;
         let mut look = |record: &RecordRef<'_>| {
             let show = show.take().expect("an engine shows a record once");
             made = Some(found_in(record, props).map(|found| {
-                let sizes = Sizes::of(&found);
-                (show(Some(found)), Some(sizes))
+                let seen = (record.meta.digest, Sizes::of(&found));
+                (show(Some(found)), Some(seen))
             }));
         };
         match self.engine.show(&at, Access::NoWait, &mut look)? {
@@ -120,51 +179,78 @@ impl ReplicatedStore {
         if accepted.is_err() {
             self.stats().record_put(self.clock.monotonic_us() - started_us, &accepted);
         }
-        let timeout_ms = write.options.timeout_ms;
-        Ok(accepted?.map(|(quorums, ticket)| Pending { quorums, ticket, timeout_ms, started_us }))
+        Ok(accepted?.map(|wants| Pending { started_us, wants }))
     }
 
-    /// Waits until a write has what its quorums ask for: not at all without `dw`.
+    /// Waits until a write has what its quorums ask for: on a node that is alone, not at all without `dw`.
     ///
     /// # Errors
     ///
     /// When they can't be met in time. The write may stand nevertheless.
     pub async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
-        let Pending { quorums, ticket, timeout_ms, started_us } = pending;
-        let result = self.confirm(&quorums, Some(ticket), timeout_ms).await;
+        let Pending { started_us, wants } = pending;
+        let result = match wants {
+            Wants::Device { quorums, ticket, timeout_ms } => {
+                self.confirm(&quorums, Some(ticket), timeout_ms).await
+            }
+            Wants::Replicas(topology, made) => self.write_replicas(topology, &made).await,
+        };
         self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
         result
     }
 
-    fn accept_plain(
-        &self,
-        write: &PlainWrite<'_>,
-    ) -> Result<Option<(WriteQuorums, Ticket)>, RequestError> {
+    fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<Wants>, RequestError> {
+        let topology = self.topology_now();
+        let replicates = !topology.is_alone();
+        if replicates && !self.coordinates(&topology, write.key, &write.options) {
+            return Ok(None);
+        }
         write.key.check()?;
         self.check_context(&write.context)?;
         let state = self.control.read();
         let props = object_props(&state, write.key.bucket)?;
-        let quorums = write.options.resolve(props)?;
         let encoded = write.key.encoded();
         let at = record_at(&state, props, write.key, &encoded);
+        let quorums = self.write_quorums(&topology, &at, props, &write.options)?;
         let policy = policy(props, false);
         let blind = matches!(policy, WritePolicy::LastWriteWins);
         let before = if blind { Before::Skip } else { Before::Front };
         let mut fault = None;
+        let mut replicated = None;
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-            let made = self.replace_plain(write, &at, props, policy, stored, out);
-            made.unwrap_or_else(|error| {
-                fault = Some(error);
-                None
-            })
-            .map_or(Decision::Keep, Decision::Put)
+            let start = out.len();
+            match self.replace_plain(write, &at, props, policy, stored, out) {
+                Ok(Some(meta)) => {
+                    if replicates {
+                        let object = Bytes::copy_from_slice(&out[start..]);
+                        replicated = Some(Replicated { meta, rule: merge_rule(props), object });
+                    }
+                    Decision::Put(meta)
+                }
+                Ok(None) => Decision::Keep,
+                Err(error) => {
+                    fault = Some(error);
+                    Decision::Keep
+                }
+            }
         };
         let applied = self.engine.update(&at, before, Access::NoWait, &mut change)?;
-        match (applied, fault) {
-            (Applied::Written(ticket), _) => Ok(Some((quorums, ticket))),
-            (Applied::Kept | Applied::WouldBlock, None) => Ok(None),
-            (Applied::Kept | Applied::WouldBlock, Some(fault)) => Err(fault),
-        }
+        let ticket = match (applied, fault) {
+            (Applied::Written(ticket), _) => ticket,
+            (Applied::Kept | Applied::WouldBlock, None) => return Ok(None),
+            (Applied::Kept | Applied::WouldBlock, Some(fault)) => return Err(fault),
+        };
+        let timeout_ms = write.options.timeout_ms;
+        Ok(Some(match replicated {
+            None => Wants::Device { quorums, ticket, timeout_ms },
+            Some(replicated) => {
+                let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
+                let sloppy = write.options.is_sloppy();
+                let made =
+                    Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
+                Wants::Replicas(Guard::into_inner(topology), made)
+            }
+        }))
     }
 
     /// Encodes the object after the write into the engine's buffer; `None` when it is not plain.

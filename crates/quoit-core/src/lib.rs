@@ -6,22 +6,31 @@
 //! [`quoit_cluster::ControlPlane`].
 
 mod blocking;
+mod confirm;
 mod dots;
 mod error;
+mod forward;
 mod get;
 mod in_place;
 mod listing;
 mod options;
 mod put;
+mod read_replicas;
 mod reaper;
+mod replica;
+mod service;
 mod stats;
 mod store;
+mod topology;
+mod votes;
 mod write_clock;
+mod write_replicas;
 
 pub use blocking::Blocking;
 pub use dots::{CounterReserve, DotSequence};
 pub use error::{QuorumKind, RequestError, Unmet};
-pub use in_place::{Found, Pending, PlainWrite};
+pub use confirm::Unconfirmed;
+pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
 pub use listing::{BucketListing, Deadline, KeyListing};
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};

@@ -1,6 +1,6 @@
 //! What a request may ask for besides the operation itself.
 
-use crate::error::{QuorumKind, RequestError, Unmet};
+use crate::error::{RequestError, Unmet};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::object::Object;
@@ -51,6 +51,11 @@ pub struct WriteOptions {
 }
 
 impl ReadOptions {
+    /// Whether fallbacks may stand in for dead primaries.
+    pub(crate) fn is_sloppy(&self) -> bool {
+        self.sloppy_quorum != Some(false)
+    }
+
     /// Fills in the bucket's properties and checks every quorum against the number of replicas.
     pub(crate) fn resolve(&self, props: &BucketProps) -> Result<ReadQuorums, RequestError> {
         let params = ReadParams {
@@ -65,16 +70,12 @@ impl ReadOptions {
     }
 }
 
-/// Checks what distinct nodes can give to a read.
-pub(crate) fn check_read_nodes(quorums: &ReadQuorums, node_count: u32) -> Result<(), RequestError> {
-    if quorums.node_confirms > node_count {
-        let (have, wanted) = (node_count, quorums.node_confirms);
-        return Err(RequestError::InsufficientNodes { have, wanted });
-    }
-    Ok(())
-}
-
 impl WriteOptions {
+    /// Whether fallbacks may stand in for dead primaries.
+    pub(crate) fn is_sloppy(&self) -> bool {
+        self.sloppy_quorum != Some(false)
+    }
+
     /// Fills in the bucket's properties and checks every quorum against the number of replicas.
     pub(crate) fn resolve(&self, props: &BucketProps) -> Result<WriteQuorums, RequestError> {
         let params = WriteParams {
@@ -88,25 +89,11 @@ impl WriteOptions {
         // The property can only strengthen what the request asks for.
         match self.sync_on_write.unwrap_or(props.sync_on_write) {
             SyncOnWrite::Backend => {}
-            SyncOnWrite::One | SyncOnWrite::All => quorums.dw = quorums.dw.max(1),
+            SyncOnWrite::One => quorums.dw = quorums.dw.max(1),
+            SyncOnWrite::All => quorums.dw = quorums.dw.max(quorums.w).max(1),
         }
         Ok(quorums)
     }
-}
-
-/// Checks what distinct nodes have given to a write. The write itself stands either way.
-pub(crate) fn check_write_nodes(
-    quorums: &WriteQuorums,
-    node_count: u32,
-) -> Result<(), RequestError> {
-    if quorums.node_confirms > node_count {
-        return Err(RequestError::Unsatisfied {
-            kind: QuorumKind::NodeConfirms,
-            wanted: quorums.node_confirms,
-            got: node_count,
-        });
-    }
-    Ok(())
 }
 
 /// Entity tags of an HTTP condition.

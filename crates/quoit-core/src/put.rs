@@ -1,12 +1,13 @@
 //! Coordination of writes and deletes.
 
-use crate::error::RequestError;
-use crate::get::NODE_COUNT;
-use crate::options::{
-    Precondition, ReadOptions, WriteOptions, check_read_nodes, check_write_nodes,
-};
+use crate::error::{QuorumKind, RequestError};
+use crate::options::{Precondition, ReadOptions, WriteOptions};
+use crate::replica::{Replicated, merge_rule};
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
+use crate::topology::Topology;
+use crate::votes::{WriteNeed, WriteTally};
 use crate::write_clock::time_after;
+use crate::write_replicas::Made;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -17,6 +18,7 @@ use quoit_model::prune::PruneLimits;
 use quoit_model::vtag::{make_vtag, riak_secs};
 use quoit_store::engine::{Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A write.
 #[derive(Clone, Debug)]
@@ -96,10 +98,25 @@ struct ObjectChange<'a> {
     refused: Option<RequestError>,
 }
 
-/// A change that is in the log: what it waits for, what it did, where it stands in the log.
-///
-/// The object after the change is `None` when there was nothing to change.
-type Accepted = (WriteQuorums, Option<Object>, Option<Ticket>);
+/// A change that was decided and, if there was anything to change, is in this node's log.
+struct Accepted<'a> {
+    at: RecordAt<'a>,
+    /// What it waits for.
+    quorums: WriteQuorums,
+    /// The object after the change; `None` when there was nothing to change.
+    object: Option<Object>,
+    /// Where it stands in the log.
+    ticket: Option<Ticket>,
+    /// What the other replicas are sent; `None` when there are none.
+    replicated: Option<Replicated>,
+}
+
+/// What a change under the record's lock came to.
+struct Changed {
+    object: Option<Object>,
+    ticket: Option<Ticket>,
+    replicated: Option<Replicated>,
+}
 
 /// Quorums of a delete that wrote nothing.
 const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
@@ -115,29 +132,62 @@ enum Context<'a> {
 impl ReplicatedStore {
     /// Writes a value. Returns the stored object if the request asks for it.
     ///
-    /// The answer comes when the write is accepted (w, pw) and, unless `dw` is 0, synced.
+    /// The answer comes when enough replicas have accepted the write (w, pw) and synced it (dw). A
+    /// node that is no replica of the record has one of them coordinate.
     ///
     /// # Errors
     ///
     /// Bad names, unknown bucket types, quorums, conditions, limits, engine faults. A write whose quorum was
     /// not met may be stored nevertheless.
     pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
+        let topology = self.topology();
+        if self.coordinates(&topology, request.key, &request.options) {
+            return self.timed_put_here(topology, request).await;
+        }
+        self.forward_put(topology, request).await
+    }
+
+    /// A put that this node coordinates.
+    pub(crate) async fn timed_put_here(
+        &self,
+        topology: Arc<Topology>,
+        request: PutRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
         let started_us = self.clock.monotonic_us();
-        let result = self.put_local(request).await;
+        let result = self.put_here(topology, request).await;
         self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
         result
     }
 
-    async fn put_local(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
-        let timeout_ms = request.options.timeout_ms;
-        let return_object = request.return_object;
-        let (quorums, written, ticket) = self.accept_put(request)?;
-        self.confirm(&quorums, ticket, timeout_ms).await?;
+    async fn put_here(
+        &self,
+        topology: Arc<Topology>,
+        request: PutRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        let (options, return_object) = (request.options, request.return_object);
+        if !topology.is_alone() && !request.precondition.is_none() {
+            // Conditions are about what a read would show, not about what this node happens to hold.
+            let read = ReadOptions {
+                n_val: options.n_val,
+                sloppy_quorum: options.sloppy_quorum,
+                timeout_ms: options.timeout_ms,
+                ..ReadOptions::default()
+            };
+            self.refresh_own(request.key, &read).await?;
+        }
+        let encoded = request.key.encoded();
+        let accepted = self.accept_put(&topology, request, &encoded)?;
+        let written = self.confirm_all(topology, accepted, &options).await?;
         Ok(written.filter(|_| return_object))
     }
 
-    /// Everything of a put but waiting for the device.
-    fn accept_put(&self, request: PutRequest<'_>) -> Result<Accepted, RequestError> {
+    /// Everything of a put but waiting for the device and for other nodes.
+    fn accept_put<'a>(
+        &self,
+        topology: &Topology,
+        request: PutRequest<'a>,
+        encoded: &'a [u8],
+    ) -> Result<Accepted<'a>, RequestError> {
         request.key.check()?;
         self.check_context(&request.context)?;
         if let Some(clock) = &request.precondition.clock {
@@ -145,12 +195,13 @@ impl ReplicatedStore {
         }
         let state = self.control.read();
         let props = object_props(&state, request.key.bucket)?;
+        let at = record_at(&state, props, request.key, encoded);
         if request.precondition.clock.is_some() {
             // The version is that of a read, whose quorums have to be possible.
             let read = ReadOptions { n_val: request.options.n_val, ..ReadOptions::default() };
-            check_read_nodes(&read.resolve(props)?, NODE_COUNT)?;
+            self.check_read(topology, at.partition, &read.resolve(props)?, true)?;
         }
-        let quorums = request.options.resolve(props);
+        let quorums = self.write_quorums(topology, &at, props, &request.options);
         let change = ObjectChange {
             precondition: &request.precondition,
             context: Context::Given(&request.context),
@@ -164,15 +215,31 @@ impl ReplicatedStore {
                 Ok(_) => request.vetoed.map(RequestError::Vetoed),
             },
         };
-        let encoded = request.key.encoded();
-        let at = record_at(&state, props, request.key, &encoded);
-        let (mut written, ticket) = self.change(&at, props, &change)?;
-        if let Some(object) = &mut written
+        let mut changed = self.change(&at, props, &change, !topology.is_alone())?;
+        if let Some(object) = &mut changed.object
             && !props.allow_mult
         {
             object.resolve_latest();
         }
-        Ok((quorums?, written, ticket))
+        let Changed { object, ticket, replicated } = changed;
+        Ok(Accepted { at, quorums: quorums?, object, ticket, replicated })
+    }
+
+    /// The quorums of a write, if they can be met with the nodes that are up.
+    pub(crate) fn write_quorums(
+        &self,
+        topology: &Topology,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        options: &WriteOptions,
+    ) -> Result<WriteQuorums, RequestError> {
+        let quorums = options.resolve(props)?;
+        if !topology.is_alone() {
+            let layouts =
+                topology.writers(at.partition, quorums.n_val, options.is_sloppy(), &[]);
+            WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
+        }
+        Ok(quorums)
     }
 
     /// Deletes a record by writing a tombstone, which is reaped later.
@@ -181,25 +248,50 @@ impl ReplicatedStore {
     ///
     /// As for [`ReplicatedStore::put`].
     pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
-        let timeout_ms = request.write.timeout_ms;
-        let (quorums, written, ticket) = self.accept_delete(&request)?;
-        self.confirm(&quorums, ticket, timeout_ms).await?;
+        let topology = self.topology();
+        if self.coordinates(&topology, request.key, &request.write) {
+            return self.delete_here(topology, &request).await;
+        }
+        self.forward_delete(topology, &request).await
+    }
+
+    /// A delete that this node coordinates.
+    pub(crate) async fn delete_here(
+        &self,
+        topology: Arc<Topology>,
+        request: &DeleteRequest<'_>,
+    ) -> Result<Deleted, RequestError> {
+        if !topology.is_alone() && (request.context.is_none() || !request.precondition.is_none()) {
+            let (read, _) = request.halves(&*self.props_of(request.key)?);
+            let read = ReadOptions { timeout_ms: request.write.timeout_ms, ..read };
+            self.refresh_own(request.key, &read).await?;
+        }
+        let encoded = request.key.encoded();
+        let accepted = self.accept_delete(&topology, request, &encoded)?;
+        let written = self.confirm_all(topology, accepted, &request.write).await?;
         Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing })
     }
 
-    fn accept_delete(&self, request: &DeleteRequest<'_>) -> Result<Accepted, RequestError> {
+    fn accept_delete<'a>(
+        &self,
+        topology: &Topology,
+        request: &DeleteRequest<'a>,
+        encoded: &'a [u8],
+    ) -> Result<Accepted<'a>, RequestError> {
         request.key.check()?;
         let state = self.control.read();
         let props = object_props(&state, request.key.bucket)?;
+        let at = record_at(&state, props, request.key, encoded);
         let (read, write) = request.halves(props);
-        let quorums = write.resolve(props);
+        let quorums = self.write_quorums(topology, &at, props, &write);
         let context = match &request.context {
             Some(context) => {
                 self.check_context(context)?;
                 Context::Given(context)
             }
             None => {
-                check_read_nodes(&read.resolve(props)?, NODE_COUNT)?;
+                let sloppy = read.is_sloppy();
+                self.check_read(topology, at.partition, &read.resolve(props)?, sloppy)?;
                 Context::Stored
             }
         };
@@ -218,10 +310,31 @@ impl ReplicatedStore {
             as_is: false,
             refused,
         };
-        let encoded = request.key.encoded();
-        let at = record_at(&state, props, request.key, &encoded);
-        let (written, ticket) = self.change(&at, props, &change)?;
-        Ok((quorums.unwrap_or(NOTHING_ASKED), written, ticket))
+        let Changed { object, ticket, replicated } =
+            self.change(&at, props, &change, !topology.is_alone())?;
+        let quorums = quorums.unwrap_or(NOTHING_ASKED);
+        Ok(Accepted { at, quorums, object, ticket, replicated })
+    }
+
+    /// Waits until a write has what its quorums ask for, here and on the other replicas.
+    async fn confirm_all(
+        &self,
+        topology: Arc<Topology>,
+        accepted: Accepted<'_>,
+        options: &WriteOptions,
+    ) -> Result<Option<Object>, RequestError> {
+        let Accepted { at, quorums, object, ticket, replicated } = accepted;
+        match (ticket, replicated) {
+            (Some(ticket), Some(replicated)) => {
+                let (sloppy, timeout_ms) = (options.is_sloppy(), options.timeout_ms);
+                let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
+                let made =
+                    Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
+                self.write_replicas(topology, &made).await?;
+            }
+            _ => self.confirm(&quorums, ticket, options.timeout_ms).await?,
+        }
+        Ok(object)
     }
 
     /// Checks a context that came from outside.
@@ -230,16 +343,18 @@ impl ReplicatedStore {
         Ok(())
     }
 
+    /// Waits until a write of a node that is alone has what its quorums ask for.
     pub(crate) async fn confirm(
         &self,
         quorums: &WriteQuorums,
         ticket: Option<Ticket>,
         timeout_ms: Option<u32>,
     ) -> Result<(), RequestError> {
-        if let (Some(ticket), true) = (ticket, quorums.dw > 0) {
+        let Some(ticket) = ticket else { return Ok(()) };
+        if quorums.dw > 0 {
             self.durable(ticket, timeout_ms).await?;
         }
-        if ticket.is_some() { check_write_nodes(quorums, NODE_COUNT) } else { Ok(()) }
+        check_lone_node(quorums)
     }
 
     fn change(
@@ -247,7 +362,8 @@ impl ReplicatedStore {
         at: &RecordAt<'_>,
         props: &BucketProps,
         change: &ObjectChange<'_>,
-    ) -> Result<(Option<Object>, Option<Ticket>), RequestError> {
+        replicates: bool,
+    ) -> Result<Changed, RequestError> {
         let policy = policy(props, change.deleted);
         // last_write_wins replaces without looking, unless somebody has to know what was there.
         let blind = policy == WritePolicy::LastWriteWins
@@ -256,14 +372,20 @@ impl ReplicatedStore {
             && matches!(change.context, Context::Given(_));
         let before = if blind { Before::Skip } else { Before::Read };
         let mut outcome: Option<Result<Option<Object>, RequestError>> = None;
+        let mut replicated = None;
         let ticket = wait_if_blocked(self.settings.blocking, |access| {
             let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
                 let made = self.make_object(at, props, policy, change, stored);
+                let start = out.len();
                 let (decision, result) = match made {
-                    Ok(Some(object)) => self.store_object(at, props, object, out),
+                    Ok(Some(object)) => self.store_object(at, props, object, replicates, out),
                     Ok(None) => (Decision::Keep, Ok(None)),
                     Err(fault) => (Decision::Keep, Err(fault)),
                 };
+                if let (Decision::Put(meta), true) = (decision, replicates) {
+                    let object = Bytes::copy_from_slice(&out[start..]);
+                    replicated = Some(Replicated { meta, rule: merge_rule(props), object });
+                }
                 outcome = Some(result);
                 decision
             };
@@ -273,8 +395,8 @@ impl ReplicatedStore {
                 Applied::WouldBlock => None,
             })
         })?;
-        let outcome = outcome.expect("an update that did not fail called its change function")?;
-        Ok((outcome, ticket))
+        let object = outcome.expect("an update that did not fail called its change function")?;
+        Ok(Changed { object, ticket, replicated })
     }
 
     /// The object after the change; `None` when there is nothing to change.
@@ -350,6 +472,7 @@ impl ReplicatedStore {
         at: &RecordAt<'_>,
         props: &BucketProps,
         object: Object,
+        replicates: bool,
         out: &mut Vec<u8>,
     ) -> (Decision, Result<Option<Object>, RequestError>) {
         let start = out.len();
@@ -360,7 +483,7 @@ impl ReplicatedStore {
         self.warn_if_many(at.key, &object);
         let tombstone = object.is_tombstone();
         if tombstone {
-            if self.reaper.reap_at_once(self.settings.delete_mode) {
+            if !replicates && self.reaper.reap_at_once(self.settings.delete_mode) {
                 return (Decision::Remove, Ok(Some(object)));
             }
             let due_us = self.clock.unix_us();
@@ -403,6 +526,12 @@ impl ReplicatedStore {
             );
         }
     }
+}
+
+/// Checks what a node that is alone can give to a write. The write itself stands either way.
+fn check_lone_node(quorums: &WriteQuorums) -> Result<(), RequestError> {
+    let (kind, wanted, got) = (QuorumKind::NodeConfirms, quorums.node_confirms, 1);
+    if wanted > got { Err(RequestError::Unsatisfied { kind, wanted, got }) } else { Ok(()) }
 }
 
 /// What readers are shown of what is stored: conditions and deletes are about that.

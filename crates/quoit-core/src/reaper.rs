@@ -4,13 +4,18 @@
 //! wait in a queue; what does not fit the queue, and what was there when the node started, is found by a
 //! scan of the index for tombstones. A record is removed only if it is still the very tombstone that was
 //! noted, decided in one step with the removal.
+//!
+//! Where there are several nodes, the first primary of a record has it reaped, once all primaries are
+//! up, only one layout is live, and all of them hold the tombstone or nothing.
 
+mod agreement;
+
+use crate::replica::Place;
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
-use quoit_model::key::KeyRef;
-use quoit_store::engine::{Access, Applied, Before, Decision, Record, RecordAt, RecordRef};
+use quoit_model::hash::{Identity, Partition};
+use quoit_store::engine::{Record, RecordAt};
 use quoit_store::error::StoreError;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,6 +40,17 @@ pub enum DeleteMode {
     AfterMs(u64),
 }
 
+impl DeleteMode {
+    /// Milliseconds that a tombstone lives at least; `None` = for ever.
+    const fn delay_ms(self) -> Option<u64> {
+        match self {
+            Self::Keep => None,
+            Self::Immediate => Some(0),
+            Self::AfterMs(delay_ms) => Some(delay_ms),
+        }
+    }
+}
+
 impl Default for DeleteMode {
     fn default() -> Self {
         Self::AfterMs(3_000)
@@ -45,7 +61,6 @@ impl Default for DeleteMode {
 struct Noted {
     due_us: u64,
     encoded: Bytes,
-    identity: Identity,
     partition: Partition,
     digest: u64,
 }
@@ -70,7 +85,7 @@ impl Reaper {
 
     /// Remembers a tombstone that is being written now.
     pub(crate) fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
-        let DeleteMode::AfterMs(delay_ms) = mode else { return };
+        let Some(delay_ms) = mode.delay_ms() else { return };
         let mut queue = self.queue.lock();
         if queue.len() >= QUEUE_COUNT_MAX {
             self.scan_needed.store(true, Ordering::Relaxed);
@@ -79,7 +94,6 @@ impl Reaper {
         queue.push_back(Noted {
             due_us: now_us + delay_ms * 1_000,
             encoded: Bytes::copy_from_slice(at.encoded),
-            identity: at.identity,
             partition: at.partition,
             digest,
         });
@@ -105,11 +119,15 @@ impl Reaper {
 
 impl ReplicatedStore {
     pub(crate) async fn run_reaper(self: Arc<Self>) {
-        let DeleteMode::AfterMs(delay_ms) = self.settings.delete_mode else { return };
+        let Some(delay_ms) = self.settings.delete_mode.delay_ms() else { return };
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            if !self.topology_now().is_alone() {
+                self.reap_together(delay_ms).await;
+                continue;
+            }
             let store = Arc::clone(&self);
             let reap = move || Ok(store.reap_step(delay_ms)?);
             if let Err(fault) = self.settings.blocking.aside(reap).await {
@@ -118,21 +136,14 @@ impl ReplicatedStore {
         }
     }
 
-    /// Reaps what is due now and returns how many records went.
+    /// Reaps what is due now on a node that is alone and returns how many records went.
     ///
     /// # Errors
     ///
     /// Engine faults; what was not reaped is found by the next scan.
     pub fn reap_step(&self, delay_ms: u64) -> Result<usize, StoreError> {
-        let now_us = self.clock.unix_us();
-        if self.reaper.start_scan()
-            && let Err(fault) = self.scan_tombstones(delay_ms)
-        {
-            self.reaper.scan_needed.store(true, Ordering::Relaxed);
-            return Err(fault);
-        }
         let mut reaped_count = 0;
-        for noted in self.reaper.take_due(now_us) {
+        for noted in self.due_tombstones(delay_ms)? {
             match self.reap(&noted) {
                 Ok(true) => reaped_count += 1,
                 Ok(false) => {}
@@ -145,26 +156,25 @@ impl ReplicatedStore {
         Ok(reaped_count)
     }
 
+    /// Tombstones that are due, out of the queue.
+    fn due_tombstones(&self, delay_ms: u64) -> Result<Vec<Noted>, StoreError> {
+        let now_us = self.clock.unix_us();
+        if self.reaper.start_scan()
+            && let Err(fault) = self.scan_tombstones(delay_ms)
+        {
+            self.reaper.scan_needed.store(true, Ordering::Relaxed);
+            return Err(fault);
+        }
+        Ok(self.reaper.take_due(now_us))
+    }
+
     fn reap(&self, noted: &Noted) -> Result<bool, StoreError> {
-        let Ok(key) = KeyRef::decode(&noted.encoded) else { return Ok(false) };
-        let at = RecordAt {
-            key,
-            encoded: &noted.encoded,
-            identity: noted.identity,
-            partition: noted.partition,
-        };
-        let mut same = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
-            Some(record) if record.meta.tombstone && record.meta.digest == noted.digest => {
-                Decision::Remove
-            }
-            _ => Decision::Keep,
-        };
-        let applied = self.engine.update(&at, Before::Read, Access::Wait, &mut same)?;
-        Ok(matches!(applied, Applied::Written(_)))
+        let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(false) };
+        self.reap_copy(&place.at(), noted.digest)
     }
 
     fn scan_tombstones(&self, delay_ms: u64) -> Result<(), StoreError> {
-        let ring_size = self.control.ring_size();
+        let ring_size = self.ring_size();
         for partition in 0..ring_size.get() {
             let partition = Partition(partition);
             let mut from = Some(Identity(0));
@@ -180,20 +190,15 @@ impl ReplicatedStore {
     fn note_scanned(&self, partition: Partition, delay_ms: u64, entries: Vec<(Bytes, Record)>) {
         let mut queue = self.reaper.queue.lock();
         for (encoded, record) in entries {
-            let (Ok(key), Ok(object)) = (KeyRef::decode(&encoded), decode(&record.value)) else {
-                continue;
-            };
+            let Ok(object) = decode(&record.value) else { continue };
             if queue.len() >= QUEUE_COUNT_MAX {
                 self.reaper.scan_needed.store(true, Ordering::Relaxed);
                 return;
             }
-            // Identity does not depend on the bucket's placement.
-            let rule = PlacementRule::BucketAndKey;
-            let identity = KeyHash::of(&encoded, key.bucket, rule).identity;
             let digest = record.meta.digest;
             let due_us = object.last_modified_us() + delay_ms * 1_000;
             let place = queue.partition_point(|noted| noted.due_us <= due_us);
-            queue.insert(place, Noted { due_us, encoded, identity, partition, digest });
+            queue.insert(place, Noted { due_us, encoded, partition, digest });
         }
     }
 }

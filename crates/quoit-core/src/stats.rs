@@ -33,8 +33,18 @@ pub enum Counter {
     GetErrors,
     /// Writes that failed.
     PutErrors,
+    /// Replicas that were sent what they lacked, after a read found it out.
+    ReadRepairs,
+    /// Repairs that were left to anti-entropy because the replica could not be sent anything.
+    ReadRepairsSkipped,
+    /// Writes that another node coordinated for this one.
+    CoordinatorRedirects,
+    /// Objects that other nodes have sent to this one's copies.
+    ReplicaPuts,
+    /// Copies and digests that other nodes have asked this one for.
+    ReplicaGets,
 }
-const COUNTER_COUNT: usize = 4;
+const COUNTER_COUNT: usize = 9;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,6 +179,11 @@ impl Stats {
             Ok(_) => shard.record(Distribution::PutTimeUs, time_us),
             Err(_) => shard.count(Counter::PutErrors),
         }
+    }
+
+    /// Counts an event. Costs one uncontended addition.
+    pub(crate) fn count(&self, counter: Counter) {
+        self.shard().count(counter);
     }
 
     /// Keeps the present sums; call it once a second.

@@ -3,21 +3,27 @@
 use crate::blocking::Blocking;
 use crate::dots::DotSequence;
 use crate::error::RequestError;
+use crate::options::WriteOptions;
 use crate::reaper::{DeleteMode, Reaper};
+use crate::service::ReplicaService;
 use crate::stats::Stats;
+use crate::topology::Topology;
 use crate::write_clock::WriteClock;
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
-use quoit_cluster::{ControlPlane, NoSuchType, State};
-use quoit_model::hash::{KeyHash, Partition};
+use quoit_cluster::{ControlPlane, Internode, NoSuchType, State};
+use quoit_model::hash::{KeyHash, Partition, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
 use quoit_model::vtag::make_vtag;
 use quoit_store::engine::{Access, Engine, RecordAt, Ticket};
 use quoit_store::seam::Clock;
+use quoit_wire::internode::data::{METHOD_FIRST, METHOD_LAST};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// Time that a request may take when it does not say, in milliseconds.
 pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
@@ -77,6 +83,8 @@ pub struct PreflistPlace {
 pub struct ReplicatedStore {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) control: Arc<ControlPlane>,
+    pub(crate) internode: Arc<Internode>,
+    topology: ArcSwap<Topology>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dots: DotSequence,
     pub(crate) write_clock: WriteClock,
@@ -91,13 +99,17 @@ impl ReplicatedStore {
     pub fn new(
         engine: Arc<dyn Engine>,
         control: Arc<ControlPlane>,
+        internode: Arc<Internode>,
         clock: Arc<dyn Clock>,
         dots: DotSequence,
         settings: StoreSettings,
     ) -> Self {
+        let topology = ArcSwap::from_pointee(Topology::new(&control.read(), &internode));
         Self {
             engine,
             control,
+            internode,
+            topology,
             clock,
             dots,
             write_clock: WriteClock::default(),
@@ -148,6 +160,80 @@ impl ReplicatedStore {
         Ok(places.collect())
     }
 
+    /// Who there is to ask now. Two atomic loads while nothing has changed.
+    pub(crate) fn topology_now(&self) -> Guard<Arc<Topology>> {
+        let state = self.control.read();
+        let topology = self.topology.load();
+        if topology.version() == state.version() {
+            return topology;
+        }
+        self.topology.store(Arc::new(Topology::new(&state, &self.internode)));
+        self.topology.load()
+    }
+
+    /// As [`ReplicatedStore::topology_now`], to keep across waiting.
+    pub(crate) fn topology(&self) -> Arc<Topology> {
+        Guard::into_inner(self.topology_now())
+    }
+
+    /// Waits until the control plane knows something newer than `version`.
+    pub(crate) async fn wait_for_newer(
+        &self,
+        version: u64,
+        deadline: Instant,
+    ) -> Result<(), RequestError> {
+        let mut versions = self.control.watch();
+        let newer = versions.wait_for(|known| *known > version);
+        match timeout_at(deadline, newer).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(RequestError::Timeout),
+        }
+    }
+
+    /// Number of partitions.
+    pub(crate) fn ring_size(&self) -> RingSize {
+        self.control.read().ring_size()
+    }
+
+    /// The partition of a record and the number of its bucket's replicas.
+    pub(crate) fn partition_of(&self, key: KeyRef<'_>) -> Result<(Partition, u32), RequestError> {
+        key.check()?;
+        let state = self.control.read();
+        let props = object_props(&state, key.bucket)?;
+        let encoded = key.encoded();
+        Ok((record_at(&state, props, key, &encoded).partition, props.n_val))
+    }
+
+    /// The properties of the bucket of a record, to keep across waiting.
+    pub(crate) fn props_of(&self, key: KeyRef<'_>) -> Result<Arc<BucketProps>, RequestError> {
+        key.check()?;
+        let state = self.control.read();
+        object_props(&state, key.bucket)?;
+        self.control
+            .bucket_props(key.bucket)
+            .map_err(|NoSuchType| RequestError::NoSuchType(key.bucket.bucket_type.to_vec()))
+    }
+
+    /// Whether this node coordinates a write of a record: it is one of those that should have it, or the
+    /// request has a fault that any node can tell.
+    pub(crate) fn coordinates(
+        &self,
+        topology: &Topology,
+        key: KeyRef<'_>,
+        options: &WriteOptions,
+    ) -> bool {
+        if topology.is_alone() {
+            return true;
+        }
+        let Ok((partition, bucket_n_val)) = self.partition_of(key) else { return true };
+        let n_val = options.n_val.unwrap_or(bucket_n_val).min(bucket_n_val);
+        let Some(own) = topology.own() else { return false };
+        let layouts = topology.writers(partition, n_val, options.is_sloppy(), &[]);
+        // With nobody to forward to, the fault is told here.
+        layouts.iter().all(|voters| voters.node_count() == 0)
+            || layouts.iter().any(|voters| voters.of(own).is_some())
+    }
+
     /// A key that no other record has: made from an event of this store.
     ///
     /// # Errors
@@ -156,6 +242,12 @@ impl ReplicatedStore {
     pub fn generate_key(&self) -> Result<Bytes, RequestError> {
         let dot = self.dots.issue(0)?;
         Ok(make_vtag(&dot, GENERATED_KEY_SALT))
+    }
+
+    /// Answers other nodes' requests on this node's copies from now on, for as long as the store lives.
+    pub fn serve_replicas(self: &Arc<Self>) {
+        let service = Arc::new(ReplicaService::new(self));
+        self.internode.register(METHOD_FIRST..=METHOD_LAST, service);
     }
 
     /// Reaps tombstones until the task is dropped.

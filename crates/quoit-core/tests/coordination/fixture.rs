@@ -1,7 +1,7 @@
 //! A store on the memory engine, and requests to it.
 
 use bytes::Bytes;
-use quoit_cluster::{ControlPlane, NodeId};
+use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
 use quoit_core::{
     CounterReserve, DeleteRequest, DotSequence, Precondition, PutRequest, ReadOptions,
     ReplicatedStore, StoreSettings, WriteOptions,
@@ -57,11 +57,18 @@ pub fn fixture_with(settings: StoreSettings) -> Fixture {
     let store = ReplicatedStore::new(
         Arc::new(engine),
         Arc::new(control),
+        alone(),
         Arc::clone(&clock) as Arc<dyn Clock>,
         dots,
         settings,
     );
     Fixture { store: Arc::new(store), clock, _dir: dir }
+}
+
+/// A way to other nodes where there are none.
+fn alone() -> Arc<Internode> {
+    let settings = InternodeSettings::new(NodeId([7; 16]), "quoit@test", 1, 1);
+    Internode::new(settings, Arc::new(TokioNetwork))
 }
 
 pub fn fixture() -> Fixture {

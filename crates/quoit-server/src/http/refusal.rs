@@ -98,16 +98,20 @@ impl From<RequestError> for Refusal {
             }
             RequestError::Unmet(Unmet::Http | Unmet::Exists) => return Self::Page(412),
             RequestError::Unmet(Unmet::Modified | Unmet::Missing) => return Self::Page(409),
-            RequestError::Context(fault) => (400, format!("{fault}\n")),
+            RequestError::Context(_) | RequestError::RemoteContext(_) => {
+                (400, format!("{fault}\n"))
+            }
             RequestError::Vetoed(text) => (403, text.clone()),
             RequestError::Timeout => (503, "request timed out\n".into()),
             RequestError::Overload => (503, "Error:\noverload\n".into()),
             RequestError::InsufficientNodes { .. }
+            | RequestError::InsufficientVnodes { .. }
+            | RequestError::AllNodesDown
             | RequestError::ObjectTooLarge { .. }
             | RequestError::TooManySiblings(_) => {
                 (500, format!("Error:\n{}\n", crate::pb::request_error_text(&fault)))
             }
-            RequestError::Store(_) | RequestError::Damaged(_) => {
+            RequestError::Store(_) | RequestError::Damaged(_) | RequestError::Remote(_) => {
                 tracing::error!(%fault, "request failed");
                 (500, format!("Error:\n{fault}\n"))
             }

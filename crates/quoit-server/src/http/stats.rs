@@ -116,16 +116,22 @@ fn absent(figures: &mut Figures) {
     put(figures, "leveldb_read_block_error", "undefined");
 }
 
-/// A node of its own coordinates a request and carries it out at once: both have the same figures.
+/// A node that coordinates a request carries it out on its own copy as well.
 fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
-    for (counter, names) in
-        [(Counter::Gets, ["node_gets", "vnode_gets"]), (Counter::Puts, ["node_puts", "vnode_puts"])]
-    {
-        for name in names {
-            put(figures, name, snapshot.last_minute(counter));
-            put(figures, &format!("{name}_total"), snapshot.total(counter));
-        }
+    for (name, counters) in [
+        ("node_gets", &[Counter::Gets][..]),
+        ("node_puts", &[Counter::Puts]),
+        ("vnode_gets", &[Counter::Gets, Counter::ReplicaGets]),
+        ("vnode_puts", &[Counter::Puts, Counter::ReplicaPuts]),
+        ("read_repairs", &[Counter::ReadRepairs]),
+        ("skipped_read_repairs", &[Counter::ReadRepairsSkipped]),
+    ] {
+        let last_minute: u64 = counters.iter().map(|each| snapshot.last_minute(*each)).sum();
+        let total: u64 = counters.iter().map(|each| snapshot.total(*each)).sum();
+        put(figures, name, last_minute);
+        put(figures, &format!("{name}_total"), total);
     }
+    put(figures, "coord_redirs_total", snapshot.total(Counter::CoordinatorRedirects));
     put(figures, "node_get_fsm_errors", snapshot.last_minute(Counter::GetErrors));
     put(figures, "node_get_fsm_errors_total", snapshot.total(Counter::GetErrors));
     for (distribution, names) in [
@@ -216,7 +222,6 @@ const ZERO: &[&str] = &[
     "coord_redir_least_loaded_total",
     "coord_redir_loaded_local_total",
     "coord_redir_unloaded_total",
-    "coord_redirs_total",
     "dropped_vnode_requests_total",
     "executing_mappers",
     "gossip_received",
@@ -279,9 +284,7 @@ const ZERO_WITH_TOTAL: &[&str] = &[
     "ngrrepl_object",
     "ngrrepl_srcdiscard",
     "object_merge",
-    "read_repairs",
     "rings_reconciled",
-    "skipped_read_repairs",
     "tictacaae_branch_compare",
     "tictacaae_bucket",
     "tictacaae_clock_compare",

@@ -93,7 +93,19 @@ impl Connection {
             loop {
                 if let Some(answered) = self.take_in_place(&decoder, &mut input) {
                     let result = match answered {
-                        Ok(InPlace::Written(pending)) => self.finish_put(pending).await,
+                        Ok((InPlace::Written(pending), _)) => self.finish_put(pending).await,
+                        Ok((InPlace::Shown(unconfirmed, start), size_bytes)) => {
+                            if !self.context.store.confirm_read(unconfirmed).await {
+                                self.out.truncate(start);
+                                let Ok(Some(frame)) = decoder.next_frame(&mut input) else {
+                                    return self.close().await;
+                                };
+                                self.dispatch(frame).await
+                            } else {
+                                input.advance(size_bytes);
+                                Ok(())
+                            }
+                        }
                         other => other.map(drop),
                     };
                     if !self.settle(result).await? {
@@ -121,19 +133,21 @@ impl Connection {
         }
     }
 
-    /// Takes the next request if it can be answered without taking it out of the buffer.
+    /// Takes the next request, of so many bytes, if it can be answered without taking it out of the buffer.
+    /// One that is only shown stays there.
     fn take_in_place(
         &mut self,
         decoder: &FrameDecoder,
         input: &mut BytesMut,
-    ) -> Option<Result<InPlace, Fault>> {
+    ) -> Option<Result<(InPlace, usize), Fault>> {
         let frame = decoder.peek_frame(input)?;
         let size_bytes = frame.size_bytes;
         match self.answer_in_place(frame) {
             Ok(InPlace::Declined) => None,
+            Ok(shown @ InPlace::Shown(..)) => Some(Ok((shown, size_bytes))),
             answered => {
                 input.advance(size_bytes);
-                Some(answered)
+                Some(answered.map(|answered| (answered, size_bytes)))
             }
         }
     }

@@ -6,7 +6,9 @@
 use super::connection::{Connection, Fault};
 use super::content::US_PER_SEC;
 use super::kv::{get_response, quorum};
-use quoit_core::{Found, Pending, PlainWrite, ReadOptions, WriteOptions};
+use quoit_core::{
+    Found, Pending, PlainWrite, ReadOptions, ShownInPlace, Unconfirmed, WriteOptions,
+};
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context_into};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
@@ -22,6 +24,9 @@ pub(super) enum InPlace {
     Answered,
     /// It is written; the answer has to wait until it is durable enough.
     Written(Pending),
+    /// It is answered if other replicas say the same; else the answer has to be taken back to where the
+    /// output ended before.
+    Shown(Unconfirmed, usize),
     /// Nothing was done.
     Declined,
 }
@@ -59,6 +64,7 @@ impl Connection {
         };
         let head = get.head == Some(true);
         let Self { context, out, clock_bytes, .. } = self;
+        let start = out.len();
         let answered = context.store.get_in_place(
             key_of(get.bucket_type, get.bucket, get.key),
             &options,
@@ -80,8 +86,13 @@ impl Connection {
         )?;
         match answered {
             None => Ok(InPlace::Declined),
-            Some(Ok(())) => Ok(InPlace::Answered),
-            Some(Err(fault)) => Err(too_large(&fault)),
+            Some(ShownInPlace::Answer(Ok(()))) => Ok(InPlace::Answered),
+            Some(ShownInPlace::IfConfirmed(Ok(()), unconfirmed)) => {
+                Ok(InPlace::Shown(unconfirmed, start))
+            }
+            Some(ShownInPlace::Answer(Err(fault)) | ShownInPlace::IfConfirmed(Err(fault), _)) => {
+                Err(too_large(&fault))
+            }
         }
     }
 

@@ -52,10 +52,16 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
         RequestError::InsufficientNodes { have, wanted } => {
             format!("{{insufficient_nodes,{have},need,{wanted}}}")
         }
+        RequestError::InsufficientVnodes { have, wanted } => {
+            format!("{{insufficient_vnodes,{have},need,{wanted}}}")
+        }
+        RequestError::AllNodesDown => "all_nodes_down".into(),
         RequestError::Unmet(Unmet::Exists) => "match_found".into(),
         RequestError::Unmet(Unmet::Modified | Unmet::Http) => "modified".into(),
         RequestError::Unmet(Unmet::Missing) => "notfound".into(),
-        RequestError::Vetoed(text) => text.clone(),
+        RequestError::Vetoed(text)
+        | RequestError::RemoteContext(text)
+        | RequestError::Remote(text) => text.clone(),
         RequestError::ObjectTooLarge { size_bytes } => format!("{{too_large,{size_bytes}}}"),
         RequestError::TooManySiblings(count) => format!("{{too_many_siblings,{count}}}"),
         RequestError::Timeout => "timeout".into(),

@@ -1,0 +1,144 @@
+//! Reads that are answered from the local copy if other replicas have the same.
+//!
+//! The digests that the read needs are asked for first, so that the network and the local read overlap.
+//! When all of them equal the local one, what was made of it is the answer. Anything else, also a
+//! replica that is late, sends the read the general way, which starts from the beginning.
+
+use crate::error::RequestError;
+use crate::stats::Sizes;
+use crate::store::ReplicatedStore;
+use crate::topology::{Topology, cost_us};
+use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally};
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{Lane, Replies};
+use quoit_store::engine::RecordAt;
+use quoit_wire::internode::data::{Fetch, Fetched, METHOD_FETCH, Want};
+use smallvec::SmallVec;
+use std::fmt;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Time that replicas have before the read is made the general way.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Digests that were asked for.
+pub(crate) struct Asked {
+    replies: Replies,
+    count: u32,
+}
+
+/// Who has to be asked besides the local copy.
+pub(crate) enum Plan {
+    /// Nobody: the local copy's votes are enough.
+    Own,
+    /// Others, and they were asked.
+    Asked(Asked),
+    /// The read can't be made in this way.
+    NotHere,
+}
+
+/// A read that was shown and waits for other replicas to say the same.
+#[must_use = "what was shown is no answer before it is confirmed"]
+pub struct Unconfirmed {
+    asked: Asked,
+    /// Digest and sizes of the local copy; `None` when there is none.
+    seen: Option<(u64, Sizes)>,
+    started_us: u64,
+}
+
+impl Unconfirmed {
+    pub(crate) const fn new(
+        asked: Asked,
+        seen: Option<(u64, Sizes)>,
+        started_us: u64,
+    ) -> Self {
+        Self { asked, seen, started_us }
+    }
+}
+
+impl fmt::Debug for Unconfirmed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Unconfirmed").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+/// Asks as many replicas for digests as a read needs besides the local copy.
+///
+/// # Errors
+///
+/// Quorums that can't be met with the nodes that are up.
+pub(crate) fn ask_for_digests(
+    topology: &Topology,
+    at: &RecordAt<'_>,
+    need: &ReadNeed,
+    sloppy: bool,
+) -> Result<Plan, RequestError> {
+    let voters = topology.readers(at.partition, need.n_val, sloppy, &[]);
+    ReadTally::check(need, &voters)?;
+    let Some(own) = topology.own().filter(|own| voters.of(*own).is_some()) else {
+        return Ok(Plan::NotHere);
+    };
+    // What is missing is looked for further than this way goes.
+    if !need.notfound_ok {
+        return Ok(Plan::NotHere);
+    }
+    let mut hoped = ReadTally::new(*need);
+    hoped.found(own);
+    if hoped.state(&voters) == ReadState::Met {
+        return Ok(Plan::Own);
+    }
+    let mut others: SmallVec<[(bool, u64, NodePlace); 4]> = voters
+        .iter()
+        .filter_map(|voter| {
+            let cost_us = cost_us(topology.peer(voter.node)?);
+            Some((voter.primary == 0, cost_us, voter.node))
+        })
+        .collect();
+    others.sort_unstable();
+    let header = Fetch {
+        key: Bytes::copy_from_slice(at.encoded),
+        partition: u32::from(at.partition.0),
+        layout_version: topology.layout_version(),
+        want: Want::Digest.into(),
+    };
+    let mut asked = Asked { replies: Replies::new(), count: 0 };
+    for (_, _, node) in others {
+        let Some(peer) = topology.peer(node) else { continue };
+        if peer.send(METHOD_FETCH, &header, b"", Lane::Small, &asked.replies, node).is_err() {
+            return Ok(Plan::NotHere);
+        }
+        asked.count += 1;
+        hoped.found(node);
+        if hoped.state(&voters) == ReadState::Met {
+            return Ok(Plan::Asked(asked));
+        }
+    }
+    Ok(Plan::NotHere)
+}
+
+impl ReplicatedStore {
+    /// Whether the replicas that a read has asked have what was shown. False also when that can't be found
+    /// out soon; the read is made by [`ReplicatedStore::get`] then.
+    pub async fn confirm_read(&self, unconfirmed: Unconfirmed) -> bool {
+        let Unconfirmed { mut asked, seen, started_us } = unconfirmed;
+        let digest = seen.map(|(digest, _)| digest);
+        let same = timeout(PATIENCE, async {
+            while asked.count > 0 {
+                let Some((_, Ok(reply))) = asked.replies.next().await else { return false };
+                let Ok(fetched) = Fetched::decode(reply.header) else { return false };
+                if fetched.found.then_some(fetched.digest) != digest {
+                    return false;
+                }
+                asked.count -= 1;
+            }
+            true
+        });
+        let confirmed = same.await.unwrap_or(false);
+        if confirmed {
+            let time_us = self.clock.monotonic_us() - started_us;
+            self.stats().record_get(time_us, &Ok(seen.map(|(_, sizes)| sizes)));
+        }
+        confirmed
+    }
+}

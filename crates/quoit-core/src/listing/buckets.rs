@@ -1,0 +1,156 @@
+//! Buckets of a bucket type.
+
+use super::plan::{PartitionSet, shares};
+use super::{CHUNK_COUNT, CHUNK_TIMEOUT, Failed, decoded, no_address};
+use crate::error::RequestError;
+use crate::store::{ReplicatedStore, bucket_props};
+use crate::topology::{Reach, Topology};
+use crate::votes::NodePlace;
+use bytes::Bytes;
+use quoit_cluster::Lane;
+use quoit_model::key::BucketRef;
+use quoit_wire::internode::data::{BucketsListed, ListBuckets, METHOD_LIST_BUCKETS};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A listing of buckets under way. Dropping it ends it.
+///
+/// Each node that takes part lists the buckets of which it holds a key, in order; the lists are merged.
+pub struct BucketListing {
+    store: Arc<ReplicatedStore>,
+    topology: Arc<Topology>,
+    bucket_type: Bytes,
+    n_val: u32,
+    sources: Vec<Source>,
+    failed: Vec<NodePlace>,
+    /// The last bucket that was listed.
+    last: Option<Bytes>,
+}
+
+struct Source {
+    node: NodePlace,
+    names: VecDeque<Bytes>,
+    complete: bool,
+}
+
+impl ReplicatedStore {
+    /// Starts a listing of the buckets of a bucket type that hold a key.
+    ///
+    /// # Errors
+    ///
+    /// Unknown bucket types, empty names, and partitions that no node has which is up.
+    pub fn list_buckets(
+        self: &Arc<Self>,
+        bucket_type: &[u8],
+    ) -> Result<BucketListing, RequestError> {
+        let any = BucketRef { bucket_type, bucket: b"*" }.key(b"*");
+        any.check()?;
+        let n_val = bucket_props(&self.control.read(), any.bucket)?.n_val;
+        let mut listing = BucketListing {
+            store: Arc::clone(self),
+            topology: self.topology(),
+            bucket_type: Bytes::copy_from_slice(bucket_type),
+            n_val,
+            sources: Vec::new(),
+            failed: Vec::new(),
+            last: None,
+        };
+        listing.plan()?;
+        Ok(listing)
+    }
+
+    /// A chunk of the buckets that this node holds keys of.
+    pub(crate) async fn local_buckets(
+        self: &Arc<Self>,
+        list: ListBuckets,
+    ) -> Result<BucketsListed, RequestError> {
+        let store = Arc::clone(self);
+        let read = move || {
+            let bucket_type = &list.bucket_type;
+            let after = list.after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
+            let page = store.engine.list_buckets(Some(bucket_type), after, CHUNK_COUNT)?;
+            let complete = page.len() < CHUNK_COUNT;
+            Ok(BucketsListed { buckets: page.into_iter().map(|(_, name)| name).collect(), complete })
+        };
+        self.settings.blocking.aside(read).await
+    }
+}
+
+impl BucketListing {
+    /// The next chunk of bucket names; `None` when the listing is complete. Chunks are never empty.
+    ///
+    /// # Errors
+    ///
+    /// Engine faults, and partitions that no node has any more which is up. A listing is complete or an
+    /// error, never cut short in silence.
+    pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, RequestError> {
+        let mut names = Vec::new();
+        while names.len() < CHUNK_COUNT {
+            self.fill().await?;
+            let heads = self.sources.iter().filter_map(|source| source.names.front());
+            let Some(least) = heads.min().cloned() else { break };
+            for source in &mut self.sources {
+                if source.names.front() == Some(&least) {
+                    source.names.pop_front();
+                }
+            }
+            self.last = Some(least.clone());
+            names.push(least);
+        }
+        Ok(if names.is_empty() { None } else { Some(names) })
+    }
+
+    /// Chooses the nodes that list; they begin after what was listed already.
+    fn plan(&mut self) -> Result<(), RequestError> {
+        // First primaries hold every bucket, whatever its n_val; the others those of the type's n_val.
+        let wanted = PartitionSet::all(self.store.ring_size().get());
+        let shared = shares(&self.topology, &wanted, 1, &self.failed)
+            .or_else(|_| shares(&self.topology, &wanted, self.n_val, &self.failed))?;
+        let source = |node| Source { node, names: VecDeque::new(), complete: false };
+        self.sources = shared.into_iter().map(|share| source(share.node)).collect();
+        Ok(())
+    }
+
+    /// Gets each source a name to compare, if it has one left.
+    async fn fill(&mut self) -> Result<(), RequestError> {
+        while let Some(place) =
+            self.sources.iter().position(|source| source.names.is_empty() && !source.complete)
+        {
+            let node = self.sources[place].node;
+            match self.ask(node).await {
+                Ok(listed) => {
+                    self.sources[place].names = listed.buckets.into();
+                    self.sources[place].complete = listed.complete;
+                }
+                Err(Failed::Own(fault)) => return Err(fault),
+                Err(Failed::Node(_)) => {
+                    self.failed.push(node);
+                    if self.store.topology().version() != self.topology.version() {
+                        self.topology = self.store.topology();
+                        self.failed.clear();
+                    }
+                    self.plan()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, node: NodePlace) -> Result<BucketsListed, Failed> {
+        let list = ListBuckets {
+            bucket_type: self.bucket_type.clone(),
+            after: self.last.clone(),
+            layout_version: self.topology.layout_version(),
+        };
+        match &self.topology.node(node).reach {
+            Reach::Own => self.store.local_buckets(list).await.map_err(Failed::Own),
+            Reach::Peer(peer) => {
+                let call =
+                    peer.call(METHOD_LIST_BUCKETS, &list, b"", Lane::Large, CHUNK_TIMEOUT);
+                let reply = call.await.map_err(Failed::Node)?;
+                decoded(reply.header)
+            }
+            Reach::Unknown => Err(Failed::Node(no_address())),
+        }
+    }
+}

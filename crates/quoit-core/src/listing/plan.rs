@@ -1,0 +1,156 @@
+//! Which node lists which partitions.
+
+use crate::error::RequestError;
+use crate::topology::Topology;
+use crate::votes::NodePlace;
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+
+/// A set of partitions, one bit each, lowest bit first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct PartitionSet(Vec<u8>);
+
+impl PartitionSet {
+    pub(super) fn empty(partition_count: u16) -> Self {
+        Self(vec![0; usize::from(partition_count).div_ceil(8)])
+    }
+
+    pub(super) fn all(partition_count: u16) -> Self {
+        let mut set = Self::empty(partition_count);
+        (0..partition_count).for_each(|partition| set.insert(Partition(partition)));
+        set
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+
+    pub(super) fn to_bytes(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.0)
+    }
+
+    pub(super) fn insert(&mut self, partition: Partition) {
+        if let Some(byte) = self.0.get_mut(usize::from(partition.0 / 8)) {
+            *byte |= 1 << (partition.0 % 8);
+        }
+    }
+
+    pub(super) fn contains(&self, partition: Partition) -> bool {
+        let byte = self.0.get(usize::from(partition.0 / 8)).copied().unwrap_or_default();
+        byte & (1 << (partition.0 % 8)) != 0
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Partition> {
+        let bits = self.0.len() * 8;
+        (0..bits as u16).map(Partition).filter(|partition| self.contains(*partition))
+    }
+}
+
+/// A node and what it lists.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Share {
+    pub(super) node: NodePlace,
+    pub(super) partitions: PartitionSet,
+}
+
+/// Shares out partitions to nodes that are up and hold complete copies: always the node next that has
+/// most of what is left (Chvátal, "A Greedy Heuristic for the Set-Covering Problem", 1979), this one
+/// first.
+///
+/// # Errors
+///
+/// When no node that is up holds some partition: a listing is complete or an error.
+pub(super) fn shares(
+    topology: &Topology,
+    wanted: &PartitionSet,
+    n_val: u32,
+    failed: &[NodePlace],
+) -> Result<Vec<Share>, RequestError> {
+    let holders: Vec<(Partition, Vec<NodePlace>)> = wanted
+        .iter()
+        .map(|partition| {
+            let voters = topology.readers(partition, n_val, false, failed);
+            (partition, voters.iter().map(|voter| voter.node).collect())
+        })
+        .collect();
+    share_out(&holders, topology.own(), wanted)
+}
+
+fn share_out(
+    holders: &[(Partition, Vec<NodePlace>)],
+    own: Option<NodePlace>,
+    wanted: &PartitionSet,
+) -> Result<Vec<Share>, RequestError> {
+    let mut left: Vec<&(Partition, Vec<NodePlace>)> = holders.iter().collect();
+    let mut shares = Vec::new();
+    while !left.is_empty() {
+        let place_count = holders.iter().flat_map(|(_, nodes)| nodes).max().map_or(0, |max| max + 1);
+        let mut counts = vec![0usize; usize::from(place_count)];
+        for (_, nodes) in &left {
+            nodes.iter().for_each(|node| counts[usize::from(*node)] += 1);
+        }
+        let best = (0..place_count)
+            .max_by_key(|node| (counts[usize::from(*node)], Some(*node) == own))
+            .filter(|node| counts[usize::from(*node)] > 0);
+        let Some(node) = best else {
+            return Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 });
+        };
+        let mut partitions = PartitionSet(vec![0; wanted.0.len()]);
+        left.retain(|(partition, nodes)| {
+            let taken = nodes.contains(&node);
+            if taken {
+                partitions.insert(*partition);
+            }
+            !taken
+        });
+        shares.push(Share { node, partitions });
+    }
+    Ok(shares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_partition_is_listed_once_by_a_holder(
+            nodes in proptest::collection::vec(
+                proptest::collection::btree_set(0u16..7, 1..4), 8..40,
+            ),
+        ) {
+            let holders: Vec<(Partition, Vec<NodePlace>)> = nodes
+                .iter()
+                .enumerate()
+                .map(|(place, nodes)| (Partition(place as u16), nodes.iter().copied().collect()))
+                .collect();
+            let wanted = PartitionSet::all(holders.len() as u16);
+            let shares = share_out(&holders, Some(3), &wanted).expect("all are held");
+            for (partition, nodes) in &holders {
+                let listers: Vec<_> =
+                    shares.iter().filter(|share| share.partitions.contains(*partition)).collect();
+                prop_assert_eq!(listers.len(), 1);
+                prop_assert!(nodes.contains(&listers[0].node));
+            }
+            let listed: usize = shares.iter().map(|share| share.partitions.iter().count()).sum();
+            prop_assert_eq!(listed, holders.len());
+        }
+    }
+
+    #[test]
+    fn one_node_with_everything_is_enough() {
+        let holders: Vec<_> =
+            (0..8).map(|place| (Partition(place), vec![place % 3, 5])).collect();
+        let wanted = PartitionSet::all(8);
+        let shares = share_out(&holders, None, &wanted).expect("all are held");
+        assert_eq!(shares, [Share { node: 5, partitions: wanted }]);
+    }
+
+    #[test]
+    fn a_partition_that_nobody_holds_is_an_error() {
+        let holders = [(Partition(0), vec![1]), (Partition(1), vec![])];
+        let shared = share_out(&holders, None, &PartitionSet::all(8));
+        assert!(matches!(shared, Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 })));
+    }
+}

@@ -1,0 +1,397 @@
+//! A read from as many replicas as it asks for.
+//!
+//! The whole object comes from one replica, the local one if there is one; the others that the read
+//! needs answer with digests. Equal digests end it. Otherwise every version is fetched, merged,
+//! answered, and sent to those replicas that did not have it. Replicas that were not needed are not
+//! asked: one more is when an answer is late, and when one fails.
+
+use crate::error::RequestError;
+use crate::replica::{Copy, Replicated, merge};
+use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
+use crate::topology::{Reach, Topology, cost_us};
+use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally, Voters};
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{CallError, Lane, Replies, Reply};
+use quoit_model::object::Object;
+use quoit_store::engine::{RecordAt, RecordMeta};
+use quoit_wire::internode::data::{self, Fetch, Fetched, MergeRule, REFUSED_STALE_LAYOUT, Want};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// A peer that has no history of answers is given so long before another one is asked as well.
+const HEDGE_DEFAULT: Duration = Duration::from_millis(50);
+/// Bounds of the time after which another replica is asked.
+const HEDGE_MIN: Duration = Duration::from_millis(5);
+const HEDGE_MAX: Duration = Duration::from_millis(500);
+
+/// What is read, and what is enough.
+pub(crate) struct Read<'a> {
+    /// The record.
+    pub(crate) at: RecordAt<'a>,
+    /// Quorums.
+    pub(crate) need: ReadNeed,
+    /// Whether fallbacks may stand in for dead primaries.
+    pub(crate) sloppy: bool,
+    /// How versions become one.
+    pub(crate) rule: MergeRule,
+    /// Number of replicas of the bucket, capped at 15.
+    pub(crate) n_val_class: u8,
+    /// Milliseconds until `timeout`.
+    pub(crate) timeout_ms: Option<u32>,
+}
+
+/// Why a run ended early.
+enum Stop {
+    Fault(RequestError),
+    /// The replicas know a newer layout than we do.
+    StaleLayout,
+}
+
+impl From<RequestError> for Stop {
+    fn from(fault: RequestError) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl ReplicatedStore {
+    /// Reads a record from its replicas and repairs those that were behind: this node's own copy before
+    /// it returns, the others later.
+    pub(crate) async fn read_replicas(
+        &self,
+        read: &Read<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        let timeout_ms = u64::from(read.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
+        let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+        loop {
+            let topology = self.topology();
+            let version = topology.version();
+            match Run::new(self, topology, read)?.run(deadline).await {
+                Ok(found) => return Ok(found),
+                Err(Stop::Fault(fault)) => return Err(fault),
+                Err(Stop::StaleLayout) => self.wait_for_newer(version, deadline).await?,
+            }
+        }
+    }
+}
+
+/// One attempt of a read.
+struct Run<'a> {
+    store: &'a ReplicatedStore,
+    topology: Arc<Topology>,
+    read: &'a Read<'a>,
+    voters: Voters,
+    answers: SmallVec<[(NodePlace, Copy); 4]>,
+    /// Asked and not answered yet; whether for the object.
+    waiting: SmallVec<[(NodePlace, bool); 4]>,
+    failed: SmallVec<[NodePlace; 4]>,
+    replies: Replies,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        store: &'a ReplicatedStore,
+        topology: Arc<Topology>,
+        read: &'a Read<'a>,
+    ) -> Result<Self, RequestError> {
+        let (partition, n_val) = (read.at.partition, read.need.n_val);
+        let voters = topology.readers(partition, n_val, read.sloppy, &[]);
+        ReadTally::check(&read.need, &voters)?;
+        Ok(Self {
+            store,
+            topology,
+            read,
+            voters,
+            answers: SmallVec::new(),
+            waiting: SmallVec::new(),
+            failed: SmallVec::new(),
+            replies: Replies::new(),
+        })
+    }
+
+    async fn run(mut self, deadline: Instant) -> Result<Option<Object>, Stop> {
+        loop {
+            self.gather(deadline).await?;
+            if let Some(found) = self.resolve(deadline).await? {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Asks and listens until there is enough.
+    async fn gather(&mut self, deadline: Instant) -> Result<(), Stop> {
+        let mut hedge_at = None;
+        loop {
+            if self.tally().state(&self.voters) != ReadState::Open {
+                return Ok(());
+            }
+            self.ask_enough()?;
+            if self.tally().state(&self.voters) != ReadState::Open {
+                return Ok(());
+            }
+            if self.waiting.is_empty() {
+                let ReadState::NotFound = self.tally().give_up(&self.voters)? else {
+                    continue;
+                };
+                return Ok(());
+            }
+            let tick = *hedge_at.get_or_insert_with(|| Instant::now() + self.hedge_delay());
+            match timeout_at(tick.min(deadline), self.replies.next()).await {
+                Ok(Some((slot, reply))) => self.answered(slot, reply)?,
+                Ok(None) => self.waiting.clear(),
+                Err(_) if Instant::now() >= deadline => return Err(RequestError::Timeout.into()),
+                Err(_) => {
+                    hedge_at = None;
+                    self.hedge()?;
+                }
+            }
+        }
+    }
+
+    fn tally(&self) -> ReadTally {
+        let mut tally = ReadTally::new(self.read.need);
+        for (node, copy) in &self.answers {
+            match copy {
+                Copy::Missing => tally.missing(*node),
+                Copy::Found(..) => tally.found(*node),
+            }
+        }
+        tally
+    }
+
+    /// Asks as many as would do if all of them answered well.
+    fn ask_enough(&mut self) -> Result<(), Stop> {
+        while !self.would_do() {
+            let Some(node) = self.next_to_ask() else { return Ok(()) };
+            self.ask(node)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the answers that count and those under way would be enough.
+    fn would_do(&self) -> bool {
+        let mut hoped = ReadTally::new(self.read.need);
+        for (node, copy) in &self.answers {
+            match copy {
+                Copy::Missing => hoped.missing(*node),
+                Copy::Found(..) => hoped.found(*node),
+            }
+        }
+        self.waiting.iter().for_each(|(node, _)| hoped.found(*node));
+        hoped.state(&self.voters) != ReadState::Open
+    }
+
+    /// The best of those who were not asked yet: this node, then primaries, then the quickest.
+    fn next_to_ask(&self) -> Option<NodePlace> {
+        let asked = |node: NodePlace| {
+            self.waiting.iter().any(|(other, _)| *other == node)
+                || self.answers.iter().any(|(other, _)| *other == node)
+        };
+        let open = self.voters.iter().filter(|voter| !asked(voter.node));
+        let cost = |node: NodePlace| match &self.topology.node(node).reach {
+            Reach::Own => 0,
+            Reach::Peer(peer) => cost_us(peer) + 1,
+            Reach::Unknown => u64::MAX,
+        };
+        open.min_by_key(|voter| (cost(voter.node) != 0, voter.primary == 0, cost(voter.node)))
+            .map(|voter| voter.node)
+    }
+
+    /// Asks a node: for the object while nobody else is asked for it.
+    fn ask(&mut self, node: NodePlace) -> Result<(), Stop> {
+        let has_body =
+            self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
+        let whole = !has_body && !self.waiting.iter().any(|(_, whole)| *whole);
+        self.ask_for(node, whole)
+    }
+
+    fn ask_for(&mut self, node: NodePlace, whole: bool) -> Result<(), Stop> {
+        match &self.topology.node(node).reach {
+            Reach::Own => match self.store.own_copy(&self.read.at, whole) {
+                Ok(copy) => self.keep(node, copy),
+                Err(fault) => {
+                    tracing::error!(%fault, "reading the local copy failed");
+                    self.fail(node);
+                }
+            },
+            Reach::Peer(peer) => {
+                let want = if whole { Want::Object } else { Want::Digest };
+                let header = Fetch {
+                    key: Bytes::copy_from_slice(self.read.at.encoded),
+                    partition: u32::from(self.read.at.partition.0),
+                    layout_version: self.topology.layout_version(),
+                    want: want.into(),
+                };
+                let lane = Lane::Small;
+                let sent =
+                    peer.send(data::METHOD_FETCH, &header, b"", lane, &self.replies, node);
+                match sent {
+                    Ok(()) => self.waiting.push((node, whole)),
+                    Err(_) => self.fail(node),
+                }
+            }
+            Reach::Unknown => self.fail(node),
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, node: NodePlace, copy: Copy) {
+        match self.answers.iter_mut().find(|(other, _)| *other == node) {
+            Some((_, known)) => *known = copy,
+            None => self.answers.push((node, copy)),
+        }
+    }
+
+    /// A node that gave no answer: its votes go to another one.
+    fn fail(&mut self, node: NodePlace) {
+        self.waiting.retain(|(other, _)| *other != node);
+        self.answers.retain(|(other, _)| *other != node);
+        self.failed.push(node);
+        let (partition, n_val) = (self.read.at.partition, self.read.need.n_val);
+        self.voters = self.topology.readers(partition, n_val, self.read.sloppy, &self.failed);
+    }
+
+    fn answered(&mut self, slot: u16, reply: Result<Reply, CallError>) -> Result<(), Stop> {
+        let node = slot;
+        let Some(place) = self.waiting.iter().position(|(other, _)| *other == node) else {
+            return Ok(());
+        };
+        let (_, whole) = self.waiting.remove(place);
+        match reply.map(|reply| read_fetched(reply, whole)) {
+            Ok(Some(copy)) => self.keep(node, copy),
+            Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => {
+                return Err(Stop::StaleLayout);
+            }
+            Ok(None) | Err(_) => self.fail(node),
+        }
+        Ok(())
+    }
+
+    /// Time after which another replica is asked as well: when those who were asked are later than
+    /// they usually are.
+    fn hedge_delay(&self) -> Duration {
+        let slow = self.waiting.iter().filter_map(|(node, _)| {
+            Some(u64::from(self.topology.peer(*node)?.latency_us().high_us))
+        });
+        match slow.max() {
+            None | Some(0) => HEDGE_DEFAULT,
+            Some(high_us) => Duration::from_micros(high_us * 2).clamp(HEDGE_MIN, HEDGE_MAX),
+        }
+    }
+
+    /// Gives up on nodes that have died meanwhile, and asks one more.
+    fn hedge(&mut self) -> Result<(), Stop> {
+        let dead: SmallVec<[NodePlace; 4]> =
+            self.waiting.iter().map(|(node, _)| *node).filter(|node| !self.topology.is_up(*node)).collect();
+        dead.into_iter().for_each(|node| self.fail(node));
+        let Some(node) = self.next_to_ask() else { return Ok(()) };
+        // The late one may be the one that has the object.
+        let has_body =
+            self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
+        self.ask_for(node, !has_body)
+    }
+
+    /// The answer from what was gathered; `None` when a version could not be fetched and others have to
+    /// be asked.
+    async fn resolve(&mut self, deadline: Instant) -> Result<Option<Option<Object>>, Stop> {
+        if self.tally().state(&self.voters) == ReadState::NotFound {
+            return Ok(Some(None));
+        }
+        if !self.fetch_bodies(deadline).await? {
+            return Ok(None);
+        }
+        let mut merged: Option<(u64, Object)> = None;
+        let mut seen: SmallVec<[u64; 4]> = SmallVec::new();
+        for (_, copy) in &self.answers {
+            let Copy::Found(digest, Some(body)) = copy else { continue };
+            if seen.contains(digest) {
+                continue;
+            }
+            seen.push(*digest);
+            let object = decode(body)?;
+            merged = Some(match merged {
+                None => (*digest, object),
+                Some((_, merged)) => {
+                    let merged = merge(&merged, &object, self.read.rule);
+                    (merged.digest(), merged)
+                }
+            });
+        }
+        let Some((digest, object)) = merged else { return Ok(Some(None)) };
+        self.repair(digest, &object);
+        Ok(Some(Some(object)))
+    }
+
+    /// Fetches a body for each version that has none. False when a node that has one is lost.
+    async fn fetch_bodies(&mut self, deadline: Instant) -> Result<bool, Stop> {
+        let mut bodies: SmallVec<[u64; 4]> = SmallVec::new();
+        let mut wanted: SmallVec<[(u64, NodePlace); 4]> = SmallVec::new();
+        for (_, copy) in &self.answers {
+            if let Copy::Found(digest, Some(_)) = copy {
+                bodies.push(*digest);
+            }
+        }
+        for (node, copy) in &self.answers {
+            if let Copy::Found(digest, None) = copy
+                && !bodies.contains(digest)
+            {
+                bodies.push(*digest);
+                wanted.push((*digest, *node));
+            }
+        }
+        let failed_before = self.failed.len();
+        // Late answers to the first question are of no use any more.
+        self.replies = Replies::new();
+        self.waiting.clear();
+        for (_, node) in wanted {
+            self.ask_for(node, true)?;
+        }
+        while !self.waiting.is_empty() {
+            match timeout_at(deadline, self.replies.next()).await {
+                Ok(Some((slot, reply))) => self.answered(slot, reply)?,
+                Ok(None) => self.waiting.clear(),
+                Err(_) => return Err(RequestError::Timeout.into()),
+            }
+        }
+        Ok(self.failed.len() == failed_before)
+    }
+
+    /// Sends what was found to those who answered with something else.
+    fn repair(&self, digest: u64, object: &Object) {
+        let behind = |copy: &Copy| match copy {
+            Copy::Found(theirs, _) => *theirs != digest,
+            // Who has never heard of a deleted record need not hear of it.
+            Copy::Missing => !object.is_tombstone(),
+        };
+        if !self.answers.iter().any(|(_, copy)| behind(copy)) {
+            return;
+        }
+        let mut encoded = Vec::new();
+        object.encode_into(&mut encoded);
+        let replicated = Replicated {
+            meta: RecordMeta {
+                digest,
+                tombstone: object.is_tombstone(),
+                n_val_class: self.read.n_val_class,
+                expires_at_secs: object.expires_at_secs().unwrap_or(0),
+            },
+            rule: self.read.rule,
+            object: encoded.into(),
+        };
+        for (node, _) in self.answers.iter().filter(|(_, copy)| behind(copy)) {
+            self.store.repair(&self.topology, *node, &self.read.at, &replicated);
+        }
+    }
+}
+
+/// A replica's copy from its answer; `None` when the answer makes no sense.
+fn read_fetched(reply: Reply, whole: bool) -> Option<Copy> {
+    let fetched = Fetched::decode(reply.header).ok()?;
+    Some(match (fetched.found, whole) {
+        (false, _) => Copy::Missing,
+        (true, false) => Copy::Found(fetched.digest, None),
+        (true, true) => Copy::Found(fetched.digest, Some(reply.payload)),
+    })
+}

@@ -1,0 +1,231 @@
+//! What one node does with its own copy of a record: the part of a request that touches storage.
+
+use crate::error::RequestError;
+use crate::store::{ReplicatedStore, decode, wait_if_blocked};
+use bytes::Bytes;
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
+use quoit_model::key::{KeyError, KeyRef};
+use quoit_model::object::Object;
+use quoit_model::plain::PlainObject;
+use quoit_model::props::BucketProps;
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
+};
+use quoit_store::error::StoreError;
+use quoit_wire::internode::data::MergeRule;
+
+/// A record's place, found from its encoded name alone.
+pub(crate) struct Place<'a> {
+    key: KeyRef<'a>,
+    encoded: &'a [u8],
+    identity: Identity,
+    partition: Partition,
+}
+
+impl<'a> Place<'a> {
+    /// The place of a record whose partition a coordinator has worked out.
+    pub(crate) fn new(encoded: &'a [u8], partition: Partition) -> Result<Self, KeyError> {
+        let key = KeyRef::decode(encoded)?;
+        // The identity does not depend on the bucket's placement.
+        let identity = KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity;
+        Ok(Self { key, encoded, identity, partition })
+    }
+
+    pub(crate) const fn at(&self) -> RecordAt<'a> {
+        let Self { key, encoded, identity, partition } = *self;
+        RecordAt { key, encoded, identity, partition }
+    }
+}
+
+/// A copy of a record as a reader sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Copy {
+    /// There is none.
+    Missing,
+    /// Digest and, if asked for, the stored object.
+    Found(u64, Option<Bytes>),
+}
+
+/// An object on its way to a replica, in its stored form.
+#[derive(Clone, Debug)]
+pub(crate) struct Replicated {
+    /// What the engine has to know.
+    pub(crate) meta: RecordMeta,
+    /// How it becomes one with what is there.
+    pub(crate) rule: MergeRule,
+    /// The stored form.
+    pub(crate) object: Bytes,
+}
+
+/// What became of an object that a replica was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taken {
+    /// What was there says as much already, and nobody asked whether it is synced.
+    Known,
+    /// Written; synced when the ticket is.
+    Written(Ticket),
+}
+
+impl ReplicatedStore {
+    /// Reads the local copy; `None` when it would have to wait and may not.
+    pub(crate) fn fetch_copy(
+        &self,
+        at: &RecordAt<'_>,
+        whole: bool,
+        access: Access,
+    ) -> Result<Option<Copy>, RequestError> {
+        if !whole {
+            let head = self.engine.head(at)?;
+            return Ok(Some(head.map_or(Copy::Missing, |meta| Copy::Found(meta.digest, None))));
+        }
+        let mut found = None;
+        let mut look = |record: &RecordRef<'_>| {
+            found = Some(Copy::Found(record.meta.digest, Some(record.to_bytes())));
+        };
+        Ok(match self.engine.show(at, access, &mut look)? {
+            Shown::WouldBlock => None,
+            Shown::Missing => Some(Copy::Missing),
+            Shown::Found => found,
+        })
+    }
+
+    /// Merges an object into the local copy. With `has_to_last` the answer is a ticket even when nothing
+    /// was new: what is there may not be synced yet. `None` when it would have to wait and may not.
+    pub(crate) fn take_copy(
+        &self,
+        at: &RecordAt<'_>,
+        incoming: &Replicated,
+        has_to_last: bool,
+        access: Access,
+    ) -> Result<Option<Taken>, RequestError> {
+        // Most objects replace what they find, which its front is enough to see.
+        for before in [Before::Front, Before::Read] {
+            let mut verdict = Ok(Verdict::Undecided);
+            let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+                verdict = unite(stored, incoming, has_to_last, out);
+                match verdict {
+                    Ok(Verdict::Put(meta)) => Decision::Put(meta),
+                    Ok(Verdict::Keep | Verdict::Undecided) | Err(_) => Decision::Keep,
+                }
+            };
+            match self.engine.update(at, before, access, &mut change)? {
+                Applied::WouldBlock => return Ok(None),
+                Applied::Written(ticket) => {
+                    if let Ok(Verdict::Put(meta)) = verdict
+                        && meta.tombstone
+                    {
+                        let (mode, now_us) = (self.settings.delete_mode, self.clock.unix_us());
+                        self.reaper.note(mode, at, meta.digest, now_us);
+                    }
+                    return Ok(Some(Taken::Written(ticket)));
+                }
+                Applied::Kept => match verdict? {
+                    Verdict::Undecided => {}
+                    _ => return Ok(Some(Taken::Known)),
+                },
+            }
+        }
+        unreachable!("a whole record is enough to decide")
+    }
+
+    /// Merges an object into this node's copy, waiting for the disk if it has to.
+    pub(crate) fn take_own(
+        &self,
+        at: &RecordAt<'_>,
+        incoming: &Replicated,
+    ) -> Result<Taken, RequestError> {
+        let take = |access| self.take_copy(at, incoming, false, access);
+        wait_if_blocked(self.settings.blocking, take)
+    }
+
+    /// Removes a tombstone that is still there as it was.
+    pub(crate) fn reap_copy(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
+        let mut same = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
+            Some(record) if record.meta.tombstone && record.meta.digest == digest => {
+                Decision::Remove
+            }
+            _ => Decision::Keep,
+        };
+        let applied = self.engine.update(at, Before::Read, Access::Wait, &mut same)?;
+        Ok(matches!(applied, Applied::Written(_)))
+    }
+}
+
+/// What to do with an incoming object.
+enum Verdict {
+    Put(RecordMeta),
+    Keep,
+    /// The front of what is stored does not tell.
+    Undecided,
+}
+
+/// Merges an incoming object with what is stored and appends what is to be stored instead.
+fn unite(
+    stored: Option<&RecordRef<'_>>,
+    incoming: &Replicated,
+    has_to_last: bool,
+    out: &mut Vec<u8>,
+) -> Result<Verdict, RequestError> {
+    let as_it_came = |out: &mut Vec<u8>| {
+        out.extend_from_slice(&incoming.object);
+        Ok(Verdict::Put(incoming.meta))
+    };
+    let Some(stored) = stored else { return as_it_came(out) };
+    if stored.meta.digest == incoming.meta.digest {
+        return if has_to_last { as_it_came(out) } else { Ok(Verdict::Keep) };
+    }
+    if replaces(stored, incoming) {
+        return as_it_came(out);
+    }
+    if !stored.is_whole {
+        return Ok(Verdict::Undecided);
+    }
+    let ours = decode(&stored.to_bytes())?;
+    let theirs = decode(&incoming.object)?;
+    let merged = merge(&ours, &theirs, incoming.rule);
+    let digest = merged.digest();
+    if digest == incoming.meta.digest {
+        return as_it_came(out);
+    }
+    if digest == stored.meta.digest && !has_to_last {
+        return Ok(Verdict::Keep);
+    }
+    merged.encode_into(out);
+    Ok(Verdict::Put(RecordMeta {
+        digest,
+        tombstone: merged.is_tombstone(),
+        n_val_class: incoming.meta.n_val_class,
+        expires_at_secs: merged.expires_at_secs().unwrap_or(0),
+    }))
+}
+
+/// Whether an incoming plain object has seen all of a stored plain one: the merge is then the incoming
+/// one. False when that can't be seen from the front.
+fn replaces(stored: &RecordRef<'_>, incoming: &Replicated) -> bool {
+    let stored = if stored.is_whole {
+        PlainObject::read(stored.value)
+    } else {
+        PlainObject::read_front(stored.value, stored.meta.digest)
+    };
+    let (Some(stored), Some(new)) = (stored, PlainObject::read(&incoming.object)) else {
+        return false;
+    };
+    let is_later = match incoming.rule {
+        MergeRule::Causal => !stored.clock.descends(&new.clock),
+        MergeRule::LastWriteWins => new.last_modified_us > stored.last_modified_us,
+    };
+    is_later && new.clock.descends(&stored.clock)
+}
+
+/// How copies of a bucket's records become one.
+pub(crate) const fn merge_rule(props: &BucketProps) -> MergeRule {
+    if props.last_write_wins { MergeRule::LastWriteWins } else { MergeRule::Causal }
+}
+
+/// What two copies of a record are together.
+pub(crate) fn merge(ours: &Object, theirs: &Object, rule: MergeRule) -> Object {
+    match rule {
+        MergeRule::Causal => ours.merge(theirs),
+        MergeRule::LastWriteWins => ours.merge_last_write_wins(theirs),
+    }
+}

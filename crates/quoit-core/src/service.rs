@@ -1,0 +1,270 @@
+//! The replica's side of the data plane: requests of other nodes on this node's copies.
+//!
+//! What can be answered from memory is answered on the connection's own task. What has to wait, for
+//! the disk, for a sync or for other nodes, goes on in a task of its own.
+
+use crate::error::RequestError;
+use crate::replica::{Copy, Place, Replicated, Taken};
+use crate::stats::Counter;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{IncomingRequest, Responder, Service};
+use quoit_model::hash::Partition;
+use quoit_store::engine::{Access, RecordMeta, Ticket};
+use quoit_wire::internode::data::{
+    self, Acks, Fetch, Fetched, Forward, ListBuckets, ListKeys, MergeRule, Reap, Reaped, Store,
+    Stored, Want,
+};
+use std::future::poll_fn;
+use std::sync::{Arc, Weak};
+
+/// Serves the data plane of a store.
+pub(crate) struct ReplicaService {
+    /// Weak: the transport holds the service, and the store holds the transport.
+    store: Weak<ReplicatedStore>,
+}
+
+/// Why a request is not served.
+enum Refusal {
+    Malformed(String),
+    StaleLayout,
+    Storage(RequestError),
+}
+
+impl From<RequestError> for Refusal {
+    fn from(fault: RequestError) -> Self {
+        Self::Storage(fault)
+    }
+}
+
+impl ReplicaService {
+    pub(crate) fn new(store: &Arc<ReplicatedStore>) -> Self {
+        Self { store: Arc::downgrade(store) }
+    }
+}
+
+impl Service for ReplicaService {
+    fn serve(&self, request: IncomingRequest, reply: Responder) {
+        let Some(store) = self.store.upgrade() else { return };
+        match request.method {
+            data::METHOD_FETCH => store.serve_fetch(&request, reply),
+            data::METHOD_STORE => store.serve_store(&request, reply),
+            data::METHOD_FORWARD => store.serve_forward(&request, reply),
+            data::METHOD_LIST_KEYS => store.serve_list_keys(&request, reply),
+            data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
+            data::METHOD_REAP => store.serve_reap(&request, reply),
+            method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
+        }
+    }
+}
+
+impl ReplicatedStore {
+    fn serve_fetch(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let fetch: Fetch = match self.read_header(request, |fetch: &Fetch| fetch.layout_version) {
+            Ok(fetch) => fetch,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        self.stats().count(Counter::ReplicaGets);
+        let whole = fetch.want() == Want::Object;
+        match self.fetch_for(&fetch, whole, Access::NoWait) {
+            Ok(Some(copy)) => send_copy(reply, copy),
+            Ok(None) => {
+                let blocking = self.settings.blocking;
+                tokio::spawn(async move {
+                    let read = move || match self.fetch_for(&fetch, whole, Access::Wait) {
+                        Ok(copy) => Ok(Ok(copy.unwrap_or(Copy::Missing))),
+                        Err(refusal) => Ok(Err(refusal)),
+                    };
+                    match blocking.aside(read).await {
+                        Ok(Ok(copy)) => send_copy(reply, copy),
+                        Ok(Err(refusal)) => refuse(reply, &refusal),
+                        Err(fault) => refuse(reply, &fault.into()),
+                    }
+                });
+            }
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
+    fn fetch_for(&self, fetch: &Fetch, whole: bool, access: Access) -> Result<Option<Copy>, Refusal> {
+        let place = self.place(&fetch.key, fetch.partition)?;
+        Ok(self.fetch_copy(&place.at(), whole, access)?)
+    }
+
+    fn serve_store(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let store: Store = match self.read_header(request, |store: &Store| store.layout_version) {
+            Ok(store) => store,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        self.stats().count(Counter::ReplicaPuts);
+        let replicated = Replicated {
+            meta: RecordMeta {
+                digest: store.digest,
+                tombstone: store.tombstone,
+                n_val_class: store.n_val_class.min(15) as u8,
+                expires_at_secs: store.expires_at_secs,
+            },
+            rule: MergeRule::try_from(store.rule).unwrap_or(MergeRule::Causal),
+            object: request.payload.clone(),
+        };
+        match self.take_for(&store, &replicated, Access::NoWait) {
+            Ok(Some(taken)) => self.acknowledge(taken, store.acks(), reply),
+            Ok(None) => {
+                let blocking = self.settings.blocking;
+                tokio::spawn(async move {
+                    let writer = Arc::clone(&self);
+                    let acks = store.acks();
+                    let write = move || Ok(writer.take_for(&store, &replicated, Access::Wait));
+                    match blocking.aside(write).await {
+                        Ok(Ok(taken)) => {
+                            self.acknowledge(taken.unwrap_or(Taken::Known), acks, reply);
+                        }
+                        Ok(Err(refusal)) => refuse(reply, &refusal),
+                        Err(fault) => refuse(reply, &fault.into()),
+                    }
+                });
+            }
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
+    fn take_for(
+        &self,
+        store: &Store,
+        replicated: &Replicated,
+        access: Access,
+    ) -> Result<Option<Taken>, Refusal> {
+        let place = self.place(&store.key, store.partition)?;
+        let has_to_last = store.acks() != Acks::Accepted;
+        Ok(self.take_copy(&place.at(), replicated, has_to_last, access)?)
+    }
+
+    /// Answers a write at the moments that were asked for.
+    fn acknowledge(self: Arc<Self>, taken: Taken, acks: Acks, reply: Responder) {
+        let ticket = match (taken, acks) {
+            (Taken::Written(ticket), Acks::Synced | Acks::Both) => ticket,
+            _ => return reply.send(&Stored { synced: false }, b""),
+        };
+        if acks == Acks::Both {
+            reply.send_more(&Stored { synced: false }, b"");
+        }
+        tokio::spawn(async move {
+            match self.synced(ticket).await {
+                Ok(()) => reply.send(&Stored { synced: true }, b""),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    async fn synced(&self, ticket: Ticket) -> Result<(), RequestError> {
+        poll_fn(|context| self.engine.poll_durable(ticket, context.waker())).await?;
+        Ok(())
+    }
+
+    fn serve_forward(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let forward = match Forward::decode(request.header.clone()) {
+            Ok(forward) => forward,
+            Err(fault) => return refuse(reply, &Refusal::Malformed(fault.to_string())),
+        };
+        let payload = request.payload.clone();
+        tokio::spawn(async move { self.coordinate_forwarded(forward, payload, reply).await });
+    }
+
+    fn serve_list_keys(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        match self.read_header(request, |list: &ListKeys| list.layout_version) {
+            Ok(list) => {
+                tokio::spawn(async move {
+                    match self.local_keys(list).await {
+                        Ok(listed) => reply.send(&listed, b""),
+                        Err(fault) => refuse(reply, &fault.into()),
+                    }
+                });
+            }
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
+    fn serve_list_buckets(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        match self.read_header(request, |list: &ListBuckets| list.layout_version) {
+            Ok(list) => {
+                tokio::spawn(async move {
+                    match self.local_buckets(list).await {
+                        Ok(listed) => reply.send(&listed, b""),
+                        Err(fault) => refuse(reply, &fault.into()),
+                    }
+                });
+            }
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
+    fn serve_reap(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let reap: Reap = match self.read_header(request, |reap: &Reap| reap.layout_version) {
+            Ok(reap) => reap,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let blocking = self.settings.blocking;
+        tokio::spawn(async move {
+            let step = move || {
+                let Ok(place) = self.place(&reap.key, reap.partition) else { return Ok(false) };
+                Ok(self.reap_copy(&place.at(), reap.digest)?)
+            };
+            match blocking.aside(step).await {
+                Ok(removed) => reply.send(&Reaped { removed }, b""),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    /// Decodes a header and checks the layout that it was made with.
+    fn read_header<M: Message + Default>(
+        &self,
+        request: &IncomingRequest,
+        layout_version: impl Fn(&M) -> u64,
+    ) -> Result<M, Refusal> {
+        let header = M::decode(request.header.clone())
+            .map_err(|fault| Refusal::Malformed(fault.to_string()))?;
+        if layout_version(&header) < self.topology().layout_version() {
+            return Err(Refusal::StaleLayout);
+        }
+        Ok(header)
+    }
+
+    fn place<'a>(&self, key: &'a Bytes, partition: u32) -> Result<Place<'a>, Refusal> {
+        let partition = u16::try_from(partition)
+            .ok()
+            .filter(|partition| *partition < self.ring_size().get())
+            .ok_or_else(|| Refusal::Malformed(format!("there is no partition {partition}")))?;
+        Place::new(key, Partition(partition)).map_err(|fault| Refusal::Malformed(fault.to_string()))
+    }
+}
+
+fn send_copy(reply: Responder, copy: Copy) {
+    match copy {
+        Copy::Missing => reply.send(&Fetched { found: false, digest: 0 }, b""),
+        Copy::Found(digest, object) => {
+            let object = object.unwrap_or_default();
+            reply.send(&Fetched { found: true, digest }, &object);
+        }
+    }
+}
+
+fn refuse(reply: Responder, refusal: &Refusal) {
+    match refusal {
+        Refusal::Malformed(reason) => {
+            tracing::warn!(%reason, "request of another node refused");
+            reply.refuse(data::REFUSED_MALFORMED, reason.as_str());
+        }
+        Refusal::StaleLayout => {
+            reply.refuse(data::REFUSED_STALE_LAYOUT, "the layout is no longer live");
+        }
+        Refusal::Storage(RequestError::Overload) => {
+            reply.refuse(data::REFUSED_OVERLOAD, "overload");
+        }
+        Refusal::Storage(fault) => {
+            tracing::error!(%fault, "request of another node failed");
+            reply.refuse(data::REFUSED_STORAGE, fault.to_string());
+        }
+    }
+}

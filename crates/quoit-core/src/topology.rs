@@ -1,0 +1,184 @@
+//! Who there is to ask: the live layouts and the way to each of their nodes.
+
+use crate::votes::{NodePlace, Voters};
+use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
+use quoit_model::hash::Partition;
+use quoit_model::layout::Layout;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The nodes of all live layouts and how to reach them, as one version of the control plane's state
+/// has them.
+pub(crate) struct Topology {
+    version: u64,
+    nodes: Vec<Node>,
+    own: Option<NodePlace>,
+    /// Oldest first, never empty.
+    layouts: SmallVec<[LiveLayout; 2]>,
+    /// For each partition, which layout serves reads.
+    reads: Vec<u8>,
+}
+
+/// One node of a live layout.
+pub(crate) struct Node {
+    pub(crate) reach: Reach,
+}
+
+/// How a node is reached.
+pub(crate) enum Reach {
+    /// It is this one.
+    Own,
+    /// Over the network.
+    Peer(Arc<Peer>),
+    /// Its address is not known yet.
+    Unknown,
+}
+
+struct LiveLayout {
+    layout: Arc<Layout>,
+    /// Place of each node of the layout among all nodes; `None` when they are the same.
+    places: Option<Vec<NodePlace>>,
+}
+
+impl Topology {
+    /// The topology of a state.
+    pub(crate) fn new(state: &State, internode: &Internode) -> Self {
+        let live = state.layouts().live();
+        let mut ids: Vec<NodeId> = live.iter().flat_map(|layout| layout.nodes()).copied().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let own_id = state.node_id();
+        let reach = |id: NodeId| match internode.peer(id) {
+            _ if id == own_id => Reach::Own,
+            Some(peer) => Reach::Peer(peer),
+            None => Reach::Unknown,
+        };
+        let nodes: Vec<Node> = ids.iter().map(|id| Node { reach: reach(*id) }).collect();
+        let place = |id: &NodeId| ids.binary_search(id).ok().map(|place| place as NodePlace);
+        let layouts: SmallVec<[LiveLayout; 2]> = live
+            .iter()
+            .map(|layout| {
+                let same = layout.nodes() == ids.as_slice();
+                let places = || layout.nodes().iter().filter_map(place).collect();
+                LiveLayout { layout: Arc::clone(layout), places: (!same).then(places) }
+            })
+            .collect();
+        let partition_count = state.layouts().newest().ring_size().get();
+        let reads = (0..partition_count)
+            .map(|partition| {
+                let version = state.layouts().for_reads(Partition(partition)).version();
+                let found = live.iter().position(|layout| layout.version() == version);
+                found.unwrap_or_default() as u8
+            })
+            .collect();
+        Self { version: state.version(), nodes, own: place(&own_id), layouts, reads }
+    }
+
+    /// Version of the state that this was made from.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Version of the oldest layout that is live.
+    pub(crate) fn layout_version(&self) -> u64 {
+        self.layouts.first().map_or(0, |live| live.layout.version())
+    }
+
+    /// Whether this node is the only one: nobody else is ever asked.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self.nodes.as_slice(), [Node { reach: Reach::Own, .. }])
+    }
+
+    /// This node's place; `None` while it is in no layout.
+    pub(crate) const fn own(&self) -> Option<NodePlace> {
+        self.own
+    }
+
+    /// A node by its place.
+    pub(crate) fn node(&self, place: NodePlace) -> &Node {
+        &self.nodes[usize::from(place)]
+    }
+
+    /// The way to a node that is another one.
+    pub(crate) fn peer(&self, place: NodePlace) -> Option<&Arc<Peer>> {
+        match &self.node(place).reach {
+            Reach::Peer(peer) => Some(peer),
+            Reach::Own | Reach::Unknown => None,
+        }
+    }
+
+    /// Whether a node is worth asking, as far as this node can tell.
+    pub(crate) fn is_up(&self, place: NodePlace) -> bool {
+        match &self.node(place).reach {
+            Reach::Own => true,
+            Reach::Peer(peer) => peer.is_up(),
+            Reach::Unknown => false,
+        }
+    }
+
+    /// Who answers reads of a partition, `failed` nodes left out.
+    pub(crate) fn readers(
+        &self,
+        partition: Partition,
+        n_val: u32,
+        sloppy: bool,
+        failed: &[NodePlace],
+    ) -> Voters {
+        let layout = usize::from(self.reads[usize::from(partition.0)]);
+        self.voters(&self.layouts[layout], partition, n_val, sloppy, failed)
+    }
+
+    /// Who takes writes of a partition, for each live layout; `failed` nodes left out.
+    pub(crate) fn writers(
+        &self,
+        partition: Partition,
+        n_val: u32,
+        sloppy: bool,
+        failed: &[NodePlace],
+    ) -> SmallVec<[Voters; 2]> {
+        let voters = |live| self.voters(live, partition, n_val, sloppy, failed);
+        self.layouts.iter().map(voters).collect()
+    }
+
+    /// The primaries of a partition, most preferred first, when only one layout is live and all of them
+    /// are up.
+    pub(crate) fn settled_primaries(
+        &self,
+        partition: Partition,
+        n_val: u32,
+    ) -> Option<SmallVec<[NodePlace; 4]>> {
+        let [live] = self.layouts.as_slice() else { return None };
+        let primaries = live.layout.primaries(partition, n_val);
+        let places: SmallVec<[NodePlace; 4]> = primaries.iter().copied().collect();
+        places.iter().all(|place| self.is_up(*place)).then_some(places)
+    }
+
+    fn voters(
+        &self,
+        live: &LiveLayout,
+        partition: Partition,
+        n_val: u32,
+        sloppy: bool,
+        failed: &[NodePlace],
+    ) -> Voters {
+        let is_up = |place| !failed.contains(&place) && self.is_up(place);
+        let order = live.layout.order(partition).iter();
+        match &live.places {
+            None => Voters::assign(order.copied(), n_val, sloppy, is_up),
+            Some(places) => {
+                let mapped = order.map(|node| places[usize::from(*node)]);
+                Voters::assign(mapped, n_val, sloppy, is_up)
+            }
+        }
+    }
+}
+
+/// What asking a peer costs: the time that it takes as a rule, for everything that it has to do
+/// already. Stalled ones come last.
+pub(crate) fn cost_us(peer: &Peer) -> u64 {
+    if peer.is_stalled() {
+        return u64::MAX - 1;
+    }
+    let Latency { mean_us, .. } = peer.latency_us();
+    u64::from(mean_us) * (1 + u64::from(peer.pending_count()))
+}

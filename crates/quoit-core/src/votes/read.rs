@@ -1,0 +1,152 @@
+//! When a read has enough.
+
+use super::{NodePlace, Voters};
+use crate::error::{QuorumKind, RequestError};
+use quoit_model::props::ReadQuorums;
+use smallvec::SmallVec;
+
+/// What a read waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ReadNeed {
+    /// Replicas of this read.
+    pub(crate) n_val: u32,
+    /// Votes that answered.
+    pub(crate) r: u32,
+    /// Primaries' votes among them.
+    pub(crate) pr: u32,
+    /// Distinct nodes among them.
+    pub(crate) node_confirms: u32,
+    /// Whether "not found" counts as an answer.
+    pub(crate) notfound_ok: bool,
+    /// Whether a majority of "not found" ends the read.
+    pub(crate) basic_quorum: bool,
+}
+
+impl From<&ReadQuorums> for ReadNeed {
+    fn from(quorums: &ReadQuorums) -> Self {
+        let ReadQuorums { n_val, r, pr, node_confirms, basic_quorum, notfound_ok } = *quorums;
+        Self { n_val, r, pr, node_confirms, notfound_ok, basic_quorum }
+    }
+}
+
+/// What one node answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    Found,
+    Missing,
+}
+
+/// How a read stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReadState {
+    /// It needs further answers.
+    Open,
+    /// It has what it asked for.
+    Met,
+    /// Enough nodes have said that there is nothing.
+    NotFound,
+}
+
+/// Who has answered a read so far.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadTally {
+    need: ReadNeed,
+    answers: SmallVec<[(NodePlace, Answer); 4]>,
+}
+
+impl ReadTally {
+    /// Nobody has.
+    pub(crate) fn new(need: ReadNeed) -> Self {
+        Self { need, answers: SmallVec::new() }
+    }
+
+    /// Checks what has to hold before anybody is asked: enough primaries up for pr, enough nodes for
+    /// node_confirms and, where nobody may stand in, enough nodes for r.
+    ///
+    /// # Errors
+    ///
+    /// What can't be met, with what there is.
+    pub(crate) fn check(need: &ReadNeed, voters: &Voters) -> Result<(), RequestError> {
+        let (up, votes, have) = (voters.primary_votes(), voters.votes(), voters.node_count());
+        if up < need.pr {
+            let (kind, wanted) = (QuorumKind::Pr, need.pr);
+            return Err(RequestError::Unsatisfied { kind, wanted, got: up });
+        }
+        if have < need.node_confirms {
+            return Err(RequestError::InsufficientNodes { have, wanted: need.node_confirms });
+        }
+        if votes < need.r {
+            return Err(RequestError::InsufficientVnodes { have: votes, wanted: need.r });
+        }
+        Ok(())
+    }
+
+    /// A node has answered with an object, or with the digest of one.
+    pub(crate) fn found(&mut self, node: NodePlace) {
+        self.answer(node, Answer::Found);
+    }
+
+    /// A node has answered that it has nothing.
+    pub(crate) fn missing(&mut self, node: NodePlace) {
+        self.answer(node, Answer::Missing);
+    }
+
+    fn answer(&mut self, node: NodePlace, answer: Answer) {
+        if !self.answers.iter().any(|(known, _)| *known == node) {
+            self.answers.push((node, answer));
+        }
+    }
+
+    /// How the read stands.
+    pub(crate) fn state(&self, voters: &Voters) -> ReadState {
+        let need = &self.need;
+        let (good, primary, nodes) = self.counts(voters);
+        if good >= need.r && primary >= need.pr && nodes >= need.node_confirms {
+            return ReadState::Met;
+        }
+        let majority = need.n_val / 2 + 1;
+        if !need.notfound_ok && need.basic_quorum && self.missing_votes(voters) >= majority {
+            return ReadState::NotFound;
+        }
+        ReadState::Open
+    }
+
+    /// What a read comes to when nobody is left to ask: nothing found where all who answered had nothing
+    /// and nobody else could change that, else an error.
+    ///
+    /// # Errors
+    ///
+    /// The quorum that is not met, with what it has.
+    pub(crate) fn give_up(&self, voters: &Voters) -> Result<ReadState, RequestError> {
+        let need = &self.need;
+        let (good, primary, nodes) = self.counts(voters);
+        let missing = self.missing_votes(voters);
+        if !need.notfound_ok && good == 0 && missing > 0 && missing + need.r > need.n_val {
+            return Ok(ReadState::NotFound);
+        }
+        if good < need.r {
+            let (kind, wanted) = (QuorumKind::R, need.r);
+            return Err(RequestError::Unsatisfied { kind, wanted, got: good });
+        }
+        if primary < need.pr {
+            let (kind, wanted) = (QuorumKind::Pr, need.pr);
+            return Err(RequestError::Unsatisfied { kind, wanted, got: primary });
+        }
+        Err(RequestError::InsufficientNodes { have: nodes, wanted: need.node_confirms })
+    }
+
+    /// Votes, primaries' votes and nodes among the answers that count.
+    fn counts(&self, voters: &Voters) -> (u32, u32, u32) {
+        let good = self.answers.iter().filter(|(_, answer)| {
+            *answer == Answer::Found || self.need.notfound_ok
+        });
+        good.filter_map(|(node, _)| voters.of(*node)).fold((0, 0, 0), |(votes, primary, nodes), voter| {
+            (votes + voter.votes(), primary + voter.primary, nodes + 1)
+        })
+    }
+
+    fn missing_votes(&self, voters: &Voters) -> u32 {
+        let missing = self.answers.iter().filter(|(_, answer)| *answer == Answer::Missing);
+        missing.filter_map(|(node, _)| voters.of(*node)).map(super::Voter::votes).sum()
+    }
+}

@@ -1,0 +1,132 @@
+//! When a write has enough.
+
+use super::{NodePlace, Voters};
+use crate::error::{QuorumKind, RequestError};
+use quoit_model::props::WriteQuorums;
+use smallvec::SmallVec;
+
+/// What a write waits for, in every live layout alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WriteNeed {
+    /// Votes that accepted the write.
+    pub(crate) w: u32,
+    /// Votes that synced it.
+    pub(crate) dw: u32,
+    /// Primaries' votes among those that accepted it.
+    pub(crate) pw: u32,
+    /// Distinct nodes that accepted it.
+    pub(crate) node_confirms: u32,
+}
+
+impl From<&WriteQuorums> for WriteNeed {
+    fn from(quorums: &WriteQuorums) -> Self {
+        let WriteQuorums { w, dw, pw, node_confirms, .. } = *quorums;
+        Self { w, dw, pw, node_confirms }
+    }
+}
+
+/// Counts of one layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counts {
+    accepted: u32,
+    synced: u32,
+    primary: u32,
+    nodes: u32,
+}
+
+/// Who has taken a write so far.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteTally {
+    need: WriteNeed,
+    accepted: SmallVec<[NodePlace; 4]>,
+    synced: SmallVec<[NodePlace; 4]>,
+}
+
+impl WriteTally {
+    /// Nobody has.
+    pub(crate) fn new(need: WriteNeed) -> Self {
+        Self { need, accepted: SmallVec::new(), synced: SmallVec::new() }
+    }
+
+    /// Checks what has to hold before anything is written: enough primaries up for pw and, where nobody
+    /// may stand in, enough nodes for the other quorums.
+    ///
+    /// # Errors
+    ///
+    /// The quorum that can't be met, with what there is.
+    pub(crate) fn check(need: &WriteNeed, layouts: &[Voters]) -> Result<(), RequestError> {
+        for voters in layouts {
+            let (up, votes) = (voters.primary_votes(), voters.votes());
+            if up < need.pw {
+                return Err(unsatisfied(QuorumKind::Pw, need.pw, up));
+            }
+            let wanted = need.w.max(need.dw);
+            if votes < wanted {
+                return Err(RequestError::InsufficientVnodes { have: votes, wanted });
+            }
+        }
+        Ok(())
+    }
+
+    /// A node has the write where it survives the death of the process.
+    pub(crate) fn accept(&mut self, node: NodePlace) {
+        if !self.accepted.contains(&node) {
+            self.accepted.push(node);
+        }
+    }
+
+    /// A node has the write where it survives the death of the machine.
+    pub(crate) fn sync(&mut self, node: NodePlace) {
+        self.accept(node);
+        if !self.synced.contains(&node) {
+            self.synced.push(node);
+        }
+    }
+
+    /// Whether the write has enough in every layout.
+    pub(crate) fn is_met(&self, layouts: &[Voters]) -> bool {
+        self.missing(layouts).is_ok()
+    }
+
+    /// The first quorum that is not met.
+    ///
+    /// # Errors
+    ///
+    /// That quorum, with what it has so far.
+    pub(crate) fn missing(&self, layouts: &[Voters]) -> Result<(), RequestError> {
+        layouts.iter().try_for_each(|voters| self.missing_in(self.counts(voters)))
+    }
+
+    fn missing_in(&self, counts: Counts) -> Result<(), RequestError> {
+        let need = &self.need;
+        let wants = [
+            (QuorumKind::W, need.w, counts.accepted),
+            (QuorumKind::Dw, need.dw, counts.synced),
+            (QuorumKind::Pw, need.pw, counts.primary),
+            (QuorumKind::NodeConfirms, need.node_confirms, counts.nodes),
+        ];
+        match wants.into_iter().find(|(_, wanted, got)| got < wanted) {
+            None => Ok(()),
+            Some((kind, wanted, got)) => Err(unsatisfied(kind, wanted, got)),
+        }
+    }
+
+    fn counts(&self, voters: &Voters) -> Counts {
+        let mut counts = Counts::default();
+        for node in &self.accepted {
+            if let Some(voter) = voters.of(*node) {
+                counts.accepted += voter.votes();
+                counts.primary += voter.primary;
+                counts.nodes += 1;
+            }
+        }
+        for node in &self.synced {
+            counts.synced += voters.of(*node).map_or(0, super::Voter::votes);
+        }
+        counts
+    }
+}
+
+const fn unsatisfied(kind: QuorumKind, wanted: u32, got: u32) -> RequestError {
+    RequestError::Unsatisfied { kind, wanted, got }
+}

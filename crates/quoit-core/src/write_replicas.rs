@@ -1,0 +1,302 @@
+//! A write that this node has made, taken to the other replicas.
+//!
+//! All of them are sent the object at once; the write is done when enough have it, here and there.
+//! Who fails is replaced by a stand-in where the write allows that. The write stands, whatever comes
+//! of its quorums.
+
+use crate::error::RequestError;
+use crate::replica::Replicated;
+use crate::stats::Counter;
+use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT};
+use crate::topology::{Reach, Topology};
+use crate::votes::{NodePlace, Voters, WriteNeed, WriteTally};
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{CallError, Lane, Replies, Reply};
+use quoit_model::hash::Partition;
+use quoit_model::props::WriteQuorums;
+use quoit_store::engine::{RecordAt, Ticket};
+use quoit_wire::internode::data::{self, Acks, REFUSED_STALE_LAYOUT, Stored};
+use smallvec::SmallVec;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How often a write that waits looks whether those it waits for are still up.
+const TICK: Duration = Duration::from_millis(100);
+/// Objects from this size on take the lane for large ones.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// A write that is in this node's log.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// Name of the record, encoded.
+    pub(crate) key: Bytes,
+    /// Its partition.
+    pub(crate) partition: Partition,
+    /// The object after the write.
+    pub(crate) replicated: Replicated,
+    /// Where it stands in this node's log.
+    pub(crate) ticket: Ticket,
+    /// What the write waits for.
+    pub(crate) quorums: WriteQuorums,
+    /// Whether fallbacks may stand in for dead primaries.
+    pub(crate) sloppy: bool,
+    /// Milliseconds until `timeout`.
+    pub(crate) timeout_ms: Option<u32>,
+}
+
+/// How an attempt ended.
+enum End {
+    Met,
+    StaleLayout,
+}
+
+/// What a waiting write hears of.
+enum Heard {
+    /// This node's log is synced so far.
+    Synced,
+    Reply(NodePlace, Result<Reply, CallError>),
+}
+
+impl ReplicatedStore {
+    /// Sends a write to the other replicas and waits until its quorums are met.
+    pub(crate) async fn write_replicas(
+        &self,
+        mut topology: Arc<Topology>,
+        made: &Made,
+    ) -> Result<(), RequestError> {
+        let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
+        let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+        loop {
+            let version = topology.version();
+            match Run::new(self, topology, made).run(deadline).await? {
+                End::Met => return Ok(()),
+                End::StaleLayout => self.wait_for_newer(version, deadline).await?,
+            }
+            topology = self.topology();
+        }
+    }
+
+    /// Sends an object to a replica that was found to lack it; nobody waits for the outcome.
+    pub(crate) fn repair(
+        &self,
+        topology: &Topology,
+        node: NodePlace,
+        at: &RecordAt<'_>,
+        replicated: &Replicated,
+    ) {
+        let repaired = match &topology.node(node).reach {
+            Reach::Own => self.take_own(at, replicated).is_ok(),
+            Reach::Peer(peer) => {
+                let key = Bytes::copy_from_slice(at.encoded);
+                let (partition, acks) = (at.partition, Acks::Accepted);
+                let (header, lane) = store_message(topology, key, partition, replicated, acks);
+                let nobody = Replies::new();
+                let object = &replicated.object;
+                peer.send(data::METHOD_STORE, &header, object, lane, &nobody, node).is_ok()
+            }
+            Reach::Unknown => false,
+        };
+        self.stats().count(match repaired {
+            true => Counter::ReadRepairs,
+            false => Counter::ReadRepairsSkipped,
+        });
+    }
+}
+
+/// The message that takes an object to a replica, and the lane that it takes.
+pub(crate) fn store_message(
+    topology: &Topology,
+    key: Bytes,
+    partition: Partition,
+    replicated: &Replicated,
+    acks: Acks,
+) -> (data::Store, Lane) {
+    let header = data::Store {
+        key,
+        partition: u32::from(partition.0),
+        layout_version: topology.layout_version(),
+        digest: replicated.meta.digest,
+        tombstone: replicated.meta.tombstone,
+        n_val_class: u32::from(replicated.meta.n_val_class),
+        expires_at_secs: replicated.meta.expires_at_secs,
+        rule: replicated.rule.into(),
+        acks: acks.into(),
+    };
+    let is_large = replicated.object.len() >= LARGE_BYTES;
+    (header, if is_large { Lane::Large } else { Lane::Small })
+}
+
+/// When replicas should answer: once, at the moment that decides the quorums.
+const fn acks(quorums: &WriteQuorums) -> Acks {
+    if quorums.dw == 0 {
+        Acks::Accepted
+    } else if quorums.w <= quorums.dw && quorums.pw <= quorums.dw {
+        Acks::Synced
+    } else {
+        Acks::Both
+    }
+}
+
+/// One attempt of a write.
+struct Run<'a> {
+    store: &'a ReplicatedStore,
+    topology: Arc<Topology>,
+    made: &'a Made,
+    layouts: SmallVec<[Voters; 2]>,
+    tally: WriteTally,
+    /// Nodes that were sent the object, this one included.
+    sent: SmallVec<[NodePlace; 6]>,
+    /// Those of them that owe an answer.
+    waiting: SmallVec<[NodePlace; 6]>,
+    failed: SmallVec<[NodePlace; 4]>,
+    /// Whether this node's sync is waited for.
+    syncing: bool,
+    replies: Replies,
+}
+
+impl<'a> Run<'a> {
+    fn new(store: &'a ReplicatedStore, topology: Arc<Topology>, made: &'a Made) -> Self {
+        let mut run = Self {
+            store,
+            topology,
+            made,
+            layouts: SmallVec::new(),
+            tally: WriteTally::new(WriteNeed::from(&made.quorums)),
+            sent: SmallVec::new(),
+            waiting: SmallVec::new(),
+            failed: SmallVec::new(),
+            syncing: made.quorums.dw > 0,
+            replies: Replies::new(),
+        };
+        if let Some(own) = run.topology.own() {
+            run.sent.push(own);
+            run.tally.accept(own);
+        }
+        run.spread();
+        run
+    }
+
+    /// Works out who should have the object, and sends it to those who were not sent it yet.
+    fn spread(&mut self) {
+        loop {
+            let (partition, n_val) = (self.made.partition, self.made.quorums.n_val);
+            self.layouts =
+                self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
+            let mut nodes: SmallVec<[NodePlace; 8]> = SmallVec::new();
+            for voters in &self.layouts {
+                nodes.extend(voters.iter().map(|voter| voter.node));
+            }
+            let failed_before = self.failed.len();
+            for node in nodes {
+                if !self.sent.contains(&node) {
+                    self.send(node);
+                }
+            }
+            if self.failed.len() == failed_before {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, node: NodePlace) {
+        self.sent.push(node);
+        let Some(peer) = self.topology.peer(node) else {
+            self.failed.push(node);
+            return;
+        };
+        let acks = acks(&self.made.quorums);
+        let Made { key, partition, replicated, .. } = self.made;
+        let (header, lane) =
+            store_message(&self.topology, key.clone(), *partition, replicated, acks);
+        let object = &replicated.object;
+        match peer.send(data::METHOD_STORE, &header, object, lane, &self.replies, node) {
+            Ok(()) => self.waiting.push(node),
+            Err(_) => self.failed.push(node),
+        }
+    }
+
+    async fn run(mut self, deadline: Instant) -> Result<End, RequestError> {
+        loop {
+            if self.tally.is_met(&self.layouts) {
+                return Ok(End::Met);
+            }
+            if self.waiting.is_empty() && !self.syncing {
+                self.tally.missing(&self.layouts)?;
+            }
+            let tick = Instant::now() + TICK;
+            match timeout_at(tick.min(deadline), self.hear()).await {
+                Ok(Ok(Heard::Synced)) => {
+                    self.syncing = false;
+                    if let Some(own) = self.topology.own() {
+                        self.tally.sync(own);
+                    }
+                }
+                Ok(Ok(Heard::Reply(node, reply))) => {
+                    if let Some(end) = self.answered(node, reply) {
+                        return Ok(end);
+                    }
+                }
+                Ok(Err(fault)) => {
+                    // The others may still make up the quorum.
+                    tracing::error!(%fault, "syncing the local copy of a write failed");
+                    self.syncing = false;
+                }
+                Err(_) if Instant::now() >= deadline => return Err(RequestError::Timeout),
+                Err(_) => self.leave_the_dead(),
+            }
+        }
+    }
+
+    /// Waits for this node's sync or the next answer.
+    async fn hear(&mut self) -> Result<Heard, RequestError> {
+        let (store, ticket) = (self.store, self.made.ticket);
+        let (syncing, replies) = (self.syncing, &mut self.replies);
+        poll_fn(|context| {
+            if let Poll::Ready(Some((node, reply))) = replies.poll_next(context) {
+                return Poll::Ready(Ok(Heard::Reply(node, reply)));
+            }
+            if syncing && let Poll::Ready(synced) = store.engine.poll_durable(ticket, context.waker()) {
+                return Poll::Ready(synced.map(|()| Heard::Synced).map_err(RequestError::from));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn answered(&mut self, node: NodePlace, reply: Result<Reply, CallError>) -> Option<End> {
+        match reply {
+            Ok(reply) => {
+                if reply.last {
+                    self.waiting.retain(|other| *other != node);
+                }
+                match Stored::decode(reply.header) {
+                    Ok(Stored { synced: true }) => self.tally.sync(node),
+                    Ok(Stored { synced: false }) => self.tally.accept(node),
+                    Err(_) => self.fail(node),
+                }
+            }
+            Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => {
+                return Some(End::StaleLayout);
+            }
+            Err(_) => self.fail(node),
+        }
+        None
+    }
+
+    fn fail(&mut self, node: NodePlace) {
+        self.waiting.retain(|other| *other != node);
+        self.failed.push(node);
+        self.spread();
+    }
+
+    /// Hands on the votes of nodes that have died meanwhile.
+    fn leave_the_dead(&mut self) {
+        let dead: SmallVec<[NodePlace; 4]> =
+            self.waiting.iter().copied().filter(|node| !self.topology.is_up(*node)).collect();
+        dead.into_iter().for_each(|node| self.fail(node));
+    }
+}

@@ -1,0 +1,351 @@
+//! Messages of the data plane: what a coordinator asks of replicas.
+//!
+//! Objects and values are never fields: they follow the header as the frame's payload, in the form
+//! in which they are stored. Names of records are encoded names (`KeyRef::encoded`).
+
+use bytes::Bytes;
+
+/// First method number of the data plane.
+pub const METHOD_FIRST: u16 = 0x0100;
+/// Last method number of the data plane.
+pub const METHOD_LAST: u16 = 0x01ff;
+
+/// Reads a record of the receiver: [`Fetch`] -> [`Fetched`].
+pub const METHOD_FETCH: u16 = 0x0100;
+/// Merges an object into a record of the receiver: [`Store`] -> [`Stored`].
+pub const METHOD_STORE: u16 = 0x0101;
+/// Has the receiver coordinate a write: [`Forward`] -> [`Forwarded`].
+pub const METHOD_FORWARD: u16 = 0x0102;
+/// Lists keys of the receiver: [`ListKeys`] -> [`KeysListed`].
+pub const METHOD_LIST_KEYS: u16 = 0x0103;
+/// Lists buckets of the receiver: [`ListBuckets`] -> [`BucketsListed`].
+pub const METHOD_LIST_BUCKETS: u16 = 0x0104;
+/// Removes a tombstone that all primaries hold: [`Reap`] -> [`Reaped`].
+pub const METHOD_REAP: u16 = 0x0105;
+
+/// Why a replica refuses: the request was made with a layout that is no longer live.
+pub const REFUSED_STALE_LAYOUT: u32 = 1;
+/// Why a replica refuses: its storage engine failed.
+pub const REFUSED_STORAGE: u32 = 2;
+/// Why a replica refuses: it does not understand the request.
+pub const REFUSED_MALFORMED: u32 = 3;
+/// Why a replica refuses: it has as much work as it takes.
+pub const REFUSED_OVERLOAD: u32 = 4;
+
+/// How much of a record is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub enum Want {
+    /// Its digest only.
+    Digest = 0,
+    /// Digest and object.
+    Object = 1,
+}
+
+/// Reads a record of the receiver.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Fetch {
+    /// Name of the record.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// Partition of the record.
+    #[prost(uint32, tag = "2")]
+    pub partition: u32,
+    /// The oldest live layout that the coordinator knows.
+    #[prost(uint64, tag = "3")]
+    pub layout_version: u64,
+    /// How much is wanted.
+    #[prost(enumeration = "Want", tag = "4")]
+    pub want: i32,
+}
+
+/// What a replica has; the object is the payload if it was wanted.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Fetched {
+    /// Whether there is anything.
+    #[prost(bool, tag = "1")]
+    pub found: bool,
+    /// Digest of the object.
+    #[prost(fixed64, tag = "2")]
+    pub digest: u64,
+}
+
+/// When a replica answers a [`Store`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub enum Acks {
+    /// When the object survives the death of the process.
+    Accepted = 0,
+    /// When the object survives the death of the machine.
+    Synced = 1,
+    /// At both moments, with an answer each.
+    Both = 2,
+}
+
+/// How two versions of an object become one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub enum MergeRule {
+    /// By causality: concurrent values stay beside each other.
+    Causal = 0,
+    /// The value with the latest time stays.
+    LastWriteWins = 1,
+}
+
+/// Merges an object (the payload) into a record of the receiver.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Store {
+    /// Name of the record.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// Partition of the record.
+    #[prost(uint32, tag = "2")]
+    pub partition: u32,
+    /// The oldest live layout that the coordinator knows.
+    #[prost(uint64, tag = "3")]
+    pub layout_version: u64,
+    /// Digest of the object.
+    #[prost(fixed64, tag = "4")]
+    pub digest: u64,
+    /// Whether the object is a tombstone.
+    #[prost(bool, tag = "5")]
+    pub tombstone: bool,
+    /// Number of replicas of the record's bucket, capped at 15.
+    #[prost(uint32, tag = "6")]
+    pub n_val_class: u32,
+    /// When the object expires, seconds since 1970; 0 = never.
+    #[prost(uint32, tag = "7")]
+    pub expires_at_secs: u32,
+    /// How the object becomes one with what is there.
+    #[prost(enumeration = "MergeRule", tag = "8")]
+    pub rule: i32,
+    /// When to answer.
+    #[prost(enumeration = "Acks", tag = "9")]
+    pub acks: i32,
+}
+
+/// A replica has taken an object.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Stored {
+    /// Whether it survives the death of the machine.
+    #[prost(bool, tag = "1")]
+    pub synced: bool,
+}
+
+/// Quorums and limits of a forwarded write. Quorums as Protocol Buffers clients spell them; absent =
+/// as the bucket's properties say.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct ForwardedOptions {
+    /// Read quorum, of the read that comes before some writes.
+    #[prost(uint32, optional, tag = "1")]
+    pub r: Option<u32>,
+    /// Read quorum among primaries.
+    #[prost(uint32, optional, tag = "2")]
+    pub pr: Option<u32>,
+    /// Write quorum: accepted.
+    #[prost(uint32, optional, tag = "3")]
+    pub w: Option<u32>,
+    /// Write quorum: synced.
+    #[prost(uint32, optional, tag = "4")]
+    pub dw: Option<u32>,
+    /// Write quorum among primaries.
+    #[prost(uint32, optional, tag = "5")]
+    pub pw: Option<u32>,
+    /// Both quorums of a delete.
+    #[prost(uint32, optional, tag = "6")]
+    pub rw: Option<u32>,
+    /// Distinct nodes.
+    #[prost(uint32, optional, tag = "7")]
+    pub node_confirms: Option<u32>,
+    /// Replicas.
+    #[prost(uint32, optional, tag = "8")]
+    pub n_val: Option<u32>,
+    /// Whether fallbacks may stand in.
+    #[prost(bool, optional, tag = "9")]
+    pub sloppy_quorum: Option<bool>,
+    /// 0 backend, 1 one, 2 all.
+    #[prost(uint32, optional, tag = "10")]
+    pub sync_on_write: Option<u32>,
+    /// Milliseconds until `timeout`.
+    #[prost(uint32, optional, tag = "11")]
+    pub timeout_ms: Option<u32>,
+    /// Give up a read on a majority of misses.
+    #[prost(bool, optional, tag = "12")]
+    pub basic_quorum: Option<bool>,
+    /// Whether a miss counts as an answer.
+    #[prost(bool, optional, tag = "13")]
+    pub notfound_ok: Option<bool>,
+}
+
+/// Entity tags of a condition.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ForwardedTags {
+    /// Any existing object.
+    #[prost(bool, tag = "1")]
+    pub any: bool,
+    /// These tags.
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub tags: Vec<Bytes>,
+}
+
+/// Conditions of a forwarded write.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ForwardedCondition {
+    /// The record must not exist.
+    #[prost(bool, tag = "1")]
+    pub not_exists: bool,
+    /// The record must have this clock, encoded as a context.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub clock: Option<Bytes>,
+    /// None of the tags may be the record's.
+    #[prost(message, optional, tag = "3")]
+    pub none_match: Option<ForwardedTags>,
+    /// One of the tags must be the record's.
+    #[prost(message, optional, tag = "4")]
+    pub any_match: Option<ForwardedTags>,
+    /// The record must not have been written after this second.
+    #[prost(uint64, optional, tag = "5")]
+    pub unmodified_since_secs: Option<u64>,
+}
+
+/// Has the receiver, a replica, coordinate a write. The payload is the new value as an object of one
+/// sibling without a dot, under the writer's context as its clock; a delete has no payload.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Forward {
+    /// Name of the record.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// The oldest live layout that the sender knows.
+    #[prost(uint64, tag = "2")]
+    pub layout_version: u64,
+    /// Whether this is a delete.
+    #[prost(bool, tag = "3")]
+    pub delete: bool,
+    /// What a delete's client had read, encoded as a context; absent = whatever is stored.
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub context: Option<Bytes>,
+    /// Store the value under the context itself.
+    #[prost(bool, tag = "5")]
+    pub as_is: bool,
+    /// Whether the stored object is wanted back.
+    #[prost(bool, tag = "6")]
+    pub return_object: bool,
+    /// Quorums and limits.
+    #[prost(message, optional, tag = "7")]
+    pub options: Option<ForwardedOptions>,
+    /// Conditions.
+    #[prost(message, optional, tag = "8")]
+    pub condition: Option<ForwardedCondition>,
+    /// Why the value may not be stored, if the request has no other fault.
+    #[prost(string, optional, tag = "9")]
+    pub vetoed: Option<String>,
+}
+
+/// What a forwarded write came to; the object, if it was wanted, is the payload.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Forwarded {
+    /// Whether something was written; false for a delete of nothing.
+    #[prost(bool, tag = "1")]
+    pub written: bool,
+    /// The fault, if it failed.
+    #[prost(message, optional, tag = "2")]
+    pub fault: Option<Fault>,
+    /// Whether the payload is an object.
+    #[prost(bool, tag = "3")]
+    pub has_object: bool,
+}
+
+/// Why a forwarded request failed.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Fault {
+    /// What kind; the store's own numbers.
+    #[prost(uint32, tag = "1")]
+    pub kind: u32,
+    /// Numbers of the fault, by kind.
+    #[prost(uint64, repeated, tag = "2")]
+    pub numbers: Vec<u64>,
+    /// Words of the fault, by kind.
+    #[prost(string, tag = "3")]
+    pub text: String,
+}
+
+/// Lists keys of some partitions of the receiver.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ListKeys {
+    /// Bucket type.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub bucket_type: Bytes,
+    /// Bucket.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub bucket: Bytes,
+    /// The partitions, one bit each, lowest bit first.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub partitions: Bytes,
+    /// The oldest live layout that the coordinator knows.
+    #[prost(uint64, tag = "4")]
+    pub layout_version: u64,
+    /// Where to go on: the former answer's `next`.
+    #[prost(bytes = "bytes", optional, tag = "5")]
+    pub after: Option<Bytes>,
+}
+
+/// A chunk of keys.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct KeysListed {
+    /// The keys, in order.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub keys: Vec<Bytes>,
+    /// Where to go on; absent when the listing is complete.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub next: Option<Bytes>,
+}
+
+/// Lists buckets of a bucket type that hold a key in the receiver.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ListBuckets {
+    /// Bucket type.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub bucket_type: Bytes,
+    /// The last bucket of the former answer.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub after: Option<Bytes>,
+    /// The oldest live layout that the coordinator knows.
+    #[prost(uint64, tag = "3")]
+    pub layout_version: u64,
+}
+
+/// A chunk of buckets, in order.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct BucketsListed {
+    /// Names of the buckets.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub buckets: Vec<Bytes>,
+    /// Whether there are no more.
+    #[prost(bool, tag = "2")]
+    pub complete: bool,
+}
+
+/// Removes a tombstone if it is still there as it was.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Reap {
+    /// Name of the record.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// Partition of the record.
+    #[prost(uint32, tag = "2")]
+    pub partition: u32,
+    /// Digest of the tombstone.
+    #[prost(fixed64, tag = "3")]
+    pub digest: u64,
+    /// The oldest live layout that the coordinator knows.
+    #[prost(uint64, tag = "4")]
+    pub layout_version: u64,
+}
+
+/// What became of a tombstone.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Reaped {
+    /// Whether it was removed.
+    #[prost(bool, tag = "1")]
+    pub removed: bool,
+}
