@@ -38,21 +38,24 @@ pub(crate) enum Plan {
     NotHere,
 }
 
+/// What a read saw of the local copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) digest: u64,
+    pub(crate) sizes: Sizes,
+}
+
 /// A read that was shown and waits for other replicas to say the same.
 #[must_use = "what was shown is no answer before it is confirmed"]
 pub struct Unconfirmed {
     asked: Asked,
-    /// Digest and sizes of the local copy; `None` when there is none.
-    seen: Option<(u64, Sizes)>,
+    /// `None` when there is no local copy.
+    seen: Option<Seen>,
     started_us: u64,
 }
 
 impl Unconfirmed {
-    pub(crate) const fn new(
-        asked: Asked,
-        seen: Option<(u64, Sizes)>,
-        started_us: u64,
-    ) -> Self {
+    pub(crate) const fn new(asked: Asked, seen: Option<Seen>, started_us: u64) -> Self {
         Self { asked, seen, started_us }
     }
 }
@@ -122,7 +125,7 @@ impl ReplicatedStore {
     /// out soon; the read is made by [`ReplicatedStore::get`] then.
     pub async fn confirm_read(&self, unconfirmed: Unconfirmed) -> bool {
         let Unconfirmed { mut asked, seen, started_us } = unconfirmed;
-        let digest = seen.map(|(digest, _)| digest);
+        let digest = seen.map(|seen| seen.digest);
         let same = timeout(PATIENCE, async {
             while asked.count > 0 {
                 let Some((_, Ok(reply))) = asked.replies.next().await else { return false };
@@ -137,7 +140,7 @@ impl ReplicatedStore {
         let confirmed = same.await.unwrap_or(false);
         if confirmed {
             let time_us = self.clock.monotonic_us() - started_us;
-            self.stats().record_get(time_us, &Ok(seen.map(|(_, sizes)| sizes)));
+            self.stats().record_get(time_us, &Ok(seen.map(|seen| seen.sizes)));
         }
         confirmed
     }

@@ -5,13 +5,13 @@
 //! the caller takes the general way ([`ReplicatedStore::get`], [`ReplicatedStore::put`]), which
 //! starts from the beginning. Both ways follow the same rules.
 
+use crate::confirm::{Asked, Plan, Seen, Unconfirmed, ask_for_digests};
 use crate::error::RequestError;
-use crate::confirm::{Asked, Plan, Unconfirmed, ask_for_digests};
 use crate::get::resolve;
 use crate::options::{ReadOptions, WriteOptions};
 use crate::put::{expiry, policy};
-use crate::stats::Sizes;
 use crate::replica::{Replicated, merge_rule};
+use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::ReadNeed;
@@ -64,7 +64,10 @@ pub struct Pending {
 
 impl fmt::Debug for Pending {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Pending").field("started_us", &self.started_us).finish_non_exhaustive()
+        formatter
+            .debug_struct("Pending")
+            .field("started_us", &self.started_us)
+            .finish_non_exhaustive()
     }
 }
 
@@ -113,7 +116,7 @@ impl ReplicatedStore {
             Ok(None) => Ok(None),
             Ok(Some((made, seen))) => Ok(Some(match asked {
                 None => {
-                    record(&Ok(seen.map(|(_, sizes)| sizes)));
+                    record(&Ok(seen.map(|seen| seen.sizes)));
                     ShownInPlace::Answer(made)
                 }
                 Some(asked) => {
@@ -125,14 +128,14 @@ impl ReplicatedStore {
     }
 
     /// Shows the local copy; others that are needed are asked first and come back in `asked`. Of what was
-    /// found, digest and sizes are returned beside what was made of it.
+    /// found, digest and sizes come beside what was made of it.
     fn show_local<T>(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
         show: impl FnOnce(Option<Found<'_>>) -> T,
         asked: &mut Option<Asked>,
-    ) -> Result<Option<(T, Option<(u64, Sizes)>)>, RequestError> {
+    ) -> Result<Option<(T, Option<Seen>)>, RequestError> {
         key.check()?;
         let state = self.control.read();
         let props = object_props(&state, key.bucket)?;
@@ -155,7 +158,7 @@ impl ReplicatedStore {
         let mut look = |record: &RecordRef<'_>| {
             let show = show.take().expect("an engine shows a record once");
             made = Some(found_in(record, props).map(|found| {
-                let seen = (record.meta.digest, Sizes::of(&found));
+                let seen = Seen { digest: record.meta.digest, sizes: Sizes::of(&found) };
                 (show(Some(found)), Some(seen))
             }));
         };
@@ -246,8 +249,7 @@ impl ReplicatedStore {
             Some(replicated) => {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
                 let sloppy = write.options.is_sloppy();
-                let made =
-                    Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
+                let made = Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
                 Wants::Replicas(Guard::into_inner(topology), made)
             }
         }))

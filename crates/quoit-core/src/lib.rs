@@ -27,9 +27,9 @@ mod write_clock;
 mod write_replicas;
 
 pub use blocking::Blocking;
+pub use confirm::Unconfirmed;
 pub use dots::{CounterReserve, DotSequence};
 pub use error::{QuorumKind, RequestError, Unmet};
-pub use confirm::Unconfirmed;
 pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
 pub use listing::{BucketListing, Deadline, KeyListing};
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};

@@ -235,8 +235,7 @@ impl ReplicatedStore {
     ) -> Result<WriteQuorums, RequestError> {
         let quorums = options.resolve(props)?;
         if !topology.is_alone() {
-            let layouts =
-                topology.writers(at.partition, quorums.n_val, options.is_sloppy(), &[]);
+            let layouts = topology.writers(at.partition, quorums.n_val, options.is_sloppy(), &[]);
             WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
         }
         Ok(quorums)
@@ -328,8 +327,7 @@ impl ReplicatedStore {
             (Some(ticket), Some(replicated)) => {
                 let (sloppy, timeout_ms) = (options.is_sloppy(), options.timeout_ms);
                 let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
-                let made =
-                    Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
+                let made = Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
                 self.write_replicas(topology, &made).await?;
             }
             _ => self.confirm(&quorums, ticket, options.timeout_ms).await?,

@@ -201,8 +201,7 @@ impl<'a> Run<'a> {
 
     /// Asks a node: for the object while nobody else is asked for it.
     fn ask(&mut self, node: NodePlace) -> Result<(), Stop> {
-        let has_body =
-            self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
+        let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
         let whole = !has_body && !self.waiting.iter().any(|(_, whole)| *whole);
         self.ask_for(node, whole)
     }
@@ -225,8 +224,7 @@ impl<'a> Run<'a> {
                     want: want.into(),
                 };
                 let lane = Lane::Small;
-                let sent =
-                    peer.send(data::METHOD_FETCH, &header, b"", lane, &self.replies, node);
+                let sent = peer.send(data::METHOD_FETCH, &header, b"", lane, &self.replies, node);
                 match sent {
                     Ok(()) => self.waiting.push((node, whole)),
                     Err(_) => self.fail(node),
@@ -283,13 +281,16 @@ impl<'a> Run<'a> {
 
     /// Gives up on nodes that have died meanwhile, and asks one more.
     fn hedge(&mut self) -> Result<(), Stop> {
-        let dead: SmallVec<[NodePlace; 4]> =
-            self.waiting.iter().map(|(node, _)| *node).filter(|node| !self.topology.is_up(*node)).collect();
+        let dead: SmallVec<[NodePlace; 4]> = self
+            .waiting
+            .iter()
+            .map(|(node, _)| *node)
+            .filter(|node| !self.topology.is_up(*node))
+            .collect();
         dead.into_iter().for_each(|node| self.fail(node));
         let Some(node) = self.next_to_ask() else { return Ok(()) };
         // The late one may be the one that has the object.
-        let has_body =
-            self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
+        let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
         self.ask_for(node, !has_body)
     }
 

@@ -87,7 +87,12 @@ impl ReplicatedStore {
         }
     }
 
-    fn fetch_for(&self, fetch: &Fetch, whole: bool, access: Access) -> Result<Option<Copy>, Refusal> {
+    fn fetch_for(
+        &self,
+        fetch: &Fetch,
+        whole: bool,
+        access: Access,
+    ) -> Result<Option<Copy>, Refusal> {
         let place = self.place(&fetch.key, fetch.partition)?;
         Ok(self.fetch_copy(&place.at(), whole, access)?)
     }

@@ -184,8 +184,7 @@ impl<'a> Run<'a> {
     fn spread(&mut self) {
         loop {
             let (partition, n_val) = (self.made.partition, self.made.quorums.n_val);
-            self.layouts =
-                self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
+            self.layouts = self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
             let mut nodes: SmallVec<[NodePlace; 8]> = SmallVec::new();
             for voters in &self.layouts {
                 nodes.extend(voters.iter().map(|voter| voter.node));
@@ -259,7 +258,9 @@ impl<'a> Run<'a> {
             if let Poll::Ready(Some((node, reply))) = replies.poll_next(context) {
                 return Poll::Ready(Ok(Heard::Reply(node, reply)));
             }
-            if syncing && let Poll::Ready(synced) = store.engine.poll_durable(ticket, context.waker()) {
+            if syncing
+                && let Poll::Ready(synced) = store.engine.poll_durable(ticket, context.waker())
+            {
                 return Poll::Ready(synced.map(|()| Heard::Synced).map_err(RequestError::from));
             }
             Poll::Pending

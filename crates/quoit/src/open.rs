@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
-use quoit_cluster::{Addresses, ControlPlane, NodeId};
+use quoit_cluster::{Addresses, ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
 use quoit_core::{CounterReserve, DotSequence, ReplicatedStore};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -24,7 +24,9 @@ const BITCASK_DIR: &str = "bitcask";
 
 /// An opened node.
 pub(crate) struct Opened {
-    pub(crate) store: ReplicatedStore,
+    pub(crate) store: Arc<ReplicatedStore>,
+    /// The way to other nodes.
+    pub(crate) internode: Arc<Internode>,
     /// What a person should know of how it was opened.
     pub(crate) note: String,
 }
@@ -53,8 +55,21 @@ pub(crate) fn open(
         Storage::Bitcask => open_bitcask(data_dir, is_new_node, ring_size, &clock, settings)?,
         Storage::Memory => open_memory(ring_size, &clock, settings)?,
     };
-    let store = ReplicatedStore::new(engine, control, clock, dots, settings.store());
-    Ok(Opened { store, note })
+    let internode = open_internode(&control)?;
+    let of_store = Arc::clone(&internode);
+    let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings.store());
+    Ok(Opened { store: Arc::new(store), internode, note })
+}
+
+/// The node's end of all traffic between nodes. It does not listen yet.
+fn open_internode(control: &ControlPlane) -> Result<Arc<Internode>> {
+    let random = || getrandom::u64().context("asking the system for random bytes");
+    let (boot_id, seed) = (random()?, random()?);
+    let state = control.read();
+    let settings = InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed);
+    let internode = Internode::new(settings, Arc::new(TokioNetwork));
+    internode.set_cluster(Some(state.cluster_id()));
+    Ok(internode)
 }
 
 /// A new control file beside old data would give the data another number of partitions, forget all bucket

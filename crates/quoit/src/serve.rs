@@ -7,7 +7,6 @@ use crate::{descriptors, open, ready_file};
 use anyhow::{Context, Result};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
-use quoit_cluster::{Addresses, Internode, InternodeSettings, TokioNetwork};
 use quoit_core::ReplicatedStore;
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
 use serde_json::json;
@@ -106,9 +105,10 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let node_name = settings.text("nodename");
     let reachable = listeners.reachable(&node_name);
     let opened = open::open(&data_dir, &node_name, reachable.clone(), settings)?;
-    let store = Arc::new(opened.store);
+    let (store, internode) = (opened.store, opened.internode);
+    internode.set_address(&*reachable.node);
+    store.serve_replicas();
     store.control().start().await.context("starting the control plane")?;
-    let internode = internode(&store, &reachable)?;
     let context = Arc::new(ServerContext {
         store: Arc::clone(&store),
         node_name: node_name.clone(),
@@ -161,21 +161,6 @@ fn server_settings(settings: &Settings, descriptor_limit: Option<u64>) -> Server
     let connection_count_max =
         descriptors::connection_count_max(server.connection_count_max, descriptor_limit);
     ServerSettings { connection_count_max, ..server }
-}
-
-/// The node's end of all traffic between nodes. It does not listen yet.
-fn internode(store: &ReplicatedStore, reachable: &Addresses) -> Result<Arc<Internode>> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random).context("asking the system for random bytes")?;
-    let (boot_id, seed) = random.split_at(8);
-    let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-    let state = store.control().read();
-    let (boot_id, seed) = (number(boot_id), number(seed));
-    let settings = InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed);
-    let internode = Internode::new(settings, Arc::new(TokioNetwork));
-    internode.set_cluster(Some(state.cluster_id()));
-    internode.set_address(&*reachable.node);
-    Ok(internode)
 }
 
 async fn background(store: Arc<ReplicatedStore>) {

@@ -70,7 +70,9 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
             (CONTEXT, vec![], fault.to_string())
         }
         RequestError::Vetoed(text) => (VETOED, vec![], text.clone()),
-        RequestError::ObjectTooLarge { size_bytes } => (TOO_LARGE, vec![*size_bytes], String::new()),
+        RequestError::ObjectTooLarge { size_bytes } => {
+            (TOO_LARGE, vec![*size_bytes], String::new())
+        }
         RequestError::TooManySiblings(count) => {
             (TOO_MANY_SIBLINGS, vec![u64::from(*count)], String::new())
         }

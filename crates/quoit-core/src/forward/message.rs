@@ -7,9 +7,7 @@ use quoit_model::context::{decode_context, encode_context};
 use quoit_model::key::KeyRef;
 use quoit_model::object::{Object, Sibling};
 use quoit_model::props::{Quorum, SyncOnWrite};
-use quoit_wire::internode::data::{
-    Forward, ForwardedCondition, ForwardedOptions, ForwardedTags,
-};
+use quoit_wire::internode::data::{Forward, ForwardedCondition, ForwardedOptions, ForwardedTags};
 use smallvec::smallvec;
 
 /// Values from this size on take the lane for large ones.
@@ -224,7 +222,10 @@ mod tests {
         let request = PutRequest {
             key: BucketRef { bucket_type: b"t", bucket: b"b" }.key(b"k"),
             context: clock(),
-            meta: Metadata { content_type: Some(Bytes::from_static(b"a/b")), ..Metadata::default() },
+            meta: Metadata {
+                content_type: Some(Bytes::from_static(b"a/b")),
+                ..Metadata::default()
+            },
             value: Bytes::from_static(b"value"),
             deleted: false,
             as_is: true,

@@ -109,7 +109,8 @@ impl ReplicatedStore {
         tried: &[NodePlace],
     ) -> Result<Option<(NodePlace, Arc<Peer>)>, RequestError> {
         let (partition, bucket_n_val) = self.partition_of(key)?;
-        let n_val = n_val.filter(|n_val| (1..=bucket_n_val).contains(n_val)).unwrap_or(bucket_n_val);
+        let n_val =
+            n_val.filter(|n_val| (1..=bucket_n_val).contains(n_val)).unwrap_or(bucket_n_val);
         let voters = topology.readers(partition, n_val, sloppy, tried);
         let reachable = voters.iter().filter_map(|voter| {
             let peer = topology.peer(voter.node)?;

@@ -70,7 +70,10 @@ impl ReplicatedStore {
             let after = list.after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
             let page = store.engine.list_buckets(Some(bucket_type), after, CHUNK_COUNT)?;
             let complete = page.len() < CHUNK_COUNT;
-            Ok(BucketsListed { buckets: page.into_iter().map(|(_, name)| name).collect(), complete })
+            Ok(BucketsListed {
+                buckets: page.into_iter().map(|(_, name)| name).collect(),
+                complete,
+            })
         };
         self.settings.blocking.aside(read).await
     }
@@ -145,8 +148,7 @@ impl BucketListing {
         match &self.topology.node(node).reach {
             Reach::Own => self.store.local_buckets(list).await.map_err(Failed::Own),
             Reach::Peer(peer) => {
-                let call =
-                    peer.call(METHOD_LIST_BUCKETS, &list, b"", Lane::Large, CHUNK_TIMEOUT);
+                let call = peer.call(METHOD_LIST_BUCKETS, &list, b"", Lane::Large, CHUNK_TIMEOUT);
                 let reply = call.await.map_err(Failed::Node)?;
                 decoded(reply.header)
             }

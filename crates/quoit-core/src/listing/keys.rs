@@ -11,9 +11,7 @@ use quoit_cluster::{CallError, Lane};
 use quoit_model::hash::{KeyHash, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_store::engine::KeyRange;
-use quoit_wire::internode::data::{
-    KeysListed, ListKeys, METHOD_LIST_KEYS, REFUSED_STALE_LAYOUT,
-};
+use quoit_wire::internode::data::{KeysListed, ListKeys, METHOD_LIST_KEYS, REFUSED_STALE_LAYOUT};
 use std::sync::Arc;
 
 /// A listing of keys under way. Dropping it ends it.
@@ -74,12 +72,15 @@ impl ReplicatedStore {
         loop {
             let range = KeyRange::Bucket(bucket);
             let page = self.engine.list_keys(range, after.as_deref(), CHUNK_COUNT)?;
-            let wanted = |encoded: &[u8]| lists_all || self.is_in(encoded, bucket, rule, &partitions);
+            let wanted =
+                |encoded: &[u8]| lists_all || self.is_in(encoded, bucket, rule, &partitions);
             let keys: Vec<Bytes> = page
                 .entries
                 .iter()
                 .filter(|(encoded, _)| wanted(encoded))
-                .filter_map(|(encoded, _)| Some(encoded.slice_ref(KeyRef::decode(encoded).ok()?.key)))
+                .filter_map(|(encoded, _)| {
+                    Some(encoded.slice_ref(KeyRef::decode(encoded).ok()?.key))
+                })
                 .collect();
             after = page.next;
             if !keys.is_empty() || after.is_none() {
@@ -147,8 +148,7 @@ impl KeyListing {
         match &self.topology.node(node).reach {
             Reach::Own => self.store.local_keys(list).await.map_err(Failed::Own),
             Reach::Peer(peer) => {
-                let call =
-                    peer.call(METHOD_LIST_KEYS, &list, b"", Lane::Large, CHUNK_TIMEOUT);
+                let call = peer.call(METHOD_LIST_KEYS, &list, b"", Lane::Large, CHUNK_TIMEOUT);
                 let reply = call.await.map_err(Failed::Node)?;
                 decoded(reply.header)
             }
@@ -157,11 +157,7 @@ impl KeyListing {
     }
 
     /// Has other nodes list what a failed one has not listed yet.
-    fn go_on_elsewhere(
-        &mut self,
-        node: NodePlace,
-        fault: &CallError,
-    ) -> Result<(), RequestError> {
+    fn go_on_elsewhere(&mut self, node: NodePlace, fault: &CallError) -> Result<(), RequestError> {
         if matches!(fault, CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) {
             // Places mean other nodes in another topology: all that is left is shared out anew.
             self.topology = self.store.topology();
@@ -175,8 +171,7 @@ impl KeyListing {
     }
 
     fn share_anew(&mut self, source: Source) -> Result<(), RequestError> {
-        let shared =
-            shares(&self.topology, &source.share.partitions, self.n_val, &self.failed)?;
+        let shared = shares(&self.topology, &source.share.partitions, self.n_val, &self.failed)?;
         let after = source.after;
         let sources = shared.into_iter().map(|share| Source { share, after: after.clone() });
         self.sources.extend(sources);

@@ -84,7 +84,8 @@ fn share_out(
     let mut left: Vec<&(Partition, Vec<NodePlace>)> = holders.iter().collect();
     let mut shares = Vec::new();
     while !left.is_empty() {
-        let place_count = holders.iter().flat_map(|(_, nodes)| nodes).max().map_or(0, |max| max + 1);
+        let place_count =
+            holders.iter().flat_map(|(_, nodes)| nodes).max().map_or(0, |max| max + 1);
         let mut counts = vec![0usize; usize::from(place_count)];
         for (_, nodes) in &left {
             nodes.iter().for_each(|node| counts[usize::from(*node)] += 1);
@@ -140,8 +141,7 @@ mod tests {
 
     #[test]
     fn one_node_with_everything_is_enough() {
-        let holders: Vec<_> =
-            (0..8).map(|place| (Partition(place), vec![place % 3, 5])).collect();
+        let holders: Vec<_> = (0..8).map(|place| (Partition(place), vec![place % 3, 5])).collect();
         let wanted = PartitionSet::all(8);
         let shares = share_out(&holders, None, &wanted).expect("all are held");
         assert_eq!(shares, [Share { node: 5, partitions: wanted }]);

@@ -9,9 +9,7 @@ use crate::votes::NodePlace;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{Lane, Peer};
-use quoit_wire::internode::data::{
-    Fetch, Fetched, METHOD_FETCH, METHOD_REAP, Reap, Want,
-};
+use quoit_wire::internode::data::{Fetch, Fetched, METHOD_FETCH, METHOD_REAP, Reap, Want};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

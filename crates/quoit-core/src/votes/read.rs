@@ -137,12 +137,16 @@ impl ReadTally {
 
     /// Votes, primaries' votes and nodes among the answers that count.
     fn counts(&self, voters: &Voters) -> (u32, u32, u32) {
-        let good = self.answers.iter().filter(|(_, answer)| {
-            *answer == Answer::Found || self.need.notfound_ok
-        });
-        good.filter_map(|(node, _)| voters.of(*node)).fold((0, 0, 0), |(votes, primary, nodes), voter| {
-            (votes + voter.votes(), primary + voter.primary, nodes + 1)
-        })
+        let good = self
+            .answers
+            .iter()
+            .filter(|(_, answer)| *answer == Answer::Found || self.need.notfound_ok);
+        good.filter_map(|(node, _)| voters.of(*node)).fold(
+            (0, 0, 0),
+            |(votes, primary, nodes), voter| {
+                (votes + voter.votes(), primary + voter.primary, nodes + 1)
+            },
+        )
     }
 
     fn missing_votes(&self, voters: &Voters) -> u32 {

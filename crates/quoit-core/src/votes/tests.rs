@@ -4,7 +4,12 @@ use crate::votes::read::ReadState;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn voters(order: &[NodePlace], n_val: u32, sloppy: bool, down: &[NodePlace]) -> Vec<(u16, u32, u32)> {
+fn voters(
+    order: &[NodePlace],
+    n_val: u32,
+    sloppy: bool,
+    down: &[NodePlace],
+) -> Vec<(u16, u32, u32)> {
     Voters::assign(order.iter().copied(), n_val, sloppy, |node| !down.contains(&node))
         .iter()
         .map(|voter| (voter.node, voter.primary, voter.stand_in))

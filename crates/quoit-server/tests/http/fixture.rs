@@ -1,6 +1,6 @@
 //! A server on the memory engine, and an HTTP client that sends bytes as they are.
 
-use quoit_cluster::{ControlPlane, NodeId};
+use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
 use quoit_core::{CounterReserve, DotSequence, ReplicatedStore, StoreSettings};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -77,9 +77,11 @@ impl Node {
         let engine = MemoryEngine::new(MemorySettings::default(), ring_size, of_engine);
         let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(NoReserve));
         let of_store = Arc::clone(&clock) as Arc<dyn Clock>;
+        let internode = InternodeSettings::new(NodeId([7; 16]), "quoit@test", 1, 1);
         let store = ReplicatedStore::new(
             Arc::new(engine),
             Arc::new(control),
+            Internode::new(internode, Arc::new(TokioNetwork)),
             of_store,
             dots,
             StoreSettings::default(),

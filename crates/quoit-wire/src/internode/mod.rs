@@ -19,6 +19,7 @@
 //! ```
 
 pub mod control;
+pub mod data;
 mod frame;
 mod hello;
 mod refusal;
