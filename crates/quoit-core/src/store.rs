@@ -143,7 +143,7 @@ impl ReplicatedStore {
         &*self.clock
     }
 
-    /// The preference list of a key as clients are shown it.
+    /// The preference list of a key as clients are shown it: who answers for each position now.
     ///
     /// # Errors
     ///
@@ -152,10 +152,17 @@ impl ReplicatedStore {
         key.check()?;
         let state = self.control.read();
         let props = bucket_props(&state, key.bucket)?;
-        let hash = KeyHash::of(&key.encoded(), key.bucket, props.chash_keyfun);
-        let places = state.preflist(hash.placement, props.n_val).map(|entry| {
-            let (partition, primary) = (entry.partition, entry.is_primary);
-            PreflistPlace { partition, node: entry.node_name.as_ref().to_owned(), primary }
+        let encoded = key.encoded();
+        let first = record_at(&state, props, key, &encoded).partition;
+        let partition_count = state.ring_size().get();
+        let n_val = props.n_val.min(u32::from(partition_count));
+        let topology = self.topology_now();
+        let positions = topology.positions(first, n_val).into_iter().zip(0..);
+        let places = positions.map(|((node, primary), position)| PreflistPlace {
+            // Each position has a partition of its own as clients are shown it.
+            partition: Partition((first.0 + position) % partition_count),
+            node: (*topology.node(node).name).to_owned(),
+            primary,
         });
         Ok(places.collect())
     }

@@ -21,6 +21,8 @@ pub(crate) struct Topology {
 
 /// One node of a live layout.
 pub(crate) struct Node {
+    /// What operators call it; its id while its membership is not known.
+    pub(crate) name: Arc<str>,
     pub(crate) reach: Reach,
 }
 
@@ -40,6 +42,13 @@ struct LiveLayout {
     places: Option<Vec<NodePlace>>,
 }
 
+impl LiveLayout {
+    /// The place of a node by its index in the layout.
+    fn place(&self, node: u16) -> NodePlace {
+        self.places.as_ref().map_or(node, |places| places[usize::from(node)])
+    }
+}
+
 impl Topology {
     /// The topology of a state.
     pub(crate) fn new(state: &State, internode: &Internode) -> Self {
@@ -53,7 +62,12 @@ impl Topology {
             Some(peer) => Reach::Peer(peer),
             None => Reach::Unknown,
         };
-        let nodes: Vec<Node> = ids.iter().map(|id| Node { reach: reach(*id) }).collect();
+        let name = |id: &NodeId| match state.members().get(*id) {
+            Some(member) => Arc::clone(&member.name),
+            None => id.to_string().into(),
+        };
+        let nodes: Vec<Node> =
+            ids.iter().map(|id| Node { name: name(id), reach: reach(*id) }).collect();
         let place = |id: &NodeId| ids.binary_search(id).ok().map(|place| place as NodePlace);
         let layouts: SmallVec<[LiveLayout; 2]> = live
             .iter()
@@ -140,6 +154,22 @@ impl Topology {
         self.layouts.iter().map(voters).collect()
     }
 
+    /// Who answers for each of the `n_val` positions of a partition, and whether it is the position's own
+    /// node: stand-ins take the places of primaries that are down. As reads have it.
+    pub(crate) fn positions(&self, partition: Partition, n_val: u32) -> Vec<(NodePlace, bool)> {
+        let voters = self.readers(partition, n_val, true, &[]);
+        let mut stand_ins = voters.iter().flat_map(|voter| (0..voter.stand_in).map(|_| voter.node));
+        let live = &self.layouts[usize::from(self.reads[usize::from(partition.0)])];
+        let primaries = live.layout.primaries(partition, n_val);
+        let owners = primaries.iter().map(|node| live.place(*node)).cycle().take(n_val as usize);
+        owners
+            .filter_map(|owner| match voters.of(owner).filter(|voter| voter.primary > 0) {
+                Some(_) => Some((owner, true)),
+                None => stand_ins.next().map(|node| (node, false)),
+            })
+            .collect()
+    }
+
     /// The primaries of a partition, most preferred first, when only one layout is live and all of them
     /// are up.
     pub(crate) fn settled_primaries(
@@ -149,7 +179,8 @@ impl Topology {
     ) -> Option<SmallVec<[NodePlace; 4]>> {
         let [live] = self.layouts.as_slice() else { return None };
         let primaries = live.layout.primaries(partition, n_val);
-        let places: SmallVec<[NodePlace; 4]> = primaries.iter().copied().collect();
+        let places: SmallVec<[NodePlace; 4]> =
+            primaries.iter().map(|node| live.place(*node)).collect();
         places.iter().all(|place| self.is_up(*place)).then_some(places)
     }
 
