@@ -9,7 +9,7 @@ use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
+    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
@@ -63,7 +63,7 @@ pub(crate) enum Taken {
     /// What was there says as much already, and nobody asked whether it is synced.
     Known,
     /// Written; synced when the ticket is.
-    Written(Ticket),
+    Written(Ticket, RecordMeta),
 }
 
 impl ReplicatedStore {
@@ -98,34 +98,14 @@ impl ReplicatedStore {
         has_to_last: bool,
         access: Access,
     ) -> Result<Option<Taken>, RequestError> {
-        // Most objects replace what they find, which its front is enough to see.
-        for before in [Before::Front, Before::Read] {
-            let mut verdict = Ok(Verdict::Undecided);
-            let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-                verdict = unite(stored, incoming, has_to_last, out);
-                match verdict {
-                    Ok(Verdict::Put(meta)) => Decision::Put(meta),
-                    Ok(Verdict::Keep | Verdict::Undecided) | Err(_) => Decision::Keep,
-                }
-            };
-            match self.engine.update(at, before, access, &mut change)? {
-                Applied::WouldBlock => return Ok(None),
-                Applied::Written(ticket) => {
-                    if let Ok(Verdict::Put(meta)) = verdict
-                        && meta.tombstone
-                    {
-                        let (mode, now_us) = (self.settings.delete_mode, self.clock.unix_us());
-                        self.reaper.note(mode, at, meta.digest, now_us);
-                    }
-                    return Ok(Some(Taken::Written(ticket)));
-                }
-                Applied::Kept => match verdict? {
-                    Verdict::Undecided => {}
-                    _ => return Ok(Some(Taken::Known)),
-                },
-            }
+        let taken = take(&*self.engine, at, incoming, has_to_last, access)?;
+        if let Some(Taken::Written(_, meta)) = &taken
+            && meta.tombstone
+        {
+            let (mode, now_us) = (self.settings.delete_mode, self.clock.unix_us());
+            self.reaper.note(mode, at, meta.digest, now_us);
         }
-        unreachable!("a whole record is enough to decide")
+        Ok(taken)
     }
 
     /// Merges an object into this node's copy, waiting for the disk if it has to.
@@ -140,15 +120,50 @@ impl ReplicatedStore {
 
     /// Removes a tombstone that is still there as it was.
     pub(crate) fn reap_copy(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
-        let mut same = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
-            Some(record) if record.meta.tombstone && record.meta.digest == digest => {
-                Decision::Remove
-            }
-            _ => Decision::Keep,
-        };
-        let applied = self.engine.update(at, Before::Read, Access::Wait, &mut same)?;
-        Ok(matches!(applied, Applied::Written(_)))
+        reap(&*self.engine, at, digest)
     }
+}
+
+/// Merges an object into a record of an engine, as [`ReplicatedStore::take_copy`] says.
+fn take(
+    engine: &dyn Engine,
+    at: &RecordAt<'_>,
+    incoming: &Replicated,
+    has_to_last: bool,
+    access: Access,
+) -> Result<Option<Taken>, RequestError> {
+    // Most objects replace what they find, which its front is enough to see.
+    for before in [Before::Front, Before::Read] {
+        let mut verdict = Ok(Verdict::Undecided);
+        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            verdict = unite(stored, incoming, has_to_last, out);
+            match verdict {
+                Ok(Verdict::Put(meta)) => Decision::Put(meta),
+                Ok(Verdict::Keep | Verdict::Undecided) | Err(_) => Decision::Keep,
+            }
+        };
+        let applied = engine.update(at, before, access, &mut change)?;
+        match (applied, verdict?) {
+            (Applied::WouldBlock, _) => return Ok(None),
+            (Applied::Written(ticket), Verdict::Put(meta)) => {
+                return Ok(Some(Taken::Written(ticket, meta)));
+            }
+            (Applied::Kept, Verdict::Keep) => return Ok(Some(Taken::Known)),
+            // Only a front leaves anything undecided.
+            _ => {}
+        }
+    }
+    Err(RequestError::Damaged("a whole record was shown as a front".to_owned()))
+}
+
+/// Removes a tombstone of an engine that is still there as it was.
+fn reap(engine: &dyn Engine, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
+    let mut same = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
+        Some(record) if record.meta.tombstone && record.meta.digest == digest => Decision::Remove,
+        _ => Decision::Keep,
+    };
+    let applied = engine.update(at, Before::Read, Access::Wait, &mut same)?;
+    Ok(matches!(applied, Applied::Written(_)))
 }
 
 /// What to do with an incoming object.
@@ -229,3 +244,6 @@ pub(crate) fn merge(ours: &Object, theirs: &Object, rule: MergeRule) -> Object {
         MergeRule::LastWriteWins => ours.merge_last_write_wins(theirs),
     }
 }
+
+#[cfg(test)]
+mod tests;

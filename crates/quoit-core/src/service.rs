@@ -148,7 +148,7 @@ impl ReplicatedStore {
     /// Answers a write at the moments that were asked for.
     fn acknowledge(self: Arc<Self>, taken: Taken, acks: Acks, reply: Responder) {
         let ticket = match (taken, acks) {
-            (Taken::Written(ticket), Acks::Synced | Acks::Both) => ticket,
+            (Taken::Written(ticket, _), Acks::Synced | Acks::Both) => ticket,
             _ => return reply.send(&Stored { synced: false }, b""),
         };
         if acks == Acks::Both {

@@ -1,0 +1,173 @@
+use super::*;
+use proptest::prelude::*;
+use quoit_model::clock::{Actor, Dot, VersionVector};
+use quoit_model::hash::RingSize;
+use quoit_model::key::BucketRef;
+use quoit_model::merge::{NewValue, WritePolicy};
+use quoit_model::object::Metadata;
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
+use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
+use std::sync::Arc;
+
+const KEY: KeyRef<'_> = BucketRef::untyped(b"bucket").key(b"key");
+
+/// A write by one of a few coordinators, each with a copy of its own.
+#[derive(Clone, Debug)]
+struct Write {
+    coordinator: usize,
+    /// Whether the writer has read the coordinator's copy first.
+    has_read: bool,
+    deleted: bool,
+    value_bytes: usize,
+    /// Whose object the coordinator takes over before it writes.
+    hears: Option<usize>,
+}
+
+fn writes() -> impl Strategy<Value = Vec<Write>> {
+    let write = (
+        0usize..3,
+        any::<bool>(),
+        prop::bool::weighted(0.2),
+        0usize..400,
+        prop::option::of(0usize..20),
+    )
+        .prop_map(|(coordinator, has_read, deleted, value_bytes, hears)| Write {
+            coordinator,
+            has_read,
+            deleted,
+            value_bytes,
+            hears,
+        });
+    prop::collection::vec(write, 1..12)
+}
+
+/// Every object that a coordinator sends out, in the order of the writes.
+fn made(writes: &[Write], rule: MergeRule) -> Vec<Object> {
+    let policy = match rule {
+        MergeRule::Causal => WritePolicy::Siblings,
+        MergeRule::LastWriteWins => WritePolicy::LastWriteWins,
+    };
+    let mut copies: [Option<Object>; 3] = Default::default();
+    let mut sent: Vec<Object> = Vec::new();
+    for (write, counter) in writes.iter().zip(1u64..) {
+        let copy = &mut copies[write.coordinator];
+        if let Some(heard) = write.hears.and_then(|place| sent.get(place)) {
+            *copy =
+                Some(copy.as_ref().map_or_else(|| heard.clone(), |copy| merge(copy, heard, rule)));
+        }
+        let context = match copy {
+            Some(copy) if write.has_read => copy.clock.clone(),
+            _ => VersionVector::default(),
+        };
+        let actor = Actor([b'a' + write.coordinator as u8; 8][..].into());
+        let new = NewValue {
+            meta: Metadata::default(),
+            value: vec![counter as u8; if write.deleted { 0 } else { write.value_bytes }].into(),
+            deleted: write.deleted,
+            last_modified_us: 1_000 + counter * 37 % 11,
+            vtag: Bytes::from(format!("tag{counter}")),
+        };
+        let dot = Dot { actor, counter, time_secs: 0 };
+        let object = Object::write(copy.as_ref(), &context, new, dot, policy);
+        sent.push(object.clone());
+        *copy = Some(object);
+    }
+    sent
+}
+
+fn replicated(object: &Object, rule: MergeRule) -> Replicated {
+    let mut encoded = Vec::new();
+    object.encode_into(&mut encoded);
+    let meta = RecordMeta {
+        digest: object.digest(),
+        tombstone: object.is_tombstone(),
+        n_val_class: 3,
+        expires_at_secs: 0,
+    };
+    Replicated { meta, rule, object: encoded.into() }
+}
+
+fn engine() -> BitcaskEngine {
+    let settings = BitcaskSettings {
+        ring_size: RingSize::new(8).expect("8 is a ring size"),
+        ..BitcaskSettings::new(7)
+    };
+    let (disk, clock) = (Arc::new(FaultyDisk::new(1)), Arc::new(ManualClock::at(1)));
+    let opened = BitcaskEngine::open(disk, clock, &ManualExecution::default(), settings);
+    opened.expect("an empty disk opens").0
+}
+
+/// Delivers objects in this order to a replica and compares it with the merge of all of them.
+fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
+    let engine = engine();
+    let encoded = KEY.encoded();
+    let place = Place::new(&encoded, Partition(3)).expect("the name is good");
+    let mut model: Option<Object> = None;
+    for (step, chosen) in order.iter().enumerate() {
+        let object = &objects[chosen % objects.len()];
+        let has_to_last = step % 2 == 0;
+        let incoming = replicated(object, rule);
+        let taken = take(&engine, &place.at(), &incoming, has_to_last, Access::Wait);
+        let taken = taken.expect("the disk is good").expect("it may wait");
+        assert!(!has_to_last || matches!(taken, Taken::Written(..)), "nothing to wait for");
+        model = Some(model.map_or_else(|| object.clone(), |model| merge(&model, object, rule)));
+        let expected = model.as_ref().expect("something was delivered");
+        let mut found = None;
+        let mut look = |record: &RecordRef<'_>| found = Some(record.to_record());
+        engine.show(&place.at(), Access::Wait, &mut look).expect("the disk is good");
+        let found = found.expect("something is stored");
+        let stored = decode(&found.value).expect("it is an object");
+        assert_eq!(stored.digest(), expected.digest(), "{stored:?} is not {expected:?}");
+        assert_eq!(found.meta.digest, expected.digest());
+        assert_eq!(found.meta.tombstone, expected.is_tombstone());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_replica_is_the_merge_of_what_it_was_sent(
+        writes in writes(),
+        order in prop::collection::vec(any::<usize>(), 1..20),
+        last_write_wins in any::<bool>(),
+    ) {
+        let rule = if last_write_wins { MergeRule::LastWriteWins } else { MergeRule::Causal };
+        check_delivery(&made(&writes, rule), &order, rule);
+    }
+}
+
+#[test]
+fn an_object_that_has_seen_what_is_stored_replaces_it_as_it_came() {
+    let write = |has_read| Write {
+        coordinator: 0,
+        has_read,
+        deleted: false,
+        value_bytes: 300,
+        hears: None,
+    };
+    let objects = made(&[write(true), write(true)], MergeRule::Causal);
+    check_delivery(&objects, &[0, 1, 0, 1], MergeRule::Causal);
+}
+
+#[test]
+fn a_reaped_tombstone_is_gone_and_anything_else_stays() {
+    let write =
+        |deleted| Write { coordinator: 0, has_read: true, deleted, value_bytes: 9, hears: None };
+    let objects = made(&[write(false), write(true)], MergeRule::Causal);
+    let engine = engine();
+    let encoded = KEY.encoded();
+    let place = Place::new(&encoded, Partition(3)).expect("the name is good");
+    let deliver = |object| {
+        let incoming = replicated(object, MergeRule::Causal);
+        take(&engine, &place.at(), &incoming, false, Access::Wait).expect("the disk is good");
+    };
+    let key_count = || engine.stats().key_count;
+    deliver(&objects[0]);
+    assert!(!reap(&engine, &place.at(), objects[0].digest()).expect("the disk is good"));
+    assert_eq!(key_count(), 1);
+    deliver(&objects[1]);
+    assert!(!reap(&engine, &place.at(), objects[0].digest()).expect("the disk is good"));
+    assert!(reap(&engine, &place.at(), objects[1].digest()).expect("the disk is good"));
+    assert_eq!(key_count(), 0);
+}
