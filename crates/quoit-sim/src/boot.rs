@@ -9,42 +9,44 @@ use quoit_core::{
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
-use quoit_model::props::BucketProps;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
 use quoit_store::seam::Clock;
-use std::path::Path;
+use std::error::Error;
 use std::sync::Arc;
 
 /// Partitions of simulated clusters: few, so that each has some keys.
 pub const PARTITION_COUNT: u16 = 8;
 
-/// Starts the node. `directory` holds the control plane's file.
-pub fn start(
-    machine: &Machine,
-    directory: &Path,
-    seed: u64,
-) -> Result<Arc<ReplicatedStore>, StoreError> {
+/// Why a node did not start, in words.
+pub type StartError = Box<dyn Error + Send + Sync>;
+
+/// Starts the node.
+///
+/// # Errors
+///
+/// When the disk refuses, or what is on it is not a node's.
+pub async fn start(machine: &Machine, seed: u64) -> Result<Arc<ReplicatedStore>, StartError> {
     let boot = machine.begin_boot();
     let number = machine.index as u64 * 1_000 + boot;
     let mut random = Random::new(seed, "boot", number);
     let ring_size = RingSize::new(PARTITION_COUNT).expect("a power of two in the range");
+    let disks = machine.disks();
+    let node_id = NodeId([machine.index as u8 + 1; 16]);
     let control = ControlPlane::open(
-        &directory.join(format!("{}.redb", machine.name)),
+        Arc::new(disks.control),
         quoit_cluster::Settings {
-            node_name: machine.name.clone(),
-            new_node_id: NodeId([machine.index as u8 + 1; 16]),
             ring_size: Some(ring_size),
-            untyped_defaults: BucketProps::untyped(),
+            ..quoit_cluster::Settings::new(&machine.name, node_id)
         },
-    )
-    .expect("the control plane lies on a disk that does not fail");
+    )?;
+    control.start().await?;
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
     let execution =
         TaskExecution::new(Random::new(seed, "execution", number), machine.disk_delay.clone());
     let (engine, _) = BitcaskEngine::open(
-        Arc::new(machine.disk()),
+        Arc::new(disks.data),
         Arc::clone(&clock),
         &execution,
         bitcask_settings(ring_size, random.number()),

@@ -7,19 +7,16 @@ use crate::contents::summary;
 use crate::faults::{Fault, Planned, plan};
 use crate::finish::{prepare, read_back};
 use crate::history::History;
-use crate::machine::Machine;
+use crate::machine::{Disks, Machine};
 use crate::names::policies;
 use crate::random::Random;
 use crate::run::Settings;
 use crate::time::SimTime;
 use crate::trace::Trace;
 use parking_lot::Mutex;
-use quoit_store::seam::FaultyDisk;
 use std::future::pending;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
 use turmoil::Sim;
 
 /// Simulated time goes on in steps of so many microseconds.
@@ -51,7 +48,6 @@ pub struct Cluster {
     stage: Arc<Mutex<Stage>>,
     verdict: Arc<Mutex<Result<(), Violation>>>,
     planned: Vec<Planned>,
-    _directory: Arc<TempDir>,
 }
 
 impl Cluster {
@@ -60,8 +56,8 @@ impl Cluster {
         let time = SimTime::default();
         let trace = Trace::new(time.clone(), settings.line_count_max);
         let machine = |index| {
-            let disk = FaultyDisk::new(Random::new(seed, "disk", index as u64).number());
-            Arc::new(Machine::new(index, disk, &time))
+            let disks = Disks::new(&mut Random::new(seed, "disk", index as u64));
+            Arc::new(Machine::new(index, disks, &time))
         };
         let machines: Arc<[_]> = (0..settings.machine_count).map(machine).collect();
         let history = History { keys: policies(settings.key_count), ..History::default() };
@@ -75,7 +71,6 @@ impl Cluster {
             .enable_random_order();
         let mut random = Random::new(seed, "faults", 0);
         let planned = plan(&mut random, settings.machine_count, FAULTS_UNTIL_US);
-        let directory = TempDir::new().expect("there is a directory for temporary files");
         let mut cluster = Self {
             seed,
             settings: *settings,
@@ -84,7 +79,6 @@ impl Cluster {
             stage: Arc::new(Mutex::new(Stage::Work)),
             verdict: Arc::new(Mutex::new(Ok(()))),
             planned,
-            _directory: Arc::new(directory),
         };
         cluster.add_hosts();
         cluster
@@ -98,12 +92,11 @@ impl Cluster {
     fn add_hosts(&mut self) {
         for machine in self.ground.machines.iter() {
             let (machine, trace) = (Arc::clone(machine), self.ground.trace.clone());
-            let (directory, seed) = (Arc::clone(&self._directory), self.seed);
+            let seed = self.seed;
             self.sim.host(machine.name.clone(), move || {
                 let (machine, trace) = (Arc::clone(&machine), trace.clone());
-                let directory = Arc::clone(&directory);
                 async move {
-                    live(&machine, directory.path(), seed, &trace).await;
+                    live(&machine, seed, &trace).await;
                     Ok(())
                 }
             });
@@ -190,12 +183,12 @@ impl Cluster {
             }
             Fault::DiskRoom(machine, room_bytes) => {
                 note(machine, &format!("DISK HAS ROOM for {room_bytes:?} bytes"));
-                machines[machine].set_disk_room(room_bytes);
+                machines[machine].disks().set_room(room_bytes);
             }
             Fault::ColdReads(machine, one_in) => {
                 note(machine, &format!("COLD READS, one in {one_in}"));
-                let disk = machines[machine].disk();
-                disk.set_faults(|faults| faults.would_block_one_in = one_in);
+                let disks = machines[machine].disks();
+                disks.set_faults(|faults| faults.would_block_one_in = one_in);
             }
         }
     }
@@ -221,17 +214,17 @@ impl Cluster {
             let machine = Arc::clone(&self.ground.machines[index]);
             machine.clock.set_skew_us(0);
             machine.disk_delay.set_us_max(0);
-            machine.set_disk_room(None);
-            machine.disk().set_faults(|faults| faults.would_block_one_in = 0);
+            machine.disks().set_room(None);
+            machine.disks().set_faults(|faults| faults.would_block_one_in = 0);
             self.start(index);
         }
     }
 }
 
 /// The life of a machine's process, as a supervisor would have it.
-async fn live(machine: &Machine, directory: &Path, seed: u64, trace: &Trace) {
+async fn live(machine: &Machine, seed: u64, trace: &Trace) {
     loop {
-        match boot::start(machine, directory, seed) {
+        match boot::start(machine, seed).await {
             Ok(store) => {
                 trace.note(&machine.name, "serves");
                 tokio::spawn(Arc::clone(&store).run_background());

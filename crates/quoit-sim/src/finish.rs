@@ -24,8 +24,8 @@ pub async fn prepare(ground: &Ground) -> Result<(), Violation> {
         let create = || async {
             let asked = ground.machines[0].ask(move |store| async move {
                 let (control, name) = (store.control(), bucket_type(policy).as_bytes());
-                control.create_type(name, &props(policy))?;
-                control.activate_type(name)
+                control.create_type(name, &props(policy)).await?;
+                control.activate_type(name).await
             });
             match asked.await {
                 Asked::Answer(Ok(())) => Ok(()),

@@ -1,10 +1,11 @@
 //! Machines: what outlives the processes that run on them, and the door to the one that runs.
 
 use crate::execution::DiskDelay;
+use crate::random::Random;
 use crate::time::{SimClock, SimTime};
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
-use quoit_store::seam::FaultyDisk;
+use quoit_store::seam::{Faults, FaultyDisk};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +29,47 @@ pub struct Machine {
     state: Mutex<State>,
 }
 
+/// The directories of a node's disk.
+#[derive(Clone)]
+pub struct Disks {
+    /// What the cluster has agreed on.
+    pub control: FaultyDisk,
+    /// What clients have stored.
+    pub data: FaultyDisk,
+}
+
+impl Disks {
+    /// Empty ones, whose luck follows from `random`.
+    #[must_use]
+    pub fn new(random: &mut Random) -> Self {
+        Self { control: FaultyDisk::new(random.number()), data: FaultyDisk::new(random.number()) }
+    }
+
+    /// Lets something go wrong with all of them from now on.
+    pub fn set_faults(&self, change: impl Fn(&mut Faults)) {
+        self.each().iter().for_each(|disk| disk.set_faults(&change));
+    }
+
+    /// Lets the disk get full after so many more bytes; `None` gives it all the room there is.
+    pub fn set_room(&self, room_bytes: Option<u64>) {
+        for disk in self.each() {
+            let used_bytes = disk.used_bytes();
+            let capacity_bytes = room_bytes.map(|room_bytes| used_bytes + room_bytes);
+            disk.set_faults(|faults| faults.capacity_bytes = capacity_bytes);
+        }
+    }
+
+    fn restarted(&self, restart: impl Fn(&FaultyDisk) -> FaultyDisk) -> Self {
+        Self { control: restart(&self.control), data: restart(&self.data) }
+    }
+
+    const fn each(&self) -> [&FaultyDisk; 2] {
+        [&self.control, &self.data]
+    }
+}
+
 struct State {
-    disk: FaultyDisk,
+    disks: Disks,
     door: Option<Door>,
 }
 
@@ -53,14 +93,14 @@ pub enum Asked<T> {
 impl Machine {
     /// A machine that was never switched on.
     #[must_use]
-    pub fn new(index: usize, disk: FaultyDisk, time: &SimTime) -> Self {
+    pub fn new(index: usize, disks: Disks, time: &SimTime) -> Self {
         Self {
             name: format!("n{}", index + 1),
             index,
             clock: Arc::new(SimClock::new(time.clone())),
             disk_delay: DiskDelay::default(),
             boot_count: AtomicU64::new(0),
-            state: Mutex::new(State { disk, door: None }),
+            state: Mutex::new(State { disks, door: None }),
         }
     }
 
@@ -69,18 +109,10 @@ impl Machine {
         self.boot_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The disk, as the running process has it.
+    /// The disks, as the running process has them.
     #[must_use]
-    pub fn disk(&self) -> FaultyDisk {
-        self.state.lock().disk.clone()
-    }
-
-    /// Lets the disk get full after so many more bytes; `None` gives it all the room there is.
-    pub fn set_disk_room(&self, room_bytes: Option<u64>) {
-        let disk = self.disk();
-        let used_bytes = disk.used_bytes();
-        let capacity_bytes = room_bytes.map(|room_bytes| used_bytes + room_bytes);
-        disk.set_faults(|faults| faults.capacity_bytes = capacity_bytes);
+    pub fn disks(&self) -> Disks {
+        self.state.lock().disks.clone()
     }
 
     /// The store of the running node, for those who may look inside.
@@ -104,7 +136,8 @@ impl Machine {
     pub fn stop(&self, keeps_power: bool) {
         let mut state = self.state.lock();
         state.door = None;
-        state.disk = if keeps_power { state.disk.kill() } else { state.disk.crash() };
+        let restart = if keeps_power { FaultyDisk::kill } else { FaultyDisk::crash };
+        state.disks = state.disks.restarted(restart);
     }
 
     /// Lets a client's work run inside the node.

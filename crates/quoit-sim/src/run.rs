@@ -2,7 +2,9 @@
 
 use crate::check::{self, Violation};
 use crate::cluster::Cluster;
+use crate::random::Random;
 use crate::trace::{LINE_COUNT_DEFAULT, Trace};
+use quoit_cluster::seed_elections;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -46,6 +48,7 @@ pub struct Report {
 /// Runs a seed.
 #[must_use]
 pub fn run(seed: u64, settings: &Settings) -> Report {
+    seed_elections(Random::new(seed, "elections", 0).number());
     let mut cluster = Cluster::new(seed, settings);
     let trace = cluster.trace().clone();
     let verdict = catch_unwind(AssertUnwindSafe(|| cluster.run())).unwrap_or_else(|panic| {
