@@ -2,8 +2,10 @@
 
 use crate::execution::TaskExecution;
 use crate::machine::Machine;
+use crate::network::{MachineNetwork, Ways};
+use crate::planted::{Planted, PlantedEngine};
 use crate::random::Random;
-use quoit_cluster::{ControlPlane, NodeId};
+use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, NodeId, OpenError};
 use quoit_core::{
     Blocking, CounterReserve, DeleteMode, DotSequence, ReplicatedStore, StoreSettings,
 };
@@ -12,57 +14,108 @@ use quoit_model::hash::RingSize;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
-use quoit_store::seam::Clock;
+use quoit_store::seam::{Clock, FaultyDisk};
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Partitions of simulated clusters: few, so that each has some keys.
 pub const PARTITION_COUNT: u16 = 8;
 
+/// The port for other nodes, on every machine.
+const NODE_PORT: u16 = 8099;
+
 /// Why a node did not start, in words.
 pub type StartError = Box<dyn Error + Send + Sync>;
 
-/// Starts the node.
+/// What the machines of a run have in common.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The bug to plant.
+    pub planted: Option<Planted>,
+    /// Whether clients are done and nothing goes wrong any more.
+    pub is_calm: Arc<AtomicBool>,
+    /// The network.
+    pub ways: Ways,
+}
+
+/// Starts the node of a machine.
 ///
 /// # Errors
 ///
 /// When the disk refuses, or what is on it is not a node's.
-pub async fn start(machine: &Machine, seed: u64) -> Result<Arc<ReplicatedStore>, StartError> {
+pub async fn start(
+    machine: &Machine,
+    around: &Surroundings,
+) -> Result<Arc<ReplicatedStore>, StartError> {
     let boot = machine.begin_boot();
     let number = machine.index as u64 * 1_000 + boot;
-    let mut random = Random::new(seed, "boot", number);
-    let ring_size = RingSize::new(PARTITION_COUNT).expect("a power of two in the range");
+    let mut random = Random::new(around.seed, "boot", number);
     let disks = machine.disks();
-    let node_id = NodeId([machine.index as u8 + 1; 16]);
-    let control = ControlPlane::open(
-        Arc::new(disks.control),
-        quoit_cluster::Settings {
-            ring_size: Some(ring_size),
-            ..quoit_cluster::Settings::new(&machine.name, node_id)
-        },
-    )?;
-    control.start().await?;
+    if around.planted == Some(Planted::ForgetsSyncs) {
+        disks.data.set_faults(|faults| faults.forgets_syncs = true);
+    }
+    let address = format!("{}:{NODE_PORT}", machine.name);
+    let network = MachineNetwork { machine: machine.name.clone(), ways: around.ways.clone() };
+    let listener = network.bind(&address).await?;
+    let control = Arc::new(open_control(machine, &address, disks.control)?);
+    let internode = open_internode(&control, network, &mut random);
+    internode.set_address(&*address);
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
-    let execution =
-        TaskExecution::new(Random::new(seed, "execution", number), machine.disk_delay.clone());
-    let (engine, _) = BitcaskEngine::open(
-        Arc::new(disks.data),
-        Arc::clone(&clock),
-        &execution,
-        bitcask_settings(ring_size, random.number()),
-    )?;
+    let delay = machine.disk_delay.clone();
+    let execution = TaskExecution::new(Random::new(around.seed, "execution", number), delay);
+    let settings = bitcask_settings(control.ring_size(), random.number());
+    let disk = Arc::new(disks.data);
+    let (engine, _) = BitcaskEngine::open(disk, Arc::clone(&clock), &execution, settings)?;
     let engine = Arc::new(engine);
     let id = engine.store_id().wrapping_add(engine.incarnation());
     let actor = Actor(id.to_be_bytes()[..].into());
     let dots = DotSequence::new(actor, Box::new(EngineCounter(Arc::clone(&engine))));
+    let mut engine = engine as Arc<dyn Engine>;
+    if let Some(bug) = around.planted {
+        let (random, is_calm) = (Random::new(around.seed, "planted", number), &around.is_calm);
+        engine = Arc::new(PlantedEngine::new(engine, bug, random, Arc::clone(is_calm)));
+    }
     let settings = StoreSettings {
         delete_mode: DeleteMode::AfterMs(3_000),
         blocking: Blocking::Inline,
         ..StoreSettings::default()
     };
-    let engine = engine as Arc<dyn Engine>;
-    let store = ReplicatedStore::new(engine, Arc::new(control), clock, dots, settings);
-    Ok(Arc::new(store))
+    let of_store = Arc::clone(&internode);
+    let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings);
+    let store = Arc::new(store);
+    store.serve_replicas();
+    store.control().start().await?;
+    internode.serve(listener)?;
+    Ok(store)
+}
+
+fn open_control(
+    machine: &Machine,
+    address: &str,
+    disk: FaultyDisk,
+) -> Result<ControlPlane, OpenError> {
+    let node_id = NodeId([machine.index as u8 + 1; 16]);
+    let ring_size = RingSize::new(PARTITION_COUNT).expect("a power of two in the range");
+    let mut settings = quoit_cluster::Settings::new(&machine.name, node_id);
+    settings.ring_size = Some(ring_size);
+    settings.addresses.node = address.into();
+    ControlPlane::open(Arc::new(disk), settings)
+}
+
+fn open_internode(
+    control: &ControlPlane,
+    network: MachineNetwork,
+    random: &mut Random,
+) -> Arc<Internode> {
+    let state = control.read();
+    let (boot_id, seed) = (random.number(), random.number());
+    let settings = InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed);
+    let internode = Internode::new(settings, Arc::new(network));
+    internode.set_cluster(Some(state.cluster_id()));
+    internode
 }
 
 /// Small files, so that a short run closes, merges and snapshots many.

@@ -5,6 +5,7 @@ use crate::history::{
 };
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
+use crate::planted::Planted;
 use crate::random::Random;
 use crate::requests::{self, Quorums, WriteRequest};
 use crate::time::SimTime;
@@ -35,9 +36,19 @@ pub struct Ground {
     pub time: SimTime,
     /// The story of the run.
     pub trace: Trace,
+    /// The bug to plant.
+    pub planted: Option<Planted>,
 }
 
 impl Ground {
+    /// The quorums that a store with the planted bug, if any, makes of these.
+    fn sent(&self, quorums: Quorums) -> Quorums {
+        match self.planted {
+            Some(Planted::CountsQuorumsWrong) => quorums.miscounted(),
+            _ => quorums,
+        }
+    }
+
     /// Asks a machine's node for an object, and notes the answer.
     ///
     /// # Errors
@@ -52,13 +63,15 @@ impl Ground {
     ) -> Result<(ReadNumber, VersionVector), String> {
         let start_us = self.time.now_us();
         let name = self.name(key);
-        let asked = machine.ask(move |store| requests::get(store, name, quorums));
+        let sent = self.sent(quorums);
+        let asked = machine.ask(move |store| requests::get(store, name, sent));
         let object = patiently(quorums, asked).await.map_err(|failure| failure.text)?;
         let clock = object.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
         Ok((self.note_read(key, reader, start_us, object.as_ref()), clock))
     }
 
-    fn note_read(
+    /// Notes what a read found.
+    pub fn note_read(
         &self,
         key: KeyNumber,
         reader: Reader,
@@ -73,7 +86,8 @@ impl Ground {
         Name::of(key, self.policy(key))
     }
 
-    fn policy(&self, key: KeyNumber) -> Policy {
+    /// The policy of a key.
+    pub fn policy(&self, key: KeyNumber) -> Policy {
         self.history.lock().keys[key.0 as usize]
     }
 }
@@ -192,7 +206,7 @@ impl Client {
             context: context.map(|(_, clock)| clock.clone()).unwrap_or_default(),
             size_bytes: self.size_bytes(),
             return_object: self.random.percent(20),
-            quorums,
+            quorums: ground.sent(quorums),
         };
         let wants_object = request.return_object && kind == WriteKind::Put;
         let knew = context.map_or("nothing".to_owned(), |(read, _)| {

@@ -1,14 +1,14 @@
 //! A cluster in a simulated world.
 
-use crate::boot::{self, PARTITION_COUNT};
+use crate::boot::{self, Surroundings};
 use crate::check::{self, Violation, check};
 use crate::client::{Client, Ground};
-use crate::contents::summary;
-use crate::faults::{Fault, Planned, plan};
+use crate::faults::{LATENCY_US, Planned, plan};
 use crate::finish::{prepare, read_back};
 use crate::history::History;
 use crate::machine::{Disks, Machine};
 use crate::names::policies;
+use crate::network::Ways;
 use crate::random::Random;
 use crate::run::Settings;
 use crate::time::SimTime;
@@ -16,6 +16,7 @@ use crate::trace::Trace;
 use parking_lot::Mutex;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use turmoil::Sim;
 
@@ -23,6 +24,8 @@ use turmoil::Sim;
 const TICK_US: u64 = 2_000;
 /// What goes wrong goes wrong within so many microseconds.
 const FAULTS_UNTIL_US: u64 = 20_000_000;
+/// Segments on their way over one connection, and connections waiting to be accepted.
+const SEGMENTS_MAX: usize = 4_096;
 /// A run that takes longer, in simulated time, hangs.
 const LONGEST: Duration = Duration::from_secs(600);
 /// A process that could not start is tried again after so long.
@@ -30,7 +33,7 @@ const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+enum Stage {
     /// Clients work and things go wrong.
     Work,
     /// Clients are done; everything has to be mended.
@@ -41,10 +44,11 @@ pub enum Stage {
 
 /// The world of one run.
 pub struct Cluster {
-    seed: u64,
     settings: Settings,
-    sim: Sim<'static>,
-    ground: Ground,
+    pub(crate) sim: Sim<'static>,
+    pub(crate) ground: Ground,
+    pub(crate) ways: Ways,
+    around: Surroundings,
     stage: Arc<Mutex<Stage>>,
     verdict: Arc<Mutex<Result<(), Violation>>>,
     planned: Vec<Planned>,
@@ -62,20 +66,27 @@ impl Cluster {
         let machines: Arc<[_]> = (0..settings.machine_count).map(machine).collect();
         let history = History { keys: policies(settings.key_count), ..History::default() };
         let history = Arc::new(Mutex::new(history));
-        let ground = Ground { machines, history, time, trace };
+        let ground = Ground { machines, history, time, trace, planted: settings.planted };
+        let ways = Ways::default();
+        let is_calm = Arc::new(AtomicBool::new(false));
+        let planted = settings.planted;
+        let around = Surroundings { seed, planted, is_calm, ways: ways.clone() };
         let mut builder = turmoil::Builder::new();
         builder
             .rng_seed(Random::new(seed, "turmoil", 0).number())
             .tick_duration(Duration::from_micros(TICK_US))
             .simulation_duration(LONGEST)
+            .max_message_latency(Duration::from_micros(LATENCY_US))
+            .tcp_capacity(SEGMENTS_MAX)
             .enable_random_order();
         let mut random = Random::new(seed, "faults", 0);
         let planned = plan(&mut random, settings.machine_count, FAULTS_UNTIL_US);
         let mut cluster = Self {
-            seed,
             settings: *settings,
             sim: builder.build(),
             ground,
+            ways,
+            around,
             stage: Arc::new(Mutex::new(Stage::Work)),
             verdict: Arc::new(Mutex::new(Ok(()))),
             planned,
@@ -92,16 +103,17 @@ impl Cluster {
     fn add_hosts(&mut self) {
         for machine in self.ground.machines.iter() {
             let (machine, trace) = (Arc::clone(machine), self.ground.trace.clone());
-            let seed = self.seed;
+            let around = self.around.clone();
             self.sim.host(machine.name.clone(), move || {
                 let (machine, trace) = (Arc::clone(&machine), trace.clone());
+                let around = around.clone();
                 async move {
-                    live(&machine, seed, &trace).await;
+                    live(&machine, &around, &trace).await;
                     Ok(())
                 }
             });
         }
-        let (ground, settings, seed) = (self.ground.clone(), self.settings, self.seed);
+        let (ground, settings, seed) = (self.ground.clone(), self.settings, self.around.seed);
         let (stage, verdict) = (Arc::clone(&self.stage), Arc::clone(&self.verdict));
         self.sim.client("clients", async move {
             let result = drive(ground, settings, seed, stage).await;
@@ -129,6 +141,7 @@ impl Cluster {
             }
             if stage == Stage::Mend {
                 self.mend();
+                self.around.is_calm.store(true, Ordering::Relaxed);
                 *self.stage.lock() = Stage::Calm;
             }
             match self.sim.step() {
@@ -140,91 +153,14 @@ impl Cluster {
             }
         }
         self.verdict.lock().clone()?;
-        self.sum_up()?;
         check(&self.ground.history.lock())
-    }
-
-    /// Notes what each node holds at the end.
-    fn sum_up(&self) -> Result<(), Violation> {
-        for machine in self.ground.machines.iter() {
-            let Some(store) = machine.store() else { continue };
-            let (record_count, digest) = summary(&store, PARTITION_COUNT)
-                .map_err(|error| Violation::new(check::Fault::Broken, error.to_string()))?;
-            let text = format!("holds {record_count} records, digest {digest:016x}");
-            self.ground.trace.note(&machine.name, &text);
-        }
-        Ok(())
-    }
-
-    fn apply(&mut self, fault: Fault) {
-        let machines = Arc::clone(&self.ground.machines);
-        let trace = self.ground.trace.clone();
-        let note = |machine: usize, text: &str| trace.note(&machines[machine].name, text);
-        match fault {
-            Fault::Kill(machine) => {
-                note(machine, "KILL");
-                self.stop(machine, true);
-            }
-            Fault::PowerLoss(machine) => {
-                note(machine, "POWER LOSS");
-                let now_us = self.ground.time.now_us();
-                self.ground.history.lock().hardships.power_losses_us.push(now_us);
-                self.stop(machine, false);
-            }
-            Fault::Start(machine) => self.start(machine),
-            Fault::Clock(machine, skew_us) => {
-                note(machine, &format!("CLOCK {:+} ms", skew_us / 1_000));
-                self.ground.history.lock().hardships.are_clocks_wrong = true;
-                machines[machine].clock.set_skew_us(skew_us);
-            }
-            Fault::SlowDisk(machine, delay_us) => {
-                note(machine, &format!("DISK TAKES up to {} ms", delay_us / 1_000));
-                machines[machine].disk_delay.set_us_max(delay_us);
-            }
-            Fault::DiskRoom(machine, room_bytes) => {
-                note(machine, &format!("DISK HAS ROOM for {room_bytes:?} bytes"));
-                machines[machine].disks().set_room(room_bytes);
-            }
-            Fault::ColdReads(machine, one_in) => {
-                note(machine, &format!("COLD READS, one in {one_in}"));
-                let disks = machines[machine].disks();
-                disks.set_faults(|faults| faults.would_block_one_in = one_in);
-            }
-        }
-    }
-
-    fn stop(&mut self, machine: usize, keeps_power: bool) {
-        let machine = &self.ground.machines[machine];
-        machine.stop(keeps_power);
-        self.sim.crash(machine.name.as_str());
-    }
-
-    fn start(&mut self, machine: usize) {
-        let name = self.ground.machines[machine].name.clone();
-        if !self.sim.is_host_running(name.as_str()) {
-            self.ground.trace.note(&name, "START");
-            self.sim.bounce(name);
-        }
-    }
-
-    /// Undoes all that is wrong.
-    fn mend(&mut self) {
-        self.ground.trace.note("run", "MEND EVERYTHING");
-        for index in 0..self.ground.machines.len() {
-            let machine = Arc::clone(&self.ground.machines[index]);
-            machine.clock.set_skew_us(0);
-            machine.disk_delay.set_us_max(0);
-            machine.disks().set_room(None);
-            machine.disks().set_faults(|faults| faults.would_block_one_in = 0);
-            self.start(index);
-        }
     }
 }
 
 /// The life of a machine's process, as a supervisor would have it.
-async fn live(machine: &Machine, seed: u64, trace: &Trace) {
+async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
     loop {
-        match boot::start(machine, seed).await {
+        match boot::start(machine, around).await {
             Ok(store) => {
                 trace.note(&machine.name, "serves");
                 tokio::spawn(Arc::clone(&store).run_background());

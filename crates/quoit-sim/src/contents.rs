@@ -1,32 +1,66 @@
-//! What a node has stored, seen from inside.
+//! What the nodes have stored, seen from inside.
 
+use crate::history::{KeyNumber, Policy};
+use crate::names::Name;
 use quoit_core::ReplicatedStore;
 use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
 use quoit_store::error::StoreError;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 
 /// Records that are taken from the engine at once.
 const PAGE: usize = 100;
 
-/// Number of a node's records, and a digest of their names and values.
-///
-/// # Errors
-///
-/// When the engine can't read them.
-pub fn summary(store: &ReplicatedStore, partition_count: u16) -> Result<(u64, u64), StoreError> {
-    let mut hasher = DefaultHasher::new();
-    let mut record_count = 0;
-    for partition in (0..partition_count).map(Partition) {
-        let mut from = Some(Identity(0));
-        while let Some(identity) = from {
-            let page = store.engine().fold(partition, identity, PAGE, false)?;
-            for (name, record) in &page.entries {
-                hasher.write(name);
-                hasher.write(&record.value);
-                record_count += 1;
+/// The records of one node.
+#[derive(Debug, Clone, Default)]
+pub struct Contents {
+    /// By key; of records that are none of the run's, none.
+    pub objects: BTreeMap<KeyNumber, Object>,
+    /// A digest of all names and values, whatever they are.
+    pub digest: u64,
+}
+
+impl Contents {
+    /// Reads all of a node's engine.
+    ///
+    /// # Errors
+    ///
+    /// When the engine can't read them.
+    pub fn of(store: &ReplicatedStore, partition_count: u16) -> Result<Self, StoreError> {
+        let mut contents = Self::default();
+        let mut hasher = DefaultHasher::new();
+        for partition in (0..partition_count).map(Partition) {
+            let mut from = Some(Identity(0));
+            while let Some(identity) = from {
+                let page = store.engine().fold(partition, identity, PAGE, false)?;
+                for (name, record) in &page.entries {
+                    hasher.write(name);
+                    hasher.write(&record.value);
+                    let key = KeyRef::decode(name).ok().and_then(|key| Name::number_of(key.key));
+                    if let (Some(key), Ok(object)) = (key, Object::decode(&record.value)) {
+                        contents.objects.insert(key, object);
+                    }
+                }
+                from = page.next;
             }
-            from = page.next;
         }
+        contents.digest = hasher.finish();
+        Ok(contents)
     }
-    Ok((record_count, hasher.finish()))
+}
+
+/// What all nodes hold of a key together, as readers would be shown it.
+#[must_use]
+pub fn merged(all: &[Contents], key: KeyNumber, policy: Policy) -> Option<Object> {
+    let replicas = all.iter().filter_map(|contents| contents.objects.get(&key)).cloned();
+    let mut object = replicas.reduce(|one, other| match policy {
+        Policy::LastWriteWins => one.merge_last_write_wins(&other),
+        _ => one.merge(&other),
+    })?;
+    if policy.shows_one() {
+        object.resolve_latest();
+    }
+    Some(object)
 }

@@ -1,16 +1,24 @@
 //! Before the clients begin and after they are done.
 
+use crate::boot::PARTITION_COUNT;
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
+use crate::contents::{Contents, merged};
 use crate::history::{Found, KeyNumber, Policy, Reader};
-use crate::machine::Asked;
-use crate::names::{bucket_type, props};
+use crate::machine::{Asked, Machine};
+use crate::names::{Name, bucket_type, props};
 use crate::requests::{self, Quorums};
-use std::collections::BTreeSet;
+use crate::value::found_in_object;
+use quoit_model::object::Object;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time that a cluster has to answer a request when nothing is wrong any more.
 const RECOVERY: Duration = Duration::from_secs(30);
+/// Time for repairs that reads have begun.
+const REPAIR_PAUSE: Duration = Duration::from_secs(2);
 /// Pause between two tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -27,62 +35,138 @@ pub async fn prepare(ground: &Ground) -> Result<(), Violation> {
                 control.create_type(name, &props(policy)).await?;
                 control.activate_type(name).await
             });
-            match asked.await {
-                Asked::Answer(Ok(())) => Ok(()),
-                Asked::Answer(Err(error)) => Err(error.to_string()),
-                Asked::NobodyThere | Asked::Lost => Err("nobody there".to_owned()),
-            }
+            answer(asked.await)
         };
         insist(ground, &format!("create {policy:?}"), create).await?;
     }
     Ok(())
 }
 
-/// Reads every key at every node, and lists them.
+/// Reads every key at every node, lists them, and looks into all nodes.
 ///
 /// # Errors
 ///
-/// When a request still fails, or a listing is not what the reads were.
+/// When a request still fails, a listing is not what the reads were, or replicas differ.
 pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
-    let policies = ground.history.lock().keys.clone();
     for machine in ground.machines.iter() {
-        let (mut live, mut present) = (BTreeSet::new(), BTreeSet::new());
-        for key in (0..policies.len() as u32).map(KeyNumber) {
-            let quorums = Quorums::strict(2_000);
-            let read = || ground.read(machine, key, Reader::Final, quorums);
-            let what = format!("read k{} at {}", key.0, machine.name);
-            let (number, _) = insist(ground, &what, read).await?;
-            let found = ground.history.lock().reads[number.0 as usize].found.clone();
-            if found.iter().any(|found| matches!(found, Found::Value(_))) {
-                live.insert(key);
-            }
-            if !found.is_empty() {
-                present.insert(key);
-            }
-        }
-        for policy in Policy::ALL {
-            let list = || async {
-                match machine.ask(move |store| requests::list_keys(store, policy)).await {
-                    Asked::Answer(Ok(keys)) => Ok(keys),
-                    Asked::Answer(Err(error)) => Err(error.to_string()),
-                    Asked::NobodyThere | Asked::Lost => Err("nobody there".to_owned()),
-                }
-            };
-            let listed = insist(ground, &format!("list {policy:?}"), list).await?;
-            let is_of = |key: &KeyNumber| policies.get(key.0 as usize) == Some(&policy);
-            // A tombstone is listed as long as it is there.
-            let is_complete = live.iter().filter(|key| is_of(key)).all(|key| listed.contains(key));
-            let is_true = listed.iter().all(|key| is_of(key) && present.contains(key));
-            if !(is_complete && is_true) {
-                let text = format!(
-                    "{} lists {listed:?} of {policy:?}; there are {live:?}, with tombstones {present:?}",
-                    machine.name
-                );
-                return Err(Violation::new(Fault::WrongListing, text));
-            }
+        let found = read_all(ground, machine).await?;
+        check_listings(ground, machine, &found).await?;
+    }
+    tokio::time::sleep(REPAIR_PAUSE).await;
+    let contents = look_inside(ground)?;
+    for key in keys(ground) {
+        let object = merged(&contents, key, ground.policy(key));
+        ground.note_read(key, Reader::Union, ground.time.now_us(), object.as_ref());
+    }
+    if ground.history.lock().hardships.is_disk_damaged {
+        return Ok(());
+    }
+    keys(ground).try_for_each(|key| check_replicas(ground, key, &contents))
+}
+
+fn keys(ground: &Ground) -> impl Iterator<Item = KeyNumber> + use<> {
+    (0..ground.history.lock().keys.len() as u32).map(KeyNumber)
+}
+
+/// What reads of all primaries find, by key.
+async fn read_all(
+    ground: &Ground,
+    machine: &Machine,
+) -> Result<BTreeMap<KeyNumber, Vec<Found>>, Violation> {
+    let mut all = BTreeMap::new();
+    for key in keys(ground) {
+        let mut attempt_count = 0;
+        let read = || {
+            attempt_count += 1;
+            // A copy that was damaged answers with an error until somebody writes the key again.
+            let is_damaged = ground.history.lock().hardships.is_disk_damaged;
+            let may_leave_out = is_damaged && attempt_count > 5;
+            let quorums = if may_leave_out { Quorums::strict(2_000) } else { Quorums::all(2_000) };
+            ground.read(machine, key, Reader::Final, quorums)
+        };
+        let what = format!("read k{} at {}", key.0, machine.name);
+        let (number, _) = insist(ground, &what, read).await?;
+        all.insert(key, ground.history.lock().reads[number.0 as usize].found.clone());
+    }
+    Ok(all)
+}
+
+/// Compares listings with what reads have found.
+async fn check_listings(
+    ground: &Ground,
+    machine: &Machine,
+    found: &BTreeMap<KeyNumber, Vec<Found>>,
+) -> Result<(), Violation> {
+    for policy in Policy::ALL {
+        let list =
+            || async { answer(machine.ask(move |store| requests::list_keys(store, policy)).await) };
+        let listed = insist(ground, &format!("list {policy:?}"), list).await?;
+        let is_value = |found: &Found| matches!(found, Found::Value(_));
+        let of_policy = found.iter().filter(|(key, _)| ground.policy(**key) == policy);
+        let is_complete = of_policy
+            .clone()
+            .filter(|(_, found)| found.iter().any(is_value))
+            .all(|(key, _)| listed.contains(key));
+        // A tombstone is listed as long as it is there.
+        let there: Vec<_> = of_policy.filter(|(_, found)| !found.is_empty()).collect();
+        let is_true = listed.iter().all(|key| there.iter().any(|(there, _)| *there == key));
+        if !(is_complete && is_true) {
+            let text = format!(
+                "{} lists {listed:?} of {policy:?}, and reads found {there:?}",
+                machine.name
+            );
+            return Err(Violation::new(Fault::WrongListing, text));
         }
     }
     Ok(())
+}
+
+/// The contents of all nodes, which go into the story too.
+fn look_inside(ground: &Ground) -> Result<Vec<Contents>, Violation> {
+    let look = |machine: &Arc<Machine>| {
+        let broken = |text: String| Violation::new(Fault::Broken, text);
+        let store = machine.store().ok_or_else(|| broken(format!("{} is down", machine.name)))?;
+        let contents = Contents::of(&store, PARTITION_COUNT)
+            .map_err(|error| broken(format!("{} can't be read: {error}", machine.name)))?;
+        let (count, digest) = (contents.objects.len(), contents.digest);
+        ground.trace.note(&machine.name, &format!("holds {count} records, digest {digest:016x}"));
+        Ok(contents)
+    };
+    ground.machines.iter().map(look).collect()
+}
+
+/// Compares what the primaries of a key hold.
+fn check_replicas(ground: &Ground, key: KeyNumber, contents: &[Contents]) -> Result<(), Violation> {
+    let name = Name::of(key, ground.policy(key));
+    let store = ground.machines.iter().find_map(|machine| machine.store());
+    let places = store.and_then(|store| store.preflist(name.key_ref()).ok()).unwrap_or_default();
+    let primaries: BTreeSet<&str> =
+        places.iter().filter(|place| place.primary).map(|place| place.node.as_str()).collect();
+    let held = ground.machines.iter().zip(contents).filter_map(|(machine, contents)| {
+        let is_primary = primaries.contains(machine.name.as_str());
+        is_primary.then(|| (machine, contents.objects.get(&key)))
+    });
+    let digest = |object: Option<&Object>| {
+        // One may have reaped a tombstone that another still has.
+        object.filter(|object| !object.is_tombstone()).map(Object::digest)
+    };
+    let held: Vec<_> = held.collect();
+    if held.windows(2).all(|pair| digest(pair[0].1) == digest(pair[1].1)) {
+        return Ok(());
+    }
+    let words = held
+        .iter()
+        .map(|(machine, object)| format!("{} holds {:?}", machine.name, found_in_object(*object)));
+    let text = format!("key {}: {}", key.0, words.collect::<Vec<_>>().join(", "));
+    Err(Violation::new(Fault::Diverged, text))
+}
+
+/// A node's answer, or why there is none, in words.
+fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, String> {
+    match asked {
+        Asked::Answer(answer) => answer.map_err(|error| error.to_string()),
+        Asked::NobodyThere | Asked::Lost => Err("nobody there".to_owned()),
+    }
 }
 
 /// Tries until it succeeds, as long as a cluster may take to recover.

@@ -116,8 +116,10 @@ pub enum Reader {
     Strict,
     /// A writer who was shown what its write has made.
     Writer(WriteNumber),
-    /// The run itself, after the faults: every firm write has to be in what it found.
+    /// The run itself, after the faults, of all primaries.
     Final,
+    /// What all nodes hold together, after the faults.
+    Union,
 }
 
 /// One read that was answered.

@@ -16,6 +16,7 @@
 //! assert_eq!(report.verdict, Ok(()), "{}", report.trace.text());
 //! ```
 
+mod apply;
 mod boot;
 mod check;
 mod client;
@@ -27,6 +28,8 @@ mod finish;
 mod history;
 mod machine;
 mod names;
+mod network;
+mod planted;
 mod random;
 mod requests;
 mod run;
@@ -35,5 +38,6 @@ mod trace;
 mod value;
 
 pub use check::{Fault, Violation};
+pub use planted::Planted;
 pub use run::{Report, Settings, run};
 pub use trace::Trace;

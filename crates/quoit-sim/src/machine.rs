@@ -9,6 +9,7 @@ use quoit_store::seam::{Faults, FaultyDisk};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Work of a client inside a node.
@@ -71,7 +72,11 @@ impl Disks {
 struct State {
     disks: Disks,
     door: Option<Door>,
+    is_stalled: bool,
 }
+
+/// How often clients look whether a stalled machine goes on.
+const STALL_LOOK: Duration = Duration::from_millis(10);
 
 /// How to get at a running node.
 struct Door {
@@ -100,7 +105,7 @@ impl Machine {
             clock: Arc::new(SimClock::new(time.clone())),
             disk_delay: DiskDelay::default(),
             boot_count: AtomicU64::new(0),
-            state: Mutex::new(State { disks, door: None }),
+            state: Mutex::new(State { disks, door: None, is_stalled: false }),
         }
     }
 
@@ -136,8 +141,20 @@ impl Machine {
     pub fn stop(&self, keeps_power: bool) {
         let mut state = self.state.lock();
         state.door = None;
+        state.is_stalled = false;
         let restart = if keeps_power { FaultyDisk::kill } else { FaultyDisk::crash };
         state.disks = state.disks.restarted(restart);
+    }
+
+    /// Lets nothing in or out any more, as of a process that does not get to run; or lets it go on.
+    pub fn set_stalled(&self, is_stalled: bool) {
+        self.state.lock().is_stalled = is_stalled;
+    }
+
+    async fn going(&self) {
+        while self.state.lock().is_stalled {
+            tokio::time::sleep(STALL_LOOK).await;
+        }
     }
 
     /// Lets a client's work run inside the node.
@@ -147,6 +164,7 @@ impl Machine {
         W: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
+        self.going().await;
         let calls = self.state.lock().door.as_ref().map(|door| door.calls.clone());
         let (answer, answered) = oneshot::channel();
         let call: Call = Box::new(move |store| {
@@ -158,7 +176,9 @@ impl Machine {
         match calls {
             Some(calls) if calls.send(call).is_ok() => {
                 drop(calls);
-                answered.await.map_or(Asked::Lost, Asked::Answer)
+                let asked = answered.await.map_or(Asked::Lost, Asked::Answer);
+                self.going().await;
+                asked
             }
             _ => Asked::NobodyThere,
         }

@@ -7,7 +7,7 @@
 mod soak;
 
 use clap::{Args, Parser, Subcommand};
-use quoit_sim::{Settings, run};
+use quoit_sim::{Planted, Settings, run};
 use std::process::ExitCode;
 
 /// Runs clusters in one thread under one seed, with faults, and checks what clients were answered.
@@ -24,7 +24,7 @@ enum Command {
     Run(RunArgs),
     /// Run many seeds, each in a process of its own
     Soak(soak::SoakArgs),
-    /// What `make test` runs: the same seed twice, and the first seeds
+    /// What `make test` runs: the first seeds, some of them twice, and planted bugs
     Check,
 }
 
@@ -33,6 +33,9 @@ struct RunArgs {
     /// The seed
     #[arg(long)]
     seed: u64,
+    /// Plant this bug
+    #[arg(long)]
+    planted: Option<Planted>,
     /// Print the whole story, also of a run in which nothing went wrong
     #[arg(long)]
     trace: bool,
@@ -47,7 +50,7 @@ fn main() -> ExitCode {
 }
 
 fn run_one(args: &RunArgs) -> ExitCode {
-    let mut settings = Settings::default();
+    let mut settings = Settings { planted: args.planted, ..Settings::default() };
     if args.trace {
         settings.line_count_max = usize::MAX;
     }

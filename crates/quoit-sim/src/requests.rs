@@ -5,8 +5,8 @@ use crate::names::Name;
 use crate::random::Random;
 use crate::value::value_of;
 use quoit_core::{
-    DeleteRequest, Precondition, PutRequest, ReadOptions, ReplicatedStore, RequestError,
-    WriteOptions,
+    DeleteRequest, Found, PlainWrite, Precondition, PutRequest, ReadOptions, ReplicatedStore,
+    RequestError, ShownInPlace, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::object::{Metadata, Object};
@@ -54,10 +54,22 @@ impl Quorums {
         Self { is_strict: true, copies, synced, timeout_ms }
     }
 
+    /// All primaries, for the last look.
+    #[must_use]
+    pub const fn all(timeout_ms: u32) -> Self {
+        Self { copies: Quorum::All, ..Self::strict(timeout_ms) }
+    }
+
+    /// What a store that counts quorums wrong takes these for.
+    #[must_use]
+    pub const fn miscounted(self) -> Self {
+        Self { is_strict: false, copies: Quorum::One, synced: Quorum::One, ..self }
+    }
+
     fn read(self) -> ReadOptions {
         ReadOptions {
             r: Some(self.copies),
-            pr: self.is_strict.then_some(Quorum::Quorum),
+            pr: self.is_strict.then_some(self.copies),
             sloppy_quorum: self.is_strict.then_some(false),
             timeout_ms: Some(self.timeout_ms),
             ..ReadOptions::default()
@@ -68,7 +80,7 @@ impl Quorums {
         WriteOptions {
             w: Some(self.copies),
             dw: Some(self.synced),
-            pw: self.is_strict.then_some(Quorum::Quorum),
+            pw: self.is_strict.then_some(self.copies),
             sloppy_quorum: self.is_strict.then_some(false),
             timeout_ms: Some(self.timeout_ms),
             ..WriteOptions::default()
@@ -76,13 +88,37 @@ impl Quorums {
     }
 }
 
-/// Reads a key.
+/// Reads a key, the short way if that can answer, as the client protocols do.
+///
+/// # Errors
+///
+/// What the store says.
 pub async fn get(
     store: Arc<ReplicatedStore>,
     name: Name,
     quorums: Quorums,
 ) -> Result<Option<Object>, RequestError> {
-    store.get(name.key_ref(), &quorums.read()).await
+    let (key, options) = (name.key_ref(), quorums.read());
+    let owned = |found: Option<Found<'_>>| match found {
+        None => Ok(None),
+        Some(Found::Whole(object)) => Ok(Some(object)),
+        Some(Found::Plain(plain)) => {
+            let mut encoded = Vec::new();
+            plain.encode_into(&mut encoded);
+            Object::decode(&encoded.into()).map(Some)
+        }
+    };
+    let shown = match store.get_in_place(key, &options, owned)? {
+        None => return store.get(key, &options).await,
+        Some(ShownInPlace::Answer(shown)) => shown,
+        Some(ShownInPlace::IfConfirmed(shown, unconfirmed)) => {
+            if !store.confirm_read(unconfirmed).await {
+                return store.get(key, &options).await;
+            }
+            shown
+        }
+    };
+    shown.map_err(|error| RequestError::Damaged(error.to_string()))
 }
 
 /// A write on its way.
@@ -104,7 +140,11 @@ pub struct WriteRequest {
     pub quorums: Quorums,
 }
 
-/// Writes; what it has made, if that was asked for.
+/// Writes, the short way if that will do; what it has made, if that was asked for.
+///
+/// # Errors
+///
+/// What the store says.
 pub async fn write(
     store: Arc<ReplicatedStore>,
     request: WriteRequest,
@@ -112,11 +152,25 @@ pub async fn write(
     let key = request.name.key_ref();
     let options = request.quorums.write();
     if request.kind == WriteKind::Put {
+        let value = value_of(request.number, request.size_bytes);
+        let plain = PlainWrite {
+            key,
+            context: request.context.clone(),
+            content_type: None,
+            value: &value,
+            options,
+        };
+        if !request.return_object
+            && let Some(pending) = store.put_in_place(&plain)?
+        {
+            store.finish(pending).await?;
+            return Ok(None);
+        }
         let put = PutRequest {
             key,
             context: request.context,
             meta: Metadata::default(),
-            value: value_of(request.number, request.size_bytes),
+            value,
             deleted: false,
             as_is: false,
             precondition: Precondition::default(),
@@ -156,6 +210,10 @@ pub const fn outcome_of(error: &RequestError) -> Outcome {
 }
 
 /// Lists all keys of a policy's bucket.
+///
+/// # Errors
+///
+/// What the store says.
 pub async fn list_keys(
     store: Arc<ReplicatedStore>,
     policy: Policy,

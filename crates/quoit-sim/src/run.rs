@@ -2,6 +2,7 @@
 
 use crate::check::{self, Violation};
 use crate::cluster::Cluster;
+use crate::planted::Planted;
 use crate::random::Random;
 use crate::trace::{LINE_COUNT_DEFAULT, Trace};
 use quoit_cluster::seed_elections;
@@ -19,6 +20,8 @@ pub struct Settings {
     pub operation_count: u64,
     /// Keys that they ask for.
     pub key_count: u64,
+    /// A bug to plant, for tests of the checkers.
+    pub planted: Option<Planted>,
     /// Lines of the trace that are kept.
     pub line_count_max: usize,
 }
@@ -30,6 +33,7 @@ impl Default for Settings {
             client_count: 4,
             operation_count: 60,
             key_count: 12,
+            planted: None,
             line_count_max: LINE_COUNT_DEFAULT,
         }
     }

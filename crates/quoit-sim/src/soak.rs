@@ -1,6 +1,7 @@
 //! Many seeds, each in a process of its own.
 
 use clap::Args;
+use quoit_sim::{Planted, Settings};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output};
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 const CHECKED_SEEDS: Range<u64> = 0..300;
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
+/// A planted bug has to be found within so many seeds.
+const PLANTED_SEEDS: Range<u64> = 0..20;
 /// How often a soak tells how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -60,7 +63,7 @@ pub(crate) fn soak(args: &SoakArgs) -> ExitCode {
     let tally = run_all(seeds, until, args.jobs, Some(PROGRESS_INTERVAL));
     let seconds = began.elapsed().as_secs_f64();
     println!("{} seeds in {seconds:.0} s", tally.passed + tally.failed.len() as u64);
-    finish(tally.passed, &tally.failed)
+    finish(tally.passed, &tally.failed, 0)
 }
 
 /// Runs what belongs to every test of the repository.
@@ -68,22 +71,38 @@ pub(crate) fn check() -> ExitCode {
     let tally = run_all(CHECKED_SEEDS, None, None, None);
     let (mut passed, mut failed) = (tally.passed, tally.failed);
     for seed in REPEATED_SEEDS {
-        if run_seed(seed).stdout == run_seed(seed).stdout {
+        if run_seed(seed, None).stdout == run_seed(seed, None).stdout {
             passed += 1;
         } else {
             println!("seed {seed}: the second run went another way than the first");
             failed.push(seed);
         }
     }
-    finish(passed, &failed)
+    let mut missed_count = 0;
+    let machine_count = Settings::default().machine_count;
+    for bug in Planted::ALL.into_iter().filter(|bug| bug.machines_needed() <= machine_count) {
+        let mut seeds = PLANTED_SEEDS;
+        match seeds.find(|seed| !run_seed(*seed, Some(bug)).status.success()) {
+            Some(seed) => {
+                println!("planted bug {}: found with seed {seed}", bug.name());
+                passed += 1;
+            }
+            None => {
+                println!("planted bug {}: not found with {PLANTED_SEEDS:?}", bug.name());
+                missed_count += 1;
+            }
+        }
+    }
+    finish(passed, &failed, missed_count)
 }
 
-fn finish(passed: u64, failed: &[u64]) -> ExitCode {
+fn finish(passed: u64, failed: &[u64], missed_count: usize) -> ExitCode {
     for seed in failed {
         println!("failed: cargo xtask soak --seed {seed} --trace");
     }
-    println!("{passed} passed, {} failed", failed.len());
-    if failed.is_empty() && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let failed_count = failed.len() + missed_count;
+    println!("{passed} passed, {failed_count} failed");
+    if failed_count == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn run_all(
@@ -101,7 +120,7 @@ fn run_all(
             if seed >= seeds.end {
                 return;
             }
-            let output = run_seed(seed);
+            let output = run_seed(seed, None);
             let mut shared = shared.lock().expect("a thread that panics ends the program");
             let (tally, told) = &mut *shared;
             if output.status.success() {
@@ -127,9 +146,13 @@ fn run_all(
     tally
 }
 
-/// Runs a seed in a process of its own.
-fn run_seed(seed: u64) -> Output {
+/// Runs a seed in a process of its own, with a planted bug if one is given.
+fn run_seed(seed: u64, planted: Option<Planted>) -> Output {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("quoit-sim"));
-    let output = Command::new(program).arg("run").arg("--seed").arg(seed.to_string()).output();
-    output.expect("the program can start itself")
+    let mut command = Command::new(program);
+    command.arg("run").arg("--seed").arg(seed.to_string());
+    if let Some(bug) = planted {
+        command.arg("--planted").arg(bug.name());
+    }
+    command.output().expect("the program can start itself")
 }

@@ -64,7 +64,8 @@ pub struct RecordRef<'a> {
 
 impl<'a> RecordRef<'a> {
     /// A record that is shown from bytes that may be shared.
-    pub(crate) fn shared(record: &'a Record) -> Self {
+    #[must_use]
+    pub fn shared(record: &'a Record) -> Self {
         Self { meta: record.meta, value: &record.value, is_whole: true, owner: Some(&record.value) }
     }
 

@@ -73,6 +73,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
                     Reader::Strict => "a read of a majority of the primaries".to_owned(),
                     Reader::Writer(number) => format!("what {number} was shown of its write"),
                     Reader::Final => "the read after the faults".to_owned(),
+                    Reader::Union => "a look into all nodes after the faults".to_owned(),
                 };
                 let (policy, at_ms) = (history.keys[key.0 as usize], read.end_us / 1_000);
                 let found = &read.found;

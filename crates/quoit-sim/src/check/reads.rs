@@ -9,7 +9,9 @@ impl Causes<'_> {
     pub(super) fn check_read(&self, read: &Read) -> Result<(), Violation> {
         let policy = self.history.keys[read.key.0 as usize];
         self.check_written(read)?;
-        self.check_side_by_side(read, policy)?;
+        if read.reader != Reader::Union {
+            self.check_side_by_side(read, policy)?;
+        }
         for (number, write) in self.history.writes_of(read.key) {
             if self.must_show(read, number, write) {
                 self.check_shown(read, policy, number, write)?;
@@ -72,7 +74,8 @@ impl Causes<'_> {
         match read.reader {
             Reader::Client => false,
             Reader::Writer(writer) => writer == number,
-            Reader::Final => came_before && self.history.is_firm(write),
+            Reader::Union => came_before && self.history.is_firm(write),
+            Reader::Final => came_before && write.is_strict && self.history.is_firm(write),
             Reader::Strict => {
                 came_before
                     && write.is_strict
@@ -90,7 +93,9 @@ impl Causes<'_> {
         write: &Write,
     ) -> Result<(), Violation> {
         let surely = &self.seen[number.0 as usize].surely;
-        for found in &read.found {
+        // A stand-in may still have what the primaries have replaced.
+        let shown = if read.reader == Reader::Union { &[][..] } else { &read.found };
+        for found in shown {
             if let Found::Value(value) = found
                 && *value != number
                 && surely.contains(value)

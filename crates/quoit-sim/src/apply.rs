@@ -1,0 +1,139 @@
+//! Breaks and mends the world of a run.
+
+use crate::cluster::Cluster;
+use crate::faults::{Fault, LATENCY_US};
+use crate::machine::Machine;
+use quoit_store::seam::Disk;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Cluster {
+    /// Lets something go wrong, or mends it.
+    pub(crate) fn apply(&mut self, fault: Fault) {
+        match fault {
+            Fault::Kill(place) => {
+                self.note(place, "KILL");
+                self.stop(place, true);
+            }
+            Fault::PowerLoss(place) => {
+                self.note(place, "POWER LOSS");
+                let now_us = self.ground.time.now_us();
+                self.ground.history.lock().hardships.power_losses_us.push(now_us);
+                self.hold(place);
+                self.stop(place, false);
+            }
+            Fault::Start(place) => self.start(place),
+            Fault::Stall(place, is_stalled) => {
+                self.note(place, if is_stalled { "STALL" } else { "GO ON" });
+                self.machine(place).set_stalled(is_stalled);
+                if is_stalled { self.hold(place) } else { self.release(place) }
+            }
+            Fault::Cut(from, to, is_cut) => self.cut(from, to, is_cut),
+            Fault::Latency(us_max) => {
+                let text = format!("MESSAGES TAKE up to {} ms", us_max / 1_000);
+                self.ground.trace.note("net", &text);
+                self.sim.set_max_message_latency(Duration::from_micros(us_max));
+            }
+            Fault::Clock(place, skew_us) => {
+                self.note(place, &format!("CLOCK {:+} ms", skew_us / 1_000));
+                self.ground.history.lock().hardships.are_clocks_wrong = true;
+                self.machine(place).clock.set_skew_us(skew_us);
+            }
+            Fault::SlowDisk(place, delay_us) => {
+                self.note(place, &format!("DISK TAKES up to {} ms", delay_us / 1_000));
+                self.machine(place).disk_delay.set_us_max(delay_us);
+            }
+            Fault::DiskRoom(place, room_bytes) => {
+                self.note(place, &format!("DISK HAS ROOM for {room_bytes:?} bytes"));
+                self.machine(place).disks().set_room(room_bytes);
+            }
+            Fault::ColdReads(place, one_in) => {
+                self.note(place, &format!("COLD READS, one in {one_in}"));
+                let disks = self.machine(place).disks();
+                disks.set_faults(|faults| faults.would_block_one_in = one_in);
+            }
+            Fault::Rot(place, number) => self.rot(place, number),
+        }
+    }
+
+    /// Undoes all that is wrong.
+    pub(crate) fn mend(&mut self) {
+        self.ground.trace.note("run", "MEND EVERYTHING");
+        self.sim.set_max_message_latency(Duration::from_micros(LATENCY_US));
+        let machine_count = self.ground.machines.len();
+        for place in 0..machine_count {
+            let machine = self.machine(place);
+            machine.clock.set_skew_us(0);
+            machine.disk_delay.set_us_max(0);
+            machine.disks().set_room(None);
+            machine.disks().set_faults(|faults| faults.would_block_one_in = 0);
+            machine.set_stalled(false);
+            self.release(place);
+            for other in 0..machine_count {
+                let names = [self.machine(place), self.machine(other)];
+                self.ways.set_blocked(&names[0].name, &names[1].name, false);
+            }
+            self.start(place);
+        }
+    }
+
+    fn machine(&self, place: usize) -> Arc<Machine> {
+        Arc::clone(&self.ground.machines[place])
+    }
+
+    fn note(&self, place: usize, text: &str) {
+        self.ground.trace.note(&self.machine(place).name, text);
+    }
+
+    fn stop(&mut self, place: usize, keeps_power: bool) {
+        let machine = self.machine(place);
+        machine.stop(keeps_power);
+        self.sim.crash(machine.name.as_str());
+    }
+
+    fn start(&mut self, place: usize) {
+        let machine = self.machine(place);
+        if !self.sim.is_host_running(machine.name.as_str()) {
+            self.note(place, "START");
+            self.release(place);
+            self.sim.bounce(machine.name.as_str());
+        }
+    }
+
+    /// Holds all messages from and to a machine.
+    fn hold(&self, place: usize) {
+        let machine = self.machine(place);
+        for other in self.ground.machines.iter().filter(|other| other.index != place) {
+            self.sim.hold(machine.name.as_str(), other.name.as_str());
+        }
+    }
+
+    /// Lets messages from and to a machine go on.
+    fn release(&self, place: usize) {
+        let machine = self.machine(place);
+        for other in self.ground.machines.iter().filter(|other| other.index != place) {
+            self.sim.release(machine.name.as_str(), other.name.as_str());
+        }
+    }
+
+    fn cut(&self, from: usize, to: usize, is_cut: bool) {
+        let (from, to) = (self.machine(from), self.machine(to));
+        let text = if is_cut { "CUT" } else { "JOINED" };
+        self.ground.trace.note("net", &format!("{text} from {} to {}", from.name, to.name));
+        self.ways.set_blocked(&from.name, &to.name, is_cut);
+    }
+
+    /// Flips a bit of a file of the engine.
+    fn rot(&self, place: usize, number: u64) {
+        let disk = self.machine(place).disks().data;
+        let names = disk.list().unwrap_or_default();
+        let Some(name) = names.get(number as usize % names.len().max(1)) else { return };
+        let size_bytes = disk.bytes(name).map_or(0, |bytes| bytes.len());
+        if size_bytes > 0 {
+            let offset = (number >> 16) as usize % size_bytes;
+            self.note(place, &format!("BIT FLIPS in {name} at {offset}"));
+            self.ground.history.lock().hardships.is_disk_damaged = true;
+            disk.flip_bit(name, offset, (number >> 8) as u32 % 8);
+        }
+    }
+}

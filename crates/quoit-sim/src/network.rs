@@ -1,0 +1,228 @@
+//! The network between simulated machines: `turmoil`'s streams, with directions that can be blocked.
+//!
+//! A blocked direction holds bytes back, as TCP does while its segments are lost: what was written
+//! arrives, in order, when the way is free again. `turmoil` itself can hold back both directions of a
+//! link at once only.
+
+use parking_lot::Mutex;
+use quoit_cluster::{BoxFuture, Listener, Network, Stream};
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use tokio::io::AsyncWrite;
+use turmoil::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use turmoil::net::{TcpListener, TcpStream};
+
+/// From one machine to another, by name.
+type Direction = (String, String);
+
+/// Which directions are blocked. Clones are the same network.
+#[derive(Clone, Default)]
+pub struct Ways(Arc<Mutex<Blocked>>);
+
+#[derive(Default)]
+struct Blocked {
+    directions: BTreeSet<Direction>,
+    waiting: Vec<Waker>,
+}
+
+impl Ways {
+    /// Holds back what one machine sends another, or lets it go on.
+    pub fn set_blocked(&self, from: &str, to: &str, is_blocked: bool) {
+        let direction = (from.to_owned(), to.to_owned());
+        let mut blocked = self.0.lock();
+        if is_blocked {
+            blocked.directions.insert(direction);
+            return;
+        }
+        blocked.directions.remove(&direction);
+        let waiting = std::mem::take(&mut blocked.waiting);
+        drop(blocked);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn poll_free(&self, direction: &Direction, context: &Context<'_>) -> Poll<()> {
+        let mut blocked = self.0.lock();
+        if !blocked.directions.contains(direction) {
+            return Poll::Ready(());
+        }
+        blocked.waiting.push(context.waker().clone());
+        Poll::Pending
+    }
+
+    async fn free(&self, direction: &Direction) {
+        poll_fn(|context| self.poll_free(direction, context)).await;
+    }
+}
+
+/// The network as one machine has it. To be used on that machine's host.
+pub struct MachineNetwork {
+    /// The machine's name.
+    pub machine: String,
+    /// The state of the network.
+    pub ways: Ways,
+}
+
+impl MachineNetwork {
+    fn stream(machine: &str, other: String, ways: &Ways, stream: TcpStream) -> Stream {
+        let (reader, writer): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
+        let direction = (machine.to_owned(), other);
+        let writer = HeldWriter { writer, direction, ways: ways.clone() };
+        Stream::from_halves(reader, writer)
+    }
+}
+
+impl Network for MachineNetwork {
+    fn connect<'a>(&'a self, address: &'a str) -> BoxFuture<'a, io::Result<Stream>> {
+        Box::pin(async move {
+            let other = address.split(':').next().unwrap_or_default().to_owned();
+            let there = (self.machine.clone(), other.clone());
+            let back = (other.clone(), self.machine.clone());
+            self.ways.free(&there).await;
+            self.ways.free(&back).await;
+            let stream = TcpStream::connect(address).await?;
+            Ok(Self::stream(&self.machine, other, &self.ways, stream))
+        })
+    }
+
+    fn bind<'a>(&'a self, address: &'a str) -> BoxFuture<'a, io::Result<Box<dyn Listener>>> {
+        Box::pin(async move {
+            let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
+            let port: u16 = port.ok_or_else(|| io::Error::other("an address has a port"))?;
+            let listener = TcpListener::bind(("0.0.0.0", port)).await?;
+            let (machine, ways) = (self.machine.clone(), self.ways.clone());
+            Ok(Box::new(MachineListener { machine, port, ways, listener }) as Box<dyn Listener>)
+        })
+    }
+}
+
+struct MachineListener {
+    machine: String,
+    port: u16,
+    ways: Ways,
+    listener: TcpListener,
+}
+
+impl Listener for MachineListener {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Stream, String)>> {
+        Box::pin(async move {
+            let (stream, remote) = self.listener.accept().await?;
+            let other = turmoil::reverse_lookup(remote.ip()).unwrap_or_default();
+            let stream = MachineNetwork::stream(&self.machine, other, &self.ways, stream);
+            Ok((stream, remote.to_string()))
+        })
+    }
+
+    fn local_address(&self) -> io::Result<String> {
+        Ok(format!("{}:{}", self.machine, self.port))
+    }
+}
+
+/// Writes while its direction is free.
+struct HeldWriter {
+    writer: OwnedWriteHalf,
+    direction: Direction,
+    ways: Ways,
+}
+
+impl AsyncWrite for HeldWriter {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.ways.poll_free(&self.direction, context).is_pending() {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.writer).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.writer).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.ways.poll_free(&self.direction, context).is_pending() {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.writer).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::{Instant, sleep};
+
+    /// Two machines; the second answers each byte with the byte.
+    fn echo(ways: &Ways) -> turmoil::Sim<'static> {
+        let mut sim = turmoil::Builder::new().rng_seed(1).build();
+        let ways = ways.clone();
+        sim.host("n2", move || {
+            let network = MachineNetwork { machine: "n2".to_owned(), ways: ways.clone() };
+            async move {
+                let mut listener = network.bind("n2:8099").await?;
+                loop {
+                    let (mut stream, _) = listener.accept().await?;
+                    tokio::spawn(async move {
+                        while let Ok(byte) = stream.reader.read_u8().await {
+                            stream.writer.write_u8(byte).await.expect("the other end is there");
+                        }
+                    });
+                }
+            }
+        });
+        sim
+    }
+
+    fn blocked_for_a_second(from: &'static str, to: &'static str) -> Duration {
+        let ways = Ways::default();
+        let mut sim = echo(&ways);
+        let took = Arc::new(Mutex::new(Duration::ZERO));
+        let measured = Arc::clone(&took);
+        sim.client("n1", async move {
+            let network = MachineNetwork { machine: "n1".to_owned(), ways: ways.clone() };
+            let mut stream = network.connect("n2:8099").await?;
+            ways.set_blocked(from, to, true);
+            tokio::spawn(async move {
+                sleep(Duration::from_secs(1)).await;
+                ways.set_blocked(from, to, false);
+            });
+            let began = Instant::now();
+            stream.writer.write_u8(7).await?;
+            assert_eq!(stream.reader.read_u8().await?, 7);
+            *measured.lock() = began.elapsed();
+            Ok(())
+        });
+        sim.run().expect("the client succeeds");
+        *took.lock()
+    }
+
+    #[test]
+    fn what_is_sent_over_a_blocked_direction_arrives_when_it_is_free_again() {
+        let second = Duration::from_secs(1);
+        assert!(blocked_for_a_second("n1", "n2") >= second, "there");
+        assert!(blocked_for_a_second("n2", "n1") >= second, "and back");
+        assert!(blocked_for_a_second("n2", "n3") < second, "elsewhere");
+    }
+
+    #[test]
+    fn nobody_connects_over_a_blocked_direction() {
+        let ways = Ways::default();
+        let mut sim = echo(&ways);
+        ways.set_blocked("n2", "n1", true);
+        sim.client("n1", async move {
+            let network = MachineNetwork { machine: "n1".to_owned(), ways };
+            let connecting = network.connect("n2:8099");
+            let result = tokio::time::timeout(Duration::from_secs(1), connecting).await;
+            assert!(result.is_err(), "connected");
+            Ok(())
+        });
+        sim.run().expect("the client succeeds");
+    }
+}
