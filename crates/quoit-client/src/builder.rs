@@ -87,6 +87,16 @@ impl ClientBuilder {
         self
     }
 
+    /// How long one node may take for a request that may be repeated, before another is asked.
+    /// Default 5 s. Only where there are several nodes; the last attempt has all the time that is
+    /// left. A node that took too long is left alone for a while, as one that can't be connected
+    /// to.
+    #[must_use]
+    pub fn attempt_timeout(mut self, timeout: Duration) -> ClientBuilder {
+        self.settings.attempt_timeout = timeout;
+        self
+    }
+
     /// How long a node that could not be connected to is left alone: `min` after the first
     /// failure, twice as long after each further one, at most `max`, and at random up to half of
     /// it shorter. Default 50 ms to 5 s.

@@ -29,6 +29,13 @@ struct State {
     retry_at: Option<Instant>,
 }
 
+impl State {
+    fn note_failure(&mut self, settings: &Settings) {
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(Instant::now() + settings.backoff(self.failures));
+    }
+}
+
 impl Node {
     pub(crate) fn new(address: &str, settings: &Settings) -> Node {
         let in_flight_max =
@@ -125,12 +132,16 @@ impl Node {
                 Ok(stream)
             }
             Err(source) => {
-                state.failures = state.failures.saturating_add(1);
-                state.retry_at = Some(Instant::now() + settings.backoff(state.failures));
+                state.note_failure(settings);
                 let address = self.address.to_string();
                 Err(Error::Connect { address, source: Arc::new(source) })
             }
         }
+    }
+
+    /// Leaves the node alone for a while: it did not answer in time.
+    pub(crate) fn note_stall(&self, settings: &Settings) {
+        self.state().note_failure(settings);
     }
 
     /// Takes a connection out of use. Requests in flight on it may still be answered.

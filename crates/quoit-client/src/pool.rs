@@ -109,20 +109,26 @@ impl Pool {
         loop {
             let node = timeout_at(deadline, self.choose(about, &tried)).await;
             let node = node.map_err(|_| late())?;
-            let failure = match self.attempt::<Q>(&node, request, deadline).await {
-                None => {
-                    self.suspicious.store(true, Ordering::Relaxed);
-                    return Err(late());
-                }
+            let is_last = attempt >= self.settings.attempts_max;
+            let may_move_on = repeat == Repeat::Safe && !is_last && self.nodes().has_other(&node);
+            let patience = if may_move_on { self.settings.attempt_timeout } else { DURATION_MAX };
+            let until = deadline.min(Instant::now() + patience);
+            let outcome = match self.attempt::<Q>(&node, request, until).await {
                 Some(Ok(frame)) => return answer(frame, node.address()),
-                Some(Err(failure)) => failure,
+                Some(Err(failure)) => Some(failure),
+                None => None,
             };
             self.suspicious.store(true, Ordering::Relaxed);
-            let (error, again) = match failure {
-                Failure::NotSent(error) => (error, true),
-                Failure::Lost(error) => (error, repeat == Repeat::Safe),
+            let (error, again) = match outcome {
+                Some(Failure::NotSent(error)) => (error, true),
+                Some(Failure::Lost(error)) => (error, repeat == Repeat::Safe),
+                None if may_move_on && Instant::now() < deadline => {
+                    node.note_stall(&self.settings);
+                    (late(), true)
+                }
+                None => (late(), false),
             };
-            if !again || attempt >= self.settings.attempts_max {
+            if !again || is_last {
                 return Err(error);
             }
             tried.push(node);

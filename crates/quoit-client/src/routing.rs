@@ -61,6 +61,12 @@ impl Nodes {
         Nodes { seeds, members, layout: Some(layout), asked_at }
     }
 
+    /// Whether there is another node than `node`.
+    pub(crate) fn has_other(&self, node: &Arc<Node>) -> bool {
+        let mut all = self.members.iter().flatten().chain(&self.seeds);
+        all.any(|other| !Arc::ptr_eq(other, node))
+    }
+
     /// The nodes that hold a key as far as is known, as places of members.
     pub(crate) fn replicas(&self, about: About<'_>) -> &[u16] {
         let About { bucket_type, bucket, key } = about;

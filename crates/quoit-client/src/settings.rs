@@ -19,6 +19,7 @@ pub(crate) struct Settings {
     pub(crate) attempts_max: u32,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
+    pub(crate) attempt_timeout: Duration,
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
     pub(crate) replica_aware: bool,
@@ -36,6 +37,7 @@ impl Default for Settings {
             attempts_max: 3,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(65),
+            attempt_timeout: Duration::from_secs(5),
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(5),
             replica_aware: false,
@@ -51,6 +53,7 @@ impl Settings {
         let times = [
             &mut self.connect_timeout,
             &mut self.request_timeout,
+            &mut self.attempt_timeout,
             &mut self.backoff_min,
             &mut self.backoff_max,
             &mut self.layout_refresh,

@@ -116,6 +116,33 @@ async fn a_request_without_an_answer_times_out_and_its_connection_is_not_used_ag
 }
 
 #[tokio::test]
+async fn a_read_moves_on_from_a_node_that_stalls() {
+    let mut stalled = Fake::start().await;
+    let mut other = Fake::start().await;
+    let client = Client::builder()
+        .nodes([stalled.address.clone(), other.address.clone()])
+        .attempt_timeout(Duration::from_millis(200))
+        .backoff(Duration::from_secs(3600), Duration::from_secs(3600))
+        .build()
+        .unwrap();
+    let location = location(1);
+    let move_on = async {
+        let unanswered = stalled.next().await;
+        let request = other.next().await;
+        request.answer(&echo(&request.message())).await;
+        drop(unanswered);
+    };
+    let (object, ()) = join!(client.get(&location), move_on);
+    assert!(object.unwrap().is_some());
+    assert_eq!(stalled.closed().await, 0);
+    for _ in 0..3 {
+        let serve = other.answer_next::<RpbPingReq, _>(&RpbPingResp {});
+        join!(client.ping(), serve).0.unwrap();
+    }
+    assert!(stalled.is_quiet(), "it is left alone");
+}
+
+#[tokio::test]
 async fn a_dropped_request_leaves_the_connection_in_step() {
     let mut fake = Fake::start().await;
     let client = builder(&fake).connections_per_node_max(1).build().unwrap();
