@@ -29,6 +29,7 @@ pub struct Target {
 /// Every target, in the order of the smoke run.
 pub const TARGETS: &[Target] = &[
     targets::pb_frames::TARGET,
+    targets::internode_frames::TARGET,
     targets::http_requests::TARGET,
     targets::contexts::TARGET,
     targets::record_keys::TARGET,

@@ -56,8 +56,8 @@ pub use quoit_model::node::NodeId;
 pub use state::{Placements, State, TypeStatus};
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings, Lane,
-    Limits, Listener, Network, Newcomer, NotAdmitted, Peer, Replies, Reply, Responder, Service,
-    Stream, TokioNetwork, memory_network,
+    Limits, Listener, MethodCounts, Network, Newcomer, NotAdmitted, Peer, PeerStatistics, Replies,
+    Reply, Responder, Service, ServiceStatistics, Stream, TokioNetwork, Traffic, memory_network,
 };
 
 use std::fmt;

@@ -7,6 +7,7 @@ pub(crate) mod erlang_terms;
 pub(crate) mod external_terms;
 pub(crate) mod http_requests;
 pub(crate) mod index_snapshots;
+pub(crate) mod internode_frames;
 pub(crate) mod key_files;
 pub(crate) mod layouts;
 pub(crate) mod pb_frames;

@@ -45,7 +45,7 @@ impl Health {
         self.extend(now_us);
     }
 
-    /// Something came over the connection. Intervals shorter than a heartbeat are no news: they are
+    /// Something came over the connection, if there is one still. Intervals shorter than a heartbeat are no news: they are
     /// gathered until one has passed.
     pub(crate) fn heard(&self, now: Instant) {
         let now_us = self.us(now);
@@ -60,7 +60,9 @@ impl Health {
             // A little early: a heartbeat that comes a hair sooner than the last is still one.
             self.sample_at_us.store(now_us + self.heartbeat_us * 3 / 4, Ordering::Relaxed);
         }
-        self.extend(now_us);
+        if self.up_until_us.load(Ordering::Relaxed) != 0 {
+            self.extend(now_us);
+        }
     }
 
     /// The connection is gone: the node counts as down until there is another.
@@ -116,7 +118,8 @@ mod tests {
         health.heard(at(last_ms + 3000));
         assert!(health.is_up(at(last_ms + 3000)), "it speaks again");
         health.disconnected();
-        assert!(!health.is_up(at(last_ms + 3001)));
+        health.heard(at(last_ms + 3001));
+        assert!(!health.is_up(at(last_ms + 3001)), "what was under way does not count");
         assert_eq!(health.phi(at(last_ms + 3001)), f64::INFINITY);
     }
 

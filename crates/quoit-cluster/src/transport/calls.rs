@@ -1,7 +1,8 @@
 //! The calls of one lane that wait for answers.
 
 use super::error::CallError;
-use super::replies::{Reply, Sink};
+use super::replies::{Reply, Sink, StreamRef};
+use super::statistics::{MethodCounts, PeerStatistics};
 use crate::liveness::LatencyEstimate;
 use prost::Message;
 use quoit_wire::internode::{FLAG_LAST, InternodeFrame, Kind, Refusal};
@@ -29,12 +30,13 @@ pub(super) struct Delivery {
     sink: Arc<Sink>,
     slot: u16,
     answer: Result<Reply, CallError>,
+    stream: Option<StreamRef>,
 }
 
 impl Delivery {
     /// False when nobody waits for it any more.
     pub(super) fn hand_over(self) -> bool {
-        self.sink.deliver(self.slot, self.answer)
+        self.sink.deliver(self.slot, self.answer, self.stream)
     }
 }
 
@@ -45,6 +47,15 @@ struct Call {
     sent_at: Instant,
     size_bytes: u64,
     is_answered: bool,
+    /// Set for streams.
+    stream: Option<StreamRef>,
+}
+
+/// Who takes the answers of a new call.
+pub(super) struct Taker {
+    pub(super) sink: Arc<Sink>,
+    pub(super) slot: u16,
+    pub(super) stream: Option<StreamRef>,
 }
 
 /// Calls by number, and what they add up to.
@@ -58,6 +69,11 @@ pub(super) struct Calls {
     /// The last time that an answer came or the first call of several was sent.
     progress_at: Instant,
     pub(super) latency: LatencyEstimate,
+    counts: MethodCounts,
+    connected_count: u64,
+    too_busy_count: u64,
+    /// Answers that nobody waited for.
+    pub(super) discarded_count: u64,
 }
 
 /// What may be under way on a connection.
@@ -95,6 +111,10 @@ impl Calls {
             window,
             progress_at: Instant::now(),
             latency: LatencyEstimate::default(),
+            counts: MethodCounts::default(),
+            connected_count: 0,
+            too_busy_count: 0,
+            discarded_count: 0,
         }
     }
 
@@ -102,16 +122,27 @@ impl Calls {
         self.calls.len()
     }
 
-    pub(super) fn set_window(&mut self, window: Window) {
+    /// There is a connection, on which as much may be under way as `window` says.
+    pub(super) fn opened(&mut self, window: Window) {
+        self.status = Status::Open;
         self.window = Window { calls: window.calls.min(CALLS_MAX), ..window };
+        self.connected_count += 1;
+    }
+
+    pub(super) fn add_to(&self, statistics: &mut PeerStatistics) {
+        statistics.connected_count += self.connected_count;
+        statistics.too_busy_count += self.too_busy_count;
+        statistics.discarded_count += self.discarded_count;
+        statistics.calls.add(&self.counts);
     }
 
     /// Whether one more request of `size_bytes` may be sent.
-    pub(super) fn check_window(&self, size_bytes: u64) -> Result<(), CallError> {
+    pub(super) fn check_window(&mut self, size_bytes: u64) -> Result<(), CallError> {
         let outstanding_count = self.calls.len() as u32;
         if self.window.has_room(self.outstanding_bytes, outstanding_count, size_bytes) {
             return Ok(());
         }
+        self.too_busy_count += 1;
         Err(CallError::TooBusy { outstanding_bytes: self.outstanding_bytes, outstanding_count })
     }
 
@@ -122,14 +153,22 @@ impl Calls {
     }
 
     /// Enters the call that [`next_id`](Self::next_id) numbered.
-    pub(super) fn begin(&mut self, sink: Arc<Sink>, slot: u16, size_bytes: u64, now: Instant) {
+    pub(super) fn begin(&mut self, taker: Taker, method: u16, size_bytes: u64, now: Instant) {
+        self.counts.count(method);
         if self.calls.is_empty() {
             self.progress_at = now;
         }
         let id = self.next_id();
         self.sequence = self.sequence.wrapping_add(1);
         self.outstanding_bytes += size_bytes;
-        self.calls.insert(Call { id, sink, slot, sent_at: now, size_bytes, is_answered: false });
+        let Taker { sink, slot, stream } = taker;
+        let is_answered = false;
+        self.calls.insert(Call { id, sink, slot, sent_at: now, size_bytes, is_answered, stream });
+    }
+
+    /// Whether the call has not had its last answer.
+    pub(super) fn is_open(&self, call: u32) -> bool {
+        self.calls.get((call & 0xffff) as usize).is_some_and(|open| open.id == call)
     }
 
     /// Takes an answer or a refusal. `None` for a call that does not exist, or no longer.
@@ -149,11 +188,12 @@ impl Calls {
             (Ok(Reply { header: frame.header, payload: frame.payload, last }), last)
         };
         if !last {
-            return Some(Delivery { sink: Arc::clone(&call.sink), slot: call.slot, answer });
+            let (sink, stream) = (Arc::clone(&call.sink), call.stream.clone());
+            return Some(Delivery { sink, slot: call.slot, answer, stream });
         }
-        let call = self.calls.remove(index);
-        self.outstanding_bytes -= call.size_bytes;
-        Some(Delivery { sink: call.sink, slot: call.slot, answer })
+        let Call { sink, slot, stream, size_bytes, .. } = self.calls.remove(index);
+        self.outstanding_bytes -= size_bytes;
+        Some(Delivery { sink, slot, answer, stream })
     }
 
     /// Ends all calls with `error`, in the order of their places.
@@ -161,7 +201,12 @@ impl Calls {
         self.outstanding_bytes = 0;
         let calls = self.calls.drain();
         calls
-            .map(|call| Delivery { sink: call.sink, slot: call.slot, answer: Err(error.clone()) })
+            .map(|Call { sink, slot, stream, .. }| Delivery {
+                sink,
+                slot,
+                answer: Err(error.clone()),
+                stream,
+            })
             .collect()
     }
 

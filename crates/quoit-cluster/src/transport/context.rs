@@ -61,6 +61,7 @@ impl Context {
             window_bytes: window.bytes,
             window_calls: window.calls,
             frame_bytes_max: self.settings.limits.frame_bytes_max,
+            stream_window_bytes: self.settings.limits.stream_window_bytes,
         }
     }
 }

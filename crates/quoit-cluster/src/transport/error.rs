@@ -74,6 +74,8 @@ pub(super) enum Fault {
         "the node sent more requests than the window of {window_bytes} bytes in {window_calls} calls allows"
     )]
     WindowExceeded { window_bytes: u64, window_calls: u32 },
+    #[error("the node used the number {call} for two calls at once")]
+    CallTwice { call: u32 },
     #[error("the node is no longer a peer at this address")]
     Retired,
 }

@@ -29,6 +29,8 @@ pub(super) struct Greeted {
     pub(super) window: Window,
     /// The longest frame that both accept.
     pub(super) frame_bytes_max: u32,
+    /// What the other side takes of a stream ahead of using it.
+    pub(super) stream_window_bytes: u32,
 }
 
 impl Greeted {
@@ -40,6 +42,7 @@ impl Greeted {
             lane: Lane::from_number(hello.lane),
             window: Window { bytes: hello.window_bytes, calls: hello.window_calls },
             frame_bytes_max: context.settings.limits.frame_bytes_max.min(hello.frame_bytes_max),
+            stream_window_bytes: hello.stream_window_bytes,
         }
     }
 }
@@ -132,6 +135,9 @@ fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
             context.settings.node_name,
         );
         return refusal(code::VERSION, text);
+    }
+    if context.inbounds.is_stopping() {
+        return refusal(code::STOPPING, format!("{} is stopping", context.settings.node_name));
     }
     let newcomer = newcomer(theirs);
     context.check_identity(&newcomer)?;

@@ -3,15 +3,17 @@
 use super::Lane;
 use super::context::Context;
 use super::greeting;
-use super::inbound::{Inbound, InboundDriver};
+use super::inbound::Inbound;
+use super::inbound_driver::InboundDriver;
 use super::network::Stream;
 use super::service::Newcomer;
+use super::statistics::ServiceStatistics;
 use crate::NodeId;
 use parking_lot::Mutex;
 use quoit_wire::internode::{Refusal, code};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tokio::time::Instant;
 
 /// Inbound connections and their counts.
@@ -20,6 +22,9 @@ pub(super) struct Inbounds {
     members: Mutex<BTreeMap<(NodeId, Lane), Member>>,
     strangers_count: AtomicU32,
     guests_count: AtomicU32,
+    /// Of connections that have ended.
+    ended: Mutex<ServiceStatistics>,
+    is_stopping: AtomicBool,
 }
 
 struct Member {
@@ -59,9 +64,37 @@ impl Inbounds {
     fn leave(&self, node_id: NodeId, lane: Lane, inbound: &Arc<Inbound>) {
         let mut members = self.members.lock();
         let key = (node_id, lane);
+        self.ended.lock().add(&inbound.statistics());
         if members.get(&key).is_some_and(|member| Arc::ptr_eq(&member.inbound, inbound)) {
             members.remove(&key);
         }
+    }
+
+    /// What was asked, on all connections up to now.
+    pub(super) fn statistics(&self) -> ServiceStatistics {
+        let members = self.members.lock();
+        let mut statistics = self.ended.lock().clone();
+        for member in members.values() {
+            statistics.add(&member.inbound.statistics());
+        }
+        statistics
+    }
+
+    /// No connection is taken any more, and members are asked to send nothing more on theirs.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        for member in self.members.lock().values() {
+            member.inbound.say_goodbye();
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+    }
+
+    /// Whether no member waits for an answer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.members.lock().values().all(|member| member.inbound.is_idle())
     }
 
     /// Closes every connection of a member.
@@ -107,6 +140,7 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
     let greeted = match greeting::receive(&context, stream).await {
         Ok(greeted) => greeted,
         Err(fault) => {
+            inbounds.ended.lock().refused_count += 1;
             context.notices.say(
                 || tracing::warn!(%remote, %fault, "closed a connection to the port for nodes"),
             );

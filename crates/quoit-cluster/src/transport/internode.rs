@@ -12,6 +12,7 @@ use super::redial::Jitter;
 use super::replies::Reply;
 use super::service::{Admission, Service};
 use super::settings::InternodeSettings;
+use super::statistics::ServiceStatistics;
 use crate::liveness::PhiDetector;
 use crate::{ClusterId, NodeId};
 use parking_lot::Mutex;
@@ -24,10 +25,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// The pause after an accept that failed: out of descriptors, mostly.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often is looked whether everything asked for was answered before a stop.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A node's end of all traffic between nodes. Dropping it ends every connection.
 pub struct Internode {
@@ -181,6 +185,28 @@ impl Internode {
     #[must_use]
     pub fn peer(&self, node_id: NodeId) -> Option<Arc<Peer>> {
         self.context.peers.load().get(&node_id).cloned()
+    }
+
+    /// What other nodes have asked this one. What this one has asked them, [`Peer::statistics`] tells.
+    #[must_use]
+    pub fn statistics(&self) -> ServiceStatistics {
+        self.context.inbounds.statistics()
+    }
+
+    /// Prepares for the end of the process: takes no more connections, tells others that they should ask
+    /// somebody else, and waits until what they have asked is answered, at most `limit`. Whether all
+    /// was answered. The node's own calls go on.
+    pub async fn stop(&self, limit: Duration) -> bool {
+        let inbounds = &self.context.inbounds;
+        inbounds.stop();
+        let deadline = Instant::now() + limit;
+        while !inbounds.is_idle() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            sleep(STOP_POLL_INTERVAL).await;
+        }
+        true
     }
 
     /// All peers, by id.

@@ -14,8 +14,10 @@ mod dialing;
 mod error;
 mod greeting;
 mod inbound;
+mod inbound_driver;
 mod inbounds;
 mod internode;
+mod lane;
 pub mod memory_network;
 mod network;
 mod notices;
@@ -28,6 +30,7 @@ mod replies;
 mod responder;
 mod service;
 mod settings;
+mod statistics;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +42,7 @@ pub use replies::{Answered, Replies, Reply};
 pub use responder::Responder;
 pub use service::{Admission, IncomingRequest, Newcomer, NotAdmitted, Service};
 pub use settings::{InternodeSettings, Limits};
+pub use statistics::{MethodCounts, PeerStatistics, ServiceStatistics, Traffic};
 
 use calls::Window;
 use quoit_wire::internode::{InternodeDecoder, LANE_LARGE, LANE_SMALL};

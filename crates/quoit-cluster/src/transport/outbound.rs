@@ -3,12 +3,13 @@
 use super::calls::Delivery;
 use super::error::Fault;
 use super::greeting::Greeted;
+use super::lane::LaneState;
 use super::outbox::Urgency;
-use super::peer::{LaneState, Peer};
+use super::peer::Peer;
 use super::read_room;
 use super::settings::InternodeSettings;
 use bytes::BytesMut;
-use quoit_wire::internode::{FramePrefix, InternodeDecoder, Kind, append_frame};
+use quoit_wire::internode::{FramePrefix, InternodeDecoder, Kind};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
@@ -46,7 +47,7 @@ impl<'a> OutboundDriver<'a> {
     ) -> OutboundDriver<'a> {
         let mut heartbeat = interval(settings.liveness.heartbeat_interval);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        lane.open(&greeted.window, greeted.frame_bytes_max, greeted.stream.writer);
+        lane.open(greeted.frame_bytes_max, greeted.window, greeted.stream.writer);
         OutboundDriver {
             settings,
             peer,
@@ -102,29 +103,40 @@ impl<'a> OutboundDriver<'a> {
         self.heard_at = now;
         self.peer.heard(now);
         let outcome = self.match_answers(now);
+        let mut discarded_count = 0;
         for delivery in self.deliveries.drain(..) {
-            delivery.hand_over();
+            discarded_count += u64::from(!delivery.hand_over());
+        }
+        if discarded_count > 0 {
+            self.lane.outbox.lock().state.discarded_count += discarded_count;
         }
         outcome
     }
 
     /// Finds the calls of all answers in the buffer.
     fn match_answers(&mut self, now: Instant) -> Result<(), Fault> {
+        let mut says_goodbye = false;
         let mut inner = self.lane.outbox.lock();
         while let Some(frame) = self.decoder.next_frame(&mut self.input)? {
             let kind = frame.prefix.kind;
+            inner.traffic.received(frame.size_bytes() as u64);
             match Kind::from_byte(kind) {
                 Some(Kind::Answer | Kind::Refusal) => {
                     self.deliveries.extend(inner.state.answered(frame, now));
                 }
                 // Kinds of newer nodes, and pongs, which have done their work by arriving.
-                None | Some(Kind::Pong | Kind::Goodbye) => {}
+                None | Some(Kind::Pong) => {}
+                Some(Kind::Goodbye) => says_goodbye = true,
                 Some(Kind::Hello | Kind::Request | Kind::Cancel | Kind::Window | Kind::Ping) => {
                     return Err(Fault::OutOfPlace { kind });
                 }
             }
         }
         self.lane.publish(&inner.state);
+        drop(inner);
+        if says_goodbye {
+            self.peer.said_goodbye();
+        }
         Ok(())
     }
 
@@ -142,7 +154,7 @@ impl<'a> OutboundDriver<'a> {
             let mut inner = self.lane.outbox.lock();
             // What has not been written yet will show just as well whether the peer lives.
             if inner.unwritten_bytes() == 0 {
-                append_frame(&mut inner.pending, FramePrefix::new(Kind::Ping, 0), &(), b"")?;
+                inner.append_small(FramePrefix::new(Kind::Ping, 0), &(), &[]);
                 self.lane.outbox.flush(inner, Urgency::Now);
             }
         }

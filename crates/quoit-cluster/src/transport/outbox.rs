@@ -4,7 +4,10 @@
 //! ([`Urgency::Now`]), or leaves it to the driver, which writes when all tasks that are ready now have
 //! appended ([`Urgency::Soon`]): then one system call carries the messages of many.
 
+use super::statistics::Traffic;
 use parking_lot::{Mutex, MutexGuard};
+use prost::Message;
+use quoit_wire::internode::{FramePrefix, Payload, append_frame};
 use std::future::Future;
 use std::io;
 use std::mem;
@@ -35,7 +38,7 @@ pub(super) struct Inner<T> {
     /// What else the lock guards.
     pub(super) state: T,
     /// Frames that nobody has begun to write.
-    pub(super) pending: Vec<u8>,
+    pending: Vec<u8>,
     /// An empty buffer to change places with `pending`.
     spare: Vec<u8>,
     writer: Writer,
@@ -45,6 +48,7 @@ pub(super) struct Inner<T> {
     asked: Option<Urgency>,
     /// Whether the driver is appending and will write when it is done.
     corked: bool,
+    pub(super) traffic: Traffic,
 }
 
 enum Writer {
@@ -74,6 +78,7 @@ impl<T> Outbox<T> {
                 driver: None,
                 asked: None,
                 corked: false,
+                traffic: Traffic::default(),
             }),
         }
     }
@@ -209,6 +214,41 @@ impl<T> Inner<T> {
     /// Whether there is a connection.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.writer, Writer::Absent)
+    }
+
+    /// Appends a frame and tells its size, if it is at most `frame_bytes_max`; else the size that it would
+    /// have had, or its payload alone.
+    pub(super) fn append(
+        &mut self,
+        prefix: FramePrefix,
+        header: &impl Message,
+        payload: &(impl Payload + ?Sized),
+        frame_bytes_max: u32,
+    ) -> Result<u64, u64> {
+        let payload_bytes = payload.size_bytes() as u64;
+        if payload_bytes > u64::from(frame_bytes_max) {
+            return Err(payload_bytes);
+        }
+        let start = self.pending.len();
+        append_frame(&mut self.pending, prefix, header, payload).map_err(|_| payload_bytes)?;
+        let size_bytes = (self.pending.len() - start) as u64;
+        if size_bytes > u64::from(frame_bytes_max) {
+            self.pending.truncate(start);
+            return Err(size_bytes);
+        }
+        self.traffic.sent(size_bytes);
+        Ok(size_bytes)
+    }
+
+    /// Appends a frame that is known to be short.
+    pub(super) fn append_small(
+        &mut self,
+        prefix: FramePrefix,
+        header: &impl Message,
+        payload: &[u8],
+    ) {
+        let appended = self.append(prefix, header, payload, u32::MAX);
+        appended.expect("a short frame fits in 4 GiB");
     }
 
     /// How much waits to be written.

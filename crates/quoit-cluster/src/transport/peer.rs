@@ -1,21 +1,22 @@
 //! Another node, as this one calls it and judges it.
 
-use super::calls::{Calls, Delivery, Status};
+use super::Lane;
+use super::calls::{Status, Taker};
 use super::error::CallError;
-use super::outbox::{BoxWriter, Outbox, Urgency};
-use super::replies::{Replies, Reply};
-use super::settings::{InternodeSettings, Limits};
-use super::{Lane, Window};
+use super::lane::LaneState;
+use super::outbox::Urgency;
+use super::replies::{Replies, Reply, StreamRef};
+use super::settings::InternodeSettings;
+use super::statistics::PeerStatistics;
 use crate::NodeId;
 use crate::liveness::{Health, Latency};
 use arc_swap::ArcSwap;
 use prost::Message;
-use quoit_wire::internode::{FRAME_OVERHEAD_BYTES, FramePrefix, Kind, Payload, append_frame};
+use quoit_wire::internode::{FLAG_STREAM, FRAME_OVERHEAD_BYTES, FramePrefix, Kind, Payload};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 /// The least time without an answer that makes a node count as stalled.
@@ -40,16 +41,12 @@ pub(super) struct Place {
     pub(super) address: Arc<str>,
 }
 
-/// One lane of a peer: its connection, or the lack of one, and the calls on it.
-pub(super) struct LaneState {
-    pub(super) outbox: Outbox<Calls>,
-    /// Somebody wants the lane dialed now.
-    pub(super) wanted: Notify,
-    own_window: Window,
-    frame_bytes_max: AtomicU32,
-    pending_count: AtomicU32,
-    mean_us: AtomicU32,
-    high_us: AtomicU32,
+/// A request on its way into a lane.
+struct Outgoing {
+    method: u16,
+    flags: u8,
+    lane: Lane,
+    slot: u16,
 }
 
 impl Peer {
@@ -101,10 +98,10 @@ impl Peer {
     /// and none was answered meanwhile: a replica that is better not asked, well before it is suspected.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
-        if self.small.pending_count.load(Ordering::Relaxed) == 0 {
+        if self.small.pending_count() == 0 {
             return false;
         }
-        let high_us = u64::from(self.small.high_us.load(Ordering::Relaxed));
+        let high_us = u64::from(self.small.latency().high_us);
         let limit_us = (high_us * STALLED_LATENCIES).max(STALLED_US_MIN);
         self.small.outbox.lock().state.stalled_us(Instant::now()) > limit_us
     }
@@ -112,17 +109,23 @@ impl Peer {
     /// How fast the node answers small messages: from sending to the first answer.
     #[must_use]
     pub fn latency_us(&self) -> Latency {
-        Latency {
-            mean_us: self.small.mean_us.load(Ordering::Relaxed),
-            high_us: self.small.high_us.load(Ordering::Relaxed),
-        }
+        self.small.latency()
     }
 
     /// Calls that have not had their last answer, in both lanes.
     #[must_use]
     pub fn pending_count(&self) -> u32 {
-        let count = |lane: &LaneState| lane.pending_count.load(Ordering::Relaxed);
-        count(&self.small) + count(&self.large)
+        self.small.pending_count() + self.large.pending_count()
+    }
+
+    /// What has passed on the connections to the node.
+    #[must_use]
+    pub fn statistics(&self) -> PeerStatistics {
+        let mut statistics = PeerStatistics::default();
+        for lane in [&self.small, &self.large] {
+            lane.add_to(&mut statistics);
+        }
+        statistics
     }
 
     /// Why there is no connection, in words; `None` if there is one, or the first is being made.
@@ -154,14 +157,40 @@ impl Peer {
         replies: &Replies,
         slot: u16,
     ) -> Result<(), CallError> {
+        self.submit(Outgoing { method, flags: 0, lane, slot }, header, payload, replies, None)
+    }
+
+    /// Sends a request whose answers are a stream of many: the node sends more of them only as the
+    /// earlier are taken from `replies`, and stops when `replies` is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn send_stream(
+        self: &Arc<Self>,
+        method: u16,
+        header: &impl Message,
+        payload: &(impl Payload + ?Sized),
+        lane: Lane,
+        replies: &Replies,
+        slot: u16,
+    ) -> Result<(), CallError> {
+        let outgoing = Outgoing { method, flags: FLAG_STREAM, lane, slot };
+        self.submit(outgoing, header, payload, replies, Some(self))
+    }
+
+    fn submit(
+        &self,
+        outgoing: Outgoing,
+        header: &impl Message,
+        payload: &(impl Payload + ?Sized),
+        replies: &Replies,
+        stream: Option<&Arc<Peer>>,
+    ) -> Result<(), CallError> {
+        let Outgoing { method, flags, lane, slot } = outgoing;
         let state = self.lane(lane);
         let payload_bytes = payload.size_bytes() as u64;
-        let size_bytes_max = u64::from(state.frame_bytes_max.load(Ordering::Relaxed));
-        let check_size = |size_bytes| match size_bytes > size_bytes_max {
-            true => Err(CallError::TooLarge { size_bytes, size_bytes_max }),
-            false => Ok(()),
-        };
-        check_size(payload_bytes)?;
+        let size_bytes_max = u64::from(state.frame_bytes_max());
         let mut inner = state.outbox.lock();
         match &inner.state.status {
             Status::Down(reason) => return Err(CallError::Unreachable(Arc::clone(reason))),
@@ -173,22 +202,40 @@ impl Peer {
         }
         inner.state.check_window(payload_bytes + FRAME_OVERHEAD_BYTES as u64)?;
         let call = inner.state.next_id();
-        let start = inner.pending.len();
-        let prefix = FramePrefix { method, ..FramePrefix::new(Kind::Request, call) };
-        let appended = append_frame(&mut inner.pending, prefix, header, payload);
-        let size_bytes = (inner.pending.len() - start) as u64;
-        if let Err(fault) = check_size(size_bytes) {
-            inner.pending.truncate(start);
-            return Err(fault);
+        let prefix = FramePrefix { method, flags, ..FramePrefix::new(Kind::Request, call) };
+        let appended = inner.append(prefix, header, payload, state.frame_bytes_max());
+        let size_bytes =
+            appended.map_err(|size_bytes| CallError::TooLarge { size_bytes, size_bytes_max })?;
+        let stream = stream.map(|peer| StreamRef { peer: Arc::clone(peer), lane, call });
+        if let Some(stream) = &stream {
+            replies.add_stream(stream.clone());
         }
-        if appended.is_err() {
-            return Err(CallError::TooLarge { size_bytes: payload_bytes, size_bytes_max });
-        }
-        inner.state.begin(replies.begin(), slot, size_bytes, Instant::now());
+        let taker = Taker { sink: replies.begin(), slot, stream };
+        inner.state.begin(taker, method, size_bytes, Instant::now());
         state.publish(&inner.state);
         let is_only = inner.state.len() == 1;
         state.outbox.flush(inner, if is_only { Urgency::Now } else { Urgency::Soon });
         Ok(())
+    }
+
+    /// Tells the node that nobody waits for answers to `call` any more.
+    pub(super) fn cancel(&self, lane: Lane, call: u32) {
+        self.tell(lane, FramePrefix::new(Kind::Cancel, call), &[]);
+    }
+
+    /// Lets the stream `call` go on by so many bytes.
+    pub(super) fn widen(&self, lane: Lane, call: u32, taken_bytes: u32) {
+        self.tell(lane, FramePrefix::new(Kind::Window, call), &taken_bytes.to_be_bytes());
+    }
+
+    /// Sends a frame about a call that is still open.
+    fn tell(&self, lane: Lane, prefix: FramePrefix, payload: &[u8]) {
+        let state = self.lane(lane);
+        let mut inner = state.outbox.lock();
+        if inner.state.is_open(prefix.call) {
+            inner.append_small(prefix, &(), payload);
+            state.outbox.flush(inner, Urgency::Soon);
+        }
     }
 
     /// Sends a request and waits for its first answer.
@@ -241,6 +288,17 @@ impl Peer {
         self.lane(lane).close(Status::Down(Arc::clone(reason)), error);
     }
 
+    /// The node is about to stop: it gets no new calls; those under way go on.
+    pub(super) fn said_goodbye(&self) {
+        self.health.disconnected();
+        for lane in [&self.small, &self.large] {
+            let status = &mut lane.outbox.lock().state.status;
+            if matches!(status, Status::Open) {
+                *status = Status::Down("the node is stopping".into());
+            }
+        }
+    }
+
     /// Ends the pause between two attempts to connect.
     pub(super) fn dial_now(&self) {
         if !self.is_up() {
@@ -285,68 +343,5 @@ impl fmt::Debug for Peer {
         let mut debug = formatter.debug_struct("Peer");
         debug.field("node_id", &self.node_id).field("place", &self.place.load());
         debug.finish_non_exhaustive()
-    }
-}
-
-impl LaneState {
-    fn new(lane: Lane, status: Status, limits: &Limits) -> LaneState {
-        let own_window = lane.window(limits);
-        LaneState {
-            outbox: Outbox::new(Calls::new(status, own_window)),
-            wanted: Notify::new(),
-            own_window,
-            frame_bytes_max: AtomicU32::new(limits.frame_bytes_max),
-            pending_count: AtomicU32::new(0),
-            mean_us: AtomicU32::new(0),
-            high_us: AtomicU32::new(0),
-        }
-    }
-
-    /// Waits until a call wants the lane to be dialed.
-    pub(super) async fn until_wanted(&self) {
-        loop {
-            let wanted = self.wanted.notified();
-            if matches!(self.outbox.lock().state.status, Status::Dialing) {
-                return;
-            }
-            wanted.await;
-        }
-    }
-
-    /// The pause after a failure is over: the next call may have the large lane dialed again.
-    pub(super) fn may_be_dialed(&self, lane: Lane) {
-        if lane == Lane::Large {
-            self.outbox.lock().state.status = Status::Idle;
-        }
-    }
-
-    /// Takes a connection into use. What waited for it is sent.
-    pub(super) fn open(&self, peer_window: &Window, frame_bytes_max: u32, writer: BoxWriter) {
-        self.frame_bytes_max.store(frame_bytes_max, Ordering::Relaxed);
-        let mut inner = self.outbox.lock();
-        inner.state.set_window(self.own_window.min(*peer_window));
-        inner.state.status = Status::Open;
-        inner.open(writer);
-    }
-
-    /// Gives the connection up, if there is one, and ends the calls.
-    fn close(&self, status: Status, error: &CallError) {
-        let mut inner = self.outbox.lock();
-        inner.close();
-        inner.state.status = status;
-        let failed = inner.state.fail_all(error);
-        self.publish(&inner.state);
-        drop(inner);
-        for delivery in failed {
-            Delivery::hand_over(delivery);
-        }
-    }
-
-    /// Makes what is read without the lock tell the present.
-    pub(super) fn publish(&self, calls: &Calls) {
-        let latency = calls.latency.latency();
-        self.pending_count.store(calls.len() as u32, Ordering::Relaxed);
-        self.mean_us.store(latency.mean_us, Ordering::Relaxed);
-        self.high_us.store(latency.high_us, Ordering::Relaxed);
     }
 }

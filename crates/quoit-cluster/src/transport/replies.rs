@@ -1,6 +1,8 @@
 //! Where the answers of the calls of one request gather.
 
+use super::Lane;
 use super::error::CallError;
+use super::peer::Peer;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -22,7 +24,9 @@ pub struct Reply {
 /// An answer, or why there is none, with the slot that the call was sent with.
 pub type Answered = (u16, Result<Reply, CallError>);
 
-/// Gathers answers of several calls. Dropping it abandons the calls: what still comes is discarded.
+/// Gathers answers of several calls. Dropping it abandons the calls: what still comes is discarded, and
+/// streams are cancelled. Calls that are no streams go on at the node that was asked, as a write
+/// must that its coordinator waits for no longer.
 ///
 /// Costs one allocation, whatever the number of calls up to four.
 #[derive(Default)]
@@ -38,11 +42,32 @@ pub(super) struct Sink {
 
 #[derive(Default)]
 struct Gathered {
-    answers: SmallVec<[Answered; 4]>,
+    answers: SmallVec<[Gotten; 4]>,
     waker: Option<Waker>,
     /// Calls whose last answer has not come.
     open_count: u32,
     is_abandoned: bool,
+    /// Streams whose last answer has not come.
+    streams: Vec<StreamRef>,
+}
+
+struct Gotten {
+    answered: Answered,
+    stream: Option<StreamRef>,
+}
+
+/// The other end of a stream.
+#[derive(Clone)]
+pub(super) struct StreamRef {
+    pub(super) peer: Arc<Peer>,
+    pub(super) lane: Lane,
+    pub(super) call: u32,
+}
+
+impl StreamRef {
+    fn is(&self, other: &StreamRef) -> bool {
+        Arc::ptr_eq(&self.peer, &other.peer) && self.lane == other.lane && self.call == other.call
+    }
 }
 
 impl Replies {
@@ -61,8 +86,9 @@ impl Replies {
     /// As [`next`](Self::next), for hand-written futures.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Answered>> {
         let mut gathered = self.sink.gathered.lock();
-        if let Some(answer) = gathered.take_first() {
-            return Poll::Ready(Some(answer));
+        if let Some(gotten) = gathered.take_first() {
+            drop(gathered);
+            return Poll::Ready(Some(gotten.taken()));
         }
         if gathered.open_count == 0 {
             return Poll::Ready(None);
@@ -76,7 +102,8 @@ impl Replies {
 
     /// An answer that is here already.
     pub fn try_next(&mut self) -> Option<Answered> {
-        self.sink.gathered.lock().take_first()
+        let gotten = self.sink.gathered.lock().take_first();
+        gotten.map(Gotten::taken)
     }
 
     /// How many calls have not had their last answer; answers that are here and not taken don't count.
@@ -90,6 +117,11 @@ impl Replies {
         self.sink.gathered.lock().open_count += 1;
         Arc::clone(&self.sink)
     }
+
+    /// Remembers a stream, which is cancelled if it is abandoned.
+    pub(super) fn add_stream(&self, stream: StreamRef) {
+        self.sink.gathered.lock().streams.push(stream);
+    }
 }
 
 impl Drop for Replies {
@@ -97,28 +129,55 @@ impl Drop for Replies {
         let mut gathered = self.sink.gathered.lock();
         gathered.is_abandoned = true;
         let answers = std::mem::take(&mut gathered.answers);
+        let streams = std::mem::take(&mut gathered.streams);
         drop(gathered);
         drop(answers);
+        for stream in streams {
+            stream.peer.cancel(stream.lane, stream.call);
+        }
+    }
+}
+
+impl Gotten {
+    /// Lets the stream go on by as much as is used now.
+    fn taken(self) -> Answered {
+        let Gotten { answered, stream } = self;
+        if let (Some(stream), Ok(reply)) = (stream, &answered.1)
+            && !reply.last
+        {
+            let taken_bytes = reply.header.len() + reply.payload.len();
+            // No frame is longer than 4 GiB.
+            stream.peer.widen(stream.lane, stream.call, taken_bytes as u32);
+        }
+        answered
     }
 }
 
 impl Gathered {
-    fn take_first(&mut self) -> Option<Answered> {
+    fn take_first(&mut self) -> Option<Gotten> {
         (!self.answers.is_empty()).then(|| self.answers.remove(0))
     }
 }
 
 impl Sink {
     /// Hands an answer in and wakes who waits. False when nobody will take it.
-    pub(super) fn deliver(&self, slot: u16, answer: Result<Reply, CallError>) -> bool {
+    pub(super) fn deliver(
+        &self,
+        slot: u16,
+        answer: Result<Reply, CallError>,
+        stream: Option<StreamRef>,
+    ) -> bool {
         let mut gathered = self.gathered.lock();
         if answer.as_ref().map_or(true, |reply| reply.last) {
             gathered.open_count -= 1;
+            if let Some(stream) = &stream {
+                gathered.streams.retain(|open| !open.is(stream));
+            }
         }
         if gathered.is_abandoned {
             return false;
         }
-        gathered.answers.push((slot, answer));
+        gathered.answers.push(Gotten { answered: (slot, answer), stream });
         let waker = gathered.waker.take();
         drop(gathered);
         if let Some(waker) = waker {

@@ -1,40 +1,56 @@
 //! The way back to who asked.
 
-use super::inbound::Inbound;
+use super::inbound::{Inbound, Request};
 use prost::Message;
 use quoit_wire::internode::{Payload, code};
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 
 /// Answers one request. Dropped without a last answer, it refuses the request for its service.
 pub struct Responder {
     inbound: Arc<Inbound>,
-    call: u32,
-    size_bytes: u64,
+    request: Request,
+    /// Whether the last answer was sent.
     is_done: bool,
 }
 
 impl Responder {
-    pub(super) fn new(inbound: Arc<Inbound>, call: u32, size_bytes: u64) -> Responder {
-        Responder { inbound, call, size_bytes, is_done: false }
+    pub(super) fn new(inbound: Arc<Inbound>, request: Request) -> Responder {
+        Responder { inbound, request, is_done: false }
     }
 
     /// Sends the last answer. Copies header and payload into the connection's buffer; allocates only
-    /// where that must grow.
+    /// where that must grow. An answer above the frame limit becomes a refusal.
     pub fn send(mut self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
-        self.is_done = true;
-        self.inbound.answer(self.call, self.size_bytes, true, header, payload);
+        if !self.is_done {
+            self.is_done = true;
+            self.inbound.answer(&self.request, true, header, payload);
+        }
     }
 
-    /// Sends an answer after which more follow.
-    pub fn send_more(&self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
-        self.inbound.answer(self.call, self.size_bytes, false, header, payload);
+    /// Sends an answer after which more follow. Who sends a stream waits for [`ready`](Self::ready) before
+    /// each.
+    pub fn send_more(&mut self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
+        if !self.is_done {
+            self.is_done = !self.inbound.answer(&self.request, false, header, payload);
+        }
+    }
+
+    /// Waits until the requester takes more of a stream: true. False when it takes no more, because it has
+    /// cancelled the call or is gone: then stop. Calls that are no streams are always ready while
+    /// their connection stands.
+    pub async fn ready(&self) -> bool {
+        poll_fn(|task| self.inbound.poll_ready(&self.request, task)).await
     }
 
     /// Refuses the request: `code` for programs, `text` for people. The last answer, too.
     pub fn refuse(mut self, code: u32, text: impl Into<String>) {
+        if self.is_done {
+            return;
+        }
         self.is_done = true;
-        self.inbound.refuse(self.call, self.size_bytes, code, text.into());
+        self.inbound.refuse(&self.request, code, text.into());
     }
 }
 
@@ -42,13 +58,16 @@ impl Drop for Responder {
     fn drop(&mut self) {
         if !self.is_done {
             let text = "the node's service gave no answer".to_owned();
-            self.inbound.refuse(self.call, self.size_bytes, code::NO_ANSWER, text);
+            self.inbound.refuse(&self.request, code::NO_ANSWER, text);
         }
     }
 }
 
 impl fmt::Debug for Responder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Responder").field("call", &self.call).finish_non_exhaustive()
+        formatter
+            .debug_struct("Responder")
+            .field("call", &self.request.call)
+            .finish_non_exhaustive()
     }
 }

@@ -67,6 +67,9 @@ pub struct Hello {
     /// The longest frame that the sender accepts.
     #[prost(uint32, tag = "14")]
     pub frame_bytes_max: u32,
+    /// How many bytes of a stream's answers the sender takes ahead of using them.
+    #[prost(uint32, tag = "15")]
+    pub stream_window_bytes: u32,
 }
 
 /// What the first frame of a connection is when it is no greeting.

@@ -25,6 +25,8 @@ pub mod code {
     pub const MALFORMED: u32 = 4;
     /// The answer does not fit in a frame.
     pub const TOO_LARGE: u32 = 5;
+    /// The requester has cancelled the call.
+    pub const CANCELLED: u32 = 6;
     /// The two nodes have no version of the protocol in common.
     pub const VERSION: u32 = 16;
     /// The two nodes belong to different clusters.
@@ -37,6 +39,8 @@ pub mod code {
     pub const NOT_ADMITTED: u32 = 20;
     /// Too many connections at once.
     pub const TOO_MANY_CONNECTIONS: u32 = 21;
+    /// The node is about to stop.
+    pub const STOPPING: u32 = 22;
     /// The first code that services define for themselves.
     pub const SERVICE_MIN: u32 = 1024;
 }

@@ -3,6 +3,7 @@
 mod calls;
 mod greetings;
 mod liveness;
+mod streams;
 mod tcp;
 
 use super::memory_network::MemoryNetwork;
@@ -22,13 +23,17 @@ pub(super) const ECHO_LATER: u16 = 2;
 pub(super) const TWICE: u16 = 3;
 /// Forgets the request.
 pub(super) const FORGET: u16 = 4;
+/// Answers with the numbers from 1 to the header's, and 1000 bytes each.
+pub(super) const COUNT: u16 = 6;
+/// Answers with 100 000 bytes, and then with none.
+pub(super) const LARGE_MORE: u16 = 7;
 /// Refuses.
 pub(super) const REFUSE: u16 = 5;
 
 struct TestService;
 
 impl Service for TestService {
-    fn serve(&self, request: IncomingRequest, reply: Responder) {
+    fn serve(&self, request: IncomingRequest, mut reply: Responder) {
         match request.method {
             ECHO => reply.send(&request.header.to_vec(), &request.payload),
             ECHO_LATER => {
@@ -37,6 +42,22 @@ impl Service for TestService {
                     sleep(Duration::from_millis(delay_ms)).await;
                     reply.send(&delay_ms, &request.payload);
                 });
+            }
+            COUNT => {
+                let count: u64 = prost::Message::decode(&request.header[..]).unwrap();
+                tokio::spawn(async move {
+                    for number in 1..count {
+                        if !reply.ready().await {
+                            return;
+                        }
+                        reply.send_more(&number, &[0; 1000]);
+                    }
+                    reply.send(&count, &[0; 1000]);
+                });
+            }
+            LARGE_MORE => {
+                reply.send_more(&(), &[0; 100_000]);
+                reply.send(&(), b"");
             }
             TWICE => {
                 reply.send_more(&(), b"first");

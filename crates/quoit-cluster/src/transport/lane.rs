@@ -1,0 +1,109 @@
+//! One lane of a peer: its connection, or the lack of one, and the calls on it.
+
+use super::calls::{Calls, Delivery, Status};
+use super::error::CallError;
+use super::outbox::{BoxWriter, Outbox};
+use super::settings::Limits;
+use super::statistics::PeerStatistics;
+use super::{Lane, Window};
+use crate::liveness::Latency;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::sync::Notify;
+
+/// One lane of a peer: its connection, or the lack of one, and the calls on it.
+pub(super) struct LaneState {
+    pub(super) outbox: Outbox<Calls>,
+    /// Somebody wants the lane dialed now.
+    pub(super) wanted: Notify,
+    own_window: Window,
+    frame_bytes_max: AtomicU32,
+    pending_count: AtomicU32,
+    mean_us: AtomicU32,
+    high_us: AtomicU32,
+}
+
+impl LaneState {
+    pub(super) fn new(lane: Lane, status: Status, limits: &Limits) -> LaneState {
+        let own_window = lane.window(limits);
+        LaneState {
+            outbox: Outbox::new(Calls::new(status, own_window)),
+            wanted: Notify::new(),
+            own_window,
+            frame_bytes_max: AtomicU32::new(limits.frame_bytes_max),
+            pending_count: AtomicU32::new(0),
+            mean_us: AtomicU32::new(0),
+            high_us: AtomicU32::new(0),
+        }
+    }
+
+    /// Waits until a call wants the lane to be dialed.
+    pub(super) async fn until_wanted(&self) {
+        loop {
+            let wanted = self.wanted.notified();
+            if matches!(self.outbox.lock().state.status, Status::Dialing) {
+                return;
+            }
+            wanted.await;
+        }
+    }
+
+    /// The pause after a failure is over: the next call may have the large lane dialed again.
+    pub(super) fn may_be_dialed(&self, lane: Lane) {
+        if lane == Lane::Large {
+            self.outbox.lock().state.status = Status::Idle;
+        }
+    }
+
+    /// Takes a connection into use. What waited for it is sent.
+    pub(super) fn open(&self, frame_bytes_max: u32, peer_window: Window, writer: BoxWriter) {
+        self.frame_bytes_max.store(frame_bytes_max, Ordering::Relaxed);
+        let mut inner = self.outbox.lock();
+        inner.state.opened(self.own_window.min(peer_window));
+        inner.open(writer);
+    }
+
+    /// The longest frame that both ends accept.
+    pub(super) fn frame_bytes_max(&self) -> u32 {
+        self.frame_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Calls that have not had their last answer.
+    pub(super) fn pending_count(&self) -> u32 {
+        self.pending_count.load(Ordering::Relaxed)
+    }
+
+    /// How fast calls are answered.
+    pub(super) fn latency(&self) -> Latency {
+        Latency {
+            mean_us: self.mean_us.load(Ordering::Relaxed),
+            high_us: self.high_us.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn add_to(&self, statistics: &mut PeerStatistics) {
+        let inner = self.outbox.lock();
+        statistics.traffic.add(&inner.traffic);
+        inner.state.add_to(statistics);
+    }
+
+    /// Gives the connection up, if there is one, and ends the calls.
+    pub(super) fn close(&self, status: Status, error: &CallError) {
+        let mut inner = self.outbox.lock();
+        inner.close();
+        inner.state.status = status;
+        let failed = inner.state.fail_all(error);
+        self.publish(&inner.state);
+        drop(inner);
+        for delivery in failed {
+            Delivery::hand_over(delivery);
+        }
+    }
+
+    /// Makes what is read without the lock tell the present.
+    pub(super) fn publish(&self, calls: &Calls) {
+        let latency = calls.latency.latency();
+        self.pending_count.store(calls.len() as u32, Ordering::Relaxed);
+        self.mean_us.store(latency.mean_us, Ordering::Relaxed);
+        self.high_us.store(latency.high_us, Ordering::Relaxed);
+    }
+}

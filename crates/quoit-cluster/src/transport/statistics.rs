@@ -1,0 +1,107 @@
+//! Counts of what passes between nodes.
+
+use std::collections::BTreeMap;
+
+/// What one node has asked another, since the start of its process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PeerStatistics {
+    /// Frames and bytes on the connections that this node has dialed.
+    pub traffic: Traffic,
+    /// Calls by method.
+    pub calls: MethodCounts,
+    /// Connections made.
+    pub connected_count: u64,
+    /// Calls that were not sent because as much was under way as the node takes.
+    pub too_busy_count: u64,
+    /// Answers that nobody waited for any more.
+    pub discarded_count: u64,
+}
+
+/// What a node was asked by others, since the start of its process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceStatistics {
+    /// Frames and bytes on the connections that others have dialed.
+    pub traffic: Traffic,
+    /// Requests by method.
+    pub requests: MethodCounts,
+    /// Connections that were closed at their greeting: not admitted, or no node at all.
+    pub refused_count: u64,
+}
+
+impl ServiceStatistics {
+    pub(super) fn add(&mut self, other: &ServiceStatistics) {
+        self.traffic.add(&other.traffic);
+        self.requests.add(&other.requests);
+        self.refused_count += other.refused_count;
+    }
+}
+
+/// Frames and bytes in both directions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Frames sent, whatever their kind.
+    pub sent_frames: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Frames received.
+    pub received_frames: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+}
+
+impl Traffic {
+    pub(super) fn sent(&mut self, size_bytes: u64) {
+        self.sent_frames += 1;
+        self.sent_bytes += size_bytes;
+    }
+
+    pub(super) fn received(&mut self, size_bytes: u64) {
+        self.received_frames += 1;
+        self.received_bytes += size_bytes;
+    }
+
+    pub(super) fn add(&mut self, other: &Traffic) {
+        self.sent_frames += other.sent_frames;
+        self.sent_bytes += other.sent_bytes;
+        self.received_frames += other.received_frames;
+        self.received_bytes += other.received_bytes;
+    }
+}
+
+/// Counts by method. There are few methods: finding one is a look along a short list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MethodCounts {
+    counts: Vec<(u16, u64)>,
+}
+
+impl MethodCounts {
+    /// The count of each method that was counted at all.
+    #[must_use]
+    pub fn by_method(&self) -> BTreeMap<u16, u64> {
+        self.counts.iter().copied().collect()
+    }
+
+    /// The count of one method.
+    #[must_use]
+    pub fn of(&self, method: u16) -> u64 {
+        let found = self.counts.iter().find(|(counted, _)| *counted == method);
+        found.map_or(0, |&(_, count)| count)
+    }
+
+    pub(super) fn count(&mut self, method: u16) {
+        self.add_count(method, 1);
+    }
+
+    pub(super) fn add(&mut self, other: &MethodCounts) {
+        for &(method, count) in &other.counts {
+            self.add_count(method, count);
+        }
+    }
+
+    fn add_count(&mut self, method: u16, count: u64) {
+        match self.counts.iter_mut().find(|(counted, _)| *counted == method) {
+            Some((_, counted)) => *counted += count,
+            None => self.counts.push((method, count)),
+        }
+    }
+}
