@@ -57,6 +57,12 @@ const BENCHMARKS: &[Benchmark] = &[
     bench("bitcask", "the engine: get and put of cached records", "quoit-store", "bitcask"),
     bench("model", "objects: decode, encode, merge, contexts", "quoit-model", "model"),
     bench("wire", "messages: decode and encode", "quoit-wire", "codec"),
+    bench(
+        "internode",
+        "a small call between two nodes beside an echo",
+        "quoit-cluster",
+        "internode",
+    ),
     bench("connection", "what a request costs a client of our own", "quoit-client", "connection"),
 ];
 

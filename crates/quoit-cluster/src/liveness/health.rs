@@ -45,8 +45,8 @@ impl Health {
         self.extend(now_us);
     }
 
-    /// Something came over the connection, if there is one still. Intervals shorter than a heartbeat are no news: they are
-    /// gathered until one has passed.
+    /// Something came over the connection, if there is one still. Intervals shorter than a heartbeat are no
+    /// news: they are gathered until one has passed.
     pub(crate) fn heard(&self, now: Instant) {
         let now_us = self.us(now);
         if now_us >= self.sample_at_us.load(Ordering::Relaxed) {

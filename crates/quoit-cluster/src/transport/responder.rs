@@ -6,34 +6,36 @@ use quoit_wire::internode::{Payload, code};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Answers one request. Dropped without a last answer, it refuses the request for its service.
 pub struct Responder {
     inbound: Arc<Inbound>,
     request: Request,
     /// Whether the last answer was sent.
-    is_done: bool,
+    is_done: AtomicBool,
 }
 
 impl Responder {
     pub(super) fn new(inbound: Arc<Inbound>, request: Request) -> Responder {
-        Responder { inbound, request, is_done: false }
+        Responder { inbound, request, is_done: AtomicBool::new(false) }
     }
 
     /// Sends the last answer. Copies header and payload into the connection's buffer; allocates only
     /// where that must grow. An answer above the frame limit becomes a refusal.
-    pub fn send(mut self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
-        if !self.is_done {
-            self.is_done = true;
+    pub fn send(self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
+        if !self.is_done.swap(true, Ordering::Relaxed) {
             self.inbound.answer(&self.request, true, header, payload);
         }
     }
 
     /// Sends an answer after which more follow. Who sends a stream waits for [`ready`](Self::ready) before
     /// each.
-    pub fn send_more(&mut self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
-        if !self.is_done {
-            self.is_done = !self.inbound.answer(&self.request, false, header, payload);
+    pub fn send_more(&self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
+        if !self.is_done.load(Ordering::Relaxed)
+            && !self.inbound.answer(&self.request, false, header, payload)
+        {
+            self.is_done.store(true, Ordering::Relaxed);
         }
     }
 
@@ -45,18 +47,16 @@ impl Responder {
     }
 
     /// Refuses the request: `code` for programs, `text` for people. The last answer, too.
-    pub fn refuse(mut self, code: u32, text: impl Into<String>) {
-        if self.is_done {
-            return;
+    pub fn refuse(self, code: u32, text: impl Into<String>) {
+        if !self.is_done.swap(true, Ordering::Relaxed) {
+            self.inbound.refuse(&self.request, code, text.into());
         }
-        self.is_done = true;
-        self.inbound.refuse(&self.request, code, text.into());
     }
 }
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        if !self.is_done {
+        if !*self.is_done.get_mut() {
             let text = "the node's service gave no answer".to_owned();
             self.inbound.refuse(&self.request, code::NO_ANSWER, text);
         }

@@ -33,7 +33,7 @@ pub(super) const REFUSE: u16 = 5;
 struct TestService;
 
 impl Service for TestService {
-    fn serve(&self, request: IncomingRequest, mut reply: Responder) {
+    fn serve(&self, request: IncomingRequest, reply: Responder) {
         match request.method {
             ECHO => reply.send(&request.header.to_vec(), &request.payload),
             ECHO_LATER => {
