@@ -1,9 +1,13 @@
 //! Changes of the control plane: what is asked for, and what it comes to.
 
+use crate::NodeId;
 use crate::error::ChangeError;
 use crate::members::Member;
+use crate::staged::StagedChange;
 use crate::state::State;
+use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::layout::Layout;
 use quoit_model::props::{BucketProps, BucketType, PropUpdates, Scope, TypeState};
 use std::sync::Arc;
 
@@ -81,6 +85,39 @@ pub enum Change {
     },
     /// The member is this from now on.
     PutMember(Arc<Member>),
+    /// The node is no member any more.
+    RemoveMember {
+        /// The node.
+        id: NodeId,
+        /// Whether it may never come back.
+        for_ever: bool,
+    },
+    /// These changes of membership wait for a commit, and no others.
+    Stage {
+        /// The changes, as they were staged.
+        staged: Vec<StagedChange>,
+    },
+    /// A layout is live from now on, beside those before it.
+    PutLayout {
+        /// The layout.
+        layout: Arc<Layout>,
+        /// The largest `n_val` of any bucket: so many copies have to be complete.
+        n_val: u32,
+    },
+    /// A node has complete copies of partitions.
+    Copied {
+        /// The node.
+        node: NodeId,
+        /// The partitions.
+        partitions: Vec<Partition>,
+    },
+    /// A node serves with a layout.
+    Serves {
+        /// The node.
+        node: NodeId,
+        /// The layout's version.
+        layout_version: u64,
+    },
 }
 
 impl State {

@@ -1,5 +1,7 @@
 //! What can go wrong, and how each protocol says it.
 
+use crate::departure::Departure;
+use crate::membership_error::MembershipError;
 use quoit_model::key::KeyError;
 use quoit_model::props::{InvalidProps, TypeError};
 use serde_json::Value;
@@ -44,6 +46,12 @@ pub enum ChangeError {
         /// Buckets that may have properties of their own.
         max: usize,
     },
+    /// A change of membership was refused.
+    #[error(transparent)]
+    Membership(#[from] MembershipError),
+    /// The node must stop.
+    #[error(transparent)]
+    Departed(#[from] Departure),
     /// No majority of the voters agreed in time. The change may or may not be made.
     #[error(
         "no leader: a majority of the nodes that vote can't be reached or is busy; \
@@ -81,7 +89,7 @@ impl ChangeError {
     /// Whether the fault is the server's and not the request's (HTTP 500 and not 400).
     #[must_use]
     pub const fn is_server_fault(&self) -> bool {
-        matches!(self, Self::Store(_) | Self::NoLeader)
+        matches!(self, Self::Store(_) | Self::NoLeader | Self::Departed(_))
     }
 }
 

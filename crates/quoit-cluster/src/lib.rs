@@ -31,14 +31,22 @@
 //! # });
 //! ```
 
+mod buckets;
 mod command;
 mod control;
+mod departure;
 mod error;
+mod join;
 mod layouts;
 mod liveness;
 mod members;
+mod membership;
+mod membership_error;
+mod plan;
 mod plane;
 mod preflist;
+mod run;
+mod staged;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -46,13 +54,18 @@ mod transport;
 
 pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Change, Command};
 pub use control::seed_elections;
+pub use departure::Departure;
 pub use error::{ChangeError, NoSuchType, OpenError, StoreError};
+pub use join::JoinError;
 pub use layouts::Layouts;
 pub use liveness::{Latency, LivenessSettings, PhiDetector};
 pub use members::{Addresses, CAPACITY_DEFAULT, Member, MemberStatus, Members};
+pub use membership_error::MembershipError;
+pub use plan::{Plan, PlanId, PlannedMember, PlannedTransfer};
 pub use plane::{ControlPlane, Settings, Snapshot};
 pub use preflist::PreflistEntry;
 pub use quoit_model::node::NodeId;
+pub use staged::StagedChange;
 pub use state::{Placements, State, TypeStatus};
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings, Lane,

@@ -1,12 +1,13 @@
 //! Who belongs to the cluster.
 
 use crate::NodeId;
-use std::collections::BTreeMap;
+use quoit_model::layout::LayoutMember;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 /// Capacity of a member whose operator said nothing.
-pub const CAPACITY_DEFAULT: u32 = 100;
+pub const CAPACITY_DEFAULT: u32 = LayoutMember::DEFAULT_CAPACITY;
 
 /// Where a node listens, each as `host:port`; empty = nowhere.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -67,14 +68,27 @@ pub struct Member {
     pub status: MemberStatus,
     /// Rack, zone or whatever fails together; `None` counts as one location of its own.
     pub location: Option<Arc<str>>,
-    /// Its share of the data in relation to others, at least 1; [`CAPACITY_DEFAULT`] is usual.
+    /// Its share of the data in relation to others, 1 to [`CAPACITY_MAX`](quoit_model::layout::CAPACITY_MAX);
+    /// [`CAPACITY_DEFAULT`] is usual.
     pub capacity: u32,
+}
+
+impl Member {
+    /// The member as layouts see it.
+    pub(crate) fn for_layout(&self) -> LayoutMember {
+        LayoutMember { id: self.id, location: self.location.clone(), capacity: self.capacity }
+    }
+
+    pub(crate) fn with_status(&self, status: MemberStatus) -> Arc<Self> {
+        Arc::new(Self { status, ..self.clone() })
+    }
 }
 
 /// All members, by identity.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Members {
     by_id: BTreeMap<NodeId, Arc<Member>>,
+    removed: BTreeSet<NodeId>,
 }
 
 impl Members {
@@ -101,7 +115,38 @@ impl Members {
         self.by_id.values()
     }
 
+    /// What operators call a node: its identity when it is no member.
+    #[must_use]
+    pub fn name_of(&self, id: NodeId) -> Arc<str> {
+        match self.get(id) {
+            Some(member) => Arc::clone(&member.name),
+            None => id.to_string().into(),
+        }
+    }
+
+    /// Whether a node was removed for ever.
+    #[must_use]
+    pub fn is_removed(&self, id: NodeId) -> bool {
+        self.removed.contains(&id)
+    }
+
+    /// Nodes that were removed for ever, by identity.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.removed.iter().copied()
+    }
+
+    pub(crate) fn same_removed(&self, later: &Self) -> bool {
+        self.removed.len() == later.removed.len()
+    }
+
     pub(crate) fn put(&mut self, member: Arc<Member>) {
         self.by_id.insert(member.id, member);
+    }
+
+    pub(crate) fn remove(&mut self, id: NodeId, for_ever: bool) {
+        self.by_id.remove(&id);
+        if for_ever {
+            self.removed.insert(id);
+        }
     }
 }

@@ -1,32 +1,33 @@
 //! The control plane itself: the state in memory, the file behind it, and the log between nodes.
 
-use crate::NodeId;
-use crate::command::Command;
-use crate::control::decision::Decision;
+use crate::control::fence::Voters;
 use crate::control::file::{ControlFile, Founding, lock_error};
-use crate::control::group::{Agreed, Group, GroupError};
+use crate::control::group::{Gate, Group};
+use crate::control::keeper::keep;
+use crate::control::link::Link;
 use crate::control::machine::Published;
-use crate::control::network::Network;
-use crate::error::{ChangeError, NoSuchType, OpenError};
+use crate::control::service::ControlService;
+use crate::departure::Departure;
+use crate::error::{ChangeError, NoSuchType, OpenError, StoreError};
 use crate::members::Addresses;
+use crate::plan::PlanId;
 use crate::state::State;
+use crate::transport::Internode;
+use crate::{ClusterId, NodeId};
 use arc_swap::Guard;
+use parking_lot::Mutex;
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
-use quoit_model::props::{BucketProps, PropUpdates, TypeState};
+use quoit_model::props::BucketProps;
 use quoit_store::seam::{Disk, DiskLock};
+use quoit_wire::internode::control::{METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::task::AbortHandle;
 
 /// Most bytes of a node's name.
 const NODE_NAME_BYTES_MAX: usize = 255;
-/// Time that a command may take before it is given up.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time before a command is tried again that found no leader.
-const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a node brings along when it opens its control plane.
 #[derive(Clone, Debug)]
@@ -66,7 +67,16 @@ pub type Snapshot = Guard<Arc<State>>;
 /// durable before it is answered or seen.
 pub struct ControlPlane {
     group: Group,
+    file: Arc<ControlFile>,
     published: Arc<Published>,
+    link: Link,
+    founding: Founding,
+    /// The plan that was shown last on this node.
+    shown_plan: Mutex<Option<PlanId>>,
+    /// One attempt to join at a time.
+    joining: tokio::sync::Mutex<()>,
+    departure: watch::Sender<Option<Departure>>,
+    keeper: Mutex<Option<AbortHandle>>,
     /// Let go after everything else.
     _lock: Box<dyn DiskLock>,
 }
@@ -74,6 +84,14 @@ pub struct ControlPlane {
 impl fmt::Debug for ControlPlane {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("ControlPlane").field("state", &self.read()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.lock().take() {
+            keeper.abort();
+        }
     }
 }
 
@@ -92,7 +110,7 @@ impl ControlPlane {
             return Err(OpenError::NodeName { name, max });
         }
         let lock = disk.lock().map_err(|error| lock_error(&*disk, error))?;
-        let founding = Founding {
+        let mut founding = Founding {
             node_id: settings.new_node_id,
             ring_size: settings.ring_size.unwrap_or(RingSize::DEFAULT),
             name: settings.node_name.into(),
@@ -101,33 +119,70 @@ impl ControlPlane {
         let file = Arc::new(ControlFile::open(disk, &founding)?);
         let loaded = file.load()?;
         if let Some(configured) = settings.ring_size.map(RingSize::get) {
-            let stored = loaded.ring_size.get();
+            let stored = loaded.whole.ring_size.get();
             if configured != stored {
                 let path = file.path().to_owned();
                 return Err(OpenError::RingSize { path, configured, stored });
             }
         }
+        founding.node_id = loaded.node_id;
+        founding.ring_size = loaded.whole.ring_size;
         let defaults = Arc::new(settings.untyped_defaults);
-        let (node_id, cluster_id) = (loaded.node_id, loaded.cluster_id);
-        let empty = State::new(node_id, founding.name, cluster_id, loaded.ring_size, defaults);
-        let published =
-            Arc::new(Published::new(State::loaded(empty, &loaded), loaded.applied_index));
-        let group = Group::new(file, Arc::clone(&published), Network::default());
-        Ok(Self { group, published, _lock: lock })
+        let name = Arc::clone(&founding.name);
+        let (cluster_id, ring_size) = (loaded.whole.cluster_id, loaded.whole.ring_size);
+        let empty = State::new(loaded.node_id, name, cluster_id, ring_size, defaults);
+        let state = State::restored(&empty, loaded.whole);
+        let link = Link::default();
+        let published = Arc::new(Published::new(state, loaded.applied_index, link.clone()));
+        let is_alone = loaded.voters.nodes.iter().all(|voter| *voter == loaded.node_id);
+        let gate = if is_alone { Gate::Open } else { Gate::Waiting };
+        let group = Group::new(Arc::clone(&file), Arc::clone(&published), link.clone(), gate);
+        Ok(Self {
+            group,
+            file,
+            published,
+            link,
+            founding,
+            shown_plan: Mutex::new(None),
+            joining: tokio::sync::Mutex::new(()),
+            departure: watch::Sender::new(None),
+            keeper: Mutex::new(None),
+            _lock: lock,
+        })
     }
 
-    /// Starts the node's part in the cluster. What does not wait for it starts it at the first change.
+    /// Starts the part of a node that has no connections to others. What does not wait for it starts it at
+    /// the first change.
     ///
     /// # Errors
     ///
-    /// When the control file can't be read or written.
+    /// When the control file can't be read or written, or the node belongs to a cluster of several.
     pub async fn start(&self) -> Result<(), ChangeError> {
         self.group.raft().await?;
         Ok(())
     }
 
+    /// Starts the node's part in the cluster over these connections, and takes care of it until the
+    /// control plane is dropped: registers the services of the control plane, decides who may connect,
+    /// and tells the connections which cluster this is and who its members are. The node at once listens
+    /// and reads what it knows; that it can agree on changes takes until enough others answer.
+    pub fn connect(self: &Arc<Self>, internode: &Arc<Internode>) {
+        self.link.connect(internode, &self.read());
+        let service = Arc::new(ControlService { plane: Arc::downgrade(self) });
+        internode.register(METHOD_FIRST..=METHOD_LAST, Arc::clone(&service) as _);
+        internode.register_for_guests(METHOD_JOIN..=METHOD_STANDING, Arc::clone(&service) as _);
+        internode.set_admission(service);
+        let keeping = tokio::spawn(keep(Arc::downgrade(self), Arc::clone(internode)));
+        if let Some(earlier) = self.keeper.lock().replace(keeping.abort_handle()) {
+            earlier.abort();
+        }
+    }
+
     /// Ends the node's part in the cluster in good order. Reading goes on, changes are refused.
     pub async fn stop(&self) {
+        if let Some(keeper) = self.keeper.lock().take() {
+            keeper.abort();
+        }
         self.group.stop().await;
     }
 
@@ -137,10 +192,21 @@ impl ControlPlane {
         self.published.state.load()
     }
 
+    /// The state as it is now, to keep.
+    pub(crate) fn state(&self) -> Arc<State> {
+        self.published.state.load_full()
+    }
+
     /// Tells of new states: the value is the version of the last one.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.published.version.subscribe()
+    }
+
+    /// Tells when the node can no longer belong to its cluster, and must not serve on.
+    #[must_use]
+    pub fn departure(&self) -> watch::Receiver<Option<Departure>> {
+        self.departure.subscribe()
     }
 
     /// The effective properties of a bucket, to keep. Costs what [`State::bucket_props`] costs and
@@ -160,127 +226,55 @@ impl ControlPlane {
         self.read().ring_size()
     }
 
-    /// Creates a bucket type, or creates it anew while it is not active.
-    ///
-    /// # Errors
-    ///
-    /// As [`ControlPlane::run`].
-    pub async fn create_type(
-        &self,
-        name: &[u8],
-        updates: &PropUpdates,
-    ) -> Result<TypeState, ChangeError> {
-        self.run(Command::CreateType { name, updates }).await?;
-        Ok(self.read().type_state(name))
+    pub(crate) const fn group(&self) -> &Group {
+        &self.group
     }
 
-    /// Makes a bucket type usable; an active one stays so.
-    ///
-    /// # Errors
-    ///
-    /// As [`ControlPlane::run`].
-    pub async fn activate_type(&self, name: &[u8]) -> Result<(), ChangeError> {
-        self.run(Command::ActivateType { name }).await
+    pub(crate) const fn file(&self) -> &Arc<ControlFile> {
+        &self.file
     }
 
-    /// Changes properties of an active bucket type.
-    ///
-    /// # Errors
-    ///
-    /// As [`ControlPlane::run`].
-    pub async fn update_type(&self, name: &[u8], updates: &PropUpdates) -> Result<(), ChangeError> {
-        self.run(Command::UpdateType { name, updates }).await
+    pub(crate) const fn published(&self) -> &Arc<Published> {
+        &self.published
     }
 
-    /// Gives an active bucket type the defaults again, as far as they may change.
-    ///
-    /// # Errors
-    ///
-    /// As [`ControlPlane::run`].
-    pub async fn reset_type(&self, name: &[u8]) -> Result<(), ChangeError> {
-        self.run(Command::ResetType { name }).await
+    pub(crate) const fn link(&self) -> &Link {
+        &self.link
     }
 
-    /// Changes properties of a bucket; all others become its own as they are.
-    ///
-    /// # Errors
-    ///
-    /// As [`ControlPlane::run`].
-    pub async fn set_bucket_props(
-        &self,
-        bucket: BucketRef<'_>,
-        updates: &PropUpdates,
-    ) -> Result<(), ChangeError> {
-        self.run(Command::SetBucketProps { bucket, updates }).await
+    pub(crate) const fn shown_plan(&self) -> &Mutex<Option<PlanId>> {
+        &self.shown_plan
     }
 
-    /// Lets a bucket follow its type again.
-    ///
-    /// # Errors
-    ///
-    /// As [`ControlPlane::run`].
-    pub async fn reset_bucket_props(&self, bucket: BucketRef<'_>) -> Result<(), ChangeError> {
-        self.run(Command::ResetBucketProps { bucket }).await
+    pub(crate) const fn joining(&self) -> &tokio::sync::Mutex<()> {
+        &self.joining
     }
 
-    /// Runs a command: decides on the newest state, has the cluster agree, and waits until this node shows
-    /// what came of it. Another decision in between means deciding again.
-    ///
-    /// # Errors
-    ///
-    /// The refusal; the failure to write the change down, or that nobody can agree on it: then it may or
-    /// may not be made.
-    pub async fn run(&self, command: Command<'_>) -> Result<(), ChangeError> {
-        let deadline = Instant::now() + COMMAND_TIMEOUT;
-        loop {
-            match self.run_once(command, deadline).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                Err(Attempt::Refused(refusal)) => return Err(refusal),
-                Err(Attempt::NoLeader) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
-                Err(Attempt::NoLeader) => return Err(ChangeError::NoLeader),
-            }
-        }
+    /// What the node is called and where it listens, as of this start.
+    pub(crate) fn own_name_and_addresses(&self) -> (Arc<str>, Addresses) {
+        (Arc::clone(&self.founding.name), self.founding.addresses.clone())
     }
 
-    /// One attempt; whether the command was carried out, or another decision came first.
-    async fn run_once(&self, command: Command<'_>, deadline: Instant) -> Result<bool, Attempt> {
-        let newest = self.group.read_index().await?;
-        self.wait_applied(newest, deadline).await?;
-        let state = self.published.state.load_full();
-        let changes = state.decide(command).map_err(Attempt::Refused)?;
-        if changes.is_empty() {
-            return Ok(true);
-        }
-        let decision = Decision { base: Some(state.revision()), changes };
-        let Agreed { applied, index } = self.group.propose(decision).await?;
-        self.wait_applied(index, deadline).await?;
-        Ok(applied)
+    /// Who votes as far as this node knows, and how often it was started.
+    pub(crate) fn voters_and_starts(&self) -> Result<(Voters, u64), StoreError> {
+        Ok((Voters::of(&self.file.electorate()?), self.file.starts()?))
     }
 
-    /// Waits until this node shows everything up to an entry of the log.
-    async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), Attempt> {
-        let mut applied = self.published.applied_index.subscribe();
-        match timeout_at(deadline, applied.wait_for(|applied| *applied >= index)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Attempt::NoLeader),
-        }
+    /// Ends the node's part for good.
+    pub(crate) fn depart(&self, departure: Departure) {
+        tracing::error!("{departure}");
+        self.group.set_gate(Gate::Closed(departure.clone()));
+        self.departure.send_replace(Some(departure));
     }
-}
 
-/// Why an attempt to run a command failed.
-enum Attempt {
-    /// For good.
-    Refused(ChangeError),
-    /// Because nobody leads just now.
-    NoLeader,
-}
+    /// Gives up the node's own cluster for another.
+    pub(crate) async fn follow(&self, cluster_id: ClusterId) -> Result<(), StoreError> {
+        self.group.change_file(|file| file.give_up(cluster_id)).await
+    }
 
-impl From<GroupError> for Attempt {
-    fn from(error: GroupError) -> Self {
-        match error {
-            GroupError::NotLeader => Self::NoLeader,
-            GroupError::Store(error) => Self::Refused(error.into()),
-        }
+    /// Goes back to being a cluster of one.
+    pub(crate) async fn found_alone(&self) -> Result<(), StoreError> {
+        tracing::warn!("the cluster does without this node: it is alone again");
+        self.group.change_file(|file| file.found_again(&self.founding)).await
     }
 }

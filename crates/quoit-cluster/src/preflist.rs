@@ -26,10 +26,7 @@ impl State {
         let newest = self.layouts().newest();
         newest.preflist(placement, n_val).map(|(partition, node)| PreflistEntry {
             partition,
-            node_name: match self.members().get(node) {
-                Some(member) => Arc::clone(&member.name),
-                None => node.to_string().into(),
-            },
+            node_name: self.members().name_of(node),
             is_primary: true,
         })
     }

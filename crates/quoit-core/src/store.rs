@@ -121,7 +121,7 @@ impl ReplicatedStore {
 
     /// The control plane: bucket types, bucket properties, layout.
     #[must_use]
-    pub fn control(&self) -> &ControlPlane {
+    pub const fn control(&self) -> &Arc<ControlPlane> {
         &self.control
     }
 

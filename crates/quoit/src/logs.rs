@@ -5,9 +5,13 @@ use tracing_subscriber::EnvFilter;
 
 /// Starts logging as configured: level and form.
 pub(crate) fn start(settings: &Settings) {
-    let level = settings.log_level();
+    // What the consensus library says below a warning is for who debugs it.
+    let filter = match settings.log_level() {
+        level @ ("debug" | "trace") => level.to_owned(),
+        level => format!("{level},openraft=error"),
+    };
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(level))
+        .with_env_filter(EnvFilter::new(filter))
         .with_writer(std::io::stderr)
         .with_target(false);
     // A second start in one process (tests) keeps the first one's logger.

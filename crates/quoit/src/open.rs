@@ -68,7 +68,6 @@ fn open_internode(control: &ControlPlane) -> Result<Arc<Internode>> {
     let state = control.read();
     let settings = InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed);
     let internode = Internode::new(settings, Arc::new(TokioNetwork));
-    internode.set_cluster(Some(state.cluster_id()));
     Ok(internode)
 }
 

@@ -7,6 +7,7 @@ use crate::{descriptors, open, ready_file};
 use anyhow::{Context, Result};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
+use quoit_cluster::Departure;
 use quoit_core::ReplicatedStore;
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
 use serde_json::json;
@@ -108,7 +109,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let (store, internode) = (opened.store, opened.internode);
     internode.set_address(&*reachable.node);
     store.serve_replicas();
-    store.control().start().await.context("starting the control plane")?;
+    store.control().connect(&internode);
     let context = Arc::new(ServerContext {
         store: Arc::clone(&store),
         node_name: node_name.clone(),
@@ -137,8 +138,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     if let Some(path) = &args.ready_file {
         write_ready_file(path, &node_name, &at)?;
     }
-    let reason = stop.wait().await;
-    tracing::info!(reason, "stopping: finishing the requests in hand");
+    let departure = until_stopped(&mut stop, &store).await;
     if !server.stop(STOP_LIMIT).await {
         tracing::warn!("some connections did not end in time and are cut off");
     }
@@ -153,7 +153,30 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         ready_file::remove(path);
     }
     tracing::info!("stopped");
-    Ok(())
+    match departure {
+        None | Some(Departure::Left) => Ok(()),
+        Some(departure) => Err(departure.into()),
+    }
+}
+
+/// Waits until the process is told to stop, or the node must stop because it no longer belongs to its
+/// cluster; says why in the latter case.
+async fn until_stopped(stop: &mut StopRequest, store: &ReplicatedStore) -> Option<Departure> {
+    let mut departure = store.control().departure();
+    let departed = async {
+        match departure.wait_for(Option::is_some).await {
+            Ok(departure) => departure.clone(),
+            // The control plane lives as long as the store.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    let (reason, departure) = tokio::select! {
+        biased;
+        reason = stop.wait() => (reason, None),
+        departure = departed => ("the node no longer belongs to its cluster", departure),
+    };
+    tracing::info!(reason, "stopping: finishing the requests in hand");
+    departure
 }
 
 fn server_settings(settings: &Settings, descriptor_limit: Option<u64>) -> ServerSettings {

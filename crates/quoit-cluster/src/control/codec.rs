@@ -1,5 +1,8 @@
 //! Changes as messages and as rows of the control file.
 
+use super::cluster_codec::{
+    decode_copies, decode_layout, decode_staged, encode_copies, encode_staged, id_bytes,
+};
 use super::decision::Decision;
 use crate::NodeId;
 use crate::command::Change;
@@ -8,7 +11,8 @@ use bytes::Bytes;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::{BucketProps, BucketType, TypeState};
 use quoit_wire::internode::control::{
-    ChangeMessage, Decision as DecisionMessage, MemberMessage, MemberStatusMessage, Named,
+    ChangeMessage, Decision as DecisionMessage, LayoutMessage, MemberMessage, MemberStatusMessage,
+    Named, Removal, Serves,
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -49,6 +53,21 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
             message.remove_bucket = Some(Named { bucket_type, bucket, json: String::new() });
         }
         Change::PutMember(member) => message.put_member = Some(encode_member(member)),
+        Change::RemoveMember { id, for_ever } => {
+            message.remove_member = Some(Removal { id: id_bytes(*id), for_ever: *for_ever });
+        }
+        Change::Stage { staged } => message.stage = Some(encode_staged(staged)),
+        Change::PutLayout { layout, n_val } => {
+            let layout = Bytes::from(layout.encode());
+            message.put_layout = Some(LayoutMessage { layout, n_val: *n_val });
+        }
+        Change::Copied { node, partitions } => {
+            message.copied = Some(encode_copies(*node, partitions));
+        }
+        Change::Serves { node, layout_version } => {
+            let (node, layout_version) = (id_bytes(*node), *layout_version);
+            message.serves = Some(Serves { node, layout_version });
+        }
     }
     message
 }
@@ -66,6 +85,23 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
     }
     if let Some(member) = &message.put_member {
         return Ok(Change::PutMember(Arc::new(decode_member(member)?)));
+    }
+    if let Some(Removal { id, for_ever }) = &message.remove_member {
+        return Ok(Change::RemoveMember { id: node_id(id)?, for_ever: *for_ever });
+    }
+    if let Some(staged) = &message.stage {
+        return Ok(Change::Stage { staged: decode_staged(staged)? });
+    }
+    if let Some(LayoutMessage { layout, n_val }) = &message.put_layout {
+        return Ok(Change::PutLayout { layout: decode_layout(layout)?, n_val: *n_val });
+    }
+    if let Some(copies) = &message.copied {
+        let (node, partitions) = decode_copies(copies)?;
+        return Ok(Change::Copied { node, partitions });
+    }
+    if let Some(Serves { node, layout_version }) = &message.serves {
+        let (node, layout_version) = (node_id(node)?, *layout_version);
+        return Ok(Change::Serves { node, layout_version });
     }
     Err("a change is of a kind that only newer versions know; upgrade this node".to_owned())
 }

@@ -3,17 +3,21 @@
 
 use super::decision::Decision;
 use super::file::ControlFile;
+use super::link::Link;
 use super::log::Log;
 use super::machine::{Machine, Published};
-use super::network::Network;
 use super::types::{Raft, RaftId};
-use crate::error::StoreError;
+use crate::departure::Departure;
+use crate::error::{ChangeError, StoreError};
 use crate::state::State;
+use arc_swap::ArcSwapOption;
 use openraft::error::{CheckIsLeaderError, ClientWriteError, Fatal, RaftError};
-use openraft::{Config, LogIdOptionExt as _, SnapshotPolicy};
+use openraft::{Config, LogIdOptionExt as _, RaftMetrics, SnapshotPolicy};
+use parking_lot::RwLock;
 use std::fmt;
 use std::sync::Arc;
-use tokio::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{Mutex, watch};
 
 /// Time between signs of life of the leader, in milliseconds.
 const HEARTBEAT_MS: u64 = 250;
@@ -40,8 +44,26 @@ const APPEND_ENTRIES_MAX: u64 = 64;
 pub(crate) enum GroupError {
     /// Another node leads, or nobody.
     NotLeader,
+    /// The node does not take part any more.
+    Departed(Departure),
     /// The control file failed.
     Store(StoreError),
+}
+
+impl From<GroupError> for ChangeError {
+    fn from(error: GroupError) -> Self {
+        match error {
+            GroupError::NotLeader => Self::NoLeader,
+            GroupError::Departed(departure) => Self::Departed(departure),
+            GroupError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<StoreError> for GroupError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 /// What the log made of a decision.
@@ -57,30 +79,105 @@ pub(crate) struct Agreed {
 pub(crate) struct Group {
     file: Arc<ControlFile>,
     published: Arc<Published>,
-    network: Network,
+    link: Link,
+    gate: RwLock<Gate>,
     /// `None` = not started yet.
     raft: Mutex<Option<Raft>>,
+    /// Whether a failure has left the control file in a state that has to be read again.
+    is_suspect: AtomicBool,
+    /// What the running part tells of itself.
+    metrics: ArcSwapOption<watch::Receiver<Metrics>>,
 }
 
+/// Whether the node may take part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Gate {
+    /// It may.
+    Open,
+    /// Not before others have answered.
+    Waiting,
+    /// Never again.
+    Closed(Departure),
+}
+
+pub(crate) type Metrics = RaftMetrics<RaftId, ()>;
+
 impl Group {
-    pub(crate) fn new(file: Arc<ControlFile>, published: Arc<Published>, network: Network) -> Self {
-        Self { file, published, network, raft: Mutex::new(None) }
+    pub(crate) fn new(
+        file: Arc<ControlFile>,
+        published: Arc<Published>,
+        link: Link,
+        gate: Gate,
+    ) -> Self {
+        let (raft, metrics) = (Mutex::new(None), ArcSwapOption::empty());
+        let (gate, is_suspect) = (RwLock::new(gate), AtomicBool::new(false));
+        Self { file, published, link, gate, raft, is_suspect, metrics }
+    }
+
+    pub(crate) fn gate(&self) -> Gate {
+        self.gate.read().clone()
+    }
+
+    pub(crate) fn set_gate(&self, gate: Gate) {
+        *self.gate.write() = gate;
     }
 
     /// The running part: started when it does not run, from what the control file has.
-    pub(crate) async fn raft(&self) -> Result<Raft, StoreError> {
+    pub(crate) async fn raft(&self) -> Result<Raft, GroupError> {
         let mut raft = self.raft.lock().await;
+        match &*self.gate.read() {
+            Gate::Open => {}
+            Gate::Waiting => return Err(GroupError::NotLeader),
+            Gate::Closed(departure) => return Err(GroupError::Departed(departure.clone())),
+        }
         if let Some(running) = &*raft {
             if running.with_raft_state(|_| ()).await.is_ok() {
                 return Ok(running.clone());
             }
-            self.reload()?;
-            // What is left of it no longer writes.
-            *raft = None;
+            self.metrics.store(None);
+            self.is_suspect.store(true, Ordering::Relaxed);
         }
-        let started = self.start().await?;
+        if self.is_suspect.load(Ordering::Relaxed) {
+            // What is left of the part that ended no longer writes.
+            *raft = None;
+            self.reload()?;
+            self.is_suspect.store(false, Ordering::Relaxed);
+        }
+        let started = self.start().await;
+        self.is_suspect.store(started.is_err(), Ordering::Relaxed);
+        let started = started?;
+        self.metrics.store(Some(Arc::new(started.metrics())));
         *raft = Some(started.clone());
         Ok(started)
+    }
+
+    /// What the running part tells of itself; `None` when it does not run.
+    pub(crate) fn metrics(&self) -> Option<Metrics> {
+        self.metrics.load().as_ref().map(|metrics| metrics.borrow().clone())
+    }
+
+    /// Who leads, as far as the node knows.
+    pub(crate) fn leader(&self) -> Option<RaftId> {
+        self.metrics.load().as_ref().and_then(|metrics| metrics.borrow().current_leader)
+    }
+
+    /// Ends the running part, has the control file changed, and reads it again. The next call starts a new
+    /// part.
+    pub(crate) async fn change_file(
+        &self,
+        change: impl FnOnce(&ControlFile) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut raft = self.raft.lock().await;
+        self.metrics.store(None);
+        if let Some(running) = raft.take() {
+            // Fails only if it has ended already.
+            let _ = running.shutdown().await;
+        }
+        self.is_suspect.store(true, Ordering::Relaxed);
+        change(&self.file)?;
+        self.reload()?;
+        self.is_suspect.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Reads again what the file holds: after a failure nobody else knows.
@@ -91,10 +188,8 @@ impl Group {
         };
         self.file.reopen().map_err(|fault| error(&fault))?;
         let loaded = self.file.load().map_err(|fault| error(&fault))?;
-        let now = self.published.state.load_full();
-        let state = State::loaded(now.emptied(loaded.cluster_id, loaded.ring_size), &loaded);
-        let index = self.file.applied()?.last.map_or(0, |last| last.index);
-        self.published.publish(Arc::new(state), index);
+        let state = State::restored(&self.published.state.load_full(), loaded.whole);
+        self.published.publish(Arc::new(state), loaded.applied_index);
         Ok(())
     }
 
@@ -116,7 +211,7 @@ impl Group {
         let own = RaftId(state.node_id());
         let log = Log { file: Arc::clone(&self.file) };
         let machine = Machine::new(Arc::clone(&self.file), Arc::clone(&self.published));
-        let raft = Raft::new(own, Arc::new(config), self.network.clone(), log, machine).await;
+        let raft = Raft::new(own, Arc::new(config), self.link.clone(), log, machine).await;
         let raft = raft.map_err(|fault| self.fatal(&fault))?;
         let elects_itself = raft.with_raft_state(move |state| {
             let electorate = state.membership_state.effective().membership();
@@ -139,7 +234,7 @@ impl Group {
     /// Index up to which the log must be applied before a state tells everything that was agreed on
     /// before this call. The node must be the leader.
     pub(crate) async fn read_index(&self) -> Result<u64, GroupError> {
-        let raft = self.raft().await.map_err(GroupError::Store)?;
+        let raft = self.raft().await?;
         match raft.get_read_log_id().await {
             Ok((read, _)) => Ok(read.index().unwrap_or_default()),
             Err(RaftError::APIError(CheckIsLeaderError::ForwardToLeader(_))) => {
@@ -154,7 +249,7 @@ impl Group {
 
     /// Has the log agree on a decision. The node must be the leader.
     pub(crate) async fn propose(&self, decision: Decision) -> Result<Agreed, GroupError> {
-        let raft = self.raft().await.map_err(GroupError::Store)?;
+        let raft = self.raft().await?;
         match raft.client_write(decision).await {
             Ok(written) => {
                 Ok(Agreed { applied: written.data.applied, index: written.log_id.index })
@@ -171,6 +266,7 @@ impl Group {
 
     /// Ends the node's part, so that nothing is written any more.
     pub(crate) async fn stop(&self) {
+        self.metrics.store(None);
         let raft = self.raft.lock().await.take();
         if let Some(raft) = raft
             && let Err(fault) = raft.shutdown().await

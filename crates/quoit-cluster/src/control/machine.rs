@@ -1,7 +1,9 @@
 //! The state as `openraft` sees it: entries are applied to it, snapshots are taken of it.
 
+use super::cluster_codec::{decode_cluster, decode_layout};
 use super::codec::{decode_change, encode_change};
 use super::file::{Applied, ControlFile};
+use super::link::Link;
 use super::log::storage_error;
 use super::types::{
     Entry, LogId, Outcome, SnapshotMeta, StorageError, StoredMembership, TypeConfig,
@@ -9,7 +11,7 @@ use super::types::{
 use crate::ClusterId;
 use crate::command::Change;
 use crate::error::StoreError;
-use crate::state::State;
+use crate::state::{State, Whole};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use openraft::storage::{RaftStateMachine, Snapshot};
@@ -22,18 +24,19 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// What the machine publishes: the state for everyone who reads it, and how far it has come.
-#[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) state: ArcSwap<State>,
     /// The state's version.
     pub(crate) version: watch::Sender<u64>,
     /// Index of the last applied entry.
     pub(crate) applied_index: watch::Sender<u64>,
+    link: Link,
 }
 
 impl Published {
-    pub(crate) fn new(state: State, applied_index: u64) -> Self {
+    pub(crate) fn new(state: State, applied_index: u64, link: Link) -> Self {
         Self {
+            link,
             version: watch::Sender::new(state.version()),
             state: ArcSwap::from_pointee(state),
             applied_index: watch::Sender::new(applied_index),
@@ -41,6 +44,7 @@ impl Published {
     }
 
     pub(crate) fn publish(&self, state: Arc<State>, applied_index: u64) {
+        self.link.tell(&state);
         let version = state.version();
         self.state.store(state);
         self.version.send_replace(version);
@@ -73,17 +77,25 @@ impl Machine {
         Ok(Snapshot { meta, snapshot: Box::new(Cursor::new(bytes)) })
     }
 
-    fn write<'c>(
+    /// Makes a state durable and publishes it; `changes` led to it, or `None` if it has nothing to do with
+    /// the one before.
+    fn write(
         &self,
-        anew: bool,
-        changes: impl Iterator<Item = &'c Change>,
-        state: &Arc<State>,
+        changes: Option<&[Change]>,
+        state: Arc<State>,
         last: Option<LogId>,
         electorate: StoredMembership,
     ) -> Result<(), StoreError> {
         let (version, revision) = (state.version(), state.revision());
-        self.file.apply(anew, changes, &Applied { last, electorate, version, revision })?;
-        self.published.publish(Arc::clone(state), last.map_or(0, |last| last.index));
+        let applied = Applied { last, electorate, version, revision };
+        match changes {
+            Some(changes) => {
+                let before = self.published.state.load_full();
+                self.file.apply(changes, &before, &state, &applied)?;
+            }
+            None => self.file.replace(&state, &applied)?,
+        }
+        self.published.publish(state, last.map_or(0, |last| last.index));
         Ok(())
     }
 }
@@ -100,22 +112,29 @@ fn encode_state(state: &State) -> StateMessage {
         version: state.version(),
         revision: state.revision(),
         changes: state.changes().iter().map(encode_change).collect(),
+        layouts: state.layouts().live().iter().map(|layout| layout.encode().into()).collect(),
+        cluster: Some(state.cluster_message()),
     }
 }
 
 /// The state of a snapshot, for the node whose state `own` is.
-fn decode_state(own: &State, bytes: &[u8]) -> Result<(State, Vec<Change>), String> {
+fn decode_state(own: &State, bytes: &[u8]) -> Result<State, String> {
     let message = StateMessage::decode(bytes).map_err(|error| error.to_string())?;
     let cluster_id = message.cluster_id[..].try_into().map_err(|_| "no cluster id")?;
     let ring_size = u16::try_from(message.ring_size).ok().and_then(RingSize::new);
     let ring_size = ring_size.ok_or_else(|| format!("no ring size: {}", message.ring_size))?;
     let changes: Vec<_> = message.changes.iter().map(decode_change).collect::<Result<_, _>>()?;
-    let mut state = own.emptied(ClusterId(cluster_id), ring_size);
-    for change in &changes {
-        state.apply(change);
-    }
-    state.set_version(message.version, message.revision);
-    Ok((state, changes))
+    let layouts = message.layouts.iter().map(|layout| decode_layout(layout));
+    let cluster = message.cluster.unwrap_or_default();
+    let whole = Whole {
+        cluster_id: ClusterId(cluster_id),
+        ring_size,
+        version: message.version,
+        revision: message.revision,
+        changes,
+        cluster: decode_cluster(&cluster, layouts.collect::<Result<_, _>>()?)?,
+    };
+    Ok(State::restored(own, whole))
 }
 
 impl RaftStateMachine<TypeConfig> for Machine {
@@ -154,9 +173,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
             }
             outcomes.push(Outcome { applied });
         }
-        let written = self.write(false, changes.iter(), &state, last, electorate);
-        written
-            .map_err(|error| storage_error(ErrorSubject::StateMachine, ErrorVerb::Write, &error))?;
+        let written = self.write(Some(&changes), state, last, electorate);
+        written.map_err(on_state(ErrorVerb::Write))?;
         Ok(outcomes)
     }
 
@@ -179,11 +197,10 @@ impl RaftStateMachine<TypeConfig> for Machine {
             storage_error(subject, ErrorVerb::Write, error)
         };
         let decoded = decode_state(&own, snapshot.get_ref());
-        let (state, changes) = decoded
+        let state = decoded
             .map_err(|reason| failed(&StoreError { path: self.file.path().to_owned(), reason }))?;
         let electorate = meta.last_membership.clone();
-        let written =
-            self.write(true, changes.iter(), &Arc::new(state), meta.last_log_id, electorate);
+        let written = self.write(None, Arc::new(state), meta.last_log_id, electorate);
         written.map_err(|error| failed(&error))
     }
 

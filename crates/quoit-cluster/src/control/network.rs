@@ -1,5 +1,10 @@
 //! How `openraft` reaches other nodes.
 
+use super::link::{Link, LinkError};
+use super::raft_codec::{
+    decode_log_id, decode_optional_log_id, decode_vote, encode_entry, encode_log_id,
+    encode_stored_membership, encode_vote,
+};
 use super::types::{RaftId, TypeConfig};
 use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError};
 use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
@@ -7,66 +12,118 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
+use prost::Message;
+use quoit_wire::internode::control::{
+    Append, AppendOutcome, Appended, Ballot, METHOD_APPEND, METHOD_SNAPSHOT, METHOD_VOTE,
+    SnapshotPart, VoteAnswer, VoteAsked,
+};
 use std::time::Duration;
-use thiserror::Error;
+use tokio::time::{Instant, sleep_until};
 
 type RpcError<E = RaftError<RaftId>> = RPCError<RaftId, (), E>;
 
-/// Makes the ways to other nodes.
-#[derive(Clone, Default)]
-pub(crate) struct Network {}
+impl RaftNetworkFactory<TypeConfig> for Link {
+    type Network = Way;
+
+    async fn new_client(&mut self, target: RaftId, (): &()) -> Way {
+        Way { target, link: self.clone() }
+    }
+}
 
 /// The way to one node.
 pub(crate) struct Way {
     target: RaftId,
-}
-
-/// A node that cannot be reached.
-#[derive(Debug, Error)]
-#[error("node {target} cannot be reached: this node has no connections to others")]
-struct Unreachable {
-    target: RaftId,
+    link: Link,
 }
 
 impl Way {
-    /// Nothing else keeps `openraft` from asking again at once.
-    async fn unreachable<E: std::error::Error>(&self, patience: Duration) -> RpcError<E> {
-        tokio::time::sleep(patience).await;
-        NetworkError::new(&Unreachable { target: self.target }).into()
-    }
-}
-
-impl RaftNetworkFactory<TypeConfig> for Network {
-    type Network = Way;
-
-    async fn new_client(&mut self, target: RaftId, (): &()) -> Way {
-        Way { target }
+    /// Asks; an answer that there is none comes when the time is over, because nothing else keeps
+    /// `openraft` from asking again at once.
+    async fn call<A: Message + Default, T, E: std::error::Error>(
+        &self,
+        method: u16,
+        header: &impl Message,
+        payload: &[u8],
+        limit: Duration,
+        decode: impl FnOnce(A) -> Result<T, String>,
+    ) -> Result<T, RpcError<E>> {
+        let end = Instant::now() + limit;
+        let answer = self.link.call(self.target, method, header, payload, limit).await;
+        match answer.and_then(|answer| decode(answer).map_err(LinkError::Malformed)) {
+            Ok(answer) => Ok(answer),
+            Err(fault) => {
+                sleep_until(end).await;
+                Err(NetworkError::new(&fault).into())
+            }
+        }
     }
 }
 
 impl RaftNetwork<TypeConfig> for Way {
     async fn append_entries(
         &mut self,
-        _: AppendEntriesRequest<TypeConfig>,
+        request: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<RaftId>, RpcError> {
-        Err(self.unreachable(option.soft_ttl()).await)
+        let header = Append {
+            ballot: Some(encode_vote(&request.vote)),
+            previous: request.prev_log_id.as_ref().map(encode_log_id),
+            committed: request.leader_commit.as_ref().map(encode_log_id),
+            entries: request.entries.iter().map(encode_entry).collect(),
+        };
+        self.call(METHOD_APPEND, &header, &[], option.soft_ttl(), decode_appended).await
     }
 
     async fn install_snapshot(
         &mut self,
-        _: InstallSnapshotRequest<TypeConfig>,
+        request: InstallSnapshotRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<InstallSnapshotResponse<RaftId>, RpcError<RaftError<RaftId, InstallSnapshotError>>>
     {
-        Err(self.unreachable(option.soft_ttl()).await)
+        let header = SnapshotPart {
+            ballot: Some(encode_vote(&request.vote)),
+            last: request.meta.last_log_id.as_ref().map(encode_log_id),
+            electorate: Some(encode_stored_membership(&request.meta.last_membership)),
+            snapshot_id: request.meta.snapshot_id,
+            offset_bytes: request.offset,
+            is_last: request.done,
+        };
+        let decode =
+            |ballot: Ballot| Ok(InstallSnapshotResponse { vote: decode_vote(Some(&ballot))? });
+        self.call(METHOD_SNAPSHOT, &header, &request.data, option.soft_ttl(), decode).await
     }
 
     async fn vote(
         &mut self,
-        _: VoteRequest<RaftId>,
+        request: VoteRequest<RaftId>,
         option: RPCOption,
     ) -> Result<VoteResponse<RaftId>, RpcError> {
-        Err(self.unreachable(option.soft_ttl()).await)
+        let header = VoteAsked {
+            ballot: Some(encode_vote(&request.vote)),
+            last: request.last_log_id.as_ref().map(encode_log_id),
+        };
+        let decode = |answer: VoteAnswer| {
+            Ok(VoteResponse {
+                vote: decode_vote(answer.ballot.as_ref())?,
+                vote_granted: answer.granted,
+                last_log_id: decode_optional_log_id(answer.last.as_ref())?,
+            })
+        };
+        self.call(METHOD_VOTE, &header, &[], option.soft_ttl(), decode).await
     }
+}
+
+fn decode_appended(answer: Appended) -> Result<AppendEntriesResponse<RaftId>, String> {
+    Ok(match answer.outcome() {
+        AppendOutcome::None => return Err("it has no outcome".to_owned()),
+        AppendOutcome::Success => AppendEntriesResponse::Success,
+        AppendOutcome::Conflict => AppendEntriesResponse::Conflict,
+        AppendOutcome::Partial => {
+            let partial = answer.partial.as_ref().map(decode_log_id).transpose()?;
+            AppendEntriesResponse::PartialSuccess(partial)
+        }
+        AppendOutcome::Higher => {
+            AppendEntriesResponse::HigherVote(decode_vote(answer.higher.as_ref())?)
+        }
+    })
 }

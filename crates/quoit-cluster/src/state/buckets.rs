@@ -208,6 +208,21 @@ impl State {
         self.buckets.buckets_with_props
     }
 
+    /// The properties of its own that a bucket has.
+    pub(crate) fn own_props(&self, bucket_type: &[u8], bucket: &[u8]) -> Option<&Arc<BucketProps>> {
+        let buckets = if bucket_type == DEFAULT_BUCKET_TYPE {
+            &self.buckets.untyped
+        } else {
+            &self.buckets.types.get(bucket_type)?.buckets
+        };
+        buckets.get(bucket).map(|own| &own.own)
+    }
+
+    /// The largest `n_val` of any bucket.
+    pub(crate) fn n_val_max(&self) -> u32 {
+        self.placements().iter().map(|placements| placements.n_val).max().unwrap_or(1)
+    }
+
     pub(crate) fn has_own_props(&self, bucket: BucketRef<'_>) -> bool {
         if bucket.is_untyped() {
             return self.buckets.untyped.contains_key(bucket.bucket);

@@ -1,20 +1,35 @@
 //! Everything the control plane knows, as one immutable value.
 
 mod buckets;
+mod membership;
 
 use crate::command::Change;
+use crate::control::cluster_codec::{Cluster, encode_cluster};
 use crate::control::decision::Decision;
-use crate::control::file::Loaded;
 use crate::layouts::Layouts;
-use crate::members::Members;
+use crate::members::{Member, MemberStatus, Members};
+use crate::staged::StagedChange;
 use crate::{ClusterId, NodeId};
 use buckets::Buckets;
 use quoit_model::hash::RingSize;
 use quoit_model::layout::Layout;
 use quoit_model::props::BucketProps;
+use quoit_wire::internode::control::ClusterMessage;
 use std::sync::Arc;
 
 pub use buckets::{Placements, TypeStatus};
+pub(crate) use membership::MembershipCommand;
+
+/// What a control file or a snapshot holds.
+pub(crate) struct Whole {
+    pub(crate) cluster_id: ClusterId,
+    pub(crate) ring_size: RingSize,
+    pub(crate) version: u64,
+    pub(crate) revision: u64,
+    /// Members, bucket types before buckets.
+    pub(crate) changes: Vec<Change>,
+    pub(crate) cluster: Cluster,
+}
 
 /// What the control plane knows at one moment. Cloning it costs one reference count for each member,
 /// for each bucket type and for each untyped bucket with properties of its own.
@@ -26,6 +41,8 @@ pub struct State {
     version: u64,
     revision: u64,
     members: Members,
+    /// Changes of membership that wait for a commit.
+    staged: Arc<Vec<StagedChange>>,
     layouts: Arc<Layouts>,
     ring_size: RingSize,
     buckets: Buckets,
@@ -46,6 +63,7 @@ impl State {
             version: 0,
             revision: 0,
             members: Members::default(),
+            staged: Arc::default(),
             layouts: Arc::new(Layouts::new(Arc::new(Layout::single(node_id, ring_size)))),
             ring_size,
             node_name,
@@ -53,13 +71,22 @@ impl State {
         }
     }
 
-    /// The state that a control file holds.
-    pub(crate) fn loaded(mut empty: Self, loaded: &Loaded) -> Self {
-        for change in &loaded.changes {
-            empty.apply(change);
+    /// The state that a control file or a snapshot holds, for the node whose state `own` is.
+    pub(crate) fn restored(own: &Self, whole: Whole) -> Self {
+        let mut state = own.emptied(whole.cluster_id, whole.ring_size);
+        for change in &whole.changes {
+            state.apply(change);
         }
-        empty.set_version(loaded.version, loaded.revision);
-        empty
+        for id in whole.cluster.removed {
+            state.members.remove(id, true);
+        }
+        state.staged = Arc::new(whole.cluster.staged);
+        if let Some(layouts) = whole.cluster.layouts {
+            state.layouts = Arc::new(layouts);
+        }
+        state.version = whole.version;
+        state.revision = whole.revision;
+        state
     }
 
     /// The same node knowing nothing of a cluster.
@@ -97,15 +124,21 @@ impl State {
         self.revision
     }
 
-    pub(crate) const fn set_version(&mut self, version: u64, revision: u64) {
-        self.version = version;
-        self.revision = revision;
-    }
-
     /// Who belongs to the cluster.
     #[must_use]
     pub const fn members(&self) -> &Members {
         &self.members
+    }
+
+    /// Whether the node has given up its own cluster for another, of which it knows nothing yet.
+    pub(crate) fn awaits_cluster(&self) -> bool {
+        self.members.count() <= 1 && self.cluster_id != ClusterId(self.node_id.0)
+    }
+
+    /// Changes of membership that wait for a commit, as they were staged.
+    #[must_use]
+    pub fn staged(&self) -> &[StagedChange] {
+        &self.staged
     }
 
     /// Number of partitions.
@@ -137,6 +170,7 @@ impl State {
         for change in &decision.changes {
             next.apply(change);
         }
+        next.settle();
         next.version += 1;
         next.revision += u64::from(decision.base.is_some());
         Some(next)
@@ -152,10 +186,61 @@ impl State {
                 self.buckets.remove_bucket(bucket_type, bucket);
             }
             Change::PutMember(member) => self.members.put(Arc::clone(member)),
+            Change::RemoveMember { id, for_ever } => {
+                self.members.remove(*id, *for_ever);
+                Arc::make_mut(&mut self.layouts).forget(*id);
+            }
+            Change::Stage { staged } => self.staged = Arc::new(staged.clone()),
+            Change::PutLayout { layout, n_val } => {
+                Arc::make_mut(&mut self.layouts).push(Arc::clone(layout), *n_val);
+            }
+            Change::Copied { node, partitions } => {
+                Arc::make_mut(&mut self.layouts).complete(*node, partitions);
+            }
+            Change::Serves { node, layout_version } => {
+                Arc::make_mut(&mut self.layouts).acknowledge(*node, *layout_version);
+            }
         }
     }
 
-    /// Changes that lead from nothing to this state, the same for equal states.
+    /// What follows from changes by itself: layouts that nobody needs any more go, and members that hold
+    /// nothing any more may.
+    fn settle(&mut self) {
+        if self.layouts.is_moving() {
+            let present = self.members.iter().filter(|member| member.status != MemberStatus::Down);
+            let present: Vec<_> = present.map(|member| member.id).collect();
+            Arc::make_mut(&mut self.layouts).retire(&present);
+        }
+        let holds_nothing = |member: &&Arc<Member>| {
+            let live = self.layouts.live();
+            member.status == MemberStatus::Leaving
+                && live.iter().all(|layout| layout.node_index(member.id).is_none())
+        };
+        let done: Vec<_> = self.members.iter().filter(holds_nothing).map(Arc::clone).collect();
+        for member in done {
+            self.members.put(member.with_status(MemberStatus::Exiting));
+        }
+    }
+
+    /// Bucket types and buckets as changes that lead to them from nothing.
+    pub(crate) fn bucket_changes(&self) -> Vec<Change> {
+        self.buckets.changes()
+    }
+
+    /// What belongs to the state beside what [`State::changes`] and the layouts tell.
+    pub(crate) fn cluster_message(&self) -> ClusterMessage {
+        encode_cluster(self.members.removed(), &self.staged, &self.layouts)
+    }
+
+    /// Whether anything but buckets and single members differs between this state and a later one.
+    pub(crate) fn same_cluster(&self, later: &Self) -> bool {
+        Arc::ptr_eq(&self.layouts, &later.layouts)
+            && Arc::ptr_eq(&self.staged, &later.staged)
+            && self.members.same_removed(&later.members)
+    }
+
+    /// Members, bucket types and buckets as changes that lead to them from nothing, the same for equal
+    /// states.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let mut changes = self.buckets.changes();
         changes.extend(self.members.iter().map(|member| Change::PutMember(Arc::clone(member))));

@@ -1,6 +1,7 @@
 //! Behaviour of the control plane.
 
 mod buckets;
+mod cluster;
 mod damaged_files;
 mod failing_disk;
 mod layout;

@@ -66,6 +66,12 @@ impl Internode {
         self.context.settings.node_id
     }
 
+    /// Random for this start of the process.
+    #[must_use]
+    pub fn boot_id(&self) -> u64 {
+        self.context.settings.boot_id
+    }
+
     /// Serves the connections that `listener` takes. Where it listens becomes the address that the node
     /// tells others, unless [`set_address`](Self::set_address) has told another.
     ///

@@ -136,6 +136,8 @@ fn refusal(fault: &ChangeError) -> Refusal {
         ChangeError::TooManyTypes { .. } | ChangeError::TooManyBuckets { .. } => {
             error(409, "too_many", &message)
         }
+        ChangeError::Membership(_) => error(409, "membership", &message),
+        ChangeError::Departed(_) => error(503, "departed", &message),
         ChangeError::NoLeader => error(503, "no_leader", &message),
         ChangeError::Store(_) => {
             tracing::error!(%fault, "a change of the control plane failed");

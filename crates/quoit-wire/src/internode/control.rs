@@ -19,15 +19,22 @@ pub const METHOD_VOTE: u16 = 0x0002;
 pub const METHOD_SNAPSHOT: u16 = 0x0003;
 /// Proposes a decision to the leader: [`Decision`] -> [`Proposed`].
 pub const METHOD_PROPOSE: u16 = 0x0004;
-/// Asks the leader how far the log is committed: [`Empty`] -> [`Position`].
+/// Asks the leader how far the log is committed: [`Empty`] -> [`ReadIndex`].
 pub const METHOD_READ_INDEX: u16 = 0x0005;
 
+/// Tells that the sender has started: [`Started`] -> [`StartNoted`].
+pub const METHOD_STARTED: u16 = 0x0006;
+/// Asks to be let in, as a guest: [`JoinAsked`] -> [`Joined`].
+pub const METHOD_JOIN: u16 = 0x0007;
+/// Asks whether the sender is still a member, as a guest: [`Empty`] -> [`Standing`].
+pub const METHOD_STANDING: u16 = 0x0008;
+
 /// A refusal: the receiver is not the leader.
-pub const REFUSED_NOT_LEADER: u32 = 1;
-/// A refusal: the receiver does not understand the request.
-pub const REFUSED_MALFORMED: u32 = 2;
+pub const REFUSED_NOT_LEADER: u32 = 1024;
 /// A refusal: the receiver's control plane has stopped or cannot do this now.
-pub const REFUSED_STOPPED: u32 = 3;
+pub const REFUSED_STOPPED: u32 = 1025;
+/// A refusal: the cluster does not let the node in.
+pub const REFUSED_JOIN: u32 = 1026;
 
 /// Nothing to say.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
@@ -133,6 +140,135 @@ pub struct ChangeMessage {
     /// A member is this from now on.
     #[prost(message, optional, tag = "4")]
     pub put_member: Option<MemberMessage>,
+    /// A node is no member any more.
+    #[prost(message, optional, tag = "5")]
+    pub remove_member: Option<Removal>,
+    /// These changes of membership wait for a commit, and no others.
+    #[prost(message, optional, tag = "6")]
+    pub stage: Option<StagedMessages>,
+    /// A layout is live from now on.
+    #[prost(message, optional, tag = "7")]
+    pub put_layout: Option<LayoutMessage>,
+    /// A node has complete copies of partitions.
+    #[prost(message, optional, tag = "8")]
+    pub copied: Option<Copies>,
+    /// A node serves with a layout.
+    #[prost(message, optional, tag = "9")]
+    pub serves: Option<Serves>,
+}
+
+/// A node that is no member any more.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Removal {
+    /// The node.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub id: Bytes,
+    /// Whether it may never come back.
+    #[prost(bool, tag = "2")]
+    pub for_ever: bool,
+}
+
+/// Changes of membership that wait for a commit.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct StagedMessages {
+    /// The changes, as they were staged.
+    #[prost(message, repeated, tag = "1")]
+    pub staged: Vec<StagedMessage>,
+}
+
+/// A change of membership that waits for a commit.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct StagedMessage {
+    /// What shall be done.
+    #[prost(enumeration = "StagedKind", tag = "1")]
+    pub kind: i32,
+    /// The node; of a replacement the one that goes.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub node: Bytes,
+    /// The node that comes, of a replacement.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub newcomer: Bytes,
+    /// The new location; empty = none.
+    #[prost(string, tag = "4")]
+    pub location: String,
+    /// The new capacity.
+    #[prost(uint32, tag = "5")]
+    pub capacity: u32,
+}
+
+/// What a staged change shall do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
+#[repr(i32)]
+pub enum StagedKind {
+    /// Nothing: nobody writes this.
+    None = 0,
+    /// The node becomes a full member.
+    Join = 1,
+    /// The node hands over its data and goes.
+    Leave = 2,
+    /// The node is no member any more.
+    ForceRemove = 3,
+    /// The node is replaced and hands over its data.
+    Replace = 4,
+    /// The node is replaced, its copies are lost.
+    ForceReplace = 5,
+    /// The node stands somewhere else.
+    Location = 6,
+    /// The node takes another share.
+    Capacity = 7,
+}
+
+/// A layout that becomes live.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct LayoutMessage {
+    /// The layout in its own format.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub layout: Bytes,
+    /// So many copies of each partition have to be complete.
+    #[prost(uint32, tag = "2")]
+    pub n_val: u32,
+}
+
+/// Copies of partitions on one node.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Copies {
+    /// The node.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub node: Bytes,
+    /// The partitions.
+    #[prost(uint32, repeated, tag = "2")]
+    pub partitions: Vec<u32>,
+}
+
+/// What a node serves with.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Serves {
+    /// The node.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub node: Bytes,
+    /// Version of the layout.
+    #[prost(uint64, tag = "2")]
+    pub layout_version: u64,
+}
+
+/// What belongs to the state beside members, layouts and buckets.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ClusterMessage {
+    /// Nodes that were removed for ever.
+    #[prost(message, optional, tag = "1")]
+    pub removed: Option<NodeSet>,
+    /// Changes of membership that wait for a commit.
+    #[prost(message, optional, tag = "2")]
+    pub staged: Option<StagedMessages>,
+    /// So many copies of each partition have to be complete.
+    #[prost(uint32, tag = "3")]
+    pub n_val: u32,
+    /// Copies that their nodes have not got yet.
+    #[prost(message, repeated, tag = "4")]
+    pub incomplete: Vec<Copies>,
+    /// What the members serve with.
+    #[prost(message, repeated, tag = "5")]
+    pub acknowledged: Vec<Serves>,
 }
 
 /// A bucket type or a bucket, and what it is.
@@ -211,9 +347,15 @@ pub struct StateMessage {
     /// Number of applied decisions.
     #[prost(uint64, tag = "4")]
     pub revision: u64,
-    /// Changes that lead from nothing to this state.
+    /// Members, bucket types and buckets, as changes that lead to them from nothing.
     #[prost(message, repeated, tag = "5")]
     pub changes: Vec<ChangeMessage>,
+    /// The live layouts in their own format, oldest first.
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub layouts: Vec<Bytes>,
+    /// Everything else.
+    #[prost(message, optional, tag = "7")]
+    pub cluster: Option<ClusterMessage>,
 }
 
 /// Appends entries of the log.
@@ -312,12 +454,78 @@ pub struct SnapshotPart {
 }
 
 /// Answer to a proposal.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Proposed {
     /// Whether the changes were made; false = the state was another one.
     #[prost(bool, tag = "1")]
     pub applied: bool,
-    /// The place in the log.
-    #[prost(message, optional, tag = "2")]
-    pub position: Option<Position>,
+    /// Number of the entry in the log.
+    #[prost(uint64, tag = "2")]
+    pub index: u64,
+}
+
+/// How far the log is committed.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct ReadIndex {
+    /// Number of the last committed entry.
+    #[prost(uint64, tag = "1")]
+    pub index: u64,
+}
+
+/// A node has started.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Started {
+    /// How often the node was started with its data directory.
+    #[prost(uint64, tag = "1")]
+    pub starts: u64,
+    /// Random for each start.
+    #[prost(fixed64, tag = "2")]
+    pub boot_id: u64,
+}
+
+/// Answer to [`Started`].
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct StartNoted {
+    /// Whether the receiver knows of no later start of the node.
+    #[prost(bool, tag = "1")]
+    pub is_latest: bool,
+    /// The latest start that it knows of.
+    #[prost(uint64, tag = "2")]
+    pub known_starts: u64,
+    /// Who votes, as far as the receiver knows.
+    #[prost(message, optional, tag = "3")]
+    pub electorate: Option<StoredElectorate>,
+}
+
+/// A node that ran alone asks to be let in.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct JoinAsked {
+    /// The node.
+    #[prost(message, optional, tag = "1")]
+    pub member: Option<MemberMessage>,
+    /// Partitions of its ring.
+    #[prost(uint32, tag = "2")]
+    pub ring_size: u32,
+    /// Its bucket types and buckets.
+    #[prost(message, repeated, tag = "3")]
+    pub brought: Vec<ChangeMessage>,
+}
+
+/// The node is in.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Joined {
+    /// Identity of the cluster.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub cluster_id: Bytes,
+}
+
+/// What the receiver thinks of the sender.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Standing {
+    /// Whether the sender was removed for ever.
+    #[prost(bool, tag = "1")]
+    pub is_removed: bool,
+    /// Whether the sender is a member.
+    #[prost(bool, tag = "2")]
+    pub is_member: bool,
 }

@@ -2,22 +2,22 @@
 
 use super::{
     BUCKET_PROPS, BUCKET_TYPES, Backend, ControlFile, FILE_NAME, FORMAT, KEY_APPLIED, KEY_BALLOT,
-    KEY_CLUSTER_ID, KEY_ELECTORATE, KEY_FORMAT, KEY_NODE_ID, KEY_PURGED, KEY_REVISION,
-    KEY_RING_SIZE, KEY_STARTS, KEY_VERSION, LOG, MEMBERS, NEW_FILE_NAME, NODE, RAFT, builder,
-    commit, io_error, open_error,
+    KEY_CLUSTER, KEY_CLUSTER_ID, KEY_ELECTORATE, KEY_FORMAT, KEY_NODE_ID, KEY_PURGED, KEY_REVISION,
+    KEY_RING_SIZE, KEY_STARTS, KEY_VERSION, LAYOUTS, LOG, MEMBERS, NEW_FILE_NAME, NODE, RAFT,
+    builder, commit, io_error, open_error,
 };
-use crate::NodeId;
 use crate::control::codec::encode_member;
 use crate::control::raft_codec::{encode_log_id, encode_stored_membership, encode_vote};
 use crate::control::types::{LogId, Membership, RaftId, StoredMembership, Vote};
-use crate::error::OpenError;
+use crate::error::{OpenError, StoreError};
 use crate::members::{Addresses, CAPACITY_DEFAULT, Member, MemberStatus};
+use crate::{ClusterId, NodeId};
 use openraft::CommittedLeaderId;
 use prost::Message as _;
 use quoit_model::hash::RingSize;
-use quoit_store::error::StoreError;
+use quoit_store::error::StoreError as DiskError;
 use quoit_store::seam::Disk;
-use redb::WriteTransaction;
+use redb::{ReadableTable as _, WriteTransaction};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(super) fn create(
     founding: &Founding,
 ) -> Result<(), OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
-    let on_disk = |error: StoreError| io(io_error(error));
+    let on_disk = |error: DiskError| io(io_error(error));
     if names.iter().any(|name| name == NEW_FILE_NAME) {
         disk.remove(NEW_FILE_NAME).map_err(on_disk)?;
     }
@@ -75,7 +75,9 @@ fn found(
     let mut node = transaction.open_table(NODE)?;
     node.insert(KEY_FORMAT, FORMAT.to_be_bytes().as_slice())?;
     node.insert(KEY_CLUSTER_ID, node_id.0.as_slice())?;
-    node.insert(KEY_STARTS, 0u64.to_be_bytes().as_slice())?;
+    if node.get(KEY_STARTS)?.is_none() {
+        node.insert(KEY_STARTS, 0u64.to_be_bytes().as_slice())?;
+    }
     let member = Member {
         id: node_id,
         name: Arc::clone(&founding.name),
@@ -105,6 +107,32 @@ fn found(
 }
 
 impl ControlFile {
+    /// Makes the node a cluster of one again. Bucket types and buckets stay.
+    pub(crate) fn found_again(&self, founding: &Founding) -> Result<(), StoreError> {
+        self.commit(|transaction| {
+            transaction.delete_table(MEMBERS)?;
+            transaction.delete_table(LAYOUTS)?;
+            transaction.delete_table(LOG)?;
+            transaction.open_table(RAFT)?.remove(KEY_CLUSTER)?;
+            found(transaction, founding.node_id, founding)
+        })
+    }
+
+    /// Gives up the node's own cluster for another, of which it knows nothing yet: its log is gone, what
+    /// it knows stays until a snapshot of the other cluster replaces it.
+    pub(crate) fn give_up(&self, other: ClusterId) -> Result<(), StoreError> {
+        self.commit(|transaction| {
+            transaction.delete_table(LOG)?;
+            transaction.open_table(LOG)?;
+            let mut raft = transaction.open_table(RAFT)?;
+            for key in [KEY_BALLOT, KEY_PURGED, KEY_APPLIED, KEY_ELECTORATE] {
+                raft.remove(key)?;
+            }
+            transaction.open_table(NODE)?.insert(KEY_CLUSTER_ID, other.0.as_slice())?;
+            Ok(())
+        })
+    }
+
     /// Turns the file of a version that knew single nodes only into that of a cluster of one, and counts
     /// the start.
     pub(super) fn upgrade(&self, founding: &Founding) -> Result<(), OpenError> {

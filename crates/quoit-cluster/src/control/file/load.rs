@@ -2,14 +2,18 @@
 
 use super::{
     BUCKET_PROPS, BUCKET_TYPES, ControlFile, FORMAT, KEY_CLUSTER_ID, KEY_FORMAT, KEY_NODE_ID,
-    KEY_RING_SIZE, KEY_STARTS, MEMBERS, NODE,
+    KEY_RING_SIZE, KEY_STARTS, LAYOUTS, MEMBERS, NODE,
 };
 use crate::command::Change;
+use crate::control::cluster_codec::{decode_cluster, decode_layout};
 use crate::control::codec::{decode_bucket, decode_member, decode_type};
+use crate::control::fence::Voters;
 use crate::error::OpenError;
+use crate::state::Whole;
 use crate::{ClusterId, NodeId};
 use prost::Message as _;
 use quoit_model::hash::RingSize;
+use quoit_model::layout::Layout;
 use quoit_wire::internode::control::MemberMessage;
 use redb::{ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 use std::fmt;
@@ -25,16 +29,12 @@ pub(super) struct Identity {
 }
 
 /// What the file holds: bucket types before buckets.
-#[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) node_id: NodeId,
-    pub(crate) cluster_id: ClusterId,
-    pub(crate) ring_size: RingSize,
-    pub(crate) version: u64,
-    pub(crate) revision: u64,
+    pub(crate) voters: Voters,
     /// Index of the last applied entry of the log.
     pub(crate) applied_index: u64,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) whole: Whole,
 }
 
 type Decode = fn(&[u8], &[u8]) -> Result<Change, String>;
@@ -45,21 +45,43 @@ impl ControlFile {
     pub(crate) fn load(&self) -> Result<Loaded, OpenError> {
         let identity = self.identity()?;
         let applied = self.applied().map_err(|error| self.corrupt(&error.to_string()))?;
+        let electorate = self.electorate().map_err(|error| self.corrupt(&error.to_string()))?;
+        let cluster = self.cluster().map_err(|error| self.corrupt(&error.to_string()))?;
         self.looked_at(|transaction| {
             let node = self.node_values(transaction)?;
             let mut changes = self.entries(transaction, BUCKET_TYPES, decode_type)?;
             changes.extend(self.entries(transaction, BUCKET_PROPS, decode_bucket_row)?);
             changes.extend(self.entries(transaction, MEMBERS, decode_member_row)?);
-            Ok(Loaded {
-                node_id: identity.node_id,
+            let layouts = self.layouts(transaction)?;
+            let cluster = decode_cluster(&cluster.unwrap_or_default(), layouts);
+            let whole = Whole {
                 cluster_id: ClusterId(node.fixed::<16>(KEY_CLUSTER_ID)?),
                 ring_size: identity.ring_size,
                 version: applied.version,
                 revision: applied.revision,
-                applied_index: applied.last.map_or(0, |last| last.index),
                 changes,
-            })
+                cluster: cluster.map_err(|reason| self.corrupt(&reason))?,
+            };
+            let applied_index = applied.last.map_or(0, |last| last.index);
+            let voters = Voters::of(&electorate);
+            Ok(Loaded { node_id: identity.node_id, voters, applied_index, whole })
         })
+    }
+
+    /// The live layouts, oldest first.
+    fn layouts(&self, transaction: &ReadTransaction) -> Result<Vec<Arc<Layout>>, OpenError> {
+        let fault = |error: &dyn fmt::Display| self.corrupt(&error.to_string());
+        let table = match transaction.open_table(LAYOUTS) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+            Err(error) => return Err(fault(&error)),
+        };
+        let mut layouts = Vec::new();
+        for entry in table.iter().map_err(|error| fault(&error))? {
+            let (_, value) = entry.map_err(|error| fault(&error))?;
+            layouts.push(decode_layout(value.value()).map_err(|error| fault(&error))?);
+        }
+        Ok(layouts)
     }
 
     pub(super) fn identity(&self) -> Result<Identity, OpenError> {

@@ -7,7 +7,6 @@ mod load;
 mod rows;
 
 pub(crate) use found::Founding;
-pub(crate) use load::Loaded;
 pub(crate) use rows::{Applied, CommitError};
 
 use crate::error::OpenError;
@@ -34,7 +33,10 @@ const CACHE_BYTES: usize = 4 << 20;
 const NODE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("quoit_node");
 const RAFT: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("raft");
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
+const LAYOUTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("layouts");
 const MEMBERS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("members");
+/// The latest start of each other node that this one knows of: starts and boot id.
+const STARTS: TableDefinition<'_, &[u8], (u64, u64)> = TableDefinition::new("starts");
 const BUCKET_TYPES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bucket_types");
 const BUCKET_PROPS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bucket_props");
 
@@ -48,6 +50,7 @@ const KEY_BALLOT: &str = "ballot";
 const KEY_PURGED: &str = "purged";
 const KEY_APPLIED: &str = "applied";
 const KEY_ELECTORATE: &str = "electorate";
+const KEY_CLUSTER: &str = "cluster";
 const KEY_VERSION: &str = "version";
 const KEY_REVISION: &str = "revision";
 

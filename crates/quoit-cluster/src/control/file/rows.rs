@@ -1,9 +1,11 @@
 //! What is read and written while the node runs: the log, the ballot, applied changes.
 
 use super::{
-    BUCKET_PROPS, BUCKET_TYPES, ControlFile, KEY_APPLIED, KEY_BALLOT, KEY_ELECTORATE, KEY_PURGED,
-    KEY_REVISION, KEY_VERSION, LOG, MEMBERS, RAFT, commit,
+    BUCKET_PROPS, BUCKET_TYPES, ControlFile, KEY_APPLIED, KEY_BALLOT, KEY_CLUSTER, KEY_CLUSTER_ID,
+    KEY_ELECTORATE, KEY_PURGED, KEY_REVISION, KEY_STARTS, KEY_VERSION, LAYOUTS, LOG, MEMBERS, NODE,
+    RAFT, STARTS, commit,
 };
+use crate::NodeId;
 use crate::command::Change;
 use crate::control::codec::{encode_member, encode_props, encode_type};
 use crate::control::raft_codec::{
@@ -12,8 +14,13 @@ use crate::control::raft_codec::{
 };
 use crate::control::types::{Entry, LogId, StoredMembership, Vote};
 use crate::error::StoreError;
+use crate::members::Members;
+use crate::state::State;
+use openraft::entry::RaftPayload as _;
 use prost::Message;
-use quoit_wire::internode::control::{Ballot, LogEntry, Position, StoredElectorate};
+use quoit_wire::internode::control::{
+    Ballot, ClusterMessage, LogEntry, Position, StoredElectorate,
+};
 use redb::{Database, ReadableDatabase, ReadableTable, WriteTransaction};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -78,6 +85,45 @@ impl ControlFile {
             Ok(table.get(key)?.and_then(|value| <[u8; 8]>::try_from(value.value()).ok()))
         })?;
         Ok(found.map_or(0, u64::from_be_bytes))
+    }
+
+    /// How often the node was started with this file.
+    pub(crate) fn starts(&self) -> Result<u64, CommitError> {
+        let found = self.with(|database| {
+            let table = database.begin_read()?.open_table(NODE)?;
+            Ok(table.get(KEY_STARTS)?.and_then(|value| <[u8; 8]>::try_from(value.value()).ok()))
+        })?;
+        Ok(found.map_or(0, u64::from_be_bytes))
+    }
+
+    /// Notes the start of another node, unless a later one is known. Gives whether it is the latest, and
+    /// the number of the latest.
+    pub(crate) fn note_start(
+        &self,
+        node: NodeId,
+        starts: u64,
+        boot_id: u64,
+    ) -> Result<(bool, u64), CommitError> {
+        let known = self.with(|database| {
+            let transaction = database.begin_read()?;
+            match transaction.open_table(STARTS) {
+                Ok(table) => Ok(table.get(node.0.as_slice())?.map(|known| known.value())),
+                Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })?;
+        match known {
+            Some(known) if known == (starts, boot_id) => Ok((true, starts)),
+            Some((known, _)) if known >= starts => Ok((false, known)),
+            _ => {
+                self.commit(|transaction| {
+                    let mut table = transaction.open_table(STARTS)?;
+                    table.insert(node.0.as_slice(), (starts, boot_id))?;
+                    Ok(())
+                })?;
+                Ok((true, starts))
+            }
+        }
     }
 
     /// The vote that was given last.
@@ -176,26 +222,93 @@ impl ControlFile {
         Ok(Applied { last, electorate, version, revision })
     }
 
-    /// Makes changes durable together with the place in the log up to which they go. With `anew`
-    /// everything else is forgotten.
-    pub(crate) fn apply<'c>(
+    /// What belongs to the state beside members, layouts and buckets.
+    pub(super) fn cluster(&self) -> Result<Option<ClusterMessage>, CommitError> {
+        self.raft_value(KEY_CLUSTER)
+    }
+
+    /// Who votes, by the last entry of the log that says so, whether it is applied or not.
+    pub(crate) fn electorate(&self) -> Result<StoredMembership, CommitError> {
+        let applied = self.applied()?;
+        let next = applied.last.map_or(0, |last| last.index + 1);
+        let last = self.log_entries(next..)?.into_iter().rev().find_map(|entry| {
+            let membership = entry.get_membership().cloned()?;
+            Some(StoredMembership::new(Some(entry.log_id), membership))
+        });
+        Ok(last.unwrap_or(applied.electorate))
+    }
+
+    /// Makes durable what led from one state to another, together with the place in the log up to which that
+    /// goes.
+    pub(crate) fn apply(
         &self,
-        anew: bool,
-        changes: impl Iterator<Item = &'c Change>,
+        changes: &[Change],
+        before: &State,
+        after: &State,
         applied: &Applied,
     ) -> Result<(), CommitError> {
         self.commit(|transaction| {
-            if anew {
-                transaction.delete_table(BUCKET_TYPES)?;
-                transaction.delete_table(BUCKET_PROPS)?;
-                transaction.delete_table(MEMBERS)?;
-            }
             for change in changes {
-                put(transaction, change)?;
+                put_bucket(transaction, change)?;
+            }
+            put_members(transaction, before.members(), after.members())?;
+            if !before.same_cluster(after) {
+                put_cluster(transaction, after)?;
             }
             put_applied(transaction, applied)
         })
     }
+
+    /// Makes a state durable that has nothing to do with the one before.
+    pub(crate) fn replace(&self, state: &State, applied: &Applied) -> Result<(), CommitError> {
+        self.commit(|transaction| {
+            transaction.delete_table(BUCKET_TYPES)?;
+            transaction.delete_table(BUCKET_PROPS)?;
+            transaction.delete_table(MEMBERS)?;
+            transaction.delete_table(LAYOUTS)?;
+            for change in state.changes() {
+                put_bucket(transaction, &change)?;
+            }
+            put_members(transaction, &Members::default(), state.members())?;
+            put_cluster(transaction, state)?;
+            let mut node = transaction.open_table(NODE)?;
+            node.insert(KEY_CLUSTER_ID, state.cluster_id().0.as_slice())?;
+            put_applied(transaction, applied)
+        })
+    }
+}
+
+/// Members that differ.
+fn put_members(
+    transaction: &WriteTransaction,
+    before: &Members,
+    after: &Members,
+) -> Result<(), redb::Error> {
+    let mut table = transaction.open_table(MEMBERS)?;
+    for member in before.iter().filter(|member| after.get(member.id).is_none()) {
+        table.remove(member.id.0.as_slice())?;
+    }
+    for member in after.iter().filter(|member| before.get(member.id) != Some(*member)) {
+        let value = encode_member(member).encode_to_vec();
+        table.insert(member.id.0.as_slice(), value.as_slice())?;
+    }
+    Ok(())
+}
+
+/// Layouts, staged changes, removed nodes.
+fn put_cluster(transaction: &WriteTransaction, state: &State) -> Result<(), redb::Error> {
+    let message = state.cluster_message().encode_to_vec();
+    transaction.open_table(RAFT)?.insert(KEY_CLUSTER, message.as_slice())?;
+    let mut table = transaction.open_table(LAYOUTS)?;
+    let live = state.layouts().live();
+    let is_live = |version| live.iter().any(|layout| layout.version() == version);
+    table.retain(|version, _| is_live(version))?;
+    for layout in live {
+        if table.get(layout.version())?.is_none() {
+            table.insert(layout.version(), layout.encode().as_slice())?;
+        }
+    }
+    Ok(())
 }
 
 fn put_applied(transaction: &WriteTransaction, applied: &Applied) -> Result<(), redb::Error> {
@@ -210,7 +323,8 @@ fn put_applied(transaction: &WriteTransaction, applied: &Applied) -> Result<(), 
     Ok(())
 }
 
-fn put(transaction: &WriteTransaction, change: &Change) -> Result<(), redb::Error> {
+/// A change of a bucket type or a bucket; others are found by comparing states.
+fn put_bucket(transaction: &WriteTransaction, change: &Change) -> Result<(), redb::Error> {
     match change {
         Change::PutType { name, bucket_type } => {
             let value = encode_type(bucket_type);
@@ -225,10 +339,7 @@ fn put(transaction: &WriteTransaction, change: &Change) -> Result<(), redb::Erro
             let key = bucket_key(bucket_type, bucket);
             transaction.open_table(BUCKET_PROPS)?.remove(key.as_slice())?;
         }
-        Change::PutMember(member) => {
-            let value = encode_member(member).encode_to_vec();
-            transaction.open_table(MEMBERS)?.insert(member.id.0.as_slice(), value.as_slice())?;
-        }
+        _ => {}
     }
     Ok(())
 }

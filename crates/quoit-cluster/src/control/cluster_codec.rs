@@ -1,0 +1,140 @@
+//! Members' changes, layouts and what belongs to them as messages.
+
+use super::codec::node_id;
+use crate::NodeId;
+use crate::layouts::Layouts;
+use crate::staged::StagedChange;
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+use quoit_model::layout::Layout;
+use quoit_wire::internode::control::{
+    ClusterMessage, Copies, NodeSet, Serves, StagedKind, StagedMessage, StagedMessages,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub(crate) fn id_bytes(id: NodeId) -> Bytes {
+    Bytes::copy_from_slice(&id.0)
+}
+
+pub(crate) fn encode_staged(staged: &[StagedChange]) -> StagedMessages {
+    StagedMessages { staged: staged.iter().map(encode_staged_change).collect() }
+}
+
+fn encode_staged_change(change: &StagedChange) -> StagedMessage {
+    let kind = match change {
+        StagedChange::Join { .. } => StagedKind::Join,
+        StagedChange::Leave { .. } => StagedKind::Leave,
+        StagedChange::ForceRemove { .. } => StagedKind::ForceRemove,
+        StagedChange::Replace { .. } => StagedKind::Replace,
+        StagedChange::ForceReplace { .. } => StagedKind::ForceReplace,
+        StagedChange::Location { .. } => StagedKind::Location,
+        StagedChange::Capacity { .. } => StagedKind::Capacity,
+    };
+    let (location, capacity) = match change {
+        StagedChange::Location { location, .. } => (location.as_deref().unwrap_or_default(), 0),
+        StagedChange::Capacity { capacity, .. } => ("", *capacity),
+        _ => ("", 0),
+    };
+    StagedMessage {
+        kind: kind.into(),
+        node: id_bytes(change.node()),
+        newcomer: change.newcomer().map(id_bytes).unwrap_or_default(),
+        location: location.to_owned(),
+        capacity,
+    }
+}
+
+pub(crate) fn decode_staged(message: &StagedMessages) -> Result<Vec<StagedChange>, String> {
+    message.staged.iter().map(decode_staged_change).collect()
+}
+
+fn decode_staged_change(message: &StagedMessage) -> Result<StagedChange, String> {
+    let node = node_id(&message.node)?;
+    let newcomer = || node_id(&message.newcomer);
+    Ok(match message.kind() {
+        StagedKind::None => {
+            return Err("a staged change is of a kind that only newer versions know".to_owned());
+        }
+        StagedKind::Join => StagedChange::Join { node },
+        StagedKind::Leave => StagedChange::Leave { node },
+        StagedKind::ForceRemove => StagedChange::ForceRemove { node },
+        StagedKind::Replace => StagedChange::Replace { old: node, new: newcomer()? },
+        StagedKind::ForceReplace => StagedChange::ForceReplace { old: node, new: newcomer()? },
+        StagedKind::Location => {
+            let location = (!message.location.is_empty()).then(|| message.location.as_str().into());
+            StagedChange::Location { node, location }
+        }
+        StagedKind::Capacity => StagedChange::Capacity { node, capacity: message.capacity },
+    })
+}
+
+pub(crate) fn decode_layout(bytes: &[u8]) -> Result<Arc<Layout>, String> {
+    Layout::decode(bytes).map(Arc::new).map_err(|error| format!("a layout: {error}"))
+}
+
+pub(crate) fn encode_copies(node: NodeId, partitions: &[Partition]) -> Copies {
+    let partitions = partitions.iter().map(|partition| u32::from(partition.0)).collect();
+    Copies { node: id_bytes(node), partitions }
+}
+
+pub(crate) fn decode_copies(message: &Copies) -> Result<(NodeId, Vec<Partition>), String> {
+    let partition = |number: &u32| match u16::try_from(*number) {
+        Ok(number) => Ok(Partition(number)),
+        Err(_) => Err(format!("there is no partition {number}")),
+    };
+    let partitions = message.partitions.iter().map(partition).collect::<Result<_, _>>()?;
+    Ok((node_id(&message.node)?, partitions))
+}
+
+/// What of a cluster's state is neither members, layouts nor buckets.
+pub(crate) fn encode_cluster(
+    removed: impl Iterator<Item = NodeId>,
+    staged: &[StagedChange],
+    layouts: &Layouts,
+) -> ClusterMessage {
+    let mut incomplete: BTreeMap<NodeId, Vec<Partition>> = BTreeMap::new();
+    for (partition, node) in layouts.incomplete() {
+        incomplete.entry(node).or_default().push(partition);
+    }
+    let serves = |(node, layout_version)| Serves { node: id_bytes(node), layout_version };
+    ClusterMessage {
+        removed: Some(NodeSet { nodes: removed.map(id_bytes).collect() }),
+        staged: Some(encode_staged(staged)),
+        n_val: layouts.n_val(),
+        incomplete: incomplete.iter().map(|(node, copies)| encode_copies(*node, copies)).collect(),
+        acknowledged: layouts.acknowledgements().map(serves).collect(),
+    }
+}
+
+/// [`encode_cluster`]'s parts.
+pub(crate) struct Cluster {
+    pub(crate) removed: Vec<NodeId>,
+    pub(crate) staged: Vec<StagedChange>,
+    /// `None` while the cluster has no layouts of its own, as before its first commit.
+    pub(crate) layouts: Option<Layouts>,
+}
+
+pub(crate) fn decode_cluster(
+    message: &ClusterMessage,
+    layouts: Vec<Arc<Layout>>,
+) -> Result<Cluster, String> {
+    let removed = message.removed.iter().flat_map(|set| &set.nodes);
+    let mut incomplete = BTreeSet::new();
+    for copies in &message.incomplete {
+        let (node, partitions) = decode_copies(copies)?;
+        incomplete.extend(partitions.into_iter().map(|partition| (partition, node)));
+    }
+    let serves = |message: &Serves| Ok((node_id(&message.node)?, message.layout_version));
+    let acknowledged =
+        message.acknowledged.iter().map(serves).collect::<Result<BTreeMap<_, _>, String>>()?;
+    let layouts = match layouts.is_empty() {
+        true => None,
+        false => Some(Layouts::restored(layouts, message.n_val, incomplete, acknowledged)),
+    };
+    Ok(Cluster {
+        removed: removed.map(|id| node_id(id)).collect::<Result<_, _>>()?,
+        staged: message.staged.as_ref().map(decode_staged).transpose()?.unwrap_or_default(),
+        layouts,
+    })
+}

@@ -1,0 +1,361 @@
+//! What a node does by itself: it tells its transport who the others are, tells the others of its start,
+//! keeps its own entry true, and, while it leads, keeps the electorate as it should be.
+
+use super::fence::{Fence, Passage, Voters};
+use super::group::{Gate, Metrics};
+use super::raft_codec::decode_stored_membership;
+use super::types::RaftId;
+use super::voters::{Candidate, choose_voters};
+use crate::NodeId;
+use crate::departure::Departure;
+use crate::members::MemberStatus;
+use crate::plane::ControlPlane;
+use crate::state::{MembershipCommand, State};
+use crate::transport::Internode;
+use openraft::ChangeMembers;
+use prost::Message as _;
+use quoit_wire::internode::control::{
+    Empty, METHOD_STANDING, METHOD_STARTED, Standing, StartNoted, Started,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Time between two rounds when nothing changes.
+const ROUND_INTERVAL: Duration = Duration::from_millis(500);
+/// Time that one step of a round may take.
+const STEP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time that another node may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// A voter that is away for so long is replaced, if somebody can take its place.
+const VOTER_PATIENCE: Duration = Duration::from_secs(30);
+/// A node that shall learn of its own removal and is away is not waited for longer than this.
+const FAREWELL_PATIENCE: Duration = Duration::from_secs(10);
+/// Time in which a node that has the entry that lets it go learns that it holds.
+const FAREWELL_INTERVAL: Duration = Duration::from_secs(1);
+/// A node that knows no leader for so long asks whether it was removed.
+const LEADERLESS_PATIENCE: Duration = Duration::from_secs(5);
+/// Entries of the log that a node may be behind and still be asked to vote.
+const LAG_ENTRIES_MAX: u64 = 64;
+
+/// What is remembered between rounds.
+struct Keeper {
+    internode: Arc<Internode>,
+    boot_id: u64,
+    fence: Option<Fence>,
+    /// Since when nodes are away.
+    away: BTreeMap<NodeId, Instant>,
+    /// Since when nodes that go have what they should know.
+    informed: BTreeMap<NodeId, Instant>,
+    leaderless_since: Option<Instant>,
+    /// What to say when the node turns out to be removed.
+    last_words: Departure,
+}
+
+/// Keeps a control plane until it is dropped.
+pub(crate) async fn keep(plane: Weak<ControlPlane>, internode: Arc<Internode>) {
+    let boot_id = internode.boot_id();
+    let mut keeper = Keeper {
+        internode,
+        boot_id,
+        fence: None,
+        away: BTreeMap::new(),
+        informed: BTreeMap::new(),
+        leaderless_since: None,
+        last_words: Departure::Removed,
+    };
+    loop {
+        let mut news = {
+            let Some(plane) = plane.upgrade() else { return };
+            // Before the round: what changes during it is looked at in the next one.
+            let news = plane.watch();
+            keeper.round(&plane).await;
+            news
+        };
+        tokio::select! {
+            biased;
+            _ = news.changed() => {}
+            () = sleep(ROUND_INTERVAL) => {}
+        }
+    }
+}
+
+impl Keeper {
+    async fn round(&mut self, plane: &ControlPlane) {
+        if plane.departure().borrow().is_some() {
+            return;
+        }
+        let state = plane.state();
+        self.keep_ways(plane, &state);
+        self.tell_start(plane).await;
+        match plane.group().gate() {
+            Gate::Open => {}
+            Gate::Waiting => {
+                self.mind_silence(plane, &state).await;
+                return;
+            }
+            Gate::Closed(_) => return,
+        }
+        if let Err(fault) = plane.group().raft().await {
+            tracing::debug!(?fault, "the node has no part in the log");
+            return;
+        }
+        if self.check_standing(plane, &state).await {
+            return;
+        }
+        self.keep_own_entry(plane, &state).await;
+        let led = plane.group().metrics();
+        if let Some(metrics) = led.filter(|metrics| metrics.state.is_leader()) {
+            self.note_away(plane, &state);
+            if timeout(STEP_TIMEOUT, self.lead(plane, &state, &metrics)).await.is_err() {
+                tracing::debug!("the electorate could not be changed in time");
+            }
+        }
+    }
+
+    /// Ways lead to all members, and to those that have not learned yet that they are none.
+    fn keep_ways(&self, plane: &ControlPlane, state: &State) {
+        let mut kept: BTreeSet<_> = state.members().iter().map(|member| member.id).collect();
+        if let Some(metrics) = plane.group().metrics() {
+            let electorate = metrics.membership_config.membership();
+            kept.extend(electorate.nodes().map(|(id, ())| id.0));
+        }
+        plane.link().keep_only(&kept);
+    }
+
+    /// Tells others of this start until all have noted it; the way is open when enough have.
+    async fn tell_start(&mut self, plane: &ControlPlane) {
+        let Ok((voters, starts)) = plane.voters_and_starts() else { return };
+        let own = self.internode.node_id();
+        let fence = self.fence.get_or_insert_with(|| Fence::new(own, voters));
+        let started = Started { starts, boot_id: self.boot_id };
+        let mut asked = JoinSet::new();
+        for node in fence.unasked(&plane.link().others()) {
+            let link = plane.link().clone();
+            asked.spawn(async move {
+                let to = RaftId(node);
+                let answer = link.call(to, METHOD_STARTED, &started, &[], ANSWER_TIMEOUT);
+                answer.await.map(|answer: StartNoted| (node, answer))
+            });
+        }
+        while let Some(answer) = asked.join_next().await {
+            let Ok(Ok((node, answer))) = answer else { continue };
+            let electorate = decode_stored_membership(answer.electorate.as_ref());
+            let voters = electorate.map(|electorate| Voters::of(&electorate)).unwrap_or_default();
+            fence.answered(node, answer.is_latest, answer.known_starts, voters);
+        }
+        match fence.passage() {
+            Passage::Open if plane.group().gate() == Gate::Waiting => {
+                plane.group().set_gate(Gate::Open);
+            }
+            Passage::Open | Passage::Waiting => {}
+            Passage::Stale { known_starts } => {
+                plane.depart(Departure::Stale { starts, known_starts });
+            }
+        }
+    }
+
+    /// Whether the node still is a member; goes, or goes back to being alone, if not.
+    async fn check_standing(&mut self, plane: &ControlPlane, state: &State) -> bool {
+        let own = state.node_id();
+        if state.members().is_removed(own) {
+            plane.depart(self.last_words.clone());
+            return true;
+        }
+        if state.members().get(own).is_none() {
+            if let Err(fault) = plane.found_alone().await {
+                tracing::warn!(%fault, "the node could not go back to being alone");
+            }
+            return true;
+        }
+        if plane.group().leader().is_some_and(|leader| self.is_up(leader.0)) {
+            self.leaderless_since = None;
+            return false;
+        }
+        self.mind_silence(plane, state).await
+    }
+
+    /// Asks, when nobody has led for a while, whether the node was removed; whether it was.
+    async fn mind_silence(&mut self, plane: &ControlPlane, state: &State) -> bool {
+        let since = *self.leaderless_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > LEADERLESS_PATIENCE {
+            self.leaderless_since = None;
+            return self.ask_standing(plane, state).await;
+        }
+        false
+    }
+
+    fn is_up(&self, node: NodeId) -> bool {
+        node == self.internode.node_id()
+            || self.internode.peer(node).is_some_and(|peer| peer.is_up())
+    }
+
+    /// Asks others whether the node was removed while it was away: they don't tell it otherwise.
+    async fn ask_standing(&self, plane: &ControlPlane, state: &State) -> bool {
+        let others = state.members().iter().filter(|member| member.id != state.node_id());
+        for other in others {
+            let address = &other.addresses.node;
+            let asked = self.internode.call_address(
+                address,
+                METHOD_STANDING,
+                &Empty {},
+                b"".as_slice(),
+                ANSWER_TIMEOUT,
+            );
+            let Ok((_, reply)) = asked.await else { continue };
+            let Ok(standing) = Standing::decode(reply.header) else { continue };
+            if standing.is_removed {
+                plane.depart(Departure::Removed);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Name, addresses, presence, and the layout that the node serves with.
+    async fn keep_own_entry(&mut self, plane: &ControlPlane, state: &State) {
+        let own = state.node_id();
+        let Some(member) = state.members().get(own) else { return };
+        if member.status == MemberStatus::Exiting {
+            self.last_words = Departure::Left;
+        }
+        let (name, addresses) = plane.own_name_and_addresses();
+        let mut wanted = Vec::new();
+        if member.name != name || member.addresses != addresses {
+            wanted.push(MembershipCommand::Introduce {
+                id: own,
+                name: &name,
+                addresses: &addresses,
+            });
+        }
+        if member.status == MemberStatus::Down {
+            wanted.push(MembershipCommand::Up(own));
+        }
+        for command in wanted {
+            if let Err(fault) = plane.run_membership(command).await {
+                tracing::warn!(%fault, "the cluster does not know this node's name and addresses");
+            }
+        }
+        let newest = state.layouts().newest().version();
+        if state.layouts().is_moving()
+            && state.layouts().acknowledged(own) < Some(newest)
+            && let Err(fault) = plane.acknowledge(newest).await
+        {
+            tracing::debug!(%fault, "the layout could not be acknowledged");
+        }
+    }
+
+    fn note_away(&mut self, plane: &ControlPlane, state: &State) {
+        let known: BTreeSet<_> =
+            state.members().iter().map(|member| member.id).chain(plane.link().others()).collect();
+        for node in &known {
+            if self.is_up(*node) {
+                self.away.remove(node);
+            } else {
+                self.away.entry(*node).or_insert_with(Instant::now);
+            }
+        }
+        self.away.retain(|node, _| known.contains(node));
+        self.informed.retain(|node, _| known.contains(node));
+    }
+
+    fn is_away_for(&self, node: NodeId, patience: Duration) -> bool {
+        self.away.get(&node).is_some_and(|since| since.elapsed() >= patience)
+    }
+
+    /// One step towards the electorate that the members should have.
+    async fn lead(&mut self, plane: &ControlPlane, state: &State, metrics: &Metrics) {
+        let Ok(raft) = plane.group().raft().await else { return };
+        let electorate = metrics.membership_config.membership();
+        let present: BTreeSet<NodeId> = electorate.nodes().map(|(id, ())| id.0).collect();
+        for member in state.members().iter().filter(|member| !present.contains(&member.id)) {
+            if let Err(fault) = raft.add_learner(RaftId(member.id), (), false).await {
+                tracing::debug!(%fault, "a learner could not be added");
+                return;
+            }
+        }
+        let wanted = choose_voters(&self.candidates(state, metrics));
+        let voters: BTreeSet<NodeId> = electorate.voter_ids().map(|id| id.0).collect();
+        let is_joint = electorate.get_joint_config().len() > 1;
+        if !wanted.is_empty() && (wanted != voters || is_joint) {
+            let wanted: BTreeSet<_> = wanted.into_iter().map(RaftId).collect();
+            tracing::info!(voters = ?wanted, "voters of the control plane");
+            let change = ChangeMembers::ReplaceAllVoters(wanted);
+            if let Err(fault) = raft.change_membership(change, true).await {
+                tracing::debug!(%fault, "the voters could not be changed");
+            }
+            return;
+        }
+        self.see_off(plane, state, metrics).await;
+        let gone = present.iter().filter(|node| state.members().get(**node).is_none());
+        let gone = gone.filter(|node| !voters.contains(*node));
+        let gone: Vec<NodeId> = gone.copied().collect();
+        let gone = gone.into_iter().filter(|node| self.is_informed(*node, metrics));
+        let gone: BTreeSet<_> = gone.map(RaftId).collect();
+        if !gone.is_empty()
+            && let Err(fault) = raft.change_membership(ChangeMembers::RemoveNodes(gone), true).await
+        {
+            tracing::debug!(%fault, "nodes could not be removed from the group");
+        }
+    }
+
+    /// Members that have handed over their data go, once they know that they may.
+    async fn see_off(&mut self, plane: &ControlPlane, state: &State, metrics: &Metrics) {
+        for member in state.members().iter() {
+            if member.status == MemberStatus::Exiting
+                && self.is_informed(member.id, metrics)
+                && let Err(fault) = plane.run_membership(MembershipCommand::Gone(member.id)).await
+            {
+                tracing::debug!(%fault, "a member could not be seen off");
+            }
+        }
+    }
+
+    /// Whether a node that goes has learned that it may, or will not.
+    fn is_informed(&mut self, node: NodeId, metrics: &Metrics) -> bool {
+        if node == self.internode.node_id() {
+            return true;
+        }
+        if self.internode.peer(node).is_none() || self.is_away_for(node, FAREWELL_PATIENCE) {
+            return true;
+        }
+        let applied = metrics.last_applied.map(|id| id.index);
+        if !self.informed.contains_key(&node) && self.matched(node, metrics) < applied {
+            return false;
+        }
+        // It has the entry, and hears with the next signs of life that it holds.
+        self.informed.entry(node).or_insert_with(Instant::now).elapsed() >= FAREWELL_INTERVAL
+    }
+
+    fn matched(&self, node: NodeId, metrics: &Metrics) -> Option<u64> {
+        let replication = metrics.replication.as_ref()?;
+        replication.get(&RaftId(node)).copied().flatten().map(|id| id.index)
+    }
+
+    fn candidates(&self, state: &State, metrics: &Metrics) -> Vec<Candidate> {
+        let own = state.node_id();
+        let voters: BTreeSet<_> = metrics.membership_config.membership().voter_ids().collect();
+        let is_full = |status| matches!(status, MemberStatus::Valid | MemberStatus::Down);
+        let last = metrics.last_log_index.unwrap_or_default();
+        let full = state.members().iter().filter(|member| is_full(member.status));
+        full.map(|member| {
+            let votes = voters.contains(&RaftId(member.id));
+            let patience = if votes { VOTER_PATIENCE } else { Duration::ZERO };
+            let follows = self
+                .matched(member.id, metrics)
+                .is_some_and(|matched| matched + LAG_ENTRIES_MAX >= last);
+            let is_present = member.status == MemberStatus::Valid
+                && !self.is_away_for(member.id, patience)
+                && (votes || follows);
+            Candidate {
+                id: member.id,
+                location: member.location.clone(),
+                votes,
+                is_fit: member.id == own || is_present,
+            }
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,115 @@
+//! The node's connections as the control plane uses them: it asks other nodes, and it tells the transport
+//! who they are.
+
+use super::types::RaftId;
+use crate::NodeId;
+use crate::state::State;
+use crate::transport::{CallError, Internode, Lane};
+use parking_lot::Mutex;
+use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Requests of more bytes than this go over the lane for large ones.
+const SMALL_BYTES_MAX: usize = 32 << 10;
+
+/// The node's connections, once there are any. A node alone has none. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Link(Arc<Mutex<Told>>);
+
+/// Address and name of a node.
+type Place = (Arc<str>, Arc<str>);
+
+/// What the transport was told.
+#[derive(Default)]
+struct Told {
+    internode: Weak<Internode>,
+    /// All other members, and those that were some and may not know yet that they are none.
+    others: BTreeMap<NodeId, Place>,
+}
+
+impl Told {
+    fn tell(&self) {
+        if let Some(internode) = self.internode.upgrade() {
+            let listed = self.others.iter();
+            let listed = listed.map(|(id, (at, name))| (*id, Arc::clone(at), Arc::clone(name)));
+            internode.set_peers(&listed.collect::<Vec<_>>());
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn connect(&self, internode: &Arc<Internode>, state: &State) {
+        {
+            let mut told = self.0.lock();
+            told.internode = Arc::downgrade(internode);
+            told.others.clear();
+        }
+        self.tell(state);
+    }
+
+    pub(crate) fn internode(&self) -> Option<Arc<Internode>> {
+        self.0.lock().internode.upgrade()
+    }
+
+    /// Tells the transport of a state that is about to be seen: whoever sees it finds the way to all of
+    /// its members.
+    pub(crate) fn tell(&self, state: &State) {
+        let mut told = self.0.lock();
+        let Some(internode) = told.internode.upgrade() else { return };
+        internode.set_cluster(Some(state.cluster_id()));
+        let before = told.others.clone();
+        for member in state.members().iter().filter(|member| member.id != state.node_id()) {
+            let place = (Arc::clone(&member.addresses.node), Arc::clone(&member.name));
+            told.others.insert(member.id, place);
+        }
+        if told.others != before {
+            told.tell();
+        }
+    }
+
+    /// Gives up the ways to nodes that are not among these.
+    pub(crate) fn keep_only(&self, nodes: &BTreeSet<NodeId>) {
+        let mut told = self.0.lock();
+        let count = told.others.len();
+        told.others.retain(|node, _| nodes.contains(node));
+        if told.others.len() < count {
+            told.tell();
+        }
+    }
+
+    /// All nodes to which there are ways.
+    pub(crate) fn others(&self) -> Vec<NodeId> {
+        self.0.lock().others.keys().copied().collect()
+    }
+
+    /// Asks another node and reads the answer.
+    pub(crate) async fn call<A: Message + Default>(
+        &self,
+        to: RaftId,
+        method: u16,
+        header: &impl Message,
+        payload: &[u8],
+        limit: Duration,
+    ) -> Result<A, LinkError> {
+        let peer = self.internode().and_then(|internode| internode.peer(to.0));
+        let peer = peer.ok_or(LinkError::NoWay { to })?;
+        let size_bytes = header.encoded_len() + payload.len();
+        let lane = if size_bytes > SMALL_BYTES_MAX { Lane::Large } else { Lane::Small };
+        let reply = peer.call(method, header, payload, lane, limit).await?;
+        A::decode(reply.header).map_err(|fault| LinkError::Malformed(fault.to_string()))
+    }
+}
+
+/// Why another node gave no answer.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub(crate) enum LinkError {
+    #[error("there is no way to node {to}")]
+    NoWay { to: RaftId },
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("its answer makes no sense: {0}")]
+    Malformed(String),
+}

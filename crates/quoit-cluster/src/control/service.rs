@@ -1,0 +1,233 @@
+//! What other nodes ask of this one's control plane.
+
+use super::codec::{decode_change, decode_decision, decode_member};
+use super::group::{Agreed, Group, GroupError};
+use super::raft_codec::{
+    decode_entry, decode_optional_log_id, decode_stored_membership, decode_vote, encode_log_id,
+    encode_stored_membership, encode_vote,
+};
+use super::types::{SnapshotMeta, TypeConfig};
+use crate::error::ChangeError;
+use crate::plane::ControlPlane;
+use crate::state::MembershipCommand;
+use crate::transport::{Admission, IncomingRequest, Newcomer, NotAdmitted, Responder, Service};
+use bytes::Bytes;
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, VoteRequest,
+};
+use prost::Message;
+use quoit_wire::internode::code;
+use quoit_wire::internode::control::{
+    Append, AppendOutcome, Appended, Ballot, Decision, Empty, JoinAsked, Joined, METHOD_APPEND,
+    METHOD_JOIN, METHOD_PROPOSE, METHOD_READ_INDEX, METHOD_SNAPSHOT, METHOD_STANDING,
+    METHOD_STARTED, METHOD_VOTE, Proposed, REFUSED_JOIN, REFUSED_NOT_LEADER, REFUSED_STOPPED,
+    ReadIndex, SnapshotPart, Standing, StartNoted, Started, VoteAnswer, VoteAsked,
+};
+use std::sync::{Arc, Weak};
+
+/// Answers requests; each on a task of its own, because most wait for the disk.
+pub(crate) struct ControlService {
+    pub(crate) plane: Weak<ControlPlane>,
+}
+
+impl Service for ControlService {
+    fn serve(&self, request: IncomingRequest, reply: Responder) {
+        let Some(plane) = self.plane.upgrade() else { return };
+        tokio::spawn(async move {
+            answer(&plane, &request, reply).await;
+        });
+    }
+}
+
+/// Lets in members, and guests, who may only ask to become some.
+impl Admission for ControlService {
+    fn admit(&self, newcomer: &Newcomer) -> Result<(), NotAdmitted> {
+        let Some(plane) = self.plane.upgrade() else { return Ok(()) };
+        let state = plane.read();
+        let (id, name) = (newcomer.node_id, &newcomer.node_name);
+        let is_known = state.members().get(id).is_some() || state.awaits_cluster();
+        if newcomer.is_guest || (is_known && !state.members().is_removed(id)) {
+            return Ok(());
+        }
+        Err(NotAdmitted(match state.members().is_removed(id) {
+            true => format!(
+                "node {id} ({name}) was removed from this cluster and can't come back; \
+                 start it with an empty data directory, and let it join as a new node"
+            ),
+            false => format!("node {id} ({name}) is not a member of this cluster; let it join"),
+        }))
+    }
+}
+
+/// Why a request is not answered.
+struct Refusal {
+    code: u32,
+    text: String,
+}
+
+impl Refusal {
+    fn malformed(reason: impl ToString) -> Self {
+        Self { code: code::MALFORMED, text: reason.to_string() }
+    }
+
+    fn stopped(reason: impl ToString) -> Self {
+        Self { code: REFUSED_STOPPED, text: reason.to_string() }
+    }
+}
+
+impl From<GroupError> for Refusal {
+    fn from(error: GroupError) -> Self {
+        match error {
+            GroupError::NotLeader => {
+                Self { code: REFUSED_NOT_LEADER, text: "this node does not lead".to_owned() }
+            }
+            GroupError::Departed(departure) => Self::stopped(departure),
+            GroupError::Store(error) => Self::stopped(error),
+        }
+    }
+}
+
+fn decode<M: Message + Default>(header: &Bytes) -> Result<M, Refusal> {
+    M::decode(header.clone()).map_err(Refusal::malformed)
+}
+
+/// Sends an answer or a refusal.
+fn finish(reply: Responder, answer: Result<impl Message, Refusal>) {
+    match answer {
+        Ok(answer) => reply.send(&answer, b"".as_slice()),
+        Err(Refusal { code, text }) => reply.refuse(code, text),
+    }
+}
+
+async fn answer(plane: &ControlPlane, request: &IncomingRequest, reply: Responder) {
+    let (group, header) = (plane.group(), &request.header);
+    match request.method {
+        METHOD_APPEND => finish(reply, append(group, header).await),
+        METHOD_VOTE => finish(reply, vote(group, header).await),
+        METHOD_SNAPSHOT => finish(reply, snapshot(group, header, &request.payload).await),
+        METHOD_PROPOSE => finish(reply, propose(group, header).await),
+        METHOD_READ_INDEX => finish(reply, read_index(group).await),
+        METHOD_STARTED => finish(reply, started(plane, request)),
+        METHOD_JOIN => finish(reply, join(plane, request).await),
+        METHOD_STANDING => finish(reply, standing(plane, request)),
+        method => {
+            let text = format!("the control plane has no method {method}");
+            reply.refuse(code::UNKNOWN_METHOD, text);
+        }
+    }
+}
+
+async fn append(group: &Group, header: &Bytes) -> Result<Appended, Refusal> {
+    let request: Append = decode(header)?;
+    let read = || {
+        Ok(AppendEntriesRequest::<TypeConfig> {
+            vote: decode_vote(request.ballot.as_ref())?,
+            prev_log_id: decode_optional_log_id(request.previous.as_ref())?,
+            leader_commit: decode_optional_log_id(request.committed.as_ref())?,
+            entries: request.entries.iter().map(decode_entry).collect::<Result<_, String>>()?,
+        })
+    };
+    let request = read().map_err(|reason: String| Refusal::malformed(reason))?;
+    let answer = group.raft().await?.append_entries(request).await.map_err(Refusal::stopped)?;
+    let (outcome, higher, partial) = match answer {
+        AppendEntriesResponse::Success => (AppendOutcome::Success, None, None),
+        AppendEntriesResponse::Conflict => (AppendOutcome::Conflict, None, None),
+        AppendEntriesResponse::HigherVote(vote) => {
+            (AppendOutcome::Higher, Some(encode_vote(&vote)), None)
+        }
+        AppendEntriesResponse::PartialSuccess(id) => {
+            (AppendOutcome::Partial, None, id.as_ref().map(encode_log_id))
+        }
+    };
+    Ok(Appended { outcome: outcome.into(), higher, partial })
+}
+
+async fn vote(group: &Group, header: &Bytes) -> Result<VoteAnswer, Refusal> {
+    let request: VoteAsked = decode(header)?;
+    let vote = decode_vote(request.ballot.as_ref()).map_err(Refusal::malformed)?;
+    let last = decode_optional_log_id(request.last.as_ref()).map_err(Refusal::malformed)?;
+    let answer = group.raft().await?.vote(VoteRequest::new(vote, last)).await;
+    let answer = answer.map_err(Refusal::stopped)?;
+    Ok(VoteAnswer {
+        ballot: Some(encode_vote(&answer.vote)),
+        granted: answer.vote_granted,
+        last: answer.last_log_id.as_ref().map(encode_log_id),
+    })
+}
+
+async fn snapshot(group: &Group, header: &Bytes, payload: &Bytes) -> Result<Ballot, Refusal> {
+    let request: SnapshotPart = decode(header)?;
+    let read = || {
+        Ok(InstallSnapshotRequest::<TypeConfig> {
+            vote: decode_vote(request.ballot.as_ref())?,
+            meta: SnapshotMeta {
+                last_log_id: decode_optional_log_id(request.last.as_ref())?,
+                last_membership: decode_stored_membership(request.electorate.as_ref())?,
+                snapshot_id: request.snapshot_id,
+            },
+            offset: request.offset_bytes,
+            data: payload.to_vec(),
+            done: request.is_last,
+        })
+    };
+    let request = read().map_err(|reason: String| Refusal::malformed(reason))?;
+    let answer = group.raft().await?.install_snapshot(request).await;
+    Ok(encode_vote(&answer.map_err(Refusal::stopped)?.vote))
+}
+
+async fn propose(group: &Group, header: &Bytes) -> Result<Proposed, Refusal> {
+    let decision: Decision = decode(header)?;
+    let decision = decode_decision(&decision).map_err(Refusal::malformed)?;
+    let Agreed { applied, index } = group.propose(decision).await?;
+    Ok(Proposed { applied, index })
+}
+
+async fn read_index(group: &Group) -> Result<ReadIndex, Refusal> {
+    Ok(ReadIndex { index: group.read_index().await? })
+}
+
+/// Notes a member's start, durably, before it is answered.
+fn started(plane: &ControlPlane, request: &IncomingRequest) -> Result<StartNoted, Refusal> {
+    let Started { starts, boot_id } = decode(&request.header)?;
+    let noted = plane.file().note_start(request.from, starts, boot_id);
+    let (is_latest, known_starts) = noted.map_err(Refusal::stopped)?;
+    let electorate = plane.file().electorate().map_err(Refusal::stopped)?;
+    let electorate = Some(encode_stored_membership(&electorate));
+    Ok(StartNoted { is_latest, known_starts, electorate })
+}
+
+async fn join(plane: &ControlPlane, request: &IncomingRequest) -> Result<Joined, Refusal> {
+    let asked: JoinAsked = decode(&request.header)?;
+    let member = asked.member.as_ref().ok_or_else(|| Refusal::malformed("who joins?"))?;
+    let member = decode_member(member).map_err(Refusal::malformed)?;
+    if member.id != request.from {
+        return Err(Refusal::malformed("a node can only join for itself"));
+    }
+    let ring_size = u16::try_from(asked.ring_size).unwrap_or_default();
+    let brought: Vec<_> = asked
+        .brought
+        .iter()
+        .map(decode_change)
+        .collect::<Result<_, _>>()
+        .map_err(Refusal::malformed)?;
+    let member = Arc::new(member);
+    let command = MembershipCommand::Join { member: &member, ring_size, brought: &brought };
+    plane.run_membership(command).await.map_err(|error| match error {
+        ChangeError::Membership(refusal) => {
+            Refusal { code: REFUSED_JOIN, text: refusal.to_string() }
+        }
+        error => Refusal::stopped(error),
+    })?;
+    let state = plane.read();
+    Ok(Joined { cluster_id: Bytes::copy_from_slice(&state.cluster_id().0) })
+}
+
+fn standing(plane: &ControlPlane, request: &IncomingRequest) -> Result<Standing, Refusal> {
+    let Empty {} = decode(&request.header)?;
+    let state = plane.read();
+    let members = state.members();
+    Ok(Standing {
+        is_removed: members.is_removed(request.from),
+        is_member: members.get(request.from).is_some(),
+    })
+}

@@ -1,0 +1,132 @@
+//! Who votes.
+
+use crate::NodeId;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A member that may be asked to vote.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) id: NodeId,
+    pub(crate) location: Option<Arc<str>>,
+    /// Whether it votes now.
+    pub(crate) votes: bool,
+    /// Whether it can be counted on: a full member that was reachable lately and is not far behind.
+    pub(crate) is_fit: bool,
+}
+
+/// How many of so many full members vote: an odd number, so that none is there only to be needed. Five
+/// survive the loss of any two.
+const fn voter_count(member_count: usize) -> usize {
+    match member_count {
+        0..=2 => 1,
+        3 | 4 => 3,
+        _ => 5,
+    }
+}
+
+/// Chooses the voters: those that vote already as long as they are fit, then others, from distinct
+/// locations as far as there are such. Voters are only given up when somebody fit takes their place.
+pub(crate) fn choose_voters(candidates: &[Candidate]) -> BTreeSet<NodeId> {
+    let count = voter_count(candidates.len());
+    let mut chosen: Vec<&Candidate> = Vec::new();
+    while chosen.len() < count {
+        let crowd = |candidate: &Candidate| {
+            chosen.iter().filter(|other| other.location == candidate.location).count()
+        };
+        let left = candidates.iter().filter(|candidate| !chosen.contains(candidate));
+        // An unfit voter is kept before no voter, an unfit learner is none.
+        let able = left.filter(|candidate| candidate.is_fit || candidate.votes);
+        let best = able.min_by_key(|candidate| {
+            (!candidate.is_fit, crowd(candidate), !candidate.votes, candidate.id)
+        });
+        let Some(best) = best else { break };
+        chosen.push(best);
+    }
+    // An even number tolerates no more than one less, and needs more.
+    if chosen.len() > 1 && chosen.len().is_multiple_of(2) {
+        chosen.pop();
+    }
+    chosen.iter().map(|candidate| candidate.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn candidate(id: u8, location: &str, votes: bool, is_fit: bool) -> Candidate {
+        let location = (!location.is_empty()).then(|| Arc::from(location));
+        Candidate { id: NodeId([id; 16]), location, votes, is_fit }
+    }
+
+    fn chosen(candidates: &[Candidate]) -> Vec<u8> {
+        choose_voters(candidates).iter().map(|id| id.0[0]).collect()
+    }
+
+    fn fit(ids: std::ops::Range<u8>) -> Vec<Candidate> {
+        ids.map(|id| candidate(id, "", false, true)).collect()
+    }
+
+    #[test]
+    fn one_three_or_five_vote() {
+        for (members, voters) in [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (6, 5), (40, 5)] {
+            assert_eq!(chosen(&fit(0..members)).len(), voters, "{members} members");
+        }
+    }
+
+    #[test]
+    fn voters_stay_while_they_are_fit() {
+        let mut candidates = fit(0..7);
+        for voter in &mut candidates[2..] {
+            voter.votes = true;
+        }
+        assert_eq!(chosen(&candidates), [2, 3, 4, 5, 6]);
+        candidates[4].is_fit = false;
+        assert_eq!(chosen(&candidates), [0, 2, 3, 5, 6]);
+    }
+
+    #[test]
+    fn locations_are_spread_before_anything_else() {
+        let candidates = [
+            candidate(1, "a", true, true),
+            candidate(2, "a", true, true),
+            candidate(3, "a", true, true),
+            candidate(4, "b", false, true),
+        ];
+        assert_eq!(chosen(&candidates), [1, 2, 4]);
+    }
+
+    #[test]
+    fn unfit_voter_is_kept_when_nobody_can_take_its_place() {
+        let mut candidates = fit(0..3);
+        for candidate in &mut candidates {
+            candidate.votes = true;
+        }
+        candidates[1].is_fit = false;
+        assert_eq!(chosen(&candidates), [0, 1, 2]);
+        candidates[1].votes = false;
+        assert_eq!(chosen(&candidates), [0], "two voters are worse than one");
+    }
+
+    proptest! {
+        #[test]
+        fn choice_is_stable_and_odd(
+            members in prop::collection::vec((any::<bool>(), any::<bool>(), 0u8..4), 1..20),
+        ) {
+            let mut candidates: Vec<_> = members
+                .iter()
+                .enumerate()
+                .map(|(id, (votes, is_fit, place))| {
+                    candidate(id as u8, ["", "a", "b", "c"][usize::from(*place)], *votes, *is_fit)
+                })
+                .collect();
+            let first = choose_voters(&candidates);
+            prop_assert!(first.is_empty() || first.len() % 2 == 1);
+            for candidate in &mut candidates {
+                candidate.votes = first.contains(&candidate.id);
+            }
+            prop_assert_eq!(choose_voters(&candidates), first, "chosen again");
+        }
+    }
+}

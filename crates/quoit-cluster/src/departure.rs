@@ -1,0 +1,33 @@
+//! Why a node must stop.
+
+use thiserror::Error;
+
+/// Why a node can no longer belong to its cluster. It must not serve on. Displayed for operators.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Departure {
+    /// It has handed over its data, as an operator wished.
+    #[error(
+        "this node has left the cluster and handed over its data; its data directory can be deleted"
+    )]
+    Left,
+    /// An operator has removed it.
+    #[error(
+        "this node was removed from the cluster and can't come back: others have taken over its data. \
+         Start it with an empty data directory, and let it join as a new node"
+    )]
+    Removed,
+    /// Its data directory is older than what the cluster knows of it.
+    #[error(
+        "the data directory is an old copy: it counts {starts} starts of this node, and the cluster has seen \
+         start {known_starts}. What the node has written and promised since is missing, so it does not take \
+         part. If another process runs with the right directory, stop this one; if the right directory is \
+         lost, start with an empty one under another name, join, and `cluster force-replace` this node by \
+         the new one"
+    )]
+    Stale {
+        /// Starts that the directory counts.
+        starts: u64,
+        /// Starts that the cluster knows of.
+        known_starts: u64,
+    },
+}

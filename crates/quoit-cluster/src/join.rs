@@ -1,0 +1,151 @@
+//! How a node that ran alone joins a cluster.
+
+use crate::ClusterId;
+use crate::control::codec::{encode_change, encode_member};
+use crate::error::{ChangeError, StoreError};
+use crate::members::{Member, MemberStatus};
+use crate::plane::ControlPlane;
+use crate::transport::CallError;
+use prost::Message as _;
+use quoit_wire::internode::control::{JoinAsked, Joined, METHOD_JOIN};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Time that the cluster may take to let a node in.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Why a node could not join. Displayed for operators.
+#[derive(Debug, Error)]
+pub enum JoinError {
+    /// The node has other members already.
+    #[error(
+        "{name} is already a member of a cluster of {member_count}; only a node that runs alone can join. \
+         Let it leave first, or start it with an empty data directory"
+    )]
+    AlreadyMember {
+        /// The node.
+        name: String,
+        /// Members of its cluster.
+        member_count: usize,
+    },
+    /// The node has staged changes of its own.
+    #[error("{name} has staged changes; drop them with `cluster clear`, then join")]
+    HasStaged {
+        /// The node.
+        name: String,
+    },
+    /// The address is the node's own.
+    #[error(
+        "{address} is this node itself, and it cannot join itself; \
+         give the address of a member of the cluster"
+    )]
+    Itself {
+        /// The address.
+        address: String,
+    },
+    /// The node has no connections.
+    #[error("this node does not listen for other nodes; start it with --node ADDR")]
+    NotListening,
+    /// Nobody answers there, or no node of ours.
+    #[error(
+        "{address} is not reachable: {reason}; give the internode address (--node) of a running member"
+    )]
+    Unreachable {
+        /// The address.
+        address: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The cluster refused. Nothing was changed.
+    #[error("the cluster at {address} refuses: {reason}")]
+    Refused {
+        /// The address.
+        address: String,
+        /// Its words.
+        reason: String,
+    },
+    /// The cluster's answer makes no sense.
+    #[error(
+        "the answer of {address} makes no sense: {reason}; are both nodes of the same version?"
+    )]
+    Malformed {
+        /// The address.
+        address: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The control file failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The node can't join now.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+}
+
+impl ControlPlane {
+    /// Joins the cluster that the node at `address` (`host:port` for other nodes) belongs to: from now on
+    /// the node follows that cluster and waits for a commit that gives it partitions. Its bucket types and
+    /// buckets come along. Can be repeated after any failure.
+    ///
+    /// # Errors
+    ///
+    /// When the node is not alone, the other is not reachable, or the cluster refuses; nothing is changed
+    /// then, except that a cluster that has let the node in and could not tell waits for it to ask again.
+    pub async fn join(&self, address: &str) -> Result<(), JoinError> {
+        let _alone = self.joining().lock().await;
+        let internode = self.link().internode().ok_or(JoinError::NotListening)?;
+        let state = self.state();
+        let name = || state.node_name().to_owned();
+        let member_count = state.members().count();
+        if member_count > 1 {
+            return Err(JoinError::AlreadyMember { name: name(), member_count });
+        }
+        if !state.staged().is_empty() {
+            return Err(JoinError::HasStaged { name: name() });
+        }
+        let (own_name, addresses) = self.own_name_and_addresses();
+        if *addresses.node == *address {
+            return Err(JoinError::Itself { address: address.to_owned() });
+        }
+        let own = state.members().get(state.node_id());
+        let member = Member {
+            id: state.node_id(),
+            name: own_name,
+            addresses,
+            status: MemberStatus::Joining,
+            location: own.and_then(|own| own.location.clone()),
+            capacity: own.map_or(crate::CAPACITY_DEFAULT, |own| own.capacity),
+        };
+        let asked = JoinAsked {
+            member: Some(encode_member(&member)),
+            ring_size: state.ring_size().get().into(),
+            brought: state.bucket_changes().iter().map(encode_change).collect(),
+        };
+        let answer = internode
+            .call_address(address, METHOD_JOIN, &asked, b"".as_slice(), JOIN_TIMEOUT)
+            .await
+            .map_err(|fault| refusal(address, &fault))?;
+        let (asked_node, reply) = answer;
+        if asked_node == state.node_id() {
+            return Err(JoinError::Itself { address: address.to_owned() });
+        }
+        let malformed = |reason: &dyn ToString| JoinError::Malformed {
+            address: address.to_owned(),
+            reason: reason.to_string(),
+        };
+        let joined = Joined::decode(reply.header).map_err(|fault| malformed(&fault))?;
+        let cluster_id = joined.cluster_id[..].try_into();
+        let cluster_id = ClusterId(cluster_id.map_err(|_| malformed(&"no cluster id"))?);
+        self.follow(cluster_id).await?;
+        internode.set_cluster(Some(cluster_id));
+        Ok(())
+    }
+}
+
+fn refusal(address: &str, fault: &CallError) -> JoinError {
+    let address = address.to_owned();
+    match fault {
+        CallError::Refused { text, .. } => JoinError::Refused { address, reason: text.to_string() },
+        fault => JoinError::Unreachable { address, reason: fault.to_string() },
+    }
+}

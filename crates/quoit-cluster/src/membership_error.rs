@@ -1,0 +1,166 @@
+//! Why a change of membership is refused.
+
+use crate::NodeId;
+use crate::members::MemberStatus;
+use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX, LayoutError};
+use thiserror::Error;
+
+/// Why a change of membership is refused. Displayed for operators.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum MembershipError {
+    /// No member has this name.
+    #[error("{name} is not a member of the cluster; `cluster status` shows all members")]
+    NotAMember {
+        /// The name.
+        name: String,
+    },
+    /// The only member can't go.
+    #[error("{name} is the only member of the cluster, and somebody has to hold the data")]
+    OnlyMember {
+        /// The member.
+        name: String,
+    },
+    /// The member can't be changed in this way now.
+    #[error("{name} is {status}, and only members that are {wanted} can be changed like this")]
+    Status {
+        /// The member.
+        name: String,
+        /// How far its membership has come.
+        status: MemberStatus,
+        /// What it would have to be.
+        wanted: &'static str,
+    },
+    /// Something is staged for the node already.
+    #[error(
+        "{action} of {name} is staged already; commit it, or drop all staged changes with `cluster clear`"
+    )]
+    AlreadyStaged {
+        /// The member.
+        name: String,
+        /// What is staged.
+        action: &'static str,
+    },
+    /// The node that should take another's place holds data itself.
+    #[error(
+        "{name} holds partitions and can't take the place of another; let a new node join and replace with it"
+    )]
+    HoldsPartitions {
+        /// The member.
+        name: String,
+    },
+    /// A node in place of itself.
+    #[error("{name} can't replace itself")]
+    SameNode {
+        /// The member.
+        name: String,
+    },
+    /// A location that can't be.
+    #[error("a location's name has at most {LOCATION_BYTES_MAX} bytes, not {size_bytes}")]
+    Location {
+        /// Length of the name.
+        size_bytes: usize,
+    },
+    /// A capacity that can't be.
+    #[error("a capacity is a number from 1 to {CAPACITY_MAX}, not {capacity}")]
+    Capacity {
+        /// The capacity.
+        capacity: u32,
+    },
+    /// Nothing to plan or to commit.
+    #[error("There are no staged changes")]
+    NothingStaged,
+    /// A commit without a plan.
+    #[error("You must verify the plan with `cluster plan` before committing changes")]
+    NotPlanned,
+    /// A commit of another plan.
+    #[error(
+        "The plan has changed since it was shown: verify it again with `cluster plan`, then commit"
+    )]
+    PlanChanged,
+    /// A node that joins is not there.
+    #[error("{name} is not reachable, and nodes that join must be up when the plan is committed")]
+    NotUp {
+        /// The node.
+        name: String,
+    },
+    /// The node is there.
+    #[error("Failed: {name} is up")]
+    IsUp {
+        /// The node.
+        name: String,
+    },
+    /// Too many changes of layout at once.
+    #[error(
+        "{count} changes of layout are in progress, and no more are possible; \
+         wait until `cluster status` shows no pending changes"
+    )]
+    TooManyLayouts {
+        /// Layouts in use.
+        count: usize,
+    },
+    /// There is no layout of these members.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The node that wants to join was a member and is removed for ever.
+    #[error(
+        "node {id} was removed from this cluster and can't come back: others have taken over its data. \
+         Start it with an empty data directory, and it joins as a new node"
+    )]
+    Removed {
+        /// The node.
+        id: NodeId,
+    },
+    /// Another member has the name.
+    #[error(
+        "a member of the name {name} with another identity ({id}) is there already. If that node lost its \
+         disk, start this one with another --name, let it join, and run \
+         `cluster force-replace {name} NEW-NAME`; otherwise give one of them another name"
+    )]
+    NameInUse {
+        /// The name.
+        name: String,
+        /// The member that has it.
+        id: NodeId,
+    },
+    /// The node is a member already.
+    #[error("{name} is already a member of this cluster")]
+    AlreadyMember {
+        /// The node.
+        name: String,
+    },
+    /// The clusters have rings of different sizes.
+    #[error(
+        "this node has ring_size {own} and the cluster {theirs}; the number of partitions cannot change: \
+         start it with an empty data directory and ring_size = {theirs}"
+    )]
+    RingSize {
+        /// Partitions of the joining node.
+        own: u16,
+        /// Partitions of the cluster.
+        theirs: u16,
+    },
+    /// Both know a bucket type, and it is not the same.
+    #[error(
+        "bucket type {name} differs between this node and the cluster (properties: {differing}); \
+         make them equal with `bucket-type update`, on either side, and join again"
+    )]
+    TypeContradicts {
+        /// The type.
+        name: String,
+        /// Names of the properties that differ.
+        differing: String,
+    },
+    /// Both know properties of a bucket, and they are not the same.
+    #[error(
+        "properties of bucket {bucket} (type {bucket_type}) differ between this node and the cluster \
+         ({differing}); make them equal or reset them, on either side, and join again"
+    )]
+    BucketContradicts {
+        /// The bucket's type.
+        bucket_type: String,
+        /// The bucket.
+        bucket: String,
+        /// Names of the properties that differ.
+        differing: String,
+    },
+}

@@ -1,0 +1,160 @@
+//! How a command becomes a change that all agree on.
+
+use crate::command::{Change, Command};
+use crate::control::codec::encode_decision;
+use crate::control::decision::Decision;
+use crate::control::group::{Agreed, GroupError};
+use crate::control::link::LinkError;
+use crate::control::types::RaftId;
+use crate::error::ChangeError;
+use crate::plane::ControlPlane;
+use crate::state::{MembershipCommand, State};
+use crate::transport::CallError;
+use quoit_wire::internode::control::{
+    Empty, METHOD_PROPOSE, METHOD_READ_INDEX, Proposed, REFUSED_NOT_LEADER, ReadIndex,
+};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Time that a command may take before it is given up.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that the leader may take for one step.
+const STEP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time before a command is tried again that found no leader.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Why an attempt to run a command failed.
+enum Attempt {
+    /// For good.
+    Refused(ChangeError),
+    /// Because nobody leads just now.
+    NoLeader,
+}
+
+impl From<GroupError> for Attempt {
+    fn from(error: GroupError) -> Self {
+        match error {
+            GroupError::NotLeader => Self::NoLeader,
+            error => Self::Refused(error.into()),
+        }
+    }
+}
+
+impl From<LinkError> for Attempt {
+    fn from(error: LinkError) -> Self {
+        // What the leader has made of it shows when the command is decided again.
+        if !matches!(error, LinkError::Call(CallError::Refused { code: REFUSED_NOT_LEADER, .. })) {
+            tracing::debug!(%error, "the leader gave no answer");
+        }
+        Self::NoLeader
+    }
+}
+
+impl ControlPlane {
+    /// Runs a command: decides on the newest state, has the cluster agree, and waits until this node shows
+    /// what came of it. Another decision in between means deciding again.
+    ///
+    /// # Errors
+    ///
+    /// The refusal; the failure to write the change down, or that nobody can agree on it: then it may or
+    /// may not be made.
+    pub async fn run(&self, command: Command<'_>) -> Result<(), ChangeError> {
+        self.run_deciding(|state| state.decide(command)).await
+    }
+
+    pub(crate) async fn run_membership(
+        &self,
+        command: MembershipCommand<'_>,
+    ) -> Result<(), ChangeError> {
+        self.run_deciding(|state| Ok(state.decide_membership(command)?)).await
+    }
+
+    async fn run_deciding(
+        &self,
+        decide: impl Fn(&State) -> Result<Vec<Change>, ChangeError>,
+    ) -> Result<(), ChangeError> {
+        let deadline = Instant::now() + COMMAND_TIMEOUT;
+        loop {
+            match self.run_once(&decide, deadline).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(Attempt::Refused(refusal)) => return Err(refusal),
+                Err(Attempt::NoLeader) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
+                Err(Attempt::NoLeader) => return Err(ChangeError::NoLeader),
+            }
+        }
+    }
+
+    /// One attempt; whether the command was carried out, or another decision came first.
+    async fn run_once(
+        &self,
+        decide: &impl Fn(&State) -> Result<Vec<Change>, ChangeError>,
+        deadline: Instant,
+    ) -> Result<bool, Attempt> {
+        let newest = self.read_index().await?;
+        self.wait_applied(newest, deadline).await?;
+        let state = self.state();
+        let changes = decide(&state).map_err(Attempt::Refused)?;
+        if changes.is_empty() {
+            return Ok(true);
+        }
+        let decision = Decision { base: Some(state.revision()), changes };
+        let Agreed { applied, index } = self.agree(decision).await?;
+        self.wait_applied(index, deadline).await?;
+        Ok(applied)
+    }
+
+    /// Has the cluster agree on changes that hold on every state.
+    pub(crate) async fn tell(&self, changes: Vec<Change>) -> Result<(), ChangeError> {
+        let deadline = Instant::now() + COMMAND_TIMEOUT;
+        loop {
+            let decision = Decision { base: None, changes: changes.clone() };
+            let told = match self.agree(decision).await {
+                Ok(agreed) => self.wait_applied(agreed.index, deadline).await,
+                Err(attempt) => Err(attempt),
+            };
+            match told {
+                Ok(()) => return Ok(()),
+                Err(Attempt::Refused(refusal)) => return Err(refusal),
+                Err(Attempt::NoLeader) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
+                Err(Attempt::NoLeader) => return Err(ChangeError::NoLeader),
+            }
+        }
+    }
+
+    /// The leader, if it is another node.
+    async fn other_leader(&self) -> Result<Option<RaftId>, GroupError> {
+        // Starts the node's part if it does not run.
+        self.group().raft().await?;
+        let own = self.read().node_id();
+        Ok(self.group().leader().filter(|leader| leader.0 != own))
+    }
+
+    async fn read_index(&self) -> Result<u64, Attempt> {
+        let Some(leader) = self.other_leader().await? else {
+            return Ok(self.group().read_index().await?);
+        };
+        let asked = self.link().call(leader, METHOD_READ_INDEX, &Empty {}, &[], STEP_TIMEOUT).await;
+        let ReadIndex { index } = asked?;
+        Ok(index)
+    }
+
+    async fn agree(&self, decision: Decision) -> Result<Agreed, Attempt> {
+        let Some(leader) = self.other_leader().await? else {
+            return Ok(self.group().propose(decision).await?);
+        };
+        let header = encode_decision(&decision);
+        let asked = self.link().call(leader, METHOD_PROPOSE, &header, &[], STEP_TIMEOUT).await;
+        let Proposed { applied, index } = asked?;
+        Ok(Agreed { applied, index })
+    }
+
+    /// Waits until this node shows everything up to an entry of the log.
+    async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), Attempt> {
+        let mut applied = self.published().applied_index.subscribe();
+        match timeout_at(deadline, applied.wait_for(|applied| *applied >= index)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Attempt::NoLeader),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What commands on members come to.
+
+use super::State;
+use crate::NodeId;
+use crate::command::Change;
+use crate::layouts::LIVE_MAX;
+use crate::members::{Addresses, Member, MemberStatus};
+use crate::membership_error::MembershipError;
+use crate::plan::PlanId;
+use crate::staged::StagedChange;
+use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX};
+use quoit_model::props::{BucketProps, TypeState};
+use std::sync::Arc;
+
+/// Members that have not handed over their data, and may.
+const STAYING: &str = "valid";
+
+/// What a node or an operator asks for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum MembershipCommand<'a> {
+    /// Let a node in that ran alone, with what it knows of bucket types and buckets.
+    Join { member: &'a Arc<Member>, ring_size: u16, brought: &'a [Change] },
+    /// A member's name or addresses.
+    Introduce { id: NodeId, name: &'a Arc<str>, addresses: &'a Addresses },
+    /// Stage a change of a member.
+    Stage(&'a StagedChange),
+    /// Drop all staged changes.
+    Clear,
+    /// Make all staged changes, if that is this plan.
+    Commit(PlanId),
+    /// Mark a member as absent.
+    Down(NodeId),
+    /// A member that was marked as absent is there.
+    Up(NodeId),
+    /// A member that has handed over its data has stopped.
+    Gone(NodeId),
+}
+
+impl State {
+    pub(crate) fn decide_membership(
+        &self,
+        command: MembershipCommand<'_>,
+    ) -> Result<Vec<Change>, MembershipError> {
+        match command {
+            MembershipCommand::Join { member, ring_size, brought } => {
+                self.decide_join(member, ring_size, brought)
+            }
+            MembershipCommand::Introduce { id, name, addresses } => {
+                self.decide_introduction(id, name, addresses)
+            }
+            MembershipCommand::Stage(change) => {
+                self.check_stage(change)?;
+                let mut staged = self.staged().to_vec();
+                staged.push(change.clone());
+                Ok(vec![Change::Stage { staged }])
+            }
+            MembershipCommand::Clear => Ok(self.decide_clear()),
+            MembershipCommand::Commit(id) => self.decide_commit(id),
+            MembershipCommand::Down(node) => {
+                let member = self.member(node)?;
+                match member.status {
+                    MemberStatus::Down => Ok(Vec::new()),
+                    MemberStatus::Valid => Ok(vec![put(member, MemberStatus::Down)]),
+                    _ => Err(status_error(member, STAYING)),
+                }
+            }
+            MembershipCommand::Up(node) => {
+                let member = self.members().get(node);
+                let is_down = |member: &&Arc<Member>| member.status == MemberStatus::Down;
+                let down = member.filter(is_down).into_iter();
+                Ok(down.map(|member| put(member, MemberStatus::Valid)).collect())
+            }
+            MembershipCommand::Gone(node) => {
+                let member = self.members().get(node);
+                let is_exiting = |member: &&Arc<Member>| member.status == MemberStatus::Exiting;
+                let gone = member.filter(is_exiting).into_iter();
+                Ok(gone.map(|_| Change::RemoveMember { id: node, for_ever: true }).collect())
+            }
+        }
+    }
+
+    fn member(&self, id: NodeId) -> Result<&Arc<Member>, MembershipError> {
+        let name = || self.members().name_of(id).to_string();
+        self.members().get(id).ok_or_else(|| MembershipError::NotAMember { name: name() })
+    }
+
+    fn decide_join(
+        &self,
+        joiner: &Arc<Member>,
+        ring_size: u16,
+        brought: &[Change],
+    ) -> Result<Vec<Change>, MembershipError> {
+        let theirs = self.ring_size().get();
+        if ring_size != theirs {
+            return Err(MembershipError::RingSize { own: ring_size, theirs });
+        }
+        if self.members().is_removed(joiner.id) {
+            return Err(MembershipError::Removed { id: joiner.id });
+        }
+        if let Some(known) = self.members().get(joiner.id) {
+            // Asked again because the answer was lost, perhaps from elsewhere.
+            if known.status != MemberStatus::Joining {
+                let name = joiner.name.to_string();
+                return Err(MembershipError::AlreadyMember { name });
+            }
+            return self.decide_introduction(joiner.id, &joiner.name, &joiner.addresses);
+        }
+        self.check_name(joiner.id, &joiner.name)?;
+        let mut changes = self.take_over(brought)?;
+        changes.push(put(joiner, MemberStatus::Joining));
+        let mut staged = self.staged().to_vec();
+        staged.push(StagedChange::Join { node: joiner.id });
+        changes.push(Change::Stage { staged });
+        Ok(changes)
+    }
+
+    fn check_name(&self, id: NodeId, name: &str) -> Result<(), MembershipError> {
+        match self.members().named(name) {
+            Some(other) if other.id != id => {
+                Err(MembershipError::NameInUse { name: name.to_owned(), id: other.id })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What of a joining node's bucket types and buckets the cluster does not have.
+    fn take_over(&self, brought: &[Change]) -> Result<Vec<Change>, MembershipError> {
+        let mut changes = Vec::new();
+        for change in brought {
+            match change {
+                Change::PutType { name, bucket_type } => match self.bucket_type(name) {
+                    None => changes.push(change.clone()),
+                    Some(known) => {
+                        if let Some(differing) = difference(&known.props, &bucket_type.props) {
+                            let name = String::from_utf8_lossy(name).into_owned();
+                            return Err(MembershipError::TypeContradicts { name, differing });
+                        }
+                        if bucket_type.state == TypeState::Active
+                            && known.state != TypeState::Active
+                        {
+                            changes.push(change.clone());
+                        }
+                    }
+                },
+                Change::PutBucket { bucket_type, bucket, props } => {
+                    match self.own_props(bucket_type, bucket) {
+                        None => changes.push(change.clone()),
+                        Some(known) => {
+                            if let Some(differing) = difference(known, props) {
+                                return Err(bucket_contradicts(bucket_type, bucket, differing));
+                            }
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(changes)
+    }
+
+    fn decide_introduction(
+        &self,
+        id: NodeId,
+        name: &Arc<str>,
+        addresses: &Addresses,
+    ) -> Result<Vec<Change>, MembershipError> {
+        let member = self.member(id)?;
+        if member.name == *name && member.addresses == *addresses {
+            return Ok(Vec::new());
+        }
+        self.check_name(id, name)?;
+        let (name, addresses) = (Arc::clone(name), addresses.clone());
+        Ok(vec![Change::PutMember(Arc::new(Member { name, addresses, ..(**member).clone() }))])
+    }
+
+    fn check_stage(&self, change: &StagedChange) -> Result<(), MembershipError> {
+        let member = self.member(change.node())?;
+        let name = || member.name.to_string();
+        match change {
+            StagedChange::Location { location: Some(location), .. }
+                if location.len() > LOCATION_BYTES_MAX =>
+            {
+                return Err(MembershipError::Location { size_bytes: location.len() });
+            }
+            StagedChange::Capacity { capacity, .. } if !(1..=CAPACITY_MAX).contains(capacity) => {
+                return Err(MembershipError::Capacity { capacity: *capacity });
+            }
+            _ => {}
+        }
+        if !change.concerns_membership() {
+            return match member.status {
+                MemberStatus::Leaving | MemberStatus::Exiting => {
+                    Err(status_error(member, "valid, joining or down"))
+                }
+                _ => Ok(()),
+            };
+        }
+        self.check_unstaged(change.node())?;
+        let stays =
+            |member: &Member| matches!(member.status, MemberStatus::Valid | MemberStatus::Down);
+        let hands_over =
+            matches!(change, StagedChange::Leave { .. } | StagedChange::Replace { .. });
+        match member.status {
+            MemberStatus::Valid | MemberStatus::Down => {}
+            // A node that never got to an end with it is removed the hard way.
+            _ if !hands_over => {}
+            _ => return Err(status_error(member, STAYING)),
+        }
+        let Some(new) = change.newcomer() else {
+            let others = self.members().iter().filter(|other| other.id != member.id);
+            return match others
+                .filter(|other| stays(other) || self.is_staged_join(other.id))
+                .count()
+            {
+                0 => Err(MembershipError::OnlyMember { name: name() }),
+                _ => Ok(()),
+            };
+        };
+        let newcomer = self.member(new)?;
+        if new == change.node() {
+            return Err(MembershipError::SameNode { name: name() });
+        }
+        if newcomer.status != MemberStatus::Joining {
+            let name = newcomer.name.to_string();
+            return Err(MembershipError::HoldsPartitions { name });
+        }
+        match self.staged().iter().find(|staged| staged.newcomer() == Some(new)) {
+            Some(staged) => Err(self.already_staged(new, staged)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_staged_join(&self, node: NodeId) -> bool {
+        self.staged().contains(&StagedChange::Join { node })
+    }
+
+    fn check_unstaged(&self, node: NodeId) -> Result<(), MembershipError> {
+        let concerns = |staged: &&StagedChange| {
+            staged.concerns_membership()
+                && (staged.node() == node || staged.newcomer() == Some(node))
+        };
+        match self.staged().iter().find(concerns) {
+            Some(staged) => Err(self.already_staged(node, staged)),
+            None => Ok(()),
+        }
+    }
+
+    fn already_staged(&self, node: NodeId, staged: &StagedChange) -> MembershipError {
+        let name = self.members().name_of(node).to_string();
+        MembershipError::AlreadyStaged { name, action: staged.action() }
+    }
+
+    /// Nodes that wait for the commit go back to being alone.
+    fn decide_clear(&self) -> Vec<Change> {
+        if self.staged().is_empty() {
+            return Vec::new();
+        }
+        let joins = self.staged().iter().filter_map(|change| match change {
+            StagedChange::Join { node } => {
+                Some(Change::RemoveMember { id: *node, for_ever: false })
+            }
+            _ => None,
+        });
+        joins.chain([Change::Stage { staged: Vec::new() }]).collect()
+    }
+
+    fn decide_commit(&self, id: PlanId) -> Result<Vec<Change>, MembershipError> {
+        let plan = self.plan()?;
+        if plan.id != id {
+            return Err(MembershipError::PlanChanged);
+        }
+        let count = self.layouts().live().len();
+        if count >= LIVE_MAX {
+            return Err(MembershipError::TooManyLayouts { count });
+        }
+        Ok(plan.changes)
+    }
+}
+
+fn put(member: &Member, status: MemberStatus) -> Change {
+    Change::PutMember(member.with_status(status))
+}
+
+fn status_error(member: &Member, wanted: &'static str) -> MembershipError {
+    MembershipError::Status { name: member.name.to_string(), status: member.status, wanted }
+}
+
+fn bucket_contradicts(bucket_type: &[u8], bucket: &[u8], differing: String) -> MembershipError {
+    let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let (bucket_type, bucket) = (shown(bucket_type), shown(bucket));
+    MembershipError::BucketContradicts { bucket_type, bucket, differing }
+}
+
+/// Names of the properties that differ; `None` when none does.
+fn difference(one: &BucketProps, other: &BucketProps) -> Option<String> {
+    let (one, other) = (one.to_json(), other.to_json());
+    let mut names: Vec<_> = one.keys().chain(other.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.retain(|name| one.get(*name) != other.get(*name));
+    let names: Vec<_> = names.into_iter().map(String::as_str).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}

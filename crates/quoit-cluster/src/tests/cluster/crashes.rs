@@ -1,0 +1,130 @@
+//! Nodes that die and come back.
+
+use super::*;
+use crate::tests::{untyped, updates};
+use serde_json::json;
+
+async fn set(town: &Town, number: u8, n_val: u32) {
+    let change = updates(json!({"n_val": n_val}));
+    town.control(number).set_bucket_props(untyped("b"), &change).await.unwrap();
+}
+
+fn n_val(town: &Town, number: u8) -> u32 {
+    town.control(number).bucket_props(untyped("b")).unwrap().n_val
+}
+
+fn voters(town: &Town, number: u8) -> Vec<u8> {
+    let (voters, _) = town.control(number).voters_and_starts().unwrap();
+    voters.nodes.iter().map(|voter| voter.0[0]).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_node_leads_when_the_leader_dies_and_it_follows_when_it_is_back() {
+    let mut town = Town::joined(3).await;
+    town.until("three vote", || voters(&town, 1).len() == 3).await;
+    town.until_equal().await;
+    let leader = town.control(2).claimant().unwrap().0[0];
+    let other = if leader == 2 { 3 } else { 2 };
+    town.crash(leader);
+    let died = Instant::now();
+    set(&town, other, 1).await;
+    assert!(died.elapsed() < Duration::from_secs(8), "{:?}", died.elapsed());
+    assert_ne!(town.control(other).claimant().unwrap().0[0], leader);
+    town.start(leader).await;
+    town.until("it has caught up", || n_val(&town, leader) == 1).await;
+    set(&town, leader, 2).await;
+    town.until_equal().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_agrees_without_a_majority_and_reading_goes_on() {
+    let mut town = Town::joined(3).await;
+    town.until("three vote", || voters(&town, 1).len() == 3).await;
+    set(&town, 1, 2).await;
+    town.until_equal().await;
+    town.crash(2);
+    town.crash(3);
+    let change = updates(json!({"n_val": 1}));
+    let error = town.control(1).set_bucket_props(untyped("b"), &change).await.unwrap_err();
+    assert!(error.to_string().contains("no leader"), "{error}");
+    assert_eq!(n_val(&town, 1), 2);
+    // A change that nobody agreed on may be made after all once a majority is back.
+    town.start(2).await;
+    set(&town, 1, 5).await;
+    town.start(3).await;
+    town.until_equal().await;
+    assert_eq!(n_val(&town, 3), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_nodes_lose_their_power_at_once() {
+    let mut town = Town::joined(5).await;
+    town.until("five vote", || voters(&town, 1).len() == 5).await;
+    set(&town, 4, 2).await;
+    for number in 1..=5 {
+        town.crash(number);
+    }
+    for number in 1..=5 {
+        town.start(number).await;
+    }
+    // What was agreed on is there; what a node answered before is never less.
+    set(&town, 3, 4).await;
+    town.until_equal().await;
+    assert_eq!(n_val(&town, 5), 4);
+    assert_eq!(town.state(5).layouts().newest().nodes().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn voter_that_stays_away_is_replaced() {
+    let mut town = Town::joined(4).await;
+    town.until("three vote", || voters(&town, 1).len() == 3).await;
+    town.until_equal().await;
+    let gone = *voters(&town, 1).iter().find(|voter| **voter != 1).unwrap();
+    town.crash(gone);
+    town.until("another votes", || {
+        let now = voters(&town, 1);
+        now.len() == 3 && !now.contains(&gone)
+    })
+    .await;
+    // Two of the three old voters may now be gone.
+    let second = *voters(&town, 1).iter().find(|voter| **voter != 1).unwrap();
+    town.crash(second);
+    set(&town, 1, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_was_away_for_long_gets_a_snapshot() {
+    let mut town = Town::joined(3).await;
+    town.until("three vote", || voters(&town, 1).len() == 3).await;
+    town.crash(3);
+    for number in 0..800 {
+        set(&town, 1, number % 7 + 1).await;
+    }
+    town.until("the log is cut", || {
+        let purged = |number: u8| town.control(number).file().purged().unwrap().unwrap().index;
+        [1, 2].into_iter().all(|number| purged(number) > 300)
+    })
+    .await;
+    town.start(3).await;
+    town.until_equal().await;
+    assert_eq!(n_val(&town, 3), 799 % 7 + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_whose_disk_fails_gives_way_and_comes_back() {
+    let town = Town::joined(3).await;
+    town.until("three vote", || voters(&town, 1).len() == 3).await;
+    town.until_equal().await;
+    let leader = town.control(1).claimant().unwrap().0[0];
+    let other = leader % 3 + 1;
+    town.node(leader).disk.set_faults(|faults| faults.failing_writes = u64::MAX);
+    set(&town, other, 1).await;
+    town.until("another leads", || {
+        town.control(other).claimant().is_some_and(|claimant| claimant.0[0] != leader)
+    })
+    .await;
+    assert_eq!(n_val(&town, leader), 3, "it can't write down what changed");
+    town.node(leader).disk.set_faults(|faults| faults.failing_writes = 0);
+    town.until("it has caught up", || n_val(&town, leader) == 1).await;
+    set(&town, leader, 2).await;
+}

@@ -1,0 +1,185 @@
+//! Several control planes in one process: a network and disks in memory, time that is paused, elections
+//! from a seed.
+
+mod crashes;
+mod joining;
+mod leaving;
+mod old_disks;
+mod refusals;
+mod staging;
+
+use super::settings;
+use crate::memory_network::MemoryNetwork;
+use crate::{
+    Addresses, ControlPlane, Internode, InternodeSettings, JoinError, NodeId, Settings, State,
+    seed_elections,
+};
+use quoit_model::hash::Partition;
+use quoit_store::seam::FaultyDisk;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Time in which anything that should happen has happened.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One process.
+struct Process {
+    control: Arc<ControlPlane>,
+    _internode: Arc<Internode>,
+}
+
+/// A machine with a disk, on which a node runs or not.
+struct Node {
+    number: u8,
+    disk: FaultyDisk,
+    process: Option<Process>,
+}
+
+/// Machines on one network.
+struct Town {
+    network: MemoryNetwork,
+    nodes: Vec<Node>,
+    boots: u64,
+}
+
+fn id(number: u8) -> NodeId {
+    NodeId([number; 16])
+}
+
+fn name(number: u8) -> String {
+    format!("n{number}@test")
+}
+
+fn address(number: u8) -> String {
+    format!("n{number}:1")
+}
+
+impl Town {
+    /// Nodes 1 to `count`, each alone.
+    async fn alone(count: u8) -> Self {
+        Self::with(count, |_| settings()).await
+    }
+
+    async fn with(count: u8, settings: impl Fn(u8) -> Settings) -> Self {
+        seed_elections(7);
+        let mut town = Self { network: MemoryNetwork::default(), nodes: Vec::new(), boots: 0 };
+        for number in 1..=count {
+            let disk = FaultyDisk::new(u64::from(number));
+            town.nodes.push(Node { number, disk, process: None });
+            town.start_with(number, settings(number)).await;
+        }
+        town
+    }
+
+    /// Nodes 1 to `count`, members of one cluster that holds all data everywhere.
+    async fn joined(count: u8) -> Self {
+        let town = Self::alone(count).await;
+        for number in 2..=count {
+            town.join(number, 1).await.unwrap();
+        }
+        if count > 1 {
+            town.commit(1).await;
+            town.move_all().await;
+        }
+        town
+    }
+
+    fn node(&self, number: u8) -> &Node {
+        &self.nodes[usize::from(number) - 1]
+    }
+
+    fn control(&self, number: u8) -> &Arc<ControlPlane> {
+        &self.node(number).process.as_ref().expect("the node runs").control
+    }
+
+    fn state(&self, number: u8) -> Arc<State> {
+        self.control(number).state()
+    }
+
+    fn running(&self) -> impl Iterator<Item = u8> + '_ {
+        self.nodes.iter().filter(|node| node.process.is_some()).map(|node| node.number)
+    }
+
+    async fn start(&mut self, number: u8) {
+        self.start_with(number, settings()).await;
+    }
+
+    async fn start_with(&mut self, number: u8, settings: Settings) {
+        self.boots += 1;
+        let host = self.network.host(&format!("n{number}"));
+        let listener = host.bind(&address(number)).await.unwrap();
+        let own: Arc<str> = address(number).into();
+        let settings = Settings {
+            node_name: name(number),
+            new_node_id: id(number),
+            addresses: Addresses { node: own, ..Addresses::default() },
+            ..settings
+        };
+        let node = &mut self.nodes[usize::from(number) - 1];
+        let control = ControlPlane::open(Arc::new(node.disk.clone()), settings).unwrap();
+        let control = Arc::new(control);
+        let own_id = control.read().node_id();
+        let settings = InternodeSettings::new(own_id, name(number), self.boots, self.boots);
+        let internode = Internode::new(settings, host);
+        internode.serve(listener).unwrap();
+        control.connect(&internode);
+        node.process = Some(Process { control, _internode: internode });
+    }
+
+    /// The machine of a node loses its power.
+    fn crash(&mut self, number: u8) {
+        let node = &mut self.nodes[usize::from(number) - 1];
+        node.process = None;
+        node.disk = node.disk.crash();
+        self.network.kill(&format!("n{number}"));
+    }
+
+    async fn join(&self, number: u8, to: u8) -> Result<(), JoinError> {
+        self.control(number).join(&address(to)).await?;
+        self.until("the node has joined", || {
+            self.state(number).members().get(self.state(to).node_id()).is_some()
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn commit(&self, number: u8) {
+        self.control(number).plan().unwrap();
+        self.control(number).commit_staged(None).await.unwrap();
+    }
+
+    /// All running nodes get the copies that they should have, until no layout but the newest is left.
+    async fn move_all(&self) {
+        for number in self.running() {
+            let state = self.state(number);
+            let own = state.node_id();
+            let missing = state.layouts().incomplete().filter(|(_, node)| *node == own);
+            let missing: Vec<Partition> = missing.map(|(partition, _)| partition).collect();
+            self.control(number).report_moved(&missing).await.unwrap();
+        }
+        self.until("the old layouts retire", || {
+            self.running().all(|number| !self.state(number).layouts().is_moving())
+        })
+        .await;
+    }
+
+    /// Waits for something that must happen.
+    async fn until(&self, what: &str, mut happened: impl FnMut() -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !happened() {
+            assert!(Instant::now() < end, "in vain: {what}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until all running nodes have the same state.
+    async fn until_equal(&self) {
+        self.until("all nodes agree", || {
+            let first = self.running().next().expect("a node runs");
+            let version = self.state(first).version();
+            self.running().all(|number| self.state(number).version() == version)
+        })
+        .await;
+    }
+}
