@@ -41,6 +41,8 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("cpu", "server processor time of get and put beside an echo and Redis"),
     comparison("durable", "rate of synced puts beside a bare log writer on the same disk"),
     comparison("merge", "latency at half the maximum rate, with and without a merge running"),
+    comparison("cluster", "processor time of all nodes an operation: three nodes beside one"),
+    comparison("ladder", "processor time of all nodes an operation in clusters of 3 to 14 nodes"),
     comparison("client", "the load generator's processor time of a get beside redis-benchmark's"),
     comparison("start", "time to serve with many keys, after a clean stop and after SIGKILL"),
     comparison("ec2", "the HTTP configuration of a published measurement, beside its figures"),

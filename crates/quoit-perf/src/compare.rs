@@ -1,7 +1,7 @@
 //! The comparisons.
 
 use crate::Common;
-use crate::drive::{Load, Measured, ask, drive};
+use crate::drive::{Load, Measured, Target, ask, drive};
 use crate::echo::Sizes;
 use crate::protocol::Exchange;
 use crate::report::{Row, interleave, median, print, spread};
@@ -15,7 +15,7 @@ const CONNECTIONS: usize = 50;
 const DURABLE_CONNECTIONS: usize = 64;
 
 impl Common {
-    fn load(&self, exchange: Exchange) -> Load {
+    pub(crate) fn load(&self, exchange: Exchange) -> Load {
         Load {
             exchange,
             connections: CONNECTIONS,
@@ -35,7 +35,7 @@ impl Common {
         let mut load = self.load(put);
         load.operations = self.keys;
         load.sequential = true;
-        drive(address, server.pid(), &load).context("filling the store")?;
+        drive(&server.at(address), &load).context("filling the store")?;
         Ok(())
     }
 
@@ -86,7 +86,8 @@ pub(crate) fn one(common: &Common, address: SocketAddr, pid: u32, named: Named) 
     let sequential = matches!(named, Named::Fill);
     let operations = if sequential { common.keys } else { common.operations };
     let load = Load { sequential, operations, ..common.load(exchange) };
-    let run = drive(address, pid, &load)?;
+    let target = Target { addresses: vec![address], pids: vec![pid] };
+    let run = drive(&target, &load)?;
     println!(
         "{:.2} us/op, {:.0} op/s, p50 {} us, p99 {} us",
         run.cpu_us(),
@@ -121,11 +122,11 @@ fn gets(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> 
     let sizes = common.sizes(node.address, &Exchange::PbGet)?;
     let echo = servers::echo(sizes, None)?;
     let mut rows = vec![
-        Row::new("echo", &echo, echo.address, common.load(echo_of(sizes))),
-        Row::new("PB get", node, node.address, common.load(Exchange::PbGet)),
+        Row::new("echo", echo.target(), common.load(echo_of(sizes))),
+        Row::new("PB get", node.target(), common.load(Exchange::PbGet)),
     ];
     if let Some(redis) = redis {
-        rows.push(Row::new("Redis GET", redis, redis.address, common.load(Exchange::RedisGet)));
+        rows.push(Row::new("Redis GET", redis.target(), common.load(Exchange::RedisGet)));
     }
     println!("request {} bytes, answer {} bytes", sizes.request, sizes.response);
     interleave(&mut rows, common.rounds)?;
@@ -138,8 +139,8 @@ fn http_gets(common: &Common, node: &Running) -> Result<()> {
     let sizes = common.sizes(address, &Exchange::HttpGet)?;
     let echo = servers::echo(sizes, None)?;
     let mut rows = vec![
-        Row::new("echo", &echo, echo.address, common.load(echo_of(sizes))),
-        Row::new("HTTP get", node, address, common.load(Exchange::HttpGet)),
+        Row::new("echo", echo.target(), common.load(echo_of(sizes))),
+        Row::new("HTTP get", node.at(address), common.load(Exchange::HttpGet)),
     ];
     println!("request {} bytes, answer {} bytes", sizes.request, sizes.response);
     interleave(&mut rows, common.rounds)?;
@@ -157,13 +158,13 @@ fn puts(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> 
     // Untyped buckets have allow_mult = false: a put without a context replaces what is there.
     let replacing = common.load(put);
     let mut rows = vec![
-        Row::new("echo", &echo, echo.address, common.load(echo_of(sizes))),
-        Row::new("PB put dw=0, existing keys", node, node.address, replacing),
-        Row::new("PB put dw=0, new keys", node, node.address, new_keys),
+        Row::new("echo", echo.target(), common.load(echo_of(sizes))),
+        Row::new("PB put dw=0, existing keys", node.target(), replacing),
+        Row::new("PB put dw=0, new keys", node.target(), new_keys),
     ];
     if let Some(redis) = redis {
         let set = Exchange::RedisSet { value_bytes: common.value_bytes };
-        rows.push(Row::new("Redis SET", redis, redis.address, common.load(set)));
+        rows.push(Row::new("Redis SET", redis.target(), common.load(set)));
     }
     println!("request {} bytes, answer {} bytes", sizes.request, sizes.response);
     interleave(&mut rows, common.rounds)?;
@@ -180,8 +181,8 @@ pub(crate) fn durable(common: &Common) -> Result<()> {
     let writer = servers::echo(sizes, Some(dir.path().join("bare.log")))?;
     let load = |exchange| Load { connections: DURABLE_CONNECTIONS, ..common.load(exchange) };
     let mut rows = vec![
-        Row::new("log writer", &writer, writer.address, load(echo_of(sizes))),
-        Row::new("PB put, synced", &node, node.address, load(put)),
+        Row::new("log writer", writer.target(), load(echo_of(sizes))),
+        Row::new("PB put, synced", node.target(), load(put)),
     ];
     interleave(&mut rows, common.rounds)?;
     print(&rows, &["log writer"]);
@@ -203,12 +204,12 @@ pub(crate) fn merge(common: &Common) -> Result<()> {
     println!("| what | rate op/s | p99 us | p99.9 us | vs. calm p99 | vs. calm p99.9 |");
     println!("|---|---|---|---|---|---|");
     for (name, exchange) in [("PB get", Exchange::PbGet), ("PB put dw=0", put.clone())] {
-        let top = drive(calm.address, calm.pid(), &common.load(exchange.clone()))?.rate();
+        let top = drive(&calm.target(), &common.load(exchange.clone()))?.rate();
         let paced = Load { rate: Some(top / 2.0), ..common.load(exchange) };
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..common.rounds {
             for (side, node) in [&calm, &merging].into_iter().enumerate() {
-                figures[side].push(drive(node.address, node.pid(), &paced)?);
+                figures[side].push(drive(&node.target(), &paced)?);
             }
         }
         let at = |side: usize, share: f64| {
@@ -240,6 +241,6 @@ fn prepare(common: &Common, data: &Path, policy: &str) -> Result<Running> {
     common.fill(&node, node.address, common.put(Some(0)))?;
     let mut overwrite = common.load(common.put(Some(0)));
     overwrite.operations = common.keys * 3;
-    drive(node.address, node.pid(), &overwrite).context("overwriting keys")?;
+    drive(&node.target(), &overwrite).context("overwriting keys")?;
     Ok(node)
 }

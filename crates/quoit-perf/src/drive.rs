@@ -86,10 +86,24 @@ pub(crate) fn cpu_of(pid: u32) -> Result<Duration> {
     }
 }
 
-/// Runs a load against a server process.
-pub(crate) fn drive(address: SocketAddr, pid: u32, load: &Load) -> Result<Measured> {
-    let mut driver = Driver::connect(address, load)?;
-    let cpu_before = cpu_of(pid)?;
+/// What is driven: the connections go round the addresses, the time of all processes counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) pids: Vec<u32>,
+}
+
+impl Target {
+    /// User and system time of all processes so far.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        self.pids.iter().map(|pid| cpu_of(*pid)).sum()
+    }
+}
+
+/// Runs a load against a server.
+pub(crate) fn drive(target: &Target, load: &Load) -> Result<Measured> {
+    let mut driver = Driver::connect(&target.addresses, load)?;
+    let cpu_before = target.cpu()?;
     let started = Instant::now();
     std::thread::scope(|scope| {
         let run = scope.spawn(|| {
@@ -99,7 +113,7 @@ pub(crate) fn drive(address: SocketAddr, pid: u32, load: &Load) -> Result<Measur
         run.join().expect("the driver does not panic")
     })?;
     let elapsed = started.elapsed();
-    let server_cpu = cpu_of(pid)?.saturating_sub(cpu_before);
+    let server_cpu = target.cpu()?.saturating_sub(cpu_before);
     let mut latencies_us = driver.latencies_us;
     latencies_us.sort_unstable();
     Ok(Measured { elapsed, operations: load.operations, server_cpu, latencies_us })
@@ -160,10 +174,10 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    fn connect(address: SocketAddr, load: &'a Load) -> Result<Self> {
+    fn connect(addresses: &[SocketAddr], load: &'a Load) -> Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut clients = Vec::new();
-        for id in 0..load.connections {
+        for (id, address) in (0..load.connections).zip(addresses.iter().cycle()) {
             let stream = TcpStream::connect(address).context("connecting")?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;

@@ -38,21 +38,21 @@ const PUBLISHED: [&str; 2] = [
 
 /// The part of the load generator's `summary.json` that is printed.
 #[derive(Deserialize)]
-struct Summary {
-    successful: u64,
-    failed: u64,
-    successful_per_s: f64,
+pub(crate) struct Summary {
+    pub(crate) successful: u64,
+    pub(crate) failed: u64,
+    pub(crate) successful_per_s: f64,
     operations: Vec<Operation>,
 }
 
 #[derive(Deserialize)]
-struct Operation {
+pub(crate) struct Operation {
     name: String,
     latencies: Latencies,
 }
 
 #[derive(Deserialize)]
-struct Latencies {
+pub(crate) struct Latencies {
     mean_us: f64,
     median_us: u64,
     p95_us: u64,
@@ -61,7 +61,7 @@ struct Latencies {
 }
 
 impl Summary {
-    fn read(run: &Path) -> Result<Self> {
+    pub(crate) fn read(run: &Path) -> Result<Self> {
         let path = run.join("summary.json");
         let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         Ok(serde_json::from_slice(&bytes)?)

@@ -6,10 +6,13 @@
 #![expect(clippy::print_stdout, reason = "the benchmarks' output")]
 
 mod client;
+mod cluster;
 mod compare;
+mod dev_cluster;
 mod drive;
 mod ec2;
 mod echo;
+mod ladder;
 mod places;
 mod protocol;
 mod report;
@@ -76,6 +79,11 @@ enum Command {
     },
     /// The HTTP configuration of a published measurement, beside the published figures.
     Ec2(ec2::Options),
+    /// Processor time of all nodes an operation: three nodes beside one.
+    Cluster(Common),
+    /// Processor time of all nodes an operation for growing clusters, with clients that know replicas and
+    /// with clients that do not.
+    Ladder(ladder::Options),
     /// The load generator's own processor time of a get, beside redis-benchmark's.
     Client(client::Options),
     /// One exchange against a node that runs already: for profilers.
@@ -110,10 +118,11 @@ impl Command {
             Self::Cpu(common)
             | Self::Durable(common)
             | Self::Merge(common)
+            | Self::Cluster(common)
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
             // The load generator has threads of its own, and shares the processors.
-            Self::Ec2(_) | Self::Client(_) | Self::Echo { .. } => None,
+            Self::Ec2(_) | Self::Ladder(_) | Self::Client(_) | Self::Echo { .. } => None,
         }
     }
 }
@@ -133,6 +142,8 @@ fn main() -> Result<()> {
         Command::Durable(common) => compare::durable(&common),
         Command::Merge(common) => compare::merge(&common),
         Command::Start { common } => start::start(&common),
+        Command::Cluster(common) => cluster::cluster(&common),
+        Command::Ladder(options) => ladder::ladder(&options),
         Command::Ec2(options) => ec2::ec2(&options),
         Command::Client(options) => client::client(&options),
         Command::Drive { common, address, pid, exchange } => {

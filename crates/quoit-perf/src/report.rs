@@ -1,9 +1,7 @@
 //! Figures of a comparison, and how they are printed.
 
-use crate::drive::{Load, Measured, drive};
-use crate::servers::Running;
+use crate::drive::{Load, Measured, Target, drive};
 use anyhow::{Context, Result};
-use std::net::SocketAddr;
 
 /// Middle value.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
@@ -19,22 +17,16 @@ pub(crate) fn spread(values: &[f64]) -> String {
 }
 
 /// One contender of a comparison.
-pub(crate) struct Row<'a> {
+pub(crate) struct Row {
     pub(crate) name: &'static str,
-    address: SocketAddr,
-    server: &'a Running,
+    target: Target,
     load: Load,
     pub(crate) runs: Vec<Measured>,
 }
 
-impl<'a> Row<'a> {
-    pub(crate) const fn new(
-        name: &'static str,
-        server: &'a Running,
-        address: SocketAddr,
-        load: Load,
-    ) -> Self {
-        Self { name, address, server, load, runs: Vec::new() }
+impl Row {
+    pub(crate) const fn new(name: &'static str, target: Target, load: Load) -> Self {
+        Self { name, target, load, runs: Vec::new() }
     }
 
     pub(crate) fn each(&self, figure: impl Fn(&Measured) -> f64) -> Vec<f64> {
@@ -44,7 +36,7 @@ impl<'a> Row<'a> {
     /// One figure of this row divided by that of another, round by round.
     pub(crate) fn ratios(
         &self,
-        other: &Row<'_>,
+        other: &Self,
         figure: impl Fn(&Measured) -> f64 + Copy,
     ) -> Vec<f64> {
         let pairs = self.each(figure).into_iter().zip(other.each(figure));
@@ -56,13 +48,13 @@ impl<'a> Row<'a> {
         if load.sequential {
             load.first_key += round * self.load.operations;
         }
-        drive(self.address, self.server.pid(), &load).context(self.name)
+        drive(&self.target, &load).context(self.name)
     }
 }
 
 /// Runs all rows in turn, `rounds` times, each round beginning with another row, after a round that
 /// only warms up. New keys of every round come after those of the last.
-pub(crate) fn interleave(rows: &mut [Row<'_>], rounds: usize) -> Result<()> {
+pub(crate) fn interleave(rows: &mut [Row], rounds: usize) -> Result<()> {
     for row in rows.iter() {
         row.run(0, (row.load.operations / 10).max(1))?;
     }
@@ -77,7 +69,7 @@ pub(crate) fn interleave(rows: &mut [Row<'_>], rounds: usize) -> Result<()> {
 }
 
 /// Prints a table; the last columns compare processor time with that of the rows named in `against`.
-pub(crate) fn print(rows: &[Row<'_>], against: &[&str]) {
+pub(crate) fn print(rows: &[Row], against: &[&str]) {
     let heads: Vec<String> = against.iter().map(|name| format!(" CPU vs. {name} |")).collect();
     println!("| what | CPU us/op | op/s | p50 us | p99 us |{}", heads.concat());
     println!("|---|---|---|---|---|{}", "---|".repeat(against.len()));

@@ -1,5 +1,6 @@
 //! The servers that are compared, as child processes that end with their handles.
 
+use crate::drive::Target;
 use crate::echo::Sizes;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
@@ -20,6 +21,16 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// The server, to be driven at one of its addresses.
+    pub(crate) fn at(&self, address: SocketAddr) -> Target {
+        Target { addresses: vec![address], pids: vec![self.pid()] }
+    }
+
+    /// The server, to be driven at its first address.
+    pub(crate) fn target(&self) -> Target {
+        self.at(self.address)
+    }
+
     /// Process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()

@@ -1,0 +1,47 @@
+//! What replication costs: three nodes beside one.
+
+use crate::Common;
+use crate::dev_cluster::DevCluster;
+use crate::drive::{Target, drive};
+use crate::protocol::Exchange;
+use crate::report::{Row, interleave, print};
+use crate::servers;
+use anyhow::{Context, Result};
+
+const NODE_COUNT: usize = 3;
+
+/// Published for three nodes of Riak on such a machine: microseconds of all nodes for an operation.
+const RIAK_US: u32 = 2484;
+
+/// Processor time of all nodes for a get (r=2) and a put (w=2, dw=0), beside that of one node.
+pub(crate) fn cluster(common: &Common) -> Result<()> {
+    let dir = tempfile::tempdir_in(&common.dir)?;
+    let (one, _) = servers::quoit(&common.quoit, &dir.path().join("one"), &common.set)?;
+    let three = DevCluster::start(&common.quoit, dir.path(), NODE_COUNT, &common.set)?;
+    let targets = [one.target(), three.target()];
+    for target in &targets {
+        fill(common, target)?;
+    }
+    for (kind, exchange) in [("get", Exchange::PbGet), ("put dw=0", common.put(Some(0)))] {
+        println!("PB {kind}, {} bytes, processor time of all nodes", common.value_bytes);
+        let rows = [("one node", &targets[0]), ("three nodes", &targets[1])];
+        let row = |(name, target): (&'static str, &Target)| {
+            Row::new(name, target.clone(), common.load(exchange.clone()))
+        };
+        let mut rows = rows.map(row);
+        interleave(&mut rows, common.rounds)?;
+        print(&rows, &["one node"]);
+        println!();
+    }
+    println!("Riak, three nodes on such a machine: {RIAK_US} us an operation");
+    Ok(())
+}
+
+/// Stores every key once, everywhere: reads then find equal copies.
+fn fill(common: &Common, target: &Target) -> Result<()> {
+    let mut load = common.load(common.put(Some(0)));
+    load.operations = common.keys;
+    load.sequential = true;
+    drive(target, &load).context("filling the store")?;
+    Ok(())
+}

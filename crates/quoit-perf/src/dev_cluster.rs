@@ -1,0 +1,87 @@
+//! A cluster on this machine, as a child process that ends with its handle.
+
+use crate::drive::Target;
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const START_LIMIT: Duration = Duration::from_secs(180);
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+
+/// A running cluster.
+pub(crate) struct DevCluster {
+    child: Child,
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// One of its nodes.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Node {
+    pub(crate) pid: u32,
+    pub(crate) pb: SocketAddr,
+}
+
+#[derive(Deserialize)]
+struct Ready {
+    nodes: Vec<Node>,
+}
+
+impl DevCluster {
+    /// Starts a cluster of so many nodes with data below `dir`.
+    pub(crate) fn start(
+        binary: &Path,
+        dir: &Path,
+        node_count: usize,
+        set: &[String],
+    ) -> Result<Self> {
+        let ready = dir.join("cluster.ready");
+        let mut command = Command::new(binary);
+        command.arg("dev-cluster").arg(node_count.to_string());
+        command.arg("--base-dir").arg(dir.join("nodes")).arg("--ready-file").arg(&ready);
+        for setting in set {
+            command.args(["--set", setting]);
+        }
+        let started = Instant::now();
+        let mut child = command.stdout(Stdio::null()).spawn().context("starting the cluster")?;
+        let text = loop {
+            if let Ok(text) = std::fs::read_to_string(&ready) {
+                break text;
+            }
+            if let Some(status) = child.try_wait()? {
+                bail!("the cluster ended with {status} before it served");
+            }
+            if started.elapsed() > START_LIMIT {
+                let _ = child.kill();
+                bail!("the cluster did not serve within {START_LIMIT:?}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let Ready { nodes } = serde_json::from_str(&text).context("reading the ready file")?;
+        Ok(Self { child, nodes })
+    }
+
+    /// All nodes, to be driven.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            addresses: self.nodes.iter().map(|node| node.pb).collect(),
+            pids: self.nodes.iter().map(|node| node.pid).collect(),
+        }
+    }
+}
+
+impl Drop for DevCluster {
+    fn drop(&mut self) {
+        // It ends its nodes when it is asked to stop; killed, it could not.
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let asked = Instant::now();
+        while asked.elapsed() < STOP_LIMIT && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

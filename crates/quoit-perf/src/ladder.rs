@@ -1,0 +1,132 @@
+//! Growing clusters on one machine: what an operation costs all nodes together.
+//!
+//! On shared processors the rate can't grow with the nodes. The cost of an operation tells whether it
+//! would: where it stays the same, twice the machines do twice the work.
+
+use crate::dev_cluster::DevCluster;
+use crate::ec2::Summary;
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What the ladder needs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// The quoit binary, a release build [default: the one beside this program].
+    #[arg(long, default_value_os_t = crate::beside("quoit"), hide_default_value = true)]
+    quoit: PathBuf,
+    /// Directory for data; temporary folders are made in it [default: where this program is].
+    #[arg(long, default_value_os_t = crate::beside("."), hide_default_value = true)]
+    dir: PathBuf,
+    /// Sizes of the clusters.
+    #[arg(long, value_delimiter = ',', default_value = "3,5,8,10,12,14")]
+    nodes: Vec<usize>,
+    /// Seconds of each run.
+    #[arg(long, default_value_t = 20)]
+    duration_s: u64,
+    /// Seconds that each cluster is warmed up for, with clients that know replicas.
+    #[arg(long, default_value_t = 10)]
+    warm_up_s: u64,
+    /// Keys.
+    #[arg(long, default_value_t = 100_000)]
+    keys: u64,
+    /// Workers of the load generator, the same for every size.
+    #[arg(long, default_value_t = 32)]
+    workers: usize,
+    /// Settings of the nodes.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// Operations a second of each node that were published for eight nodes and more of Riak.
+const PUBLISHED_PER_NODE: u32 = 1300;
+
+/// One step's figures: microseconds of all nodes an operation, operations a second, failures.
+struct Step {
+    cpu_us: f64,
+    per_s: f64,
+    failed: u64,
+}
+
+/// Runs the ladder and prints a row for each size.
+pub(crate) fn ladder(options: &Options) -> Result<()> {
+    println!("get 4 : put 4 : delete 1, n_val=3, r=w=2; processor time of all nodes an operation");
+    println!(
+        "| nodes | replica-aware us/op | vs. first | op/s | any node us/op | vs. first | op/s | failed |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let mut first: Option<(f64, f64)> = None;
+    for node_count in &options.nodes {
+        let (aware, any) = step(options, *node_count)?;
+        let (first_aware, first_any) = *first.get_or_insert((aware.cpu_us, any.cpu_us));
+        println!(
+            "| {node_count} | {:.1} | {:+.0} % | {:.0} | {:.1} | {:+.0} % | {:.0} | {} |",
+            aware.cpu_us,
+            (aware.cpu_us / first_aware - 1.0) * 100.0,
+            aware.per_s,
+            any.cpu_us,
+            (any.cpu_us / first_any - 1.0) * 100.0,
+            any.per_s,
+            aware.failed + any.failed
+        );
+    }
+    println!("published for Riak: {PUBLISHED_PER_NODE} op/s a node, each on a machine of its own");
+    Ok(())
+}
+
+fn step(options: &Options, node_count: usize) -> Result<(Step, Step)> {
+    let dir = tempfile::tempdir_in(&options.dir)?;
+    let cluster = DevCluster::start(&options.quoit, dir.path(), node_count, &options.set)?;
+    run(options, &cluster, dir.path(), "warm-up", true, options.warm_up_s)?;
+    let aware = run(options, &cluster, dir.path(), "aware", true, options.duration_s)?;
+    let any = run(options, &cluster, dir.path(), "any", false, options.duration_s)?;
+    Ok((aware, any))
+}
+
+fn run(
+    options: &Options,
+    cluster: &DevCluster,
+    dir: &Path,
+    name: &str,
+    replica_aware: bool,
+    duration_s: u64,
+) -> Result<Step> {
+    let config = dir.join(format!("{name}.config"));
+    std::fs::write(&config, configuration(options, replica_aware))?;
+    let target = cluster.target();
+    let cpu_before = target.cpu()?;
+    let mut command = Command::new(&options.quoit);
+    command.arg("bench").arg(&config).args(["--duration", &format!("{duration_s}s")]);
+    command.args(["--bench-name", name, "--results-dir"]).arg(dir);
+    for node in &cluster.nodes {
+        command.args(["--target", &node.pb.to_string()]);
+    }
+    let status = command.stdout(Stdio::null()).status().context("starting the load generator")?;
+    ensure!(status.success(), "the load generator ended with {status}");
+    let cpu = target.cpu()?.saturating_sub(cpu_before);
+    let summary = Summary::read(&dir.join(name))?;
+    let operations = (summary.successful + summary.failed).max(1) as f64;
+    Ok(Step {
+        cpu_us: cpu.as_secs_f64() * 1e6 / operations,
+        per_s: summary.successful_per_s,
+        failed: summary.failed,
+    })
+}
+
+fn configuration(options: &Options, replica_aware: bool) -> String {
+    format!(
+        "{{mode, max}}.\n\
+         {{duration, 1}}.\n\
+         {{concurrent, {}}}.\n\
+         {{driver, basho_bench_driver_riakc_pb}}.\n\
+         {{key_generator, {{int_to_bin_bigendian, {{uniform_int, {}}}}}}}.\n\
+         {{value_generator, {{fixed_bin, 1000}}}}.\n\
+         {{riakc_pb_ips, [{{127,0,0,1}}]}}.\n\
+         {{riakc_pb_replies, 2}}.\n\
+         {{riakc_pb_dw, 0}}.\n\
+         {{riakc_pb_replica_aware, {replica_aware}}}.\n\
+         {{operations, [{{get, 4}}, {{put, 4}}, {{delete, 1}}]}}.\n",
+        options.workers, options.keys,
+    )
+}
