@@ -1,0 +1,256 @@
+//! Nodes on a network in memory.
+
+use bytes::Bytes;
+use quoit_cluster::memory_network::MemoryNetwork;
+use quoit_cluster::{
+    Addresses, ControlPlane, Internode, InternodeSettings, NodeId, seed_elections,
+};
+use quoit_core::{
+    Blocking, CounterReserve, DeleteMode, DeleteRequest, DotSequence, Precondition, PutRequest,
+    ReadOptions, ReplicatedStore, RequestError, StoreSettings, WriteOptions,
+};
+use quoit_model::clock::{Actor, VersionVector};
+use quoit_model::hash::{Partition, RingSize};
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::object::{Metadata, Object};
+use quoit_model::props::{PropUpdates, Quorum};
+use quoit_store::error::StoreError;
+use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct NoReserve;
+
+impl CounterReserve for NoReserve {
+    fn reserved(&self) -> u64 {
+        0
+    }
+
+    fn reserve(&self, _: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// One node.
+pub struct Node {
+    pub store: Arc<ReplicatedStore>,
+    control: Arc<ControlPlane>,
+    _internode: Arc<Internode>,
+}
+
+/// Nodes 0 and following, members of one cluster.
+pub struct Cluster {
+    pub network: MemoryNetwork,
+    pub clock: Arc<ManualClock>,
+    pub nodes: Vec<Node>,
+}
+
+pub fn host(number: usize) -> String {
+    format!("n{number}")
+}
+
+impl Cluster {
+    pub async fn of(count: usize) -> Self {
+        Self::with(count, DeleteMode::Keep).await
+    }
+
+    pub async fn with(count: usize, delete_mode: DeleteMode) -> Self {
+        seed_elections(11);
+        let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
+        let mut cluster = Self { network: MemoryNetwork::default(), clock, nodes: Vec::new() };
+        for number in 0..count {
+            let node = cluster.start(number, delete_mode).await;
+            cluster.nodes.push(node);
+        }
+        for number in 1..count {
+            cluster.nodes[number].control.join("n0:1").await.unwrap();
+        }
+        if count > 1 {
+            let first = &cluster.nodes[0].control;
+            cluster.until(|| cluster.nodes[0].up_count() == count).await;
+            first.plan().unwrap();
+            first.commit_staged(None).await.unwrap();
+            cluster.report_all_moved(count).await;
+        }
+        cluster
+    }
+
+    async fn start(&self, number: usize, delete_mode: DeleteMode) -> Node {
+        let network = self.network.host(&host(number));
+        let address = format!("{}:1", host(number));
+        let listener = network.bind(&address).await.unwrap();
+        let name = format!("{}@test", host(number));
+        let id = NodeId([number as u8 + 1; 16]);
+        let settings = quoit_cluster::Settings {
+            addresses: Addresses { node: address.into(), ..Addresses::default() },
+            ring_size: Some(RingSize::new(8).unwrap()),
+            ..quoit_cluster::Settings::new(&name, id)
+        };
+        let disk = Arc::new(FaultyDisk::new(number as u64));
+        let control = Arc::new(ControlPlane::open(disk, settings).unwrap());
+        let boot_id = number as u64 + 1;
+        let internode = Internode::new(InternodeSettings::new(id, name, boot_id, boot_id), network);
+        internode.serve(listener).unwrap();
+        control.connect(&internode);
+        let clock = || Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let engine = MemoryEngine::new(MemorySettings::default(), control.ring_size(), clock());
+        let actor = Actor([number as u8 + b'a'; 8][..].into());
+        let settings =
+            StoreSettings { blocking: Blocking::Inline, delete_mode, ..StoreSettings::default() };
+        let store = Arc::new(ReplicatedStore::new(
+            Arc::new(engine),
+            Arc::clone(&control),
+            Arc::clone(&internode),
+            clock(),
+            DotSequence::new(actor, Box::new(NoReserve)),
+            settings,
+        ));
+        store.serve_replicas();
+        Node { store, control, _internode: internode }
+    }
+
+    /// Nothing is stored yet: every copy is complete as it is.
+    async fn report_all_moved(&self, count: usize) {
+        self.until(|| self.nodes.iter().all(|node| node.layout_nodes() == count)).await;
+        for node in &self.nodes {
+            let state = node.control.read();
+            let own = state.node_id();
+            let missing = state.layouts().incomplete().filter(|(_, id)| *id == own);
+            let missing: Vec<Partition> = missing.map(|(partition, _)| partition).collect();
+            drop(state);
+            node.control.report_moved(&missing).await.unwrap();
+        }
+        let settled = |node: &Node| !node.control.read().layouts().is_moving();
+        self.until(|| self.nodes.iter().all(settled)).await;
+        let sees_all = |node: &Node| node.up_count() == count;
+        self.until(|| self.nodes.iter().all(sees_all)).await;
+    }
+
+    /// Waits for something that must happen.
+    pub async fn until(&self, mut happened: impl FnMut() -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !happened() {
+            assert!(Instant::now() < end, "in vain");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// A node dies; the others notice.
+    pub async fn kill(&mut self, number: usize) {
+        self.network.kill(&host(number));
+        let left = self.nodes.len() - 1;
+        self.nodes.remove(number);
+        self.until(|| self.nodes.iter().all(|node| node.up_count() <= left)).await;
+    }
+
+    /// Lets nothing through between one node and all others.
+    pub fn cut_off(&self, number: usize) {
+        for other in (0..self.nodes.len()).filter(|other| *other != number) {
+            self.network.silence(&host(number), &host(other));
+            self.network.silence(&host(other), &host(number));
+        }
+    }
+
+    /// Ends [`Cluster::cut_off`].
+    pub fn mend(&self, number: usize) {
+        for other in (0..self.nodes.len()).filter(|other| *other != number) {
+            self.network.heal(&host(number), &host(other));
+            self.network.heal(&host(other), &host(number));
+        }
+    }
+
+    pub async fn create_type(&self, name: &str, props: Value) {
+        let updates = PropUpdates::from(props.as_object().unwrap().clone());
+        let first = &self.nodes[0].control;
+        first.create_type(name.as_bytes(), &updates).await.unwrap();
+        first.activate_type(name.as_bytes()).await.unwrap();
+        let version = first.read().version();
+        self.until(|| self.nodes.iter().all(|node| node.control.read().version() >= version)).await;
+    }
+}
+
+impl Node {
+    fn layout_nodes(&self) -> usize {
+        self.control.read().layouts().newest().nodes().len()
+    }
+
+    /// Nodes that this one can talk to, itself included.
+    pub fn up_count(&self) -> usize {
+        let state = self.control.read();
+        state.members().iter().filter(|member| self.control.is_reachable(member.id)).count()
+    }
+
+    pub async fn put(&self, at: KeyRef<'static>, value: &'static str) {
+        self.store.put(put_of(at, value)).await.unwrap();
+    }
+
+    /// What a read with these quorums answers.
+    pub async fn read(
+        &self,
+        at: KeyRef<'static>,
+        options: ReadOptions,
+    ) -> Result<Option<Object>, RequestError> {
+        self.store.get(at, &options).await
+    }
+
+    /// Values that a default read shows, in order.
+    pub async fn values(&self, at: KeyRef<'static>) -> Vec<String> {
+        values(self.read(at, ReadOptions::default()).await.unwrap())
+    }
+}
+
+pub fn values(found: Option<Object>) -> Vec<String> {
+    let live = found.into_iter().flat_map(|object| object.siblings).filter(|each| !each.deleted);
+    let mut values: Vec<_> =
+        live.map(|sibling| String::from_utf8_lossy(&sibling.value).into_owned()).collect();
+    values.sort();
+    values
+}
+
+pub fn key(bucket_type: &'static str, key: &'static str) -> KeyRef<'static> {
+    BucketRef { bucket_type: bucket_type.as_bytes(), bucket: b"bucket" }.key(key.as_bytes())
+}
+
+pub fn put_of(at: KeyRef<'static>, value: &'static str) -> PutRequest<'static> {
+    PutRequest {
+        key: at,
+        context: VersionVector::default(),
+        meta: Metadata::default(),
+        value: Bytes::from_static(value.as_bytes()),
+        deleted: false,
+        as_is: false,
+        precondition: Precondition::default(),
+        return_object: false,
+        options: WriteOptions::default(),
+        vetoed: None,
+    }
+}
+
+pub fn delete_of(at: KeyRef<'static>) -> DeleteRequest<'static> {
+    DeleteRequest {
+        key: at,
+        context: None,
+        precondition: Precondition::default(),
+        rw: None,
+        read: ReadOptions::default(),
+        write: WriteOptions::default(),
+    }
+}
+
+pub const fn r(count: u32) -> ReadOptions {
+    ReadOptions {
+        r: Some(Quorum::Count(count)),
+        pr: None,
+        node_confirms: None,
+        n_val: None,
+        basic_quorum: None,
+        notfound_ok: None,
+        sloppy_quorum: None,
+        timeout_ms: None,
+    }
+}

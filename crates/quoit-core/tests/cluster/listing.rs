@@ -1,0 +1,78 @@
+//! Listings over all nodes.
+
+use crate::fixture::{Cluster, key, put_of};
+use bytes::Bytes;
+use quoit_core::RequestError;
+use quoit_model::key::BucketRef;
+use serde_json::json;
+
+const COUNT: usize = 300;
+
+fn names() -> Vec<String> {
+    (0..COUNT).map(|number| format!("key-{number:04}")).collect()
+}
+
+fn leak(name: String) -> &'static str {
+    name.leak()
+}
+
+async fn listed(cluster: &Cluster, node: usize) -> Result<Vec<String>, RequestError> {
+    let mut listing = cluster.nodes[node].store.list_keys(BucketRef::untyped(b"bucket"))?;
+    let mut keys: Vec<Bytes> = Vec::new();
+    while let Some(chunk) = listing.next().await? {
+        keys.extend(chunk);
+    }
+    let mut names: Vec<_> =
+        keys.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_key_is_listed_once_from_any_node_also_with_a_node_down() {
+    let mut cluster = Cluster::of(5).await;
+    for name in names() {
+        cluster.nodes[0].put(key("default", leak(name)), "v").await;
+    }
+    for node in 0..5 {
+        assert_eq!(listed(&cluster, node).await.unwrap(), names());
+    }
+    let mut buckets = cluster.nodes[3].store.list_buckets(b"default").unwrap();
+    assert_eq!(buckets.next().await.unwrap(), Some(vec![Bytes::from_static(b"bucket")]));
+    assert_eq!(buckets.next().await.unwrap(), None);
+    cluster.kill(2).await;
+    for node in 0..4 {
+        assert_eq!(listed(&cluster, node).await.unwrap(), names());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_replica_goes_on_where_a_node_dies_in_the_middle() {
+    let cluster = Cluster::of(5).await;
+    for name in names() {
+        cluster.nodes[0].put(key("default", leak(name)), "v").await;
+    }
+    let mut listing = cluster.nodes[0].store.list_keys(BucketRef::untyped(b"bucket")).unwrap();
+    let mut keys: Vec<Bytes> = listing.next().await.unwrap().unwrap();
+    cluster.network.kill(&crate::fixture::host(4));
+    cluster.network.kill(&crate::fixture::host(3));
+    while let Some(chunk) = listing.next().await.unwrap() {
+        keys.extend(chunk);
+    }
+    keys.sort();
+    assert_eq!(keys, names().into_iter().map(Bytes::from).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_without_any_replica_of_a_partition_is_an_error() {
+    let mut cluster = Cluster::of(3).await;
+    cluster.create_type("single", json!({"n_val": 1})).await;
+    cluster.nodes[0].store.put(put_of(key("single", "k"), "v")).await.unwrap();
+    cluster.kill(1).await;
+    let bucket = BucketRef { bucket_type: b"single", bucket: b"bucket" };
+    let listing = cluster.nodes[0].store.list_keys(bucket);
+    assert!(
+        matches!(listing, Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 })),
+        "listed without a third of the keys"
+    );
+}

@@ -1,0 +1,10 @@
+//! Requests to stores of several nodes in one process: a network in memory, time that is paused.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod failures;
+mod fixture;
+mod listing;
+mod reads;
+mod reaping;
+mod writes;

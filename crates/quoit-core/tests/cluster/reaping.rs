@@ -1,0 +1,55 @@
+//! Tombstones of several nodes.
+
+use crate::fixture::{Cluster, delete_of, key, r, values};
+use quoit_core::DeleteMode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+fn background(cluster: &Cluster) -> Vec<JoinHandle<()>> {
+    let stores = cluster.nodes.iter().map(|node| Arc::clone(&node.store));
+    stores.map(|store| tokio::spawn(store.run_background())).collect()
+}
+
+fn key_count(cluster: &Cluster) -> u64 {
+    cluster.nodes.iter().map(|node| node.store.engine().stats().key_count).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_goes_everywhere_when_all_primaries_have_it() {
+    let cluster = Cluster::with(4, DeleteMode::AfterMs(3_000)).await;
+    let tasks = background(&cluster);
+    let at = key("default", "k");
+    cluster.nodes[0].put(at, "v").await;
+    cluster.nodes[1].store.delete(delete_of(at)).await.unwrap();
+    assert!(key_count(&cluster) >= 2, "the tombstones");
+    cluster.clock.advance_us(4_000_000);
+    cluster.until(|| key_count(&cluster) == 0).await;
+    tasks.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_stays_while_a_primary_is_away_and_the_delete_holds() {
+    let cluster = Cluster::with(3, DeleteMode::AfterMs(3_000)).await;
+    let tasks = background(&cluster);
+    let at = key("default", "k");
+    cluster.nodes[0].put(at, "v").await;
+    assert_eq!(values(cluster.nodes[2].read(at, r(3)).await.unwrap()), ["v"]);
+    cluster.cut_off(2);
+    cluster.until(|| cluster.nodes[0].up_count() == 2).await;
+    cluster.network.reset("n2", "n0");
+    cluster.network.reset("n2", "n1");
+    cluster.nodes[0].store.delete(delete_of(at)).await.unwrap();
+    cluster.clock.advance_us(60_000_000);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(key_count(&cluster), 3, "two tombstones and what the third node still has");
+    cluster.mend(2);
+    cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
+    for node in &cluster.nodes {
+        assert!(values(node.read(at, r(3)).await.unwrap()).is_empty(), "it came back");
+    }
+    cluster.clock.advance_us(60_000_000);
+    cluster.until(|| key_count(&cluster) == 0).await;
+    tasks.iter().for_each(JoinHandle::abort);
+}
