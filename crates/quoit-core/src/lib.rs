@@ -6,6 +6,7 @@
 //! [`quoit_cluster::ControlPlane`].
 
 mod blocking;
+mod calls;
 mod confirm;
 mod dots;
 mod error;

@@ -6,6 +6,7 @@
 mod fault;
 mod message;
 
+use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::put::{DeleteRequest, Deleted, PutRequest};
 use crate::stats::Counter;
@@ -150,7 +151,7 @@ async fn call(peer: &Peer, forwarding: &Forwarding, limit: Duration) -> Result<R
     let payload = &forwarding.payload;
     let is_large = payload.len() >= FORWARD_LANE_BYTES;
     let lane = if is_large { Lane::Large } else { Lane::Small };
-    peer.call(METHOD_FORWARD, &forwarding.header, payload, lane, limit).await
+    call_while_up(peer, METHOD_FORWARD, &forwarding.header, payload, lane, limit).await
 }
 
 fn answer(outcome: Result<Outcome, RequestError>, reply: Responder) {

@@ -2,6 +2,7 @@
 
 use super::plan::{PartitionSet, shares};
 use super::{CHUNK_COUNT, CHUNK_TIMEOUT, Failed, decoded, no_address};
+use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::store::{ReplicatedStore, bucket_props};
 use crate::topology::{Reach, Topology};
@@ -148,7 +149,14 @@ impl BucketListing {
         match &self.topology.node(node).reach {
             Reach::Own => self.store.local_buckets(list).await.map_err(Failed::Own),
             Reach::Peer(peer) => {
-                let call = peer.call(METHOD_LIST_BUCKETS, &list, b"", Lane::Large, CHUNK_TIMEOUT);
+                let call = call_while_up(
+                    peer,
+                    METHOD_LIST_BUCKETS,
+                    &list,
+                    b"",
+                    Lane::Large,
+                    CHUNK_TIMEOUT,
+                );
                 let reply = call.await.map_err(Failed::Node)?;
                 decoded(reply.header)
             }

@@ -1,6 +1,7 @@
 //! Reaping where several nodes hold a record.
 
 use super::{Noted, QUEUE_COUNT_MAX};
+use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::replica::{Copy, Place};
 use crate::store::ReplicatedStore;
@@ -114,7 +115,7 @@ impl ReplicatedStore {
                     layout_version: topology.layout_version(),
                 };
                 // A tombstone that stays behind does no harm, and is found by that node's next scan.
-                let call = peer.call(METHOD_REAP, &reap, b"", Lane::Small, CALL_TIMEOUT);
+                let call = call_while_up(peer, METHOD_REAP, &reap, b"", Lane::Small, CALL_TIMEOUT);
                 let _ = call.await;
             }
             Reach::Unknown => {}
@@ -131,7 +132,7 @@ async fn agrees(peer: &Peer, topology: &Topology, noted: &Noted) -> bool {
         layout_version: topology.layout_version(),
         want: Want::Digest.into(),
     };
-    let call = peer.call(METHOD_FETCH, &fetch, b"", Lane::Small, CALL_TIMEOUT);
+    let call = call_while_up(peer, METHOD_FETCH, &fetch, b"", Lane::Small, CALL_TIMEOUT);
     match call.await.map(|reply| Fetched::decode(reply.header)) {
         Ok(Ok(fetched)) => !fetched.found || fetched.digest == noted.digest,
         Ok(Err(_)) | Err(_) => false,

@@ -1,0 +1,44 @@
+//! Calls that nobody waits for longer than the other node is up.
+
+use prost::Message;
+use quoit_cluster::{CallError, Lane, Peer, Replies, Reply};
+use quoit_wire::internode::Payload;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How often a call that waits looks whether the node is still up.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Sends a request and waits for its answer, as long as the node is up: one that is stopped in the middle
+/// keeps its connections and never answers.
+///
+/// # Errors
+///
+/// Any [`CallError`]; `Disconnected` when the node is no longer believed to be up. The node may have done
+/// what it was asked, or do it yet.
+pub(crate) async fn call_while_up(
+    peer: &Peer,
+    method: u16,
+    header: &impl Message,
+    payload: &(impl Payload + ?Sized),
+    lane: Lane,
+    limit: Duration,
+) -> Result<Reply, CallError> {
+    let deadline = Instant::now() + limit;
+    let mut replies = Replies::new();
+    peer.send(method, header, payload, lane, &replies, 0)?;
+    loop {
+        let tick = deadline.min(Instant::now() + TICK);
+        match timeout_at(tick, replies.next()).await {
+            Ok(Some((_, answer))) => return answer,
+            Ok(None) => return Err(CallError::Disconnected("the call has vanished".into())),
+            Err(_) if Instant::now() >= deadline => {
+                return Err(CallError::Timeout { after_ms: limit.as_millis() as u64 });
+            }
+            Err(_) if !peer.is_up() => {
+                return Err(CallError::Disconnected("the node has fallen silent".into()));
+            }
+            Err(_) => {}
+        }
+    }
+}
