@@ -31,9 +31,9 @@ pub(crate) struct Options {
     /// Keys.
     #[arg(long, default_value_t = 100_000)]
     keys: u64,
-    /// Workers of the load generator, the same for every size.
-    #[arg(long, default_value_t = 32)]
-    workers: usize,
+    /// Workers of the load generator for each node.
+    #[arg(long, default_value_t = 10)]
+    workers_per_node: usize,
     /// Settings of the nodes.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -93,7 +93,8 @@ fn run(
     duration_s: u64,
 ) -> Result<Step> {
     let config = dir.join(format!("{name}.config"));
-    std::fs::write(&config, configuration(options, replica_aware))?;
+    let workers = options.workers_per_node * cluster.nodes.len();
+    std::fs::write(&config, configuration(options, workers, replica_aware))?;
     let target = cluster.target();
     let cpu_before = target.cpu()?;
     let mut command = Command::new(&options.quoit);
@@ -114,7 +115,7 @@ fn run(
     })
 }
 
-fn configuration(options: &Options, replica_aware: bool) -> String {
+fn configuration(options: &Options, workers: usize, replica_aware: bool) -> String {
     format!(
         "{{mode, max}}.\n\
          {{duration, 1}}.\n\
@@ -127,6 +128,6 @@ fn configuration(options: &Options, replica_aware: bool) -> String {
          {{riakc_pb_dw, 0}}.\n\
          {{riakc_pb_replica_aware, {replica_aware}}}.\n\
          {{operations, [{{get, 4}}, {{put, 4}}, {{delete, 1}}]}}.\n",
-        options.workers, options.keys,
+        workers, options.keys,
     )
 }
