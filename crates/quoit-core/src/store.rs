@@ -171,7 +171,7 @@ impl ReplicatedStore {
     pub(crate) fn topology_now(&self) -> Guard<Arc<Topology>> {
         let state = self.control.read();
         let topology = self.topology.load();
-        if topology.version() == state.version() {
+        if topology.is_current(state.version(), &self.internode) {
             return topology;
         }
         self.topology.store(Arc::new(Topology::new(&state, &self.internode)));

@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub(crate) struct Topology {
     version: u64,
     nodes: Vec<Node>,
+    /// Nodes whose way was not known yet: the transport is told of members a moment after the state.
+    unknown: Vec<NodeId>,
     own: Option<NodePlace>,
     /// Oldest first, never empty.
     layouts: SmallVec<[LiveLayout; 2]>,
@@ -85,7 +87,15 @@ impl Topology {
                 found.unwrap_or_default() as u8
             })
             .collect();
-        Self { version: state.version(), nodes, own: place(&own_id), layouts, reads }
+        let unknown =
+            ids.iter().zip(&nodes).filter(|(_, node)| matches!(node.reach, Reach::Unknown));
+        let unknown = unknown.map(|(id, _)| *id).collect();
+        Self { version: state.version(), nodes, unknown, own: place(&own_id), layouts, reads }
+    }
+
+    /// Whether this is what would be made of the state of that version now.
+    pub(crate) fn is_current(&self, version: u64, internode: &Internode) -> bool {
+        self.version == version && self.unknown.iter().all(|id| internode.peer(*id).is_none())
     }
 
     /// Version of the state that this was made from.
