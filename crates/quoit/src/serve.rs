@@ -139,7 +139,10 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         write_ready_file(path, &node_name, &at)?;
     }
     let departure = until_stopped(&mut stop, &store).await;
-    if !server.stop(STOP_LIMIT).await {
+    // Both at once: requests of clients may need other nodes to the end, and those of other nodes stop
+    // coming as soon as they are told to ask somebody else.
+    let stopped = tokio::join!(server.stop(STOP_LIMIT), internode.stop(STOP_LIMIT));
+    if stopped != (true, true) {
         tracing::warn!("some connections did not end in time and are cut off");
     }
     background.abort();

@@ -6,7 +6,7 @@ mod names;
 mod status;
 
 use crate::http::{Connection, Method, Refusal, Request};
-use quoit_cluster::ChangeError;
+use quoit_cluster::{ChangeError, MembershipError};
 use quoit_model::props::{PropUpdates, TypeError, TypeState};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -43,10 +43,14 @@ impl Connection {
                 allow(method, &[Method::Get, Method::Head])?;
                 status::named(&self.context, query)
             }
-            [b"cluster", rest @ ..] => self.cluster(method, rest, query)?,
+            [b"cluster", rest @ ..] => self.cluster(request, method, rest, query).await?,
             [b"services"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 self.services(query)?
+            }
+            [b"transfers"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                self.transfers()
             }
             [b"bucket-types", rest @ ..] => self.bucket_types(request, method, rest).await?,
             [b"types", bucket_type, b"buckets", bucket, b"props"] => {
@@ -136,13 +140,43 @@ fn refusal(fault: &ChangeError) -> Refusal {
         ChangeError::TooManyTypes { .. } | ChangeError::TooManyBuckets { .. } => {
             error(409, "too_many", &message)
         }
-        ChangeError::Membership(_) => error(409, "membership", &message),
+        ChangeError::Membership(fault) => {
+            let (status, word) = membership_word(fault);
+            error(status, word, &message)
+        }
         ChangeError::Departed(_) => error(503, "departed", &message),
         ChangeError::NoLeader => error(503, "no_leader", &message),
         ChangeError::Store(_) => {
             tracing::error!(%fault, "a change of the control plane failed");
             error(500, "internal", &message)
         }
+    }
+}
+
+/// Status and word of a change of membership that was refused.
+fn membership_word(fault: &MembershipError) -> (u16, &'static str) {
+    use MembershipError as M;
+    match fault {
+        M::NotAMember { .. } => (404, "no_node"),
+        M::OnlyMember { .. } => (409, "only_member"),
+        M::Status { .. } => (409, "status"),
+        M::AlreadyStaged { .. } => (409, "already_staged"),
+        M::HoldsPartitions { .. } => (409, "holds_partitions"),
+        M::SameNode { .. } => (409, "same_node"),
+        M::Location { .. } => (400, "invalid_location"),
+        M::Capacity { .. } => (400, "invalid_capacity"),
+        M::NothingStaged => (409, "nothing_staged"),
+        M::NotPlanned => (409, "not_planned"),
+        M::PlanChanged => (409, "plan_changed"),
+        M::NotUp { .. } => (409, "not_up"),
+        M::IsUp { .. } => (409, "is_up"),
+        M::TooManyLayouts { .. } => (409, "too_many_layouts"),
+        M::Layout(_) => (409, "no_layout"),
+        M::Removed { .. } => (409, "removed"),
+        M::NameInUse { .. } => (409, "name_in_use"),
+        M::AlreadyMember { .. } => (409, "already_member"),
+        M::RingSize { .. } => (409, "ring_size"),
+        M::TypeContradicts { .. } | M::BucketContradicts { .. } => (409, "contradicts"),
     }
 }
 

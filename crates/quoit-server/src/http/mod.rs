@@ -32,6 +32,7 @@ mod props;
 mod refusal;
 mod render;
 mod response;
+mod ring_figures;
 mod route;
 mod server;
 mod stats;

@@ -4,6 +4,7 @@ use super::connection::{Connection, Request};
 use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
 use super::response::{JSON, TEXT, reply};
+use super::ring_figures::ring_figures;
 use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::disks::{Disk, disks};
 use crate::machine::Machine;
@@ -155,15 +156,10 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
 }
 
 fn node(figures: &mut Figures, context: &ServerContext) {
-    let partition_count = context.store.control().ring_size().get();
-    let name = context.node_name.as_str();
-    put(figures, "nodename", name);
-    put(figures, "connected_nodes", json!([]));
-    put(figures, "ring_members", json!([name]));
-    put(figures, "ring_num_partitions", partition_count);
-    put(figures, "ring_creation_size", partition_count);
-    put(figures, "ring_ownership", format!("[{{'{name}',{partition_count}}}]"));
-    put(figures, "riak_kv_vnodes_running", partition_count);
+    put(figures, "nodename", context.node_name.as_str());
+    for (name, value) in ring_figures(context.store.control()) {
+        put(figures, name, value);
+    }
     put(figures, "riak_pipe_vnodes_running", 0);
     put(figures, "storage_backend", format!("riak_kv_{}_backend", context.storage_backend));
     put(figures, "pbc_active", context.pb_connections.active());

@@ -8,7 +8,8 @@ mod status;
 use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Result, bail};
-use api::{Answer, Api, segment};
+use api::segment;
+pub(crate) use api::{Answer, Api};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -48,10 +49,17 @@ enum AdminCommand {
     RingStatus,
     /// Print whether all nodes agree on the ring; exit status 1 if they do not.
     Ringready,
+    /// Mark a node as down, so that the others go on without waiting for it.
+    Down {
+        /// The node's name.
+        node: String,
+    },
     /// Print the services of the node.
     Services,
     /// Wait until a node has a service.
     WaitForService(cluster::WaitArgs),
+    /// Print what is being handed from node to node.
+    Transfers,
     /// Look at and change properties of a bucket.
     #[command(subcommand)]
     Bucket(bucket_types::BucketCommand),
@@ -70,8 +78,10 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::MemberStatus => cluster::member_status(&api, args.format),
         AdminCommand::RingStatus => cluster::ring_status(&api, args.format),
         AdminCommand::Ringready => cluster::ring_ready(&api, args.format),
+        AdminCommand::Down { node } => cluster::down(&api, node, args.format),
         AdminCommand::Services => cluster::services(&api, args.format),
         AdminCommand::WaitForService(wait) => cluster::wait_for_service(&api, wait, args.format),
+        AdminCommand::Transfers => cluster::transfers(&api, args.format),
     }
 }
 

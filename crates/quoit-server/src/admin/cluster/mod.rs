@@ -1,28 +1,49 @@
 //! Members, partitions and what moves.
 
+mod changes;
 mod view;
 
 use super::{allow, error, no_such_path};
 use crate::context::ServerContext;
-use crate::http::{Connection, Method, Refusal, query_value};
-use quoit_cluster::{Member, State};
+use crate::http::{Connection, Method, Refusal, Request, query_value};
+use quoit_cluster::{ControlPlane, Member, NodeId};
 use quoit_model::hash::Partition;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use view::{ClusterView, MemberView};
+
+/// Commands that change members.
+const CHANGES: [&[u8]; 9] = [
+    b"join",
+    b"leave",
+    b"force-remove",
+    b"replace",
+    b"force-replace",
+    b"location",
+    b"capacity",
+    b"commit",
+    b"down",
+];
 
 /// What a node that serves has.
 const SERVICES: [&str; 1] = ["riak_kv"];
 
 impl Connection {
     /// Answers a request below `/admin/v1/cluster`.
-    pub(super) fn cluster(
+    pub(super) async fn cluster(
         &self,
+        request: &Request,
         method: Method,
         names: &[&[u8]],
         query: &[u8],
     ) -> Result<Value, Refusal> {
-        allow(method, &[Method::Get, Method::Head])?;
+        match names {
+            [b"plan"] => return self.plan(method).await,
+            [command] if CHANGES.contains(command) => {
+                return self.change_cluster(request, method, command).await;
+            }
+            _ => allow(method, &[Method::Get, Method::Head])?,
+        }
         let view = view(&self.context);
         match names {
             [] => Ok(view.members()),
@@ -51,32 +72,70 @@ impl Connection {
         let node = member.map_or(&self.context.node_name, |member| &member.name);
         Ok(json!({"node": node, "services": services}))
     }
+
+    /// What waits to be handed over.
+    pub(super) fn transfers(&self) -> Value {
+        view(&self.context).transfers()
+    }
 }
 
 /// What this node knows.
 fn view(context: &ServerContext) -> ClusterView {
-    let state = context.store.control().read();
-    let mut members: Vec<_> = state.members().iter().map(|each| member(&state, each)).collect();
+    let control = context.store.control();
+    let state = control.read();
+    let members = state.members().iter().map(|each| member(control, each));
+    let mut members: Vec<MemberView> = members.collect();
     members.sort_by(|one, other| one.name.cmp(&other.name));
-    let live = state.layouts().live();
-    let next = (live.len() > 1).then(|| Arc::clone(state.layouts().newest()));
+    let layouts = state.layouts();
+    let newest = layouts.newest();
+    // A node alone decides by itself, also before it was asked for the first time.
+    let alone = (members.len() == 1).then(|| state.node_id());
+    let claimant = control.claimant().or(alone);
+    let behind = members.iter().filter(|member| {
+        let serves = layouts.acknowledged(member.id).unwrap_or_default();
+        layouts.is_moving() && serves < newest.version()
+    });
+    let behind: Vec<&MemberView> = behind.collect();
     ClusterView {
         cluster_id: state.cluster_id().to_string(),
-        claimant: Some(state.node_id()),
+        claimant,
+        disagreement: disagreement(claimant, &members, &behind),
+        current: Arc::clone(&layouts.live()[0]),
+        next: layouts.is_moving().then(|| Arc::clone(newest)),
+        n_val_max: state.placements().iter().map(|each| each.n_val).max().unwrap_or(1),
+        incomplete: layouts.incomplete().collect(),
         members,
-        current: Arc::clone(&live[0]),
-        next,
-        disagreement: None,
     }
 }
 
-fn member(state: &State, member: &Member) -> MemberView {
+/// Why the members are not known to agree; `None` = they do.
+fn disagreement(
+    claimant: Option<NodeId>,
+    members: &[MemberView],
+    behind: &[&MemberView],
+) -> Option<String> {
+    let list = |members: &mut dyn Iterator<Item = &MemberView>| {
+        let names: Vec<_> = members.map(|member| format!("'{}'", member.name)).collect();
+        (!names.is_empty()).then(|| format!("[{}]", names.join(",")))
+    };
+    let away = |member: &&MemberView| !member.is_up && member.status != "down";
+    if let Some(away) = list(&mut members.iter().filter(away)) {
+        return Some(format!("{away} down. All nodes need to be up to check."));
+    }
+    if claimant.is_none() {
+        return Some("no claimant: a majority of the nodes that vote can't be reached".to_owned());
+    }
+    let behind = list(&mut behind.iter().copied())?;
+    Some(format!("{behind} do not serve by the newest layout yet"))
+}
+
+fn member(control: &ControlPlane, member: &Member) -> MemberView {
     let addresses = &member.addresses;
     MemberView {
         id: member.id,
         name: member.name.to_string(),
         status: member.status.as_str(),
-        is_up: member.id == state.node_id(),
+        is_up: control.is_reachable(member.id),
         location: member.location.as_deref().map(str::to_owned),
         capacity: member.capacity,
         addresses: [&addresses.node, &addresses.pb, &addresses.http].map(ToString::to_string),

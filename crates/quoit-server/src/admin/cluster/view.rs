@@ -1,9 +1,10 @@
 //! The cluster as operators are shown it: what this node knows of members, partitions and moves.
 
 use quoit_model::hash::{Partition, RingSize};
-use quoit_model::layout::{Layout, Movement};
+use quoit_model::layout::{Layout, Movement, Transfer};
 use quoit_model::node::NodeId;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A member.
@@ -33,6 +34,10 @@ pub(super) struct ClusterView {
     pub(super) current: Arc<Layout>,
     /// The layout that data is being moved to, if it is another.
     pub(super) next: Option<Arc<Layout>>,
+    /// The largest `n_val` of any bucket: so many copies of each partition move.
+    pub(super) n_val_max: u32,
+    /// Copies of partitions that their nodes have not got yet.
+    pub(super) incomplete: BTreeSet<(Partition, NodeId)>,
     /// Why not all members are known to agree; `None` = they do.
     pub(super) disagreement: Option<String>,
 }
@@ -108,22 +113,47 @@ impl ClusterView {
         })
     }
 
+    /// The copies that move, by the node that has them and the node that gets them.
+    fn moves(&self) -> Vec<Transfer> {
+        let Some(next) = &self.next else { return Vec::new() };
+        let mut moves = Movement::between(&self.current, next, self.n_val_max).transfers;
+        moves.sort_by_key(|each| (each.from, each.to, each.partition));
+        moves
+    }
+
+    fn is_complete(&self, each: &Transfer) -> bool {
+        !self.incomplete.contains(&(each.partition, each.to))
+    }
+
     /// What moves from whom to whom.
     fn pending(&self) -> Vec<Value> {
-        let Some(next) = &self.next else { return Vec::new() };
-        let n_val = u32::from(next.rules().target_n_val);
-        let mut transfers = Movement::between(&self.current, next, n_val).transfers;
-        transfers.sort_by_key(|each| (each.from, each.to, each.partition));
-        let pairs = transfers.chunk_by(|one, other| (one.from, one.to) == (other.from, other.to));
-        let pair = |transfers: &[quoit_model::layout::Transfer]| {
-            let partitions = transfers.iter().map(|each| self.partition_json(each.partition));
+        let moves = self.moves();
+        let pairs = moves.chunk_by(|one, other| (one.from, one.to) == (other.from, other.to));
+        let pair = |moves: &[Transfer]| {
+            let partitions = moves.iter().map(|each| {
+                let mut told = self.partition_json(each.partition);
+                told["complete"] = self.is_complete(each).into();
+                told
+            });
             json!({
-                "owner": self.name(transfers[0].from),
-                "next_owner": self.name(transfers[0].to),
+                "owner": self.name(moves[0].from),
+                "next_owner": self.name(moves[0].to),
                 "partitions": partitions.collect::<Vec<_>>(),
             })
         };
         pairs.map(pair).collect()
+    }
+
+    /// Which nodes have how many copies to hand over.
+    pub(super) fn transfers(&self) -> Value {
+        let mut waiting: BTreeMap<String, u32> = BTreeMap::new();
+        for each in self.moves().iter().filter(|each| !self.is_complete(each)) {
+            *waiting.entry(self.name(each.from)).or_default() += 1;
+        }
+        let waiting = waiting
+            .into_iter()
+            .map(|(node, partitions)| json!({"node": node, "partitions": partitions}));
+        json!({"waiting": waiting.collect::<Vec<_>>(), "active": []})
     }
 
     fn partition_json(&self, partition: Partition) -> Value {
@@ -238,6 +268,8 @@ mod tests {
             members: vec![up(1), up(2), up(3), member(4, "joining", true)],
             current: Arc::new(current),
             next: Some(Arc::new(next)),
+            n_val_max: 4,
+            incomplete: BTreeSet::from([(Partition(5), NodeId([4; 16]))]),
             disagreement: Some("n3@h does not answer".to_owned()),
         }
     }
@@ -273,6 +305,12 @@ mod tests {
         let moved: usize =
             pending.iter().map(|pair| pair["partitions"].as_array().unwrap().len()).sum();
         assert_eq!(moved, 8, "a fourth node gets a copy of each of the partitions");
+        let done = |each: &Value| each["complete"] == true;
+        let of_pair = |pair: &Value| pair["partitions"].as_array().unwrap().clone();
+        let open = pending.iter().flat_map(of_pair).filter(|each| !done(each)).count();
+        assert_eq!(open, 1);
+        let waiting = view().transfers()["waiting"].clone();
+        assert_eq!(waiting.as_array().unwrap().len(), 1, "{waiting}");
         assert_eq!(view().ring_ready()["reason"], "n3@h does not answer");
     }
 

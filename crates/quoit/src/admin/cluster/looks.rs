@@ -71,11 +71,9 @@ fn ring_page(document: &Value) -> String {
     } else {
         let names: Vec<String> = unreachable.iter().map(plain).collect();
         format!(
-            "The following nodes are unreachable: {}\n\nWARNING: The cluster state will not \
-             converge until all nodes\nare up. Once the above nodes come back online, convergence\n\
-             will continue. If the outages are long-term or permanent, you\ncan either mark the \
-             nodes as down (quoit admin down NODE) or\nforcibly remove the nodes from the cluster \
-             (quoit admin cluster\nforce-remove NODE) to allow the remaining nodes to settle.",
+            "The following nodes are unreachable: {}\n\nWARNING: Changes of the ring wait for \
+             them. If they stay away, mark them as down\n(quoit admin down NODE) or remove them \
+             (quoit admin cluster force-remove NODE).",
             names.join(", ")
         )
     };
@@ -154,6 +152,33 @@ pub(crate) fn wait_for_service(api: &Api, args: &WaitArgs, format: Format) -> Re
         }
         sleep(SERVICE_POLL);
     }
+}
+
+/// Prints what waits to be handed over and what is on its way.
+pub(crate) fn transfers(api: &Api, format: Format) -> Result<()> {
+    let document = done(api.get("transfers")?, format)?;
+    print(&document, format, |document| {
+        let waiting = document["waiting"].as_array().into_iter().flatten();
+        let mut lines: Vec<String> = waiting
+            .map(|each| {
+                let node = plain(&each["node"]);
+                format!("{node} waiting to handoff {} partitions", each["partitions"])
+            })
+            .collect();
+        let active = document["active"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if active.is_empty() {
+            lines.push("No transfers active".to_owned());
+        } else {
+            lines.push("Active Transfers:".to_owned());
+        }
+        for each in active {
+            let (from, to) = (plain(&each["from"]), plain(&each["to"]));
+            let partition = plain(&each["index"]);
+            lines.push(format!("  partition {partition}: {from} ===> {to}"));
+        }
+        lines.join("\n")
+    });
+    Ok(())
 }
 
 /// Prints the partitions of a node.

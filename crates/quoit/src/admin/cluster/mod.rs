@@ -1,19 +1,72 @@
 //! `quoit admin cluster` and the commands about members that stand beside it.
 
 mod looks;
+mod plan;
 mod words;
 
 pub(super) use looks::{
-    WaitArgs, member_status, ring_ready, ring_status, services, wait_for_service,
+    WaitArgs, member_status, ring_ready, ring_status, services, transfers, wait_for_service,
 };
 
 use super::{Api, done, plain, print, segment};
 use crate::config_command::Format;
 use anyhow::Result;
 use clap::Subcommand;
+use serde_json::{Value, json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
+    /// Stage that this node joins the cluster of another.
+    Join {
+        /// Any member: its address for other nodes, as in 10.0.0.1:8099 or riak@10.0.0.1 (port 8099).
+        node: String,
+    },
+    /// Stage that a node hands its data over and leaves.
+    Leave {
+        /// The node's name [default: the node asked].
+        node: Option<String>,
+    },
+    /// Stage that a node is removed without handing its data over: what only it has is lost.
+    ForceRemove {
+        /// The node's name.
+        node: String,
+    },
+    /// Stage that a node hands everything to another, which takes its place, and leaves.
+    Replace {
+        /// Name of the node that leaves.
+        old: String,
+        /// Name of the node that takes its place; it joins in the same plan or has no partitions.
+        new: String,
+    },
+    /// Stage that a node's place is taken by another, which starts empty.
+    ForceReplace {
+        /// Name of the node that is gone.
+        old: String,
+        /// Name of the node that takes its place; it joins in the same plan or has no partitions.
+        new: String,
+    },
+    /// Stage where a node is: a rack or zone. Replicas are put into different ones.
+    Location {
+        /// Name of the location.
+        location: String,
+        /// The node's name [default: the node asked].
+        #[arg(long, short)]
+        node: Option<String>,
+    },
+    /// Stage a node's share of the data in relation to others; 100 is usual.
+    Capacity {
+        /// The capacity, 1 to 1000000.
+        capacity: u32,
+        /// The node's name [default: the node asked].
+        #[arg(long, short)]
+        node: Option<String>,
+    },
+    /// Print what is staged and what would come of it.
+    Plan,
+    /// Carry out the plan that was printed.
+    Commit,
+    /// Drop what is staged.
+    Clear,
     /// Print the members, whether they can be reached, and their shares.
     Status,
     /// Print the partitions of a node.
@@ -38,15 +91,75 @@ pub(crate) enum ClusterCommand {
 /// Runs a command of `quoit admin cluster`.
 pub(crate) fn cluster(api: &Api, command: &ClusterCommand, format: Format) -> Result<()> {
     use ClusterCommand as C;
-    match command {
-        C::Status => looks::cluster_status(api, format),
-        C::Partitions { node } => looks::partitions(api, node.as_deref(), format),
-        C::Partition { partition } => looks::partition(api, partition, format),
-        C::PartitionCount { node } => looks::partition_count(api, node.as_deref(), format),
-    }
+    let (path, body) = match command {
+        C::Plan => return plan::show(api, format),
+        C::Commit => return plan::commit(api, format),
+        C::Clear => return plan::clear(api, format),
+        C::Status => return looks::cluster_status(api, format),
+        C::Partitions { node } => return looks::partitions(api, node.as_deref(), format),
+        C::Partition { partition } => return looks::partition(api, partition, format),
+        C::PartitionCount { node } => {
+            return looks::partition_count(api, node.as_deref(), format);
+        }
+        C::Join { node } => ("join", json!({ "address": address(node) })),
+        C::Leave { node } => ("leave", json!({ "node": node })),
+        C::ForceRemove { node } => ("force-remove", json!({ "node": node })),
+        C::Replace { old, new } => ("replace", json!({ "old": old, "new": new })),
+        C::ForceReplace { old, new } => ("force-replace", json!({ "old": old, "new": new })),
+        C::Location { location, node } => {
+            ("location", json!({ "location": location, "node": node }))
+        }
+        C::Capacity { capacity, node } => {
+            ("capacity", json!({ "capacity": capacity, "node": node }))
+        }
+    };
+    change(api, path, &body, format)
+}
+
+/// Marks a node as down.
+pub(crate) fn down(api: &Api, node: &str, format: Format) -> Result<()> {
+    change(api, "down", &json!({ "node": node }), format)
+}
+
+/// Asks for a change and prints the node's words.
+fn change(api: &Api, path: &str, body: &Value, format: Format) -> Result<()> {
+    let answer = done(api.post(&format!("cluster/{path}"), Some(body))?, format)?;
+    print(&answer, format, |document| plain(&document["message"]));
+    Ok(())
+}
+
+/// The port that nodes listen on for each other when nothing else is said.
+const NODE_PORT: u16 = 8099;
+
+/// The address that an operator means: `host:port`, or a node's name as Riak's commands take it.
+fn address(node: &str) -> String {
+    let host = node.rsplit_once('@').map_or(node, |(_, host)| host);
+    let has_port = host.rsplit_once(':').is_some_and(|(host, port)| {
+        port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
+    });
+    if has_port { host.to_owned() } else { format!("{host}:{NODE_PORT}") }
 }
 
 /// A query that names a node, if there is one to name.
 fn of_node(path: &str, node: Option<&str>) -> String {
     node.map_or_else(|| path.to_owned(), |node| format!("{path}?node={}", segment(node)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_to_join_are_given_by_address_or_by_name() {
+        for (given, expected) in [
+            ("10.0.0.1:9000", "10.0.0.1:9000"),
+            ("riak@10.0.0.1", "10.0.0.1:8099"),
+            ("riak@db1.example:9000", "db1.example:9000"),
+            ("db1", "db1:8099"),
+            ("[::1]:9000", "[::1]:9000"),
+            ("[::1]", "[::1]:8099"),
+        ] {
+            assert_eq!(address(given), expected);
+        }
+    }
 }

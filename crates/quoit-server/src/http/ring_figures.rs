@@ -1,0 +1,44 @@
+//! What `/stats` tells of the ring.
+
+use quoit_cluster::{ControlPlane, NodeId, State};
+use quoit_model::layout::Layout;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Figures of the members and of who holds which partition, by the names of Riak.
+pub(super) fn ring_figures(control: &ControlPlane) -> [(&'static str, Value); 6] {
+    let state = control.read();
+    let newest = state.layouts().newest();
+    let own = state.node_id();
+    let mut members: Vec<_> =
+        state.members().iter().map(|member| (&*member.name, member.id)).collect();
+    members.sort_unstable();
+    let connected = members.iter().filter(|(_, id)| *id != own && control.is_reachable(*id));
+    let connected: Vec<_> = connected.map(|(name, _)| *name).collect();
+    let names: Vec<_> = members.iter().map(|(name, _)| *name).collect();
+    [
+        ("connected_nodes", json!(connected)),
+        ("ring_members", json!(names)),
+        ("ring_num_partitions", newest.ring_size().get().into()),
+        ("ring_creation_size", newest.ring_size().get().into()),
+        ("ring_ownership", ownership(&state, newest).into()),
+        ("riak_kv_vnodes_running", copies(newest, own).into()),
+    ]
+}
+
+/// For each node the partitions that prefer it, as Erlang prints a list of pairs.
+fn ownership(state: &State, layout: &Layout) -> String {
+    let mut owned: BTreeMap<_, u32> = BTreeMap::new();
+    for partition in layout.partitions() {
+        let owner = layout.nodes()[usize::from(layout.order(partition)[0])];
+        *owned.entry(state.members().name_of(owner)).or_default() += 1;
+    }
+    let pairs = owned.iter().map(|(name, count)| format!("{{'{name}',{count}}}"));
+    format!("[{}]", pairs.collect::<Vec<_>>().join(","))
+}
+
+/// Copies of partitions that a node holds.
+fn copies(layout: &Layout, node: NodeId) -> u32 {
+    let shares = layout.shares();
+    shares.iter().find(|share| share.node == node).map_or(0, |share| share.partition_count)
+}

@@ -1,0 +1,130 @@
+//! `cluster plan`, `commit` and `clear`.
+
+use super::words::{bar, membership, rule};
+use crate::admin::{Api, done, plain, print};
+use crate::config_command::Format;
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Prints what is staged and what would come of it.
+pub(super) fn show(api: &Api, format: Format) -> Result<()> {
+    let plan = done(api.get("cluster/plan")?, format)?;
+    print(&plan, format, page);
+    Ok(())
+}
+
+/// Carries out the plan that was shown last.
+pub(super) fn commit(api: &Api, format: Format) -> Result<()> {
+    let answer = done(api.post("cluster/commit", Some(&json!({})))?, format)?;
+    print(&answer, format, |document| plain(&document["message"]));
+    Ok(())
+}
+
+/// Drops what is staged.
+pub(super) fn clear(api: &Api, format: Format) -> Result<()> {
+    let answer = done(api.delete("cluster/plan")?, format)?;
+    print(&answer, format, |document| plain(&document["message"]));
+    Ok(())
+}
+
+fn page(plan: &Value) -> String {
+    let staged = plan["staged"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if staged.is_empty() {
+        return "There are no staged changes".to_owned();
+    }
+    let mut page = format!("{}\nAction         Details(s)\n{}\n", bar("Staged Changes"), rule());
+    for change in staged {
+        let _ = writeln!(page, "{:<14} {}", plain(&change["action"]), plain(&change["details"]));
+    }
+    let _ = writeln!(page, "{}\n", rule());
+    for warning in plan["warnings"].as_array().into_iter().flatten() {
+        let _ = writeln!(page, "WARNING: {}\n", plain(warning));
+    }
+    let transitions = plan["transitions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let plural = if transitions.len() == 1 { "transition" } else { "transitions" };
+    let count = transitions.len();
+    let _ = writeln!(page, "NOTE: Applying these changes will result in {count} cluster {plural}");
+    for (number, transition) in transitions.iter().enumerate() {
+        let hashes = "#".repeat(rule().len());
+        let title = format!("After cluster transition {}/{count}", number + 1);
+        let _ = writeln!(page, "\n{hashes}\n{title:^79}\n{hashes}\n");
+        page.push_str(&transition_page(transition));
+    }
+    page.trim_end().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+fn transition_page(transition: &Value) -> String {
+    let mut page = format!("{}\n\n", membership(transition));
+    for warning in transition["warnings"].as_array().into_iter().flatten() {
+        let _ = writeln!(page, "WARNING: {}\n", plain(warning));
+    }
+    if let Some(reassigned) = transition["reassigned"].as_u64().filter(|count| *count > 0) {
+        let _ = writeln!(page, "Partitions reassigned from cluster changes: {reassigned}");
+    }
+    let transfers = transition["transfers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let total: u64 = transfers.iter().filter_map(|each| each["partitions"].as_u64()).sum();
+    let _ = writeln!(page, "Transfers resulting from cluster changes: {total}");
+    for each in transfers {
+        let (from, to) = (plain(&each["from"]), plain(&each["to"]));
+        let _ = writeln!(page, "  {} transfers from {from} to {to}", each["partitions"]);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_staged_is_said() {
+        assert_eq!(page(&json!({"staged": []})), "There are no staged changes");
+    }
+
+    #[test]
+    fn a_plan_tells_actions_transitions_warnings_and_transfers() {
+        let member = |name: &str, now: f64, then: f64| {
+            json!({"name": name, "status": "valid", "ring_percent": now,
+                   "pending_percent": then, "location": null})
+        };
+        let plan = json!({
+            "staged": [{"action": "join", "details": "b@h"}, {"action": "leave", "details": "c@h"}],
+            "warnings": ["All of c@h replicas will be lost"],
+            "transitions": [{
+                "members": [member("a@h", 100.0, 50.0), member("b@h", 0.0, 50.0)],
+                "warnings": ["Not all replicas will be on distinct nodes"],
+                "reassigned": 2,
+                "transfers": [{"from": "a@h", "to": "b@h", "partitions": 32},
+                              {"from": "c@h", "to": "b@h", "partitions": 1}],
+            }],
+        });
+        let page = page(&plan);
+        let expected = "\
+=============================== Staged Changes ================================
+Action         Details(s)
+-------------------------------------------------------------------------------
+join           b@h
+leave          c@h
+-------------------------------------------------------------------------------
+
+WARNING: All of c@h replicas will be lost
+
+NOTE: Applying these changes will result in 1 cluster transition
+
+###############################################################################
+                         After cluster transition 1/1
+###############################################################################
+";
+        assert!(page.starts_with(expected), "{page}");
+        let end = "
+Valid:2 / Leaving:0 / Exiting:0 / Joining:0 / Down:0
+
+WARNING: Not all replicas will be on distinct nodes
+
+Partitions reassigned from cluster changes: 2
+Transfers resulting from cluster changes: 33
+  32 transfers from a@h to b@h
+  1 transfers from c@h to b@h";
+        assert!(page.ends_with(end), "{page}");
+    }
+}
