@@ -1,19 +1,29 @@
-# Two commands: `make serve` starts a node, `make test` runs every check.
+# `make serve` starts a node, `make cluster N=5` a cluster, `make test` runs every check.
 # They need Rust, Python 3 and make; Node.js only for the tests of its client.
 
 CARGO ?= cargo
 PYTHON ?= python3
 
-.PHONY: help serve test
+.PHONY: help serve cluster test
+
+# Nodes of `make cluster`, and further arguments of `quoit dev-cluster`.
+N ?= 5
+ARGS ?=
 
 help:
 	@echo "make serve   build Quoit and start a node on 127.0.0.1, data in ./data"
+	@echo "make cluster N=5"
+	@echo "             build Quoit and start 5 nodes that are one cluster, data in ./dev-cluster"
 	@echo "make test    run every check: style, tests, real clients, recorded conversations"
 	@echo "             (one part of it: python3 tests/run.py PART; --list names the parts)"
 
 serve:
 	$(CARGO) build --release --package quoit
 	$(CARGO) run --quiet --release --package quoit -- serve --data-dir ./data
+
+cluster:
+	$(CARGO) build --release --package quoit
+	$(CARGO) run --quiet --release --package quoit -- dev-cluster $(N) $(ARGS)
 
 test:
 	$(PYTHON) tests/run.py

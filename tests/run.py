@@ -137,6 +137,11 @@ def part_process():
                     {"QUOIT_BINARY": built("quoit")})
 
 
+def part_cluster():
+    return counting([PYTHON, os.path.join(HERE, "process", "cluster.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
 def part_bench_report():
     return counting([PYTHON, os.path.join(HERE, "bench_report", "run.py")], CLOSING_LINE,
                     {"QUOIT_BINARY": built("quoit")})
@@ -180,6 +185,7 @@ PARTS = [
     ("rust", "unit, property and crash tests of the crates", part_rust),
     ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
     ("process", "tests of the real process", part_process),
+    ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
     ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
     ("golden", "recorded conversations with Riak", part_golden),
     ("python-client", "Riak's client for Python", part_python_client),

@@ -5,6 +5,7 @@ mod bench;
 mod columns;
 mod config_command;
 mod descriptors;
+mod dev_cluster;
 mod listeners;
 mod logs;
 mod open;
@@ -31,6 +32,8 @@ enum Command {
     /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098, other nodes
     /// 8099) and keeps its data in ./data.
     Serve(Box<serve::ServeArgs>),
+    /// Start several joined nodes on this machine, for trying things out.
+    DevCluster(dev_cluster::DevClusterArgs),
     /// Administrate a running node.
     Admin(admin::AdminArgs),
     /// Run basho_bench configurations against a server.
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::DevCluster(args) => dev_cluster::run(&args),
         Command::Admin(args) => admin::run(&args),
         Command::Bench(args) => return bench::command(&args),
         Command::Config(command) => config_command::run(&command),

@@ -1,0 +1,81 @@
+//! Makes one cluster of nodes that were started alone.
+
+use super::node::Record;
+use crate::admin::{Answer, Api};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long the nodes may take to agree.
+const AGREE_LIMIT: Duration = Duration::from_secs(60);
+/// Pause between two looks at the members.
+const AGREE_POLL: Duration = Duration::from_millis(50);
+
+/// Joins all nodes to the first, as far as they are not members, and waits until all are.
+pub(super) async fn join(records: &[Record]) -> Result<()> {
+    let records = records.to_vec();
+    let joined = tokio::task::spawn_blocking(move || join_now(&records));
+    joined.await.context("joining the nodes")?
+}
+
+fn join_now(records: &[Record]) -> Result<()> {
+    let Some((first, others)) = records.split_first() else { return Ok(()) };
+    let api = api_of(first);
+    let known = members(&api, "status", "valid")?;
+    let strangers: Vec<_> =
+        others.iter().filter(|other| !known.contains(&other.name)).cloned().collect();
+    for stranger in &strangers {
+        let body = json!({ "address": first.node });
+        let joined = document(api_of(stranger).post("cluster/join", Some(&body))?);
+        joined.with_context(|| format!("joining {} to {}", stranger.name, first.name))?;
+    }
+    if !strangers.is_empty() {
+        wait("the nodes that join to be reached", || {
+            let up = members(&api, "availability", "up")?;
+            Ok(strangers.iter().all(|stranger| up.contains(&stranger.name)))
+        })?;
+        document(api.get("cluster/plan")?).context("planning")?;
+        document(api.post("cluster/commit", Some(&json!({})))?).context("committing")?;
+    }
+    for record in records {
+        let api = api_of(record);
+        wait("the nodes to agree", || {
+            let ready = document(api.get("cluster/ring-ready")?)?["ready"] == true;
+            let known = members(&api, "status", "valid")?;
+            Ok(ready && records.iter().all(|each| known.contains(&each.name)))
+        })?;
+    }
+    Ok(())
+}
+
+/// Asks until something has come true.
+fn wait(what: &str, mut has_come_true: impl FnMut() -> Result<bool>) -> Result<()> {
+    let limit = Instant::now() + AGREE_LIMIT;
+    while !has_come_true()? {
+        if Instant::now() > limit {
+            bail!("waited {AGREE_LIMIT:?} for {what}; the logs of the nodes may tell why");
+        }
+        sleep(AGREE_POLL);
+    }
+    Ok(())
+}
+
+/// Names of the members that a node knows and that have this in their record.
+fn members(api: &Api, field: &str, value: &str) -> Result<Vec<String>> {
+    let cluster = document(api.get("cluster")?)?;
+    let members = cluster["members"].as_array().into_iter().flatten();
+    let fitting = members.filter(|member| member[field] == value);
+    Ok(fitting.filter_map(|member| member["name"].as_str().map(str::to_owned)).collect())
+}
+
+fn api_of(record: &Record) -> Api {
+    Api::new(&format!("http://{}", record.http))
+}
+
+fn document(answer: Answer) -> Result<Value> {
+    match answer {
+        Answer::Done(document) => Ok(document),
+        Answer::Refused { message, .. } => bail!("{message}"),
+    }
+}

@@ -1,0 +1,151 @@
+//! `quoit dev-cluster`: several joined nodes on this machine, for trying things out.
+
+mod join;
+mod node;
+mod table;
+
+use crate::output::say;
+use crate::ready_file;
+use crate::stop::StopRequest;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use node::{Node, Place, Starting, ending};
+use rustix::process::Signal;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+use table::State;
+use tokio::process::Child;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+/// Time for the nodes to finish their requests; a little more than a node takes at most.
+const STOP_LIMIT: Duration = Duration::from_secs(40);
+
+/// Starts several nodes on 127.0.0.1 and joins them to one cluster, until Ctrl-C or SIGTERM.
+///
+/// Each node is a process of its own with its own ports and directory. A node that dies is reported
+/// and not started again. Started with the same directory again, the cluster goes on with its data.
+#[derive(Args, Debug)]
+pub(crate) struct DevClusterArgs {
+    /// Number of nodes.
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
+    nodes: u16,
+    /// Directory of the nodes' data and logs.
+    #[arg(long, value_name = "DIR", default_value = "./dev-cluster")]
+    base_dir: PathBuf,
+    /// Ports: node i gets PORT + 10 * i + 7 (Protocol Buffers), + 8 (HTTP), + 9 (other nodes)
+    /// [default: those of the last start, or free ones].
+    #[arg(long, value_name = "PORT")]
+    base_port: Option<u16>,
+    /// Sets one configuration key of all nodes; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// File that gets a JSON record {"nodes":[...]} of the nodes' own records when all are joined.
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+}
+
+/// Runs the cluster until it is told to stop.
+pub(crate) fn run(args: &DevClusterArgs) -> Result<()> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().context("starting the runtime")?;
+    runtime.block_on(async {
+        let mut stop = StopRequest::listen()?;
+        let mut cluster = Cluster::default();
+        let outcome = tokio::select! {
+            biased;
+            _ = stop.wait() => Ok(()),
+            outcome = cluster.run(args) => outcome,
+        };
+        if let Some(path) = &args.ready_file {
+            ready_file::remove(path);
+        }
+        cluster.stop().await;
+        outcome
+    })
+}
+
+/// The nodes and their processes.
+#[derive(Default)]
+struct Cluster {
+    nodes: Vec<(Node, State)>,
+    /// Give the process id with the end of each.
+    processes: JoinSet<(u32, std::io::Result<ExitStatus>)>,
+}
+
+impl Cluster {
+    async fn run(&mut self, args: &DevClusterArgs) -> Result<()> {
+        if let Some(path) = &args.ready_file {
+            ready_file::remove_stale(path)?;
+        }
+        let places =
+            (1..=args.nodes).map(|number| Place::new(&args.base_dir, number, args.base_port));
+        let places = places.collect::<Result<Vec<_>>>()?;
+        let starting = places.into_iter().map(|place| Starting::spawn(place, &args.set));
+        for starting in starting.collect::<Result<Vec<_>>>()? {
+            let (node, child) = starting.ready().await?;
+            self.watch(node.record.pid, child);
+            self.nodes.push((node, State::Up));
+        }
+        let records: Vec<_> = self.nodes.iter().map(|(node, _)| node.record.clone()).collect();
+        join::join(&records).await?;
+        self.announce();
+        if let Some(path) = &args.ready_file {
+            ready_file::write(path, &serde_json::json!({ "nodes": records }))?;
+        }
+        self.report_ends().await
+    }
+
+    fn watch(&mut self, pid: u32, mut child: Child) {
+        self.processes.spawn(async move { (pid, child.wait().await) });
+    }
+
+    fn announce(&self) {
+        say!("{}", table::table(&self.nodes));
+        say!("{} nodes serve as one cluster; Ctrl-C stops them", self.nodes.len());
+        if let Some((node, _)) = self.nodes.first() {
+            say!("look at it with: quoit admin --url http://{} member-status", node.record.http);
+        }
+    }
+
+    /// Tells of every node that ends, until none is left.
+    async fn report_ends(&mut self) -> Result<()> {
+        while let Some(ended) = self.processes.join_next().await {
+            let (pid, status) = ended.context("waiting for a node")?;
+            let status = status.context("waiting for a node")?;
+            let Some((node, state)) =
+                self.nodes.iter_mut().find(|(node, _)| node.record.pid == pid)
+            else {
+                continue;
+            };
+            *state = State::Ended(ending(status));
+            say!(
+                "{} (pid {pid}) {}; its log: {}",
+                node.place.name,
+                ending(status),
+                node.place.log().display()
+            );
+            say!("start it again with: {}", node.command());
+        }
+        bail!("all nodes have ended")
+    }
+
+    /// Stops the nodes that still run, and waits for them.
+    async fn stop(mut self) {
+        let limit = Instant::now() + STOP_LIMIT;
+        let running = self.nodes.iter().filter(|(_, state)| *state == State::Up);
+        let mut running: Vec<u32> = running.map(|(node, _)| node.record.pid).collect();
+        running.iter().for_each(|pid| node::signal(*pid, Signal::TERM));
+        while let Ok(Some(ended)) = timeout_at(limit, self.processes.join_next()).await {
+            if let Ok((pid, _)) = ended {
+                running.retain(|other| *other != pid);
+            }
+        }
+        for pid in running {
+            say!("pid {pid} does not stop and is ended");
+            node::signal(pid, Signal::KILL);
+        }
+        while self.processes.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,261 @@
+//! One node of a development cluster: a child process that runs `quoit serve`.
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::{Instant, sleep};
+
+/// How long a node may take to start.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// Pause between two looks for the ready file.
+const START_POLL: Duration = Duration::from_millis(10);
+/// Lines of a node's log that are shown when it does not start.
+const LOG_LINES: usize = 15;
+
+/// The record that a node writes when it serves.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) pid: u32,
+    pub(super) name: String,
+    pub(super) pb: String,
+    pub(super) http: String,
+    pub(super) node: String,
+}
+
+/// Where a node of the cluster lives, and what it is called.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) name: String,
+    dir: PathBuf,
+    /// Addresses to listen on: Protocol Buffers, HTTP, other nodes.
+    listen: [String; 3],
+}
+
+impl Place {
+    /// The place of the node with this number, counted from 1. Its ports are those after
+    /// `base_port`, or those that it had last time as far as they are free, or any.
+    pub(super) fn new(base_dir: &Path, number: u16, base_port: Option<u16>) -> Result<Self> {
+        let dir = base_dir.join(format!("dev{number}"));
+        let listen = match base_port {
+            Some(base_port) => fixed_addresses(base_port, number)?,
+            None => last_addresses(&dir).map(|address| free_or_any(&address)),
+        };
+        Ok(Self { name: format!("dev{number}@127.0.0.1"), dir, listen })
+    }
+
+    pub(super) fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+
+    fn ready_file(&self) -> PathBuf {
+        self.dir.join("ready.json")
+    }
+
+    /// What remains of the ready file when the node has stopped.
+    fn last_record(&self) -> PathBuf {
+        last_record(&self.dir)
+    }
+}
+
+fn last_record(dir: &Path) -> PathBuf {
+    dir.join("last.json")
+}
+
+/// Ten ports for each node, as in a development cluster of Riak: 7 for Protocol Buffers, 8 for HTTP,
+/// 9 for other nodes.
+fn fixed_addresses(base_port: u16, number: u16) -> Result<[String; 3]> {
+    let port = |last: u16| {
+        let port = number.checked_mul(10).and_then(|tens| base_port.checked_add(tens + last));
+        port.with_context(|| format!("--base-port {base_port} leaves no ports for node {number}"))
+    };
+    let address = |last: u16| port(last).map(|port| format!("127.0.0.1:{port}"));
+    Ok([address(7)?, address(8)?, address(9)?])
+}
+
+/// The addresses of the last start, so that clients find the nodes again.
+fn last_addresses(dir: &Path) -> [String; 3] {
+    let text = std::fs::read_to_string(last_record(dir)).unwrap_or_default();
+    match serde_json::from_str::<Record>(&text) {
+        Ok(record) => [record.pb, record.http, record.node],
+        Err(_) => std::array::from_fn(|_| ANY.to_owned()),
+    }
+}
+
+const ANY: &str = "127.0.0.1:0";
+
+fn free_or_any(address: &str) -> String {
+    let is_free = TcpListener::bind(address).is_ok();
+    if is_free { address.to_owned() } else { ANY.to_owned() }
+}
+
+/// A node that was started and serves.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) place: Place,
+    pub(super) record: Record,
+    /// The node stops when this is closed, which the system does when this process is killed.
+    _lifeline: ChildStdin,
+}
+
+/// A process that was started and does not serve yet.
+pub(super) struct Starting {
+    place: Place,
+    child: Child,
+    lifeline: ChildStdin,
+}
+
+impl Starting {
+    /// Starts a node, with `settings` on its command line.
+    pub(super) fn spawn(place: Place, settings: &[String]) -> Result<Self> {
+        std::fs::create_dir_all(&place.dir).with_context(|| {
+            format!("can't make the directory {}; see --base-dir", place.dir.display())
+        })?;
+        // What a killed node has left tells addresses at which nobody answers.
+        let _ = std::fs::remove_file(place.ready_file());
+        let log = place.log();
+        let opened = File::options().create(true).append(true).open(&log);
+        let output = opened.with_context(|| format!("can't write the log {}", log.display()))?;
+        let program = std::env::current_exe().context("finding this program's own file")?;
+        let mut command = Command::new(program);
+        let [pb, http, node] = &place.listen;
+        command.args(["serve", "--while-stdin-is-open", "--name", &place.name]);
+        command.args(["--pb", pb, "--http", http, "--node", node]);
+        command.arg("--data-dir").arg(place.data_dir());
+        command.arg("--ready-file").arg(place.ready_file());
+        for setting in settings {
+            command.args(["--set", setting]);
+        }
+        command.stdin(Stdio::piped()).stderr(output.try_clone().context("sharing the log")?);
+        // Its own group: Ctrl-C in the terminal is for this process, which stops the nodes.
+        command.stdout(output).process_group(0).kill_on_drop(true);
+        let mut child = command.spawn().context("starting a node")?;
+        let lifeline = child.stdin.take().expect("it was asked for");
+        Ok(Self { place, child, lifeline })
+    }
+
+    /// Waits until the node serves.
+    pub(super) async fn ready(mut self) -> Result<(Node, Child)> {
+        let Self { place, child, .. } = &mut self;
+        let name = &place.name;
+        let limit = Instant::now() + START_LIMIT;
+        let record = loop {
+            // Renamed into place, so it is whole.
+            if let Ok(text) = std::fs::read_to_string(place.ready_file()) {
+                break text;
+            }
+            if let Some(status) = child.try_wait().context("looking after a node")? {
+                let end = ending(status);
+                bail!("{name} {end} before it served:\n{}", log_end(&place.log()));
+            }
+            if Instant::now() > limit {
+                let log = place.log();
+                bail!("{name} does not serve after {START_LIMIT:?}:\n{}", log_end(&log));
+            }
+            sleep(START_POLL).await;
+        };
+        let read: Record = serde_json::from_str(&record)
+            .with_context(|| format!("the ready file of {name} is not what it should be"))?;
+        std::fs::write(place.last_record(), record).context("keeping the node's addresses")?;
+        let Self { place, child, lifeline } = self;
+        Ok((Node { place, record: read, _lifeline: lifeline }, child))
+    }
+}
+
+impl Node {
+    /// The command that starts the node again by hand.
+    pub(super) fn command(&self) -> String {
+        let Record { name, pb, http, node, .. } = &self.record;
+        let data_dir = self.place.data_dir();
+        format!(
+            "quoit serve --name {name} --pb {pb} --http {http} --node {node} --data-dir {}",
+            data_dir.display()
+        )
+    }
+}
+
+/// Asks a process to stop (SIGTERM), or ends it (SIGKILL).
+pub(super) fn signal(pid: u32, signal: Signal) {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    // One that has ended by itself needs no signal.
+    let _ = kill_process(pid, signal);
+}
+
+/// How a process ended, as the rest of a sentence that begins with its name.
+pub(super) fn ending(status: ExitStatus) -> String {
+    let signal = match status.signal() {
+        Some(2) => "SIGINT".to_owned(),
+        Some(6) => "SIGABRT".to_owned(),
+        Some(9) => "SIGKILL".to_owned(),
+        Some(11) => "SIGSEGV".to_owned(),
+        Some(15) => "SIGTERM".to_owned(),
+        Some(number) => format!("signal {number}"),
+        None => match status.code() {
+            Some(0) => return "stopped".to_owned(),
+            code => return format!("ended with status {}", code.unwrap_or(-1)),
+        },
+    };
+    format!("was killed by {signal}")
+}
+
+/// The last lines of a log.
+fn log_end(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.len().saturating_sub(LOG_LINES);
+    lines[first..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_ports_are_ten_for_each_node() {
+        let addresses = fixed_addresses(10_000, 3).unwrap();
+        assert_eq!(addresses, ["127.0.0.1:10037", "127.0.0.1:10038", "127.0.0.1:10039"]);
+        assert!(fixed_addresses(65_500, 4).is_err());
+    }
+
+    #[test]
+    fn a_node_comes_back_to_its_addresses_unless_somebody_else_has_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let holder = TcpListener::bind(ANY).unwrap();
+        let taken = holder.local_addr().unwrap().to_string();
+        let free = TcpListener::bind(ANY).unwrap().local_addr().unwrap().to_string();
+        let record = Record {
+            pid: 1,
+            name: "dev2@127.0.0.1".to_owned(),
+            pb: taken.clone(),
+            http: free.clone(),
+            node: free.clone(),
+        };
+        let place = Place::new(dir.path(), 2, None).unwrap();
+        assert_eq!(place.listen, [ANY, ANY, ANY]);
+        std::fs::create_dir(&place.dir).unwrap();
+        std::fs::write(place.last_record(), serde_json::to_vec(&record).unwrap()).unwrap();
+        let place = Place::new(dir.path(), 2, None).unwrap();
+        assert_eq!(place.listen, [ANY, &free, &free]);
+        drop(holder);
+    }
+
+    #[test]
+    fn an_end_is_told_in_words() {
+        let of = |raw| ending(ExitStatus::from_raw(raw));
+        assert_eq!(of(0), "stopped");
+        assert_eq!(of(1 << 8), "ended with status 1");
+        assert_eq!(of(9), "was killed by SIGKILL");
+        assert_eq!(of(64), "was killed by signal 64");
+    }
+}

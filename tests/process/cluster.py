@@ -1,0 +1,251 @@
+"""Tests of real clusters: nodes that die, stall, restart, come back changed or do not belong."""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE)]
+
+from support import unittest_runner  # noqa: E402
+from support.cluster import Cluster, ClusterNode, wait_until  # noqa: E402
+from support.node import binary_from_environment  # noqa: E402
+from support.pb import Connection, Refused  # noqa: E402
+
+class ClusterCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def cluster(self, count, settings=("ring_size=8",), flags=()):
+        cluster = Cluster(self.folder, count, settings, flags)
+        self.addCleanup(cluster.__exit__)
+        return cluster.__enter__()
+
+    def refusal(self, node, *arguments):
+        """What an administration command that must fail says."""
+        done = node.admin(*arguments)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        return done.stdout
+
+    def assert_unharmed(self, cluster):
+        for node in cluster:
+            self.assertIsNone(node.process.poll(), node.log_tail())
+            self.assertNotIn("panicked", node.log_tail(1000))
+
+
+def end(process):
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def put_all(node, keys, value):
+    with Connection(node.pb) as pb:
+        for key in keys:
+            pb.put("b", key, value)
+
+
+def values(node, keys, **options):
+    with Connection(node.pb) as pb:
+        return [pb.get("b", key, **options) for key in keys]
+
+
+KEYS = ["k%d" % number for number in range(40)]
+
+
+class Together(ClusterCase):
+    def test_five_nodes_are_one_store_and_say_so(self):
+        cluster = self.cluster(5)
+        put_all(cluster[0], KEYS, "v")
+        for node in cluster:
+            self.assertEqual(values(node, KEYS), [[b"v"]] * len(KEYS))
+        page = cluster[3].run("member-status")
+        self.assertIn("Valid:5 / Leaving:0 / Exiting:0 / Joining:0 / Down:0", page)
+        status = cluster[4].json("cluster", "status")
+        self.assertEqual([member["availability"] for member in status["members"]], ["up"] * 5)
+        self.assertAlmostEqual(sum(each["ring_percent"] for each in status["members"]), 100, 0)
+        self.assertIn("TRUE All nodes agree on the ring", cluster[1].run("ringready"))
+        self.assertIn("There are no staged changes", cluster[0].run("cluster", "plan"))
+        with urllib.request.urlopen(cluster[0].url + "/stats", timeout=10) as answer:
+            stats = json.load(answer)
+        names = sorted(node.name for node in cluster)
+        self.assertEqual(stats["ring_members"], names)
+        self.assertEqual(stats["connected_nodes"], names[1:])
+        for name in names:
+            self.assertIn("{'%s'," % name, stats["ring_ownership"])
+        self.assertIn("riak_kv is up", cluster[0].run("wait-for-service", "riak_kv",
+                                                      cluster[1].name))
+
+
+class Strangers(ClusterCase):
+    """What does not belong is refused or healed, with words that say what happened."""
+
+    def test_a_cluster_of_another_ring_size_is_not_joined(self):
+        cluster = self.cluster(2)
+        other = cluster.add(settings=["ring_size=16"])
+        said = self.refusal(other, "cluster", "join", cluster[0].record["node"])
+        self.assertIn("ring size", said.replace("ring_size", "ring size"))
+        self.assertIn("16", said)
+        self.assertIn("8", said)
+        self.assert_unharmed(cluster)
+
+    def test_joins_that_cannot_be_are_refused_in_words(self):
+        cluster = self.cluster(2)
+        alone = cluster.add()
+        self.refusal(alone, "cluster", "join", alone.record["node"])
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            address = "127.0.0.1:%d" % closed.getsockname()[1]
+            self.assertIn(address, self.refusal(alone, "cluster", "join", address))
+        self.refusal(cluster[1], "cluster", "join", alone.record["node"])
+        self.refusal(alone, "cluster", "leave")
+
+    def test_garbage_on_the_port_for_nodes_harms_nobody(self):
+        cluster = self.cluster(3)
+        host, _, port = cluster[1].record["node"].rpartition(":")
+        for garbage in (b"", b"\0\0\0\0", b"\xff" * 4096, b"GET / HTTP/1.1\r\n\r\n",
+                        b"\0\0\0\x08" + b"\x01" * 8, os.urandom(1 << 16)):
+            with socket.create_connection((host, int(port)), 10) as bad:
+                try:
+                    bad.sendall(garbage)
+                    bad.shutdown(socket.SHUT_WR)
+                    while bad.recv(65536):
+                        pass
+                except OSError:
+                    pass
+        put_all(cluster[0], KEYS, "v")
+        self.assertEqual(values(cluster[1], KEYS), [[b"v"]] * len(KEYS))
+        self.assert_unharmed(cluster)
+
+    def test_a_node_that_lost_its_disk_is_told_and_comes_back_as_a_new_one(self):
+        cluster = self.cluster(3)
+        put_all(cluster[0], KEYS, "v")
+        lost = cluster[2]
+        lost.kill()
+        shutil.rmtree(lost.data_dir)
+        lost.start()
+        said = self.refusal(lost, "cluster", "join", cluster[0].record["node"])
+        self.assertIn(lost.name, said)
+        self.assertEqual(values(cluster[0], KEYS), [[b"v"]] * len(KEYS))
+        self.assert_unharmed(cluster)
+
+    def test_a_removed_node_that_comes_back_is_refused(self):
+        cluster = self.cluster(4)
+        gone = cluster[3]
+        gone.kill()
+        cluster[0].run("cluster", "force-remove", gone.name)
+        cluster.commit()
+        gone.start()
+        self.assertEqual(gone.process.wait(60), 1)
+        self.assertIn("was removed from the cluster", gone.log_tail())
+        members = cluster[0].json("cluster", "status")["members"]
+        self.assertNotIn(gone.name, [member["name"] for member in members])
+        self.assert_unharmed(list(cluster)[:3])
+
+
+    def test_a_node_restarted_with_an_old_disk_is_refused(self):
+        cluster = self.cluster(3)
+        node = cluster[2]
+        node.stop()
+        old = os.path.join(self.folder, "old")
+        shutil.copytree(node.data_dir, old)
+        node.start()
+        put_all(node, KEYS, "v")
+        node.stop()
+        shutil.rmtree(node.data_dir)
+        os.rename(old, node.data_dir)
+        node.start()
+        self.assertEqual(node.process.wait(60), 1)
+        self.assertIn("the data directory is an old copy", node.log_tail())
+        self.assertEqual(values(cluster[0], KEYS), [[b"v"]] * len(KEYS))
+
+    def test_a_second_node_with_the_identity_of_another_is_refused(self):
+        cluster = self.cluster(3)
+        first = cluster[2]
+        first.stop()
+        twin = ClusterNode(self.folder, 33, cluster.settings)
+        self.addCleanup(twin.__exit__)
+        shutil.copytree(first.data_dir, twin.data_dir)
+        first.start()
+        cluster.settle()
+        twin.start()
+        wait_until(lambda: "is in use by a live node" in twin.log_tail(), "the twin to be told")
+        put_all(first, KEYS, "v")
+        self.assertEqual(values(cluster[0], KEYS), [[b"v"]] * len(KEYS))
+        self.assert_unharmed(cluster)
+
+
+class Changes(ClusterCase):
+    def test_a_commit_needs_the_plan_that_was_shown(self):
+        cluster = self.cluster(2)
+        third = cluster.add()
+        third.join(cluster[0])
+        self.assertIn("plan", self.refusal(cluster[0], "cluster", "commit"))
+        cluster[0].run("cluster", "plan")
+        cluster[0].run("cluster", "location", "rack-b", "--node", cluster[1].name)
+        self.assertIn("plan", self.refusal(cluster[0], "cluster", "commit"))
+        self.assertIn("Cleared staged cluster changes", cluster[0].run("cluster", "clear"))
+        self.assertIn("There are no staged changes", cluster[0].run("cluster", "plan"))
+
+
+class DevCluster(ClusterCase):
+    def start(self, count):
+        base, ready = os.path.join(self.folder, "base"), os.path.join(self.folder, "ready.json")
+        process = subprocess.Popen(
+            [binary_from_environment(), "dev-cluster", str(count), "--base-dir", base,
+             "--ready-file", ready, "--set", "ring_size=8"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(end, process)
+        wait_until(lambda: os.path.exists(ready) or process.poll() is not None, "the cluster")
+        self.assertIsNone(process.poll(), process.stdout.read() if process.poll() else "")
+        with open(ready, encoding="utf-8") as handle:
+            return process, json.load(handle)["nodes"]
+
+    def stop(self, process, records):
+        process.terminate()
+        said, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, said)
+        for record in records:
+            self.assertFalse(os.path.exists("/proc/%d" % record["pid"]), said)
+        return said
+
+    def test_a_development_cluster_starts_tells_of_deaths_stops_and_goes_on(self):
+        process, records = self.start(3)
+        with Connection(address(records[0]["pb"])) as pb:
+            pb.put("b", "k", "v")
+        with Connection(address(records[2]["pb"])) as pb:
+            self.assertEqual(pb.get("b", "k"), [b"v"])
+        os.kill(records[1]["pid"], signal.SIGKILL)
+        wait_until(lambda: not os.path.exists("/proc/%d" % records[1]["pid"]), "the death")
+        said = self.stop(process, records)
+        for record in records:
+            self.assertIn(record["pb"], said)
+        self.assertIn("was killed by SIGKILL", said)
+        process, again = self.start(3)
+        with Connection(address(again[1]["pb"])) as pb:
+            self.assertEqual(pb.get("b", "k"), [b"v"])
+        self.stop(process, again)
+
+    def test_its_nodes_end_with_it_even_when_it_is_killed(self):
+        process, records = self.start(2)
+        process.kill()
+        for record in records:
+            wait_until(lambda: not os.path.exists("/proc/%d" % record["pid"]), "a node to end")
+
+
+def address(text):
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))
