@@ -6,7 +6,8 @@
 //! noted, decided in one step with the removal.
 //!
 //! Where there are several nodes, the first primary of a record has it reaped, once all primaries are
-//! up, only one layout is live, and all of them hold the tombstone or nothing.
+//! up, only one layout is live, all of them hold the tombstone or nothing, and no member has strays of
+//! its partition.
 
 mod agreement;
 

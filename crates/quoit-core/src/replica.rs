@@ -99,11 +99,12 @@ impl ReplicatedStore {
         access: Access,
     ) -> Result<Option<Taken>, RequestError> {
         let taken = take(&*self.engine, at, incoming, has_to_last, access)?;
-        if let Some(Taken::Written(_, meta)) = &taken
-            && meta.tombstone
-        {
-            let (mode, now_us) = (self.settings.delete_mode, self.clock.unix_us());
-            self.reaper.note(mode, at, meta.digest, now_us);
+        if let Some(Taken::Written(_, meta)) = &taken {
+            self.note_written(at.partition, u32::from(meta.n_val_class));
+            if meta.tombstone {
+                let (mode, now_us) = (self.settings.delete_mode, self.clock.unix_us());
+                self.reaper.note(mode, at, meta.digest, now_us);
+            }
         }
         Ok(taken)
     }

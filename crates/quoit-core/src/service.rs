@@ -16,6 +16,7 @@ use quoit_wire::internode::data::{
     self, Acks, Fetch, Fetched, Forward, ListBuckets, ListKeys, MergeRule, Reap, Reaped, Store,
     Stored, Want,
 };
+use quoit_wire::internode::transfer;
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
@@ -26,7 +27,7 @@ pub(crate) struct ReplicaService {
 }
 
 /// Why a request is not served.
-enum Refusal {
+pub(crate) enum Refusal {
     Malformed(String),
     StaleLayout,
     Storage(RequestError),
@@ -54,6 +55,10 @@ impl Service for ReplicaService {
             data::METHOD_LIST_KEYS => store.serve_list_keys(&request, reply),
             data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
             data::METHOD_REAP => store.serve_reap(&request, reply),
+            transfer::METHOD_OFFER => store.serve_offer(&request, reply),
+            transfer::METHOD_DELIVER => store.serve_deliver(&request, reply),
+            transfer::METHOD_COMPLETE => store.serve_complete(&request, reply),
+            transfer::METHOD_STRAYS => store.serve_strays(reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
         }
     }
@@ -162,7 +167,7 @@ impl ReplicatedStore {
         });
     }
 
-    async fn synced(&self, ticket: Ticket) -> Result<(), RequestError> {
+    pub(crate) async fn synced(&self, ticket: Ticket) -> Result<(), RequestError> {
         poll_fn(|context| self.engine.poll_durable(ticket, context.waker())).await?;
         Ok(())
     }
@@ -223,7 +228,7 @@ impl ReplicatedStore {
     }
 
     /// Decodes a header and checks the layout that it was made with.
-    fn read_header<M: Message + Default>(
+    pub(crate) fn read_header<M: Message + Default>(
         &self,
         request: &IncomingRequest,
         layout_version: impl Fn(&M) -> u64,
@@ -236,7 +241,7 @@ impl ReplicatedStore {
         Ok(header)
     }
 
-    fn place<'a>(&self, key: &'a Bytes, partition: u32) -> Result<Place<'a>, Refusal> {
+    pub(crate) fn place<'a>(&self, key: &'a Bytes, partition: u32) -> Result<Place<'a>, Refusal> {
         let partition = u16::try_from(partition)
             .ok()
             .filter(|partition| *partition < self.ring_size().get())
@@ -255,7 +260,7 @@ fn send_copy(reply: Responder, copy: Copy) {
     }
 }
 
-fn refuse(reply: Responder, refusal: &Refusal) {
+pub(crate) fn refuse(reply: Responder, refusal: &Refusal) {
     match refusal {
         Refusal::Malformed(reason) => {
             tracing::warn!(%reason, "request of another node refused");

@@ -8,6 +8,7 @@ use crate::reaper::{DeleteMode, Reaper};
 use crate::service::ReplicaService;
 use crate::stats::Stats;
 use crate::topology::Topology;
+use crate::transfer::{TransferLimits, Transfers};
 use crate::write_clock::WriteClock;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -66,6 +67,8 @@ pub struct StoreSettings {
     pub ttl_secs_default: Option<u32>,
     /// Where the store waits for the disk.
     pub blocking: Blocking,
+    /// How much transfers of partitions may take at first.
+    pub transfer_limits: TransferLimits,
 }
 
 /// One position of a preference list.
@@ -90,6 +93,7 @@ pub struct ReplicatedStore {
     pub(crate) write_clock: WriteClock,
     pub(crate) settings: StoreSettings,
     pub(crate) reaper: Reaper,
+    pub(crate) transfers: Transfers,
     stats: Stats,
 }
 
@@ -115,6 +119,7 @@ impl ReplicatedStore {
             write_clock: WriteClock::default(),
             settings,
             reaper: Reaper::default(),
+            transfers: Transfers::new(settings.transfer_limits),
             stats: Stats::default(),
         }
     }
@@ -257,9 +262,10 @@ impl ReplicatedStore {
         self.internode.register(METHOD_FIRST..=METHOD_LAST, service);
     }
 
-    /// Reaps tombstones until the task is dropped.
+    /// Reaps tombstones and hands over what belongs to other nodes, until the task is dropped.
     pub async fn run_background(self: Arc<Self>) {
-        self.run_reaper().await;
+        let reaper = Arc::clone(&self).run_reaper();
+        tokio::join!(biased; reaper, self.run_transfers());
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.

@@ -98,6 +98,11 @@ impl Topology {
         self.version == version && self.unknown.iter().all(|id| internode.peer(*id).is_none())
     }
 
+    /// Version of the newest live layout.
+    pub(crate) fn newest_layout(&self) -> u64 {
+        self.layouts.last().map_or(0, |live| live.layout.version())
+    }
+
     /// Version of the state that this was made from.
     pub(crate) const fn version(&self) -> u64 {
         self.version
@@ -178,6 +183,15 @@ impl Topology {
                 None => stand_ins.next().map(|node| (node, false)),
             })
             .collect()
+    }
+
+    /// Whether this node is a primary of a partition in any live layout.
+    pub(crate) fn is_own(&self, partition: Partition, n_val: u32) -> bool {
+        let is_primary = |live: &LiveLayout| {
+            let primaries = live.layout.primaries(partition, n_val).iter();
+            primaries.into_iter().any(|node| Some(live.place(*node)) == self.own)
+        };
+        self.layouts.iter().any(is_primary)
     }
 
     /// The primaries of a partition, most preferred first, when only one layout is live and all of them

@@ -68,12 +68,18 @@ impl ReplicatedStore {
         mut topology: Arc<Topology>,
         made: &Made,
     ) -> Result<(), RequestError> {
+        self.note_written(made.partition, made.quorums.n_val);
         let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let deadline = Instant::now() + Duration::from_millis(timeout_ms);
         loop {
-            let version = topology.version();
+            let (version, newest) = (topology.version(), topology.newest_layout());
             match Run::new(self, topology, made).run(deadline).await? {
-                End::Met => return Ok(()),
+                // A layout that came meanwhile has to be satisfied too: its copies are made of what
+                // was there before everybody wrote by it.
+                End::Met if self.topology_now().newest_layout() == newest => {
+                    return Ok(());
+                }
+                End::Met => {}
                 End::StaleLayout => self.wait_for_newer(version, deadline).await?,
             }
             topology = self.topology();

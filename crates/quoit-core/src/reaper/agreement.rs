@@ -29,7 +29,7 @@ enum Fate {
 }
 
 impl ReplicatedStore {
-    /// Reaps tombstones that are due and that all primaries hold.
+    /// Reaps tombstones that are due and that all primaries hold, if nobody has strays of their partition.
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: u64) {
         let store = Arc::clone(self);
         let due = move || Ok(store.due_tombstones(delay_ms)?);
@@ -40,8 +40,17 @@ impl ReplicatedStore {
                 return;
             }
         };
+        if due.is_empty() {
+            return;
+        }
+        // What a stand-in keeps of a deleted record would come back without the tombstone.
+        let Some(strays) = self.strays_anywhere().await else { return self.reap_later(due) };
         let mut later = Vec::new();
         for noted in due {
+            if strays.contains(&noted.partition) {
+                later.push(noted);
+                continue;
+            }
             match self.reap_agreed(&noted).await {
                 Ok(Fate::Settled) => {}
                 Ok(Fate::Later) => later.push(noted),

@@ -39,10 +39,46 @@ impl Movement {
     pub fn between(old: &Layout, new: &Layout, n_val: u32) -> Self {
         assert_eq!(old.ring_size, new.ring_size, "layouts of one cluster");
         assert!(n_val > 0, "every bucket has a copy");
-        let transfers = old
-            .partitions()
-            .flat_map(|partition| transfers_of(old, new, partition, n_val).into_iter());
+        let transfers =
+            old.partitions().flat_map(|partition| Self::of_partition(old, new, partition, n_val));
         Self { transfers: transfers.collect(), lower_bound: lower_bound(old, new, n_val) }
+    }
+
+    /// The copies of one partition that nodes get, in the order of their new positions.
+    ///
+    /// # Panics
+    ///
+    /// If a layout has no such partition.
+    #[must_use]
+    pub fn of_partition(
+        old: &Layout,
+        new: &Layout,
+        partition: Partition,
+        n_val: u32,
+    ) -> Vec<Transfer> {
+        let ids = |layout: &Layout| -> Vec<NodeId> {
+            let primaries = layout.primaries(partition, n_val).iter();
+            primaries.map(|node| layout.nodes[usize::from(*node)]).collect()
+        };
+        let (before, after) = (ids(old), ids(new));
+        // Who goes gives its position to who comes there, the others to the others in order.
+        let goes = |node: &NodeId| !after.contains(node);
+        let comes = |node: &NodeId| !before.contains(node);
+        let at_place = |place: usize| before.get(place).copied().filter(goes);
+        let mut others: Vec<NodeId> = before
+            .iter()
+            .enumerate()
+            .filter(|(place, node)| goes(node) && !after.get(*place).is_some_and(comes))
+            .map(|(_, node)| *node)
+            .rev()
+            .collect();
+        let mut transfers = Vec::new();
+        for (place, to) in after.iter().copied().enumerate().filter(|(_, node)| comes(node)) {
+            let from = at_place(place).or_else(|| others.pop());
+            let from = from.unwrap_or_else(|| before[place % before.len()]);
+            transfers.push(Transfer { partition, to, from });
+        }
+        transfers
     }
 
     /// How many copies each node gives to each other: (from, to) and the number, in order.
@@ -63,33 +99,6 @@ impl Movement {
         partitions.dedup();
         partitions.len()
     }
-}
-
-/// The copies of one partition that nodes get, in the order of their new positions.
-fn transfers_of(old: &Layout, new: &Layout, partition: Partition, n_val: u32) -> Vec<Transfer> {
-    let ids = |layout: &Layout| -> Vec<NodeId> {
-        let primaries = layout.primaries(partition, n_val).iter();
-        primaries.map(|node| layout.nodes[usize::from(*node)]).collect()
-    };
-    let (before, after) = (ids(old), ids(new));
-    // Who goes gives its position to who comes there, the others to the others in order.
-    let goes = |node: &NodeId| !after.contains(node);
-    let comes = |node: &NodeId| !before.contains(node);
-    let at_place = |place: usize| before.get(place).copied().filter(goes);
-    let mut others: Vec<NodeId> = before
-        .iter()
-        .enumerate()
-        .filter(|(place, node)| goes(node) && !after.get(*place).is_some_and(comes))
-        .map(|(_, node)| *node)
-        .rev()
-        .collect();
-    let mut transfers = Vec::new();
-    for (place, to) in after.iter().copied().enumerate().filter(|(_, node)| comes(node)) {
-        let from = at_place(place).or_else(|| others.pop());
-        let from = from.unwrap_or_else(|| before[place % before.len()]);
-        transfers.push(Transfer { partition, to, from });
-    }
-    transfers
 }
 
 /// Three things can't be avoided: nodes below their new share get what they miss; nodes above theirs,

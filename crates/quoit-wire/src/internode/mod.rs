@@ -23,6 +23,7 @@ pub mod data;
 mod frame;
 mod hello;
 mod refusal;
+pub mod transfer;
 
 pub use frame::{
     FLAG_LAST, FLAG_STREAM, FRAME_OVERHEAD_BYTES, FramePrefix, InternodeDecoder, InternodeFrame,

@@ -206,6 +206,18 @@ pub const KEYS: &[Key] = &[
         "3000",
         "When a tombstone is removed: keep (never), immediate, or after so many milliseconds.",
     ),
+    key(
+        "transfer_limit",
+        Kind::Integer(1, 1_000),
+        "2",
+        "Partitions that the node hands over to others at the same time.",
+    ),
+    key(
+        "transfer_rate",
+        Kind::Size(0, 1_024 * GB),
+        "100MB",
+        "Bytes a second that the node hands over to others; 0 is as many as go.",
+    ),
     key("object.size.maximum", Kind::Size(1, 1_024 * GB), "50MB", "Larger objects are refused."),
     key(
         "object.size.warning_threshold",
@@ -406,7 +418,6 @@ pub const IGNORED: &[&str] = &[
     "tls_protocols.*",
     "token_request_mode",
     "tombstone_pause",
-    "transfer_limit",
     "ttaaefs_*",
     "vnode_*",
     "worker_pool_strategy",

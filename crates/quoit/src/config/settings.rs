@@ -3,7 +3,7 @@
 use super::keys::{KEYS, Key, Meaning, meaning};
 use super::parse::{self, Entry, Line, Origin, ParseError};
 use super::value;
-use quoit_core::{Blocking, DeleteMode, Limits, StoreSettings};
+use quoit_core::{Blocking, DeleteMode, Limits, StoreSettings, TransferLimits};
 use quoit_server::{JobClasses, ServerSettings};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -287,7 +287,7 @@ impl Settings {
 
     /// Settings of the replicated store.
     pub fn store(&self) -> StoreSettings {
-        let limits = Limits::default();
+        let (limits, transfers) = (Limits::default(), TransferLimits::default());
         let bytes = |name: &str, default: u64| self.size_bytes(name).unwrap_or(default);
         let count = |name: &str, default: u32| {
             self.integer(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
@@ -317,6 +317,10 @@ impl Settings {
                 .duration("bitcask.expiry")
                 .map(|age| u32::try_from(age.as_secs()).unwrap_or(u32::MAX)),
             blocking: Blocking::Pool,
+            transfer_limits: TransferLimits {
+                partition_count_max: count("transfer_limit", transfers.partition_count_max),
+                bytes_per_sec_max: bytes("transfer_rate", transfers.bytes_per_sec_max),
+            },
         }
     }
 

@@ -1,0 +1,164 @@
+//! Hands records to another node: offers them, delivers what it lacks.
+
+use crate::error::RequestError;
+use crate::replica::merge_rule;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{CallError, Lane, Peer};
+use quoit_model::hash::Partition;
+use quoit_model::key::KeyRef;
+use quoit_store::engine::Record;
+use quoit_wire::internode::Payload;
+use quoit_wire::internode::data::MergeRule;
+use quoit_wire::internode::transfer::{
+    Deliver, Delivered, DeliveredRecord, METHOD_DELIVER, METHOD_OFFER, Offer, Offered,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Objects delivered in one message, in bytes; a single larger one goes alone.
+const BATCH_BYTES: usize = 1 << 20;
+/// Time that the receiver has for an answer: it reads, merges and syncs.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why records could not be handed over now.
+#[derive(Debug, Error)]
+pub(super) enum TransferError {
+    /// The receiver did not answer, or refused.
+    #[error("handing records to {to} failed: {fault}")]
+    Call {
+        /// Name of the receiver.
+        to: Arc<str>,
+        /// What went wrong.
+        fault: CallError,
+    },
+    /// The receiver's answer is none.
+    #[error("{to} answered an offer of records with what is no answer")]
+    Answer {
+        /// Name of the receiver.
+        to: Arc<str>,
+    },
+    /// This node's own storage failed.
+    #[error("{0}")]
+    Own(#[from] RequestError),
+}
+
+/// What was handed over.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Handed {
+    /// Records that the receiver lacked.
+    pub(super) record_count: u64,
+    /// Bytes of their objects.
+    pub(super) byte_count: u64,
+}
+
+/// Objects of a batch as one payload.
+struct Objects<'a>(&'a [&'a (Bytes, Record)]);
+
+impl Payload for Objects<'_> {
+    fn size_bytes(&self) -> usize {
+        self.0.iter().map(|(_, record)| record.value.len()).sum()
+    }
+
+    fn append_to(&self, out: &mut Vec<u8>) {
+        for (_, record) in self.0 {
+            out.extend_from_slice(&record.value);
+        }
+    }
+}
+
+impl ReplicatedStore {
+    /// Hands records of a partition to a node. When it returns, all of them are on that node's disk.
+    pub(super) async fn hand(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        records: &[&(Bytes, Record)],
+    ) -> Result<Handed, TransferError> {
+        let wanted = self.offer(peer, partition, records).await?;
+        let mut handed = Handed::default();
+        let mut left = &wanted[..];
+        while !left.is_empty() {
+            let mut size_bytes = 0;
+            let fits = |(_, record): &&&(Bytes, Record)| {
+                size_bytes += record.value.len();
+                size_bytes <= BATCH_BYTES
+            };
+            let count = left.iter().take_while(fits).count().max(1);
+            let (batch, rest) = left.split_at(count);
+            self.deliver(peer, partition, batch).await?;
+            left = rest;
+            let byte_count = Objects(batch).size_bytes() as u64;
+            handed.record_count += batch.len() as u64;
+            handed.byte_count += byte_count;
+            self.transfers.throttle(byte_count).await;
+        }
+        Ok(handed)
+    }
+
+    /// The records that the node lacks.
+    async fn offer<'r>(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        records: &[&'r (Bytes, Record)],
+    ) -> Result<Vec<&'r (Bytes, Record)>, TransferError> {
+        let offer = Offer {
+            partition: u32::from(partition.0),
+            layout_version: self.oldest_layout(),
+            keys: records.iter().map(|(key, _)| key.clone()).collect(),
+            digests: records.iter().map(|(_, record)| record.meta.digest).collect(),
+        };
+        let call = peer.call(METHOD_OFFER, &offer, b"", Lane::Large, ANSWER_TIMEOUT);
+        let reply = call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
+        let answer = || TransferError::Answer { to: peer.name() };
+        let offered = Offered::decode(reply.header).map_err(|_| answer())?;
+        if offered.wanted.len() != records.len().div_ceil(8) {
+            return Err(answer());
+        }
+        let is_wanted = |place: usize| offered.wanted[place / 8] & (1 << (place % 8)) != 0;
+        let wanted = records.iter().enumerate().filter(|(place, _)| is_wanted(*place));
+        Ok(wanted.map(|(_, record)| *record).collect())
+    }
+
+    async fn deliver(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        records: &[&(Bytes, Record)],
+    ) -> Result<(), TransferError> {
+        let deliver = Deliver {
+            partition: u32::from(partition.0),
+            layout_version: self.oldest_layout(),
+            records: records.iter().map(|(key, record)| self.delivered(key, record)).collect(),
+        };
+        let objects = Objects(records);
+        let call = peer.call(METHOD_DELIVER, &deliver, &objects, Lane::Large, ANSWER_TIMEOUT);
+        let reply = call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
+        Delivered::decode(reply.header).map_err(|_| TransferError::Answer { to: peer.name() })?;
+        Ok(())
+    }
+
+    fn delivered(&self, key: &Bytes, record: &Record) -> DeliveredRecord {
+        let state = self.control.read();
+        let props = KeyRef::decode(key).ok().and_then(|key| state.bucket_props(key.bucket).ok());
+        // Without knowing better nothing may be lost.
+        let rule = props.map_or(MergeRule::Causal, |props| merge_rule(props));
+        DeliveredRecord {
+            key: key.clone(),
+            digest: record.meta.digest,
+            tombstone: record.meta.tombstone,
+            n_val_class: u32::from(record.meta.n_val_class),
+            expires_at_secs: record.meta.expires_at_secs,
+            rule: rule.into(),
+            // Frames, and objects with them, are smaller than 4 GB.
+            size_bytes: record.value.len() as u32,
+        }
+    }
+
+    fn oldest_layout(&self) -> u64 {
+        self.control.read().layouts().oldest_version()
+    }
+}

@@ -1,0 +1,277 @@
+//! Moves records to where they belong.
+//!
+//! One mechanism for all causes: whoever has records that others should have offers them by name and
+//! digest and delivers those that are lacking, as replicated writes. It runs in rounds; what fails is
+//! tried again in a later one, and what was delivered before is not delivered again.
+//!
+//! `docs/design/transfers.md` tells why nothing is lost or read stale meanwhile.
+
+mod copies;
+mod hand;
+mod held;
+mod progress;
+mod receive;
+mod sources;
+mod strays;
+
+pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats};
+
+use crate::store::ReplicatedStore;
+use arc_swap::Guard;
+use copies::{Copies, NewCopy};
+use hand::TransferError;
+use parking_lot::Mutex;
+use progress::Active;
+use quoit_cluster::State;
+use quoit_model::hash::Partition;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Pause between two rounds when nothing changes.
+const ROUND_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause between two rounds at least.
+const ROUND_PAUSE: Duration = Duration::from_millis(100);
+
+/// How much the transfers of a node may take of it. Both may be changed while it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TransferLimits {
+    /// Partitions handed over at the same time, at least 1 (`transfer_limit`).
+    pub partition_count_max: u32,
+    /// Bytes of objects handed over in a second; 0 = as many as go.
+    pub bytes_per_sec_max: u64,
+}
+
+impl Default for TransferLimits {
+    fn default() -> Self {
+        Self { partition_count_max: 2, bytes_per_sec_max: 100 << 20 }
+    }
+}
+
+/// Partitions that may have strays.
+#[derive(Default)]
+struct Suspects {
+    waiting: BTreeSet<Partition>,
+    /// Looked into at present. What is written meanwhile makes them wait again.
+    looked_into: BTreeSet<Partition>,
+}
+
+impl Suspects {
+    fn all(&self) -> BTreeSet<Partition> {
+        self.waiting.union(&self.looked_into).copied().collect()
+    }
+}
+
+/// Transfers of a node.
+pub(crate) struct Transfers {
+    partition_count_max: AtomicU32,
+    bytes_per_sec_max: AtomicU64,
+    /// When the next bytes may be sent.
+    free_at: Mutex<Option<Instant>>,
+    active: Arc<Active>,
+    suspects: Mutex<Suspects>,
+    copies: Mutex<Copies>,
+    /// Something has happened that a round should see to.
+    wanted: Notify,
+}
+
+impl Transfers {
+    pub(crate) fn new(limits: TransferLimits) -> Self {
+        Self {
+            partition_count_max: AtomicU32::new(limits.partition_count_max.max(1)),
+            bytes_per_sec_max: AtomicU64::new(limits.bytes_per_sec_max),
+            free_at: Mutex::default(),
+            active: Arc::default(),
+            suspects: Mutex::default(),
+            copies: Mutex::default(),
+            wanted: Notify::new(),
+        }
+    }
+
+    /// Waits as long as so many bytes keep the rate down.
+    async fn throttle(&self, byte_count: u64) {
+        let bytes_per_sec_max = self.bytes_per_sec_max.load(Ordering::Relaxed);
+        if bytes_per_sec_max == 0 {
+            return;
+        }
+        let cost = Duration::from_secs_f64(byte_count as f64 / bytes_per_sec_max as f64);
+        let free_at = {
+            let mut free_at = self.free_at.lock();
+            let now = Instant::now();
+            let next = free_at.map_or(now, |free_at| free_at.max(now)) + cost;
+            *free_at = Some(next);
+            next
+        };
+        sleep_until(free_at).await;
+    }
+}
+
+/// Something to do in a round.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Job {
+    Copy(NewCopy),
+    Share(NewCopy),
+    Strays(Partition),
+}
+
+impl ReplicatedStore {
+    /// Figures of what this node hands over to others.
+    #[must_use]
+    pub fn transfers(&self) -> TransferStats {
+        let stray_partition_count = self.transfers.suspects.lock().all().len() as u64;
+        let waiting = self.copies_waiting();
+        TransferStats { waiting, stray_partition_count, ..self.transfers.active.stats() }
+    }
+
+    /// The control plane's state, to keep across waiting.
+    fn state(&self) -> Arc<State> {
+        Guard::into_inner(self.control.read())
+    }
+
+    /// How much transfers may take.
+    #[must_use]
+    pub fn transfer_limits(&self) -> TransferLimits {
+        TransferLimits {
+            partition_count_max: self.transfers.partition_count_max.load(Ordering::Relaxed),
+            bytes_per_sec_max: self.transfers.bytes_per_sec_max.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Changes how much transfers may take, from the next batch and round on.
+    pub fn set_transfer_limits(&self, limits: TransferLimits) {
+        let TransferLimits { partition_count_max, bytes_per_sec_max } = limits;
+        self.transfers.partition_count_max.store(partition_count_max.max(1), Ordering::Relaxed);
+        self.transfers.bytes_per_sec_max.store(bytes_per_sec_max, Ordering::Relaxed);
+    }
+
+    /// Hands over what belongs to others, and tells the cluster what this node has got, until the task is
+    /// dropped.
+    pub(crate) async fn run_transfers(self: Arc<Self>) {
+        let reports = Arc::clone(&self);
+        tokio::join!(biased; self.run_rounds(), reports.run_reports());
+    }
+
+    async fn run_rounds(self: &Arc<Self>) {
+        let mut live_before = Vec::new();
+        let mut news = self.control.watch();
+        let mut running = JoinSet::new();
+        let mut running_jobs = BTreeSet::new();
+        loop {
+            news.mark_unchanged();
+            let state = self.state();
+            let live = state.layouts().live().iter().map(|layout| layout.version()).collect();
+            if live != live_before {
+                self.suspect_all(&state);
+                live_before = live;
+            }
+            let mut jobs = self.jobs(&state);
+            jobs.retain(|job| !running_jobs.contains(job));
+            let mut jobs = jobs.into_iter();
+            let round_end = Instant::now() + ROUND_INTERVAL;
+            loop {
+                while running.len() < self.transfer_limits().partition_count_max as usize {
+                    let Some(job) = jobs.next() else { break };
+                    let store = Arc::clone(self);
+                    running_jobs.insert(job);
+                    running.spawn(async move { store.run_job(job).await });
+                }
+                tokio::select! {
+                    biased;
+                    Some(done) = running.join_next() => match done {
+                        Ok(job) => _ = running_jobs.remove(&job),
+                        Err(fault) => std::panic::resume_unwind(fault.into_panic()),
+                    },
+                    _ = news.changed() => break,
+                    () = sleep_until(round_end) => break,
+                }
+            }
+            sleep(ROUND_PAUSE).await;
+        }
+    }
+
+    async fn run_reports(&self) {
+        let mut news = self.control.watch();
+        loop {
+            news.mark_unchanged();
+            self.report_copies(&self.state()).await;
+            sleep(ROUND_PAUSE).await;
+            let happened = async {
+                tokio::select! {
+                    biased;
+                    _ = news.changed() => {}
+                    () = self.transfers.wanted.notified() => {}
+                }
+            };
+            let _ = timeout(ROUND_INTERVAL, happened).await;
+        }
+    }
+
+    /// What could be done now, most urgent first.
+    fn jobs(&self, state: &State) -> Vec<Job> {
+        let shares = self.copies_to_share(state).into_iter().map(Job::Share);
+        let copies = self.copies_to_hand(state).into_iter().map(Job::Copy);
+        shares.chain(copies).chain(self.stray_jobs(state).map(Job::Strays)).collect()
+    }
+
+    async fn run_job(self: Arc<Self>, job: Job) -> Job {
+        let done: Result<(), TransferError> = match job {
+            Job::Copy(copy) => self.hand_copy(copy).await,
+            Job::Share(copy) => self.share_copy(copy).await,
+            Job::Strays(partition) => self.look_for_strays(partition).await,
+        };
+        if let Err(fault) = done {
+            tracing::debug!(?job, %fault, "a transfer is put off");
+        }
+        job
+    }
+
+    async fn look_for_strays(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
+        {
+            let mut suspects = self.transfers.suspects.lock();
+            suspects.waiting.remove(&partition);
+            suspects.looked_into.insert(partition);
+        }
+        let done = self.hand_strays(partition, false).await;
+        let mut suspects = self.transfers.suspects.lock();
+        suspects.looked_into.remove(&partition);
+        if !matches!(done, Ok(true)) {
+            suspects.waiting.insert(partition);
+        }
+        done.map(|_| ())
+    }
+
+    /// All partitions may have strays where this node is no primary of all that could be in them: after a
+    /// start and after a change of layouts.
+    fn suspect_all(&self, state: &State) {
+        let (n_val_min, _) = n_vals(state);
+        let is_primary = |partition: &Partition| {
+            strays::primaries(state, *partition, n_val_min).contains(&state.node_id())
+        };
+        let partitions = state.layouts().newest().partitions();
+        let suspects = partitions.filter(|each| !is_primary(each));
+        self.transfers.suspects.lock().waiting.extend(suspects);
+    }
+
+    /// Suspected partitions whose strays could be handed over now.
+    fn stray_jobs(&self, state: &State) -> impl Iterator<Item = Partition> {
+        let (_, n_val_max) = n_vals(state);
+        let suspects = self.transfers.suspects.lock().waiting.clone();
+        let own = state.node_id();
+        let can_go = |partition: &Partition| {
+            let primaries = strays::primaries(state, *partition, n_val_max);
+            primaries.iter().all(|node| *node == own || self.reachable(*node).is_some())
+        };
+        suspects.into_iter().filter(can_go).collect::<Vec<_>>().into_iter()
+    }
+}
+
+/// The least and the most replicas that any bucket has.
+fn n_vals(state: &State) -> (u32, u32) {
+    let placements = state.placements();
+    let n_vals = || placements.iter().map(|placements| placements.n_val);
+    (n_vals().min().unwrap_or(1), n_vals().max().unwrap_or(1))
+}

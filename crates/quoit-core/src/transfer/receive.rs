@@ -1,0 +1,106 @@
+//! Takes records that other nodes hand over.
+
+use crate::error::RequestError;
+use crate::replica::{Replicated, Taken};
+use crate::service::{Refusal, refuse};
+use crate::store::ReplicatedStore;
+use quoit_cluster::{IncomingRequest, Responder};
+use quoit_store::engine::{Access, RecordMeta, Ticket};
+use quoit_wire::internode::data::MergeRule;
+use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
+use std::sync::Arc;
+
+impl ReplicatedStore {
+    pub(crate) fn serve_offer(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let offer = match self.read_header(request, |offer: &Offer| offer.layout_version) {
+            Ok(offer) => offer,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        tokio::spawn(async move {
+            let blocking = self.settings.blocking;
+            match blocking.aside(move || Ok(self.wanted(&offer))).await {
+                Ok(Ok(wanted)) => reply.send(&Offered { wanted: wanted.into() }, b""),
+                Ok(Err(refusal)) => refuse(reply, &refusal),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    /// Which offered records this node lacks. The others are synced.
+    fn wanted(&self, offer: &Offer) -> Result<Vec<u8>, Refusal> {
+        if offer.keys.len() != offer.digests.len() {
+            return Err(Refusal::Malformed("an offer has a digest for each key".to_owned()));
+        }
+        let mut wanted = vec![0; offer.keys.len().div_ceil(8)];
+        let mut known_count = 0;
+        for (index, (key, digest)) in offer.keys.iter().zip(&offer.digests).enumerate() {
+            let place = self.place(key, offer.partition)?;
+            let head = self.engine.head(&place.at()).map_err(RequestError::from)?;
+            if head.is_some_and(|meta| meta.digest == *digest) {
+                known_count += 1;
+            } else {
+                wanted[index / 8] |= 1 << (index % 8);
+            }
+        }
+        if known_count > 0 {
+            self.engine.sync().map_err(RequestError::from)?;
+        }
+        Ok(wanted)
+    }
+
+    pub(crate) fn serve_deliver(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let deliver = match self.read_header(request, |deliver: &Deliver| deliver.layout_version) {
+            Ok(deliver) => deliver,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let objects = request.payload.clone();
+        tokio::spawn(async move {
+            let taker = Arc::clone(&self);
+            let take = move || Ok(taker.take_delivered(&deliver, objects));
+            let taken = match self.settings.blocking.aside(take).await {
+                Ok(taken) => taken,
+                Err(fault) => Err(fault.into()),
+            };
+            match taken {
+                Ok(None) => reply.send(&Delivered {}, b""),
+                Ok(Some(ticket)) => match self.synced(ticket).await {
+                    Ok(()) => reply.send(&Delivered {}, b""),
+                    Err(fault) => refuse(reply, &fault.into()),
+                },
+                Err(refusal) => refuse(reply, &refusal),
+            }
+        });
+    }
+
+    /// Merges delivered records into this node's. The answer is the last write.
+    fn take_delivered(
+        &self,
+        deliver: &Deliver,
+        mut objects: bytes::Bytes,
+    ) -> Result<Option<Ticket>, Refusal> {
+        let mut last = None;
+        for record in &deliver.records {
+            let size_bytes = record.size_bytes as usize;
+            if size_bytes > objects.len() {
+                return Err(Refusal::Malformed("delivered objects are cut off".to_owned()));
+            }
+            let replicated = Replicated {
+                meta: RecordMeta {
+                    digest: record.digest,
+                    tombstone: record.tombstone,
+                    n_val_class: record.n_val_class.min(15) as u8,
+                    expires_at_secs: record.expires_at_secs,
+                },
+                rule: MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal),
+                object: objects.split_to(size_bytes),
+            };
+            let place = self.place(&record.key, deliver.partition)?;
+            if let Some(Taken::Written(ticket, _)) =
+                self.take_copy(&place.at(), &replicated, true, Access::Wait)?
+            {
+                last = last.max(Some(ticket));
+            }
+        }
+        Ok(last)
+    }
+}

@@ -1,0 +1,116 @@
+//! Who hands a partition to a node that becomes one of its primaries.
+//!
+//! A read quorum of the new primaries must meet every write that a quorum of the old ones has taken.
+//! It does if each new primary has what the old holder of its position had. Where that one is gone, what
+//! it had is with the other primaries, as far as it was written to a quorum: then all of them hand over.
+
+use quoit_cluster::NodeId;
+use quoit_model::hash::Partition;
+use quoit_model::layout::{Layout, Movement};
+use std::collections::BTreeSet;
+
+/// The nodes that `to` has to have heard of before its copy of the partition is complete; none if there
+/// is nobody who could have anything. `complete` is the layout by which the partition is read,
+/// `n_val_max` the largest number of replicas of any bucket. `is_there` says which nodes can be expected
+/// to hand anything over.
+pub(super) fn sources(
+    complete: &Layout,
+    newest: &Layout,
+    n_val_max: u32,
+    partition: Partition,
+    to: NodeId,
+    is_there: impl Fn(NodeId) -> bool,
+) -> BTreeSet<NodeId> {
+    // A node that moves up within the order lacks the records of buckets with a smaller n_val.
+    let transfers = (1..=n_val_max)
+        .flat_map(|n_val| Movement::of_partition(complete, newest, partition, n_val));
+    let mut sources: BTreeSet<NodeId> =
+        transfers.filter(|transfer| transfer.to == to).map(|transfer| transfer.from).collect();
+    if sources.is_empty() || !sources.iter().all(|node| is_there(*node)) {
+        let primaries = complete.primaries(partition, n_val_max).iter();
+        sources = primaries.map(|node| complete.nodes()[usize::from(*node)]).collect();
+    }
+    sources.retain(|node| *node != to && is_there(*node));
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::hash::RingSize;
+    use quoit_model::layout::{LayoutMember, LayoutRequest};
+
+    fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    fn layout(previous: &Layout, numbers: impl IntoIterator<Item = u8>) -> Layout {
+        let members: Vec<_> = numbers.into_iter().map(|n| LayoutMember::new(node(n))).collect();
+        Layout::compute(&LayoutRequest::after(previous, &members)).unwrap()
+    }
+
+    /// Layouts of five nodes before and of six after.
+    fn growing() -> (Layout, Layout) {
+        let single = Layout::single(node(1), RingSize::new(64).unwrap());
+        let before = layout(&single, 1..=5);
+        let after = layout(&before, 1..=6);
+        (before, after)
+    }
+
+    fn ids(layout: &Layout, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
+        let primaries = layout.primaries(partition, n_val).iter();
+        primaries.map(|node| layout.nodes()[usize::from(*node)]).collect()
+    }
+
+    #[test]
+    fn who_gives_a_position_up_hands_it_over() {
+        let (before, after) = growing();
+        for transfer in Movement::between(&before, &after, 3).transfers {
+            let partition = transfer.partition;
+            let sources = sources(&before, &after, 3, partition, transfer.to, |_| true);
+            assert!(sources.contains(&transfer.from));
+            assert!(sources.is_subset(&ids(&before, partition, 3)));
+        }
+    }
+
+    #[test]
+    fn all_other_primaries_hand_over_what_a_lost_one_had() {
+        let (before, after) = growing();
+        for transfer in Movement::between(&before, &after, 3).transfers {
+            let partition = transfer.partition;
+            let is_there = |node| node != transfer.from;
+            let sources = sources(&before, &after, 3, partition, transfer.to, is_there);
+            let mut others = ids(&before, partition, 3);
+            others.remove(&transfer.from);
+            others.remove(&transfer.to);
+            assert_eq!(sources, others);
+        }
+    }
+
+    #[test]
+    fn with_nobody_left_there_is_nothing_to_wait_for() {
+        let (before, after) = growing();
+        let partition = Partition(0);
+        assert_eq!(sources(&before, &after, 3, partition, node(6), |_| false), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_quorum_of_new_primaries_meets_every_quorum_of_old_ones() {
+        let (before, after) = growing();
+        for partition in before.partitions() {
+            let (old, new) = (ids(&before, partition, 3), ids(&after, partition, 3));
+            // Each write was taken by all old primaries but one.
+            for missed in &old {
+                let had: BTreeSet<_> = old.iter().filter(|node| *node != missed).collect();
+                let has = |to: &NodeId| {
+                    had.contains(to)
+                        || !old.contains(to)
+                            && sources(&before, &after, 3, partition, *to, |_| true)
+                                .iter()
+                                .any(|source| had.contains(source))
+                };
+                assert!(new.iter().filter(|node| has(node)).count() >= 2, "{partition:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Records on a node that is no primary of theirs: written here while a primary was down, left over
+//! after a change of layout, or brought along by a node that ran alone.
+//!
+//! They are handed to all primaries of their partition. When those have them on disk, and nobody has
+//! written here meanwhile, they are removed here. A node that becomes a primary shares with the others
+//! what it has already, which nobody else may know.
+
+use super::hand::{Handed, TransferError};
+use super::progress::{Kind, Report};
+use crate::error::RequestError;
+use crate::replica::Place;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_cluster::{MemberStatus, NodeId, Peer, State};
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::KeyRef;
+use quoit_store::engine::{Access, Before, Decision, Record, RecordRef};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Records read at once at first.
+pub(super) const PAGE_COUNT: usize = 256;
+/// Bytes of objects that a page should have.
+const PAGE_BYTES: usize = 2 << 20;
+
+/// A page of a walk through a partition.
+pub(super) struct Page {
+    pub(super) records: Vec<(Bytes, Record)>,
+    pub(super) next: Option<Identity>,
+}
+
+impl Page {
+    /// How many records the next page should have.
+    pub(super) fn next_count(&self) -> usize {
+        let size_bytes: usize = self.records.iter().map(|(_, record)| record.value.len()).sum();
+        match size_bytes {
+            0 => PAGE_COUNT,
+            _ => (self.records.len() * PAGE_BYTES / size_bytes).clamp(1, PAGE_COUNT),
+        }
+    }
+}
+
+impl ReplicatedStore {
+    /// Hands over the strays of a partition. With `shares` the records that this node is to keep are
+    /// handed to their other primaries too. Says whether nothing is left to do.
+    pub(super) async fn hand_strays(
+        self: &Arc<Self>,
+        partition: Partition,
+        shares: bool,
+    ) -> Result<bool, TransferError> {
+        let mut report: Option<Report> = None;
+        let mut from = Some(Identity(0));
+        let mut count = PAGE_COUNT;
+        let mut is_clean = true;
+        while let Some(identity) = from {
+            let page = self.page(partition, identity, count).await?;
+            count = page.next_count();
+            let homes = self.homes(partition, &page.records, shares);
+            is_clean &= homes.iter().all(|home| *home != Home::Away);
+            if homes.iter().any(|home| matches!(home, Home::At { nodes, .. } if !nodes.is_empty()))
+            {
+                let begin = || self.transfers.begin(partition, Kind::Strays, None);
+                let report = report.get_or_insert_with(begin);
+                is_clean &= self.hand_page(partition, &page.records, &homes, report).await?;
+                report.reached(page.next);
+            }
+            from = page.next;
+        }
+        Ok(is_clean)
+    }
+
+    /// Hands over what others should have, and removes what this node should not. Says whether all of
+    /// that went.
+    async fn hand_page(
+        self: &Arc<Self>,
+        partition: Partition,
+        records: &[(Bytes, Record)],
+        homes: &[Home],
+        report: &Report,
+    ) -> Result<bool, TransferError> {
+        let mut by_node: BTreeMap<NodeId, Vec<&(Bytes, Record)>> = BTreeMap::new();
+        let mut leaving = Vec::new();
+        for (record, home) in records.iter().zip(homes) {
+            let Home::At { nodes, stays } = home else { continue };
+            for node in nodes {
+                by_node.entry(*node).or_default().push(record);
+            }
+            if !stays {
+                leaving.push((record.0.clone(), record.1.meta.digest));
+            }
+        }
+        for (node, records) in by_node {
+            let Some(peer) = self.reachable(node) else { return Ok(false) };
+            let Handed { record_count, byte_count } = self.hand(&peer, partition, &records).await?;
+            report.handed(record_count, byte_count);
+        }
+        let store = Arc::clone(self);
+        let remove = move || store.remove_strays(partition, &leaving);
+        Ok(self.settings.blocking.aside(remove).await?)
+    }
+
+    /// Removes records that are as they were when they were handed over, unless this node is to have them
+    /// by now. Says whether all were.
+    fn remove_strays(
+        &self,
+        partition: Partition,
+        leaving: &[(Bytes, u64)],
+    ) -> Result<bool, RequestError> {
+        let mut all_went = true;
+        for (key, digest) in leaving {
+            let Ok(place) = Place::new(key, partition) else { continue };
+            let state = self.control.read();
+            let n_val = n_val_of(&state, key);
+            if n_val
+                .is_none_or(|n_val| primaries(&state, partition, n_val).contains(&state.node_id()))
+            {
+                all_went = false;
+                continue;
+            }
+            let mut change = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
+                Some(record) if record.meta.digest == *digest => Decision::Remove,
+                Some(_) => {
+                    all_went = false;
+                    Decision::Keep
+                }
+                None => Decision::Keep,
+            };
+            self.engine.update(&place.at(), Before::Front, Access::Wait, &mut change)?;
+        }
+        Ok(all_went)
+    }
+
+    /// A page of a partition's records.
+    pub(super) async fn page(
+        self: &Arc<Self>,
+        partition: Partition,
+        from: Identity,
+        count: usize,
+    ) -> Result<Page, TransferError> {
+        let store = Arc::clone(self);
+        let fold = move || {
+            let page = store.engine.fold(partition, from, count, false)?;
+            Ok(Page { records: page.entries, next: page.next })
+        };
+        Ok(self.settings.blocking.aside(fold).await?)
+    }
+
+    /// The way to a node that can be reached now.
+    pub(super) fn reachable(&self, node: NodeId) -> Option<Arc<Peer>> {
+        self.internode.peer(node).filter(|peer| peer.is_up())
+    }
+
+    fn homes(&self, partition: Partition, records: &[(Bytes, Record)], shares: bool) -> Vec<Home> {
+        let state = self.state();
+        let mut by_n_val = BTreeMap::new();
+        let home = |(key, _): &(Bytes, Record)| {
+            let Some(n_val) = n_val_of(&state, key) else { return Home::Away };
+            let home = || self.home(&state, partition, n_val, shares);
+            by_n_val.entry(n_val).or_insert_with(home).clone()
+        };
+        records.iter().map(home).collect()
+    }
+
+    fn home(&self, state: &State, partition: Partition, n_val: u32, shares: bool) -> Home {
+        let mut nodes = primaries(state, partition, n_val);
+        let stays = nodes.remove(&state.node_id());
+        if stays {
+            // Who is marked as absent is not waited for.
+            nodes.retain(|node| shares && is_there(state, *node));
+        }
+        match nodes.iter().all(|node| self.reachable(*node).is_some()) {
+            true => Home::At { nodes: nodes.into_iter().collect(), stays },
+            false => Home::Away,
+        }
+    }
+}
+
+/// Where a record belongs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Home {
+    /// It has to be handed to these nodes, and may stay here or not.
+    At { nodes: Vec<NodeId>, stays: bool },
+    /// On nodes that can't all be reached now.
+    Away,
+}
+
+/// Whether a node is a member that can be expected to answer.
+pub(super) fn is_there(state: &State, node: NodeId) -> bool {
+    let member = state.members().get(node);
+    member.is_some_and(|member| member.status != MemberStatus::Down)
+}
+
+/// The primaries of a partition in all live layouts.
+pub(super) fn primaries(state: &State, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
+    let live = state.layouts().live().iter();
+    live.flat_map(|layout| {
+        let primaries = layout.primaries(partition, n_val).iter();
+        primaries.map(|node| layout.nodes()[usize::from(*node)])
+    })
+    .collect()
+}
+
+/// Replicas of a record's bucket; `None` if its bucket type is not known here.
+fn n_val_of(state: &State, encoded: &Bytes) -> Option<u32> {
+    let key = KeyRef::decode(encoded).ok()?;
+    state.bucket_props(key.bucket).ok().map(|props| props.n_val)
+}

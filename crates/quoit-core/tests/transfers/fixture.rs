@@ -1,0 +1,344 @@
+//! Several nodes in one process: a network and disks in memory, time that is paused, elections from a
+//! seed.
+
+use bytes::Bytes;
+use quoit_cluster::memory_network::MemoryNetwork;
+use quoit_cluster::{
+    Addresses, ControlPlane, Internode, InternodeSettings, NodeId, Settings, StagedChange,
+    seed_elections,
+};
+use quoit_core::{
+    Blocking, CounterReserve, DeleteRequest, DotSequence, Precondition, PutRequest, ReadOptions,
+    ReplicatedStore, StoreSettings, TransferLimits, WriteOptions,
+};
+use quoit_model::clock::{Actor, VersionVector};
+use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::object::Metadata;
+use quoit_model::props::PropUpdates;
+use quoit_store::engine::{Access, Engine, Fetch, RecordAt};
+use quoit_store::error::StoreError;
+use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
+
+/// Time in which anything that should happen has happened.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct NoReserve;
+
+impl CounterReserve for NoReserve {
+    fn reserved(&self) -> u64 {
+        0
+    }
+
+    fn reserve(&self, _: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// One process.
+struct Process {
+    store: Arc<ReplicatedStore>,
+    control: Arc<ControlPlane>,
+    internode: Arc<Internode>,
+    background: AbortHandle,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.background.abort();
+    }
+}
+
+/// A machine on which a node runs or not. Its records outlive the process.
+struct Node {
+    disk: FaultyDisk,
+    engine: Arc<MemoryEngine>,
+    process: Option<Process>,
+}
+
+/// Machines on one network.
+pub struct Town {
+    pub network: MemoryNetwork,
+    clock: Arc<ManualClock>,
+    settings: StoreSettings,
+    nodes: Vec<Node>,
+    boots: u64,
+}
+
+pub fn id(number: u8) -> NodeId {
+    NodeId([number; 16])
+}
+
+fn address(number: u8) -> String {
+    format!("n{number}:1")
+}
+
+pub fn key(name: &str) -> KeyRef<'_> {
+    key_in("default", name)
+}
+
+pub fn key_in<'a>(bucket_type: &'a str, name: &'a str) -> KeyRef<'a> {
+    BucketRef { bucket_type: bucket_type.as_bytes(), bucket: b"bucket" }.key(name.as_bytes())
+}
+
+fn ring_size() -> RingSize {
+    RingSize::new(16).unwrap()
+}
+
+impl Town {
+    /// Nodes 1 to `count`, each alone.
+    pub async fn alone(count: u8) -> Self {
+        Self::with(count, StoreSettings::default()).await
+    }
+
+    pub async fn with(count: u8, settings: StoreSettings) -> Self {
+        seed_elections(7);
+        let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
+        let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
+        let network = MemoryNetwork::default();
+        let mut town = Self { network, clock, settings, nodes: Vec::new(), boots: 0 };
+        for _ in 0..count {
+            town.add().await;
+        }
+        town
+    }
+
+    /// Nodes 1 to `count`, members of one cluster.
+    pub async fn joined(count: u8) -> Self {
+        let town = Self::alone(count).await;
+        for number in 2..=count {
+            town.join(number).await;
+        }
+        town.commit(1).await;
+        town.until_moved(1, 0).await;
+        town
+    }
+
+    /// One more node, alone.
+    pub async fn add(&mut self) {
+        let number = self.nodes.len() as u8 + 1;
+        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let engine = MemoryEngine::new(MemorySettings::default(), ring_size(), clock);
+        let disk = FaultyDisk::new(u64::from(number));
+        self.nodes.push(Node { disk, engine: Arc::new(engine), process: None });
+        self.start(number).await;
+    }
+
+    pub async fn start(&mut self, number: u8) {
+        self.boots += 1;
+        let host = self.network.host(&format!("n{number}"));
+        let listener = host.bind(&address(number)).await.unwrap();
+        let addresses = Addresses { node: address(number).into(), ..Addresses::default() };
+        let name = format!("n{number}@test");
+        let ring_size = Some(ring_size());
+        let settings = Settings { ring_size, addresses, ..Settings::new(&name, id(number)) };
+        let node = &mut self.nodes[usize::from(number) - 1];
+        let control = ControlPlane::open(Arc::new(node.disk.clone()), settings).unwrap();
+        let control = Arc::new(control);
+        let settings = InternodeSettings::new(id(number), name, self.boots, self.boots);
+        let internode = Internode::new(settings, host);
+        let actor = Actor(self.boots.to_be_bytes()[..].into());
+        let store = Arc::new(ReplicatedStore::new(
+            Arc::clone(&node.engine) as Arc<dyn Engine>,
+            Arc::clone(&control),
+            Arc::clone(&internode),
+            Arc::clone(&self.clock) as Arc<dyn Clock>,
+            DotSequence::new(actor, Box::new(NoReserve)),
+            self.settings,
+        ));
+        store.serve_replicas();
+        internode.serve(listener).unwrap();
+        control.connect(&internode);
+        let background = tokio::spawn(Arc::clone(&store).run_background()).abort_handle();
+        node.process = Some(Process { store, control, internode, background });
+    }
+
+    /// The process of a node dies. What it had stored stays.
+    pub fn kill(&mut self, number: u8) {
+        let node = &mut self.nodes[usize::from(number) - 1];
+        node.process = None;
+        node.disk = node.disk.kill();
+        self.network.kill(&format!("n{number}"));
+    }
+
+    fn process(&self, number: u8) -> &Process {
+        self.nodes[usize::from(number) - 1].process.as_ref().expect("the node runs")
+    }
+
+    pub fn store(&self, number: u8) -> &Arc<ReplicatedStore> {
+        &self.process(number).store
+    }
+
+    pub fn internode(&self, number: u8) -> &Arc<Internode> {
+        &self.process(number).internode
+    }
+
+    pub fn control(&self, number: u8) -> &Arc<ControlPlane> {
+        &self.process(number).control
+    }
+
+    pub fn running(&self) -> Vec<u8> {
+        (1..=self.nodes.len() as u8)
+            .filter(|number| self.nodes[usize::from(*number) - 1].process.is_some())
+            .collect()
+    }
+
+    pub async fn join(&self, number: u8) {
+        self.control(number).join(&address(1)).await.unwrap();
+        self.until("the node has joined", || {
+            self.control(number).read().members().get(id(1)).is_some()
+        })
+        .await;
+    }
+
+    pub async fn stage(&self, change: StagedChange) {
+        self.control(1).stage(&change).await.unwrap();
+    }
+
+    pub async fn commit(&self, number: u8) {
+        self.control(number).plan().unwrap();
+        self.control(number).commit_staged(None).await.unwrap();
+    }
+
+    /// Waits until one layout is left, and as many of [`Town::put_many`] are on their primaries and
+    /// nowhere else among the running nodes.
+    pub async fn until_moved(&self, reader: u8, count: usize) {
+        self.until("the old layouts retire", || {
+            self.running().iter().all(|number| !self.control(*number).read().layouts().is_moving())
+        })
+        .await;
+        let running: BTreeSet<NodeId> = self.running().into_iter().map(id).collect();
+        self.until("records are on their primaries only", || {
+            (0..count).all(|index| {
+                let name = format!("key {index}");
+                let holders = self.holders(&name).intersection(&running).copied().collect();
+                BTreeSet::eq(&self.primaries(reader, &name), &holders)
+            })
+        })
+        .await;
+        for index in 0..count {
+            let value = self.get(reader, &format!("key {index}")).await;
+            assert_eq!(value.expect("the record is there"), format!("value {index}"));
+        }
+    }
+
+    /// Waits for something that must happen.
+    pub async fn until(&self, what: &str, mut happened: impl FnMut() -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !happened() {
+            assert!(Instant::now() < end, "in vain: {what}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub fn set_limits(&self, limits: TransferLimits) {
+        for number in self.running() {
+            self.store(number).set_transfer_limits(limits);
+        }
+    }
+
+    pub async fn create_type(&self, name: &str, props: Value) {
+        let Value::Object(props) = props else { panic!("properties are an object") };
+        let control = self.control(1);
+        control.create_type(name.as_bytes(), &PropUpdates::from(props)).await.unwrap();
+        control.activate_type(name.as_bytes()).await.unwrap();
+    }
+
+    async fn write(&self, number: u8, key: KeyRef<'_>, context: VersionVector, value: &str) {
+        let put = PutRequest {
+            key,
+            context,
+            meta: Metadata::default(),
+            value: Bytes::copy_from_slice(value.as_bytes()),
+            deleted: false,
+            as_is: false,
+            precondition: Precondition::default(),
+            return_object: false,
+            options: WriteOptions::default(),
+            vetoed: None,
+        };
+        self.store(number).put(put).await.unwrap();
+    }
+
+    pub async fn put(&self, number: u8, name: &str, value: &str) {
+        self.write(number, key(name), VersionVector::default(), value).await;
+    }
+
+    pub async fn put_in(&self, number: u8, bucket_type: &str, name: &str, value: &str) {
+        self.write(number, key_in(bucket_type, name), VersionVector::default(), value).await;
+    }
+
+    /// Writes as a client that has read what is stored.
+    pub async fn update(&self, number: u8, name: &str, value: &str) {
+        let read = self.store(number).get(key(name), &ReadOptions::default()).await.unwrap();
+        self.write(number, key(name), read.expect("it is there").clock, value).await;
+    }
+
+    pub async fn put_many(&self, number: u8, count: usize) {
+        for index in 0..count {
+            self.put(number, &format!("key {index}"), &format!("value {index}")).await;
+        }
+    }
+
+    /// The value of a record, read by a node as a client does.
+    pub async fn get(&self, number: u8, name: &str) -> Option<Bytes> {
+        let object = self.store(number).get(key(name), &ReadOptions::default()).await.unwrap()?;
+        Some(object.siblings[0].value.clone())
+    }
+
+    pub async fn delete(&self, number: u8, name: &str) {
+        let delete = DeleteRequest {
+            key: key(name),
+            context: None,
+            precondition: Precondition::default(),
+            rw: None,
+            read: ReadOptions::default(),
+            write: WriteOptions::default(),
+        };
+        self.store(number).delete(delete).await.unwrap();
+    }
+
+    /// Lets time pass, on the nodes' clocks too.
+    pub async fn pass(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            sleep(Duration::from_millis(100)).await;
+            self.clock.advance_us(100_000);
+        }
+    }
+
+    /// Nodes that store the record, whether they run or not.
+    pub fn holders(&self, name: &str) -> BTreeSet<NodeId> {
+        self.holders_of(key(name))
+    }
+
+    pub fn holders_of(&self, key: KeyRef<'_>) -> BTreeSet<NodeId> {
+        let encoded = key.encoded();
+        let hash = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey);
+        let partition = ring_size().partition(hash.placement);
+        let at = RecordAt { key, encoded: &encoded, identity: hash.identity, partition };
+        let holds = |node: &Node| node.engine.get(&at, Access::Wait).unwrap() != Fetch::Missing;
+        let holders = self.nodes.iter().enumerate().filter(|(_, node)| holds(node));
+        holders.map(|(index, _)| id(index as u8 + 1)).collect()
+    }
+
+    /// The primaries of a record by the newest layout that a node knows.
+    pub fn primaries(&self, number: u8, name: &str) -> BTreeSet<NodeId> {
+        self.primaries_of(number, key(name), 3)
+    }
+
+    pub fn primaries_of(&self, number: u8, key: KeyRef<'_>, n_val: u32) -> BTreeSet<NodeId> {
+        let hash = KeyHash::of(&key.encoded(), key.bucket, PlacementRule::BucketAndKey);
+        let state = self.control(number).read();
+        let layout = state.layouts().newest();
+        let primaries = layout.primaries(ring_size().partition(hash.placement), n_val).iter();
+        primaries.map(|node| layout.nodes()[usize::from(*node)]).collect()
+    }
+}

@@ -1,0 +1,102 @@
+use crate::fixture::{Town, id};
+use quoit_core::TransferLimits;
+use std::time::Duration;
+
+const COUNT: usize = 100;
+
+#[tokio::test(start_paused = true)]
+async fn what_stand_ins_took_goes_to_the_primary_that_is_back() {
+    let mut town = Town::joined(5).await;
+    town.kill(5);
+    town.put_many(1, COUNT).await;
+    let has_stand_in = |town: &Town, index: usize| {
+        let name = format!("key {index}");
+        !town.holders(&name).is_subset(&town.primaries(1, &name))
+    };
+    assert!((0..COUNT).any(|index| has_stand_in(&town, index)), "stand-ins took something");
+    town.start(5).await;
+    town.until_moved(5, COUNT).await;
+    let handed: u64 = (1..=4).map(|number| town.store(number).transfers().record_count).sum();
+    assert!(handed > 0);
+    assert_eq!(town.store(1).transfers().waiting.get(&id(5)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stand_ins_keep_what_they_took_as_long_as_a_primary_is_away() {
+    let mut town = Town::joined(5).await;
+    town.kill(5);
+    town.put_many(1, COUNT).await;
+    let before: Vec<_> = (0..COUNT).map(|index| town.holders(&format!("key {index}"))).collect();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let after: Vec<_> = (0..COUNT).map(|index| town.holders(&format!("key {index}"))).collect();
+    assert_eq!(before, after);
+    let suspects: u64 =
+        (1..=4).map(|number| town.store(number).transfers().stray_partition_count).sum();
+    assert!(suspects > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_write_on_the_primary_wins_over_what_a_stand_in_kept() {
+    let mut town = Town::joined(5).await;
+    let name = (0..)
+        .map(|index| format!("key {index}"))
+        .find(|name| town.primaries(1, name).contains(&id(5)))
+        .expect("some key is there");
+    town.kill(5);
+    town.put(1, &name, "old").await;
+    town.start(5).await;
+    town.until("the node is back", || town.control(1).is_reachable(id(5))).await;
+    town.update(1, &name, "new").await;
+    town.until("the stray is gone", || town.holders(&name) == town.primaries(1, &name)).await;
+    for number in 1..=5 {
+        assert_eq!(town.get(number, &name).await.unwrap(), "new");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_while_a_record_is_handed_over_is_not_removed_with_it() {
+    let mut town = Town::joined(5).await;
+    let name = (0..)
+        .map(|index| format!("key {index}"))
+        .find(|name| town.primaries(1, name).contains(&id(5)))
+        .expect("some key is there");
+    town.kill(5);
+    town.put(1, &name, "old").await;
+    let stand_in = town.holders(&name).difference(&town.primaries(1, &name)).copied().next();
+    let stand_in = stand_in.expect("somebody stands in");
+    town.start(5).await;
+    town.set_limits(TransferLimits { bytes_per_sec_max: 1, ..TransferLimits::default() });
+    town.until("the old value is delivered", || town.holders(&name).contains(&id(5))).await;
+    town.kill(5);
+    town.update(1, &name, "new").await;
+    town.pass(Duration::from_secs(300)).await;
+    assert!(town.holders(&name).contains(&stand_in), "the new value waits for the primary");
+    town.start(5).await;
+    town.until("the stray is gone", || town.holders(&name) == town.primaries(1, &name)).await;
+    assert_eq!(town.get(5, &name).await.unwrap(), "new");
+}
+
+/// A stand-in that still has the value when the tombstone is reaped could bring it back.
+#[tokio::test(start_paused = true)]
+async fn no_tombstone_is_reaped_while_a_stand_in_keeps_what_it_deleted() {
+    let mut town = Town::joined(5).await;
+    let name = (0..)
+        .map(|index| format!("key {index}"))
+        .find(|name| town.primaries(1, name).contains(&id(5)))
+        .expect("some key is there");
+    town.kill(5);
+    town.put(1, &name, &"x".repeat(200)).await;
+    // Handing it over takes long after the delete.
+    town.start(5).await;
+    town.set_limits(TransferLimits { bytes_per_sec_max: 1, ..TransferLimits::default() });
+    town.until("all reach the node", || {
+        (1..=4).all(|number| town.control(number).is_reachable(id(5)))
+    })
+    .await;
+    town.delete(1, &name).await;
+    town.pass(Duration::from_secs(60)).await;
+    let (holders, primaries) = (town.holders(&name), town.primaries(1, &name));
+    assert!(holders.is_superset(&primaries) && holders != primaries, "{holders:?}");
+    town.pass(Duration::from_secs(400)).await;
+    assert_eq!(town.holders(&name).len(), 0, "all is reaped");
+}
