@@ -187,6 +187,7 @@ async fn a_member_that_is_gone_fails_its_calls_and_is_found_no_more() {
 #[derive(Debug, Clone)]
 enum Step {
     Call { delay_ms: u64, size_bytes: usize, large: bool, patience_ms: u64 },
+    Stream { count: u64, taken: u64 },
     Wait { ms: u64 },
     Reset,
     Delay { ms: u64 },
@@ -205,12 +206,31 @@ fn step() -> impl Strategy<Value = Step> {
     );
     prop_oneof![
         8 => call,
+        2 => (1_u64..200, 0_u64..200).prop_map(|(count, taken)| Step::Stream { count, taken }),
         4 => (0_u64..50).prop_map(|ms| Step::Wait { ms }),
         1 => Just(Step::Reset),
         1 => (0_u64..30).prop_map(|ms| Step::Delay { ms }),
         1 => (1_u64..3000).prop_map(|ms| Step::Silence { ms }),
         1 => Just(Step::Forget),
     ]
+}
+
+/// Takes some answers of a stream of `count`, or all, and tells how it went.
+async fn run_stream(peer: &Arc<Peer>, count: u64, taken: u64) -> String {
+    let mut replies = Replies::new();
+    if let Err(fault) = peer.send_stream(COUNT, &count, b"", Lane::Large, &replies, 0) {
+        return format!("stream not sent: {fault}");
+    }
+    for number in 1..=taken.min(count) {
+        match replies.next().await.expect("answers or an error are due").1 {
+            Ok(reply) => {
+                assert_eq!(<u64 as prost::Message>::decode(&reply.header[..]), Ok(number));
+                assert_eq!(reply.last, number == count);
+            }
+            Err(fault) => return format!("stream ended after {}: {fault}", number - 1),
+        }
+    }
+    "stream was taken".to_owned()
 }
 
 /// Runs the steps and tells how each call ended.
@@ -246,6 +266,10 @@ async fn run_steps(steps: &[Step]) -> Vec<String> {
                     })),
                 }
             }
+            Step::Stream { count, taken } => kept.push(tokio::spawn({
+                let peer = Arc::clone(&peer);
+                async move { format!("{number} {}", run_stream(&peer, count, taken).await) }
+            })),
             Step::Wait { ms } => sleep(Duration::from_millis(ms)).await,
             Step::Reset => network.reset("n1", "n2"),
             Step::Delay { ms } => network.set_delay("n2", "n1", Duration::from_millis(ms)),
