@@ -166,7 +166,7 @@ impl Inbound {
     pub(super) fn widen(&self, call: u32, taken_bytes: u32) {
         let mut inner = self.outbox.lock();
         let waiting = inner.state.streams.get_mut(&call).and_then(|stream| {
-            stream.window_bytes += i64::from(taken_bytes);
+            stream.window_bytes = stream.window_bytes.saturating_add(i64::from(taken_bytes));
             stream.waiting.take().filter(|_| stream.window_bytes > 0)
         });
         drop(inner);

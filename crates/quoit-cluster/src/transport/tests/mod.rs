@@ -3,6 +3,7 @@
 mod calls;
 mod greetings;
 mod liveness;
+mod peers_by_hand;
 mod streams;
 mod tcp;
 
