@@ -45,6 +45,7 @@ mod membership_error;
 mod plan;
 mod plane;
 mod preflist;
+mod recover;
 mod run;
 mod staged;
 mod state;
@@ -65,6 +66,7 @@ pub use plan::{Plan, PlanId, PlannedMember, PlannedTransfer};
 pub use plane::{ControlPlane, Settings, Snapshot};
 pub use preflist::PreflistEntry;
 pub use quoit_model::node::NodeId;
+pub use recover::{RecoverError, Recovered, recover};
 pub use staged::StagedChange;
 pub use state::{Placements, State, TypeStatus};
 pub use transport::{

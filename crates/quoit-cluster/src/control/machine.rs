@@ -205,7 +205,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<TypeConfig>>, StorageError> {
-        self.snapshot().map(Some).map_err(on_state(ErrorVerb::Read))
+        let snapshot = self.snapshot().map_err(on_state(ErrorVerb::Read))?;
+        Ok(snapshot.meta.last_log_id.is_some().then_some(snapshot))
     }
 }
 

@@ -8,6 +8,7 @@ mod layout;
 mod model;
 mod opening;
 mod readers;
+mod storage;
 mod types;
 
 use crate::{ControlPlane, NodeId, OpenError, Settings};

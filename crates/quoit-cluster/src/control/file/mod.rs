@@ -77,6 +77,19 @@ impl ControlFile {
         Ok(file)
     }
 
+    /// Opens a file that is there, and changes nothing in it.
+    pub(crate) fn open_existing(disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
+        let path = Path::new(&disk.path()).join(FILE_NAME);
+        let file = Self { disk, path, database: Mutex::new(None) };
+        file.reopen()?;
+        Ok(file)
+    }
+
+    /// Whether the file is of a version that knows of other nodes.
+    pub(crate) fn has_log(&self) -> Result<bool, OpenError> {
+        Ok(self.identity()?.format > 1)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -179,13 +179,15 @@ impl ControlFile {
     }
 
     pub(crate) fn append(&self, entries: &[Entry]) -> Result<(), CommitError> {
+        self.commit(|transaction| put_entries(transaction, entries))
+    }
+
+    /// Appends entries as the leader that `vote` makes the node.
+    pub(crate) fn append_as(&self, vote: &Vote, entries: &[Entry]) -> Result<(), CommitError> {
+        let ballot = encode_vote(vote).encode_to_vec();
         self.commit(|transaction| {
-            let mut table = transaction.open_table(LOG)?;
-            for entry in entries {
-                let bytes = encode_entry(entry).encode_to_vec();
-                table.insert(entry.log_id.index, bytes.as_slice())?;
-            }
-            Ok(())
+            transaction.open_table(RAFT)?.insert(KEY_BALLOT, ballot.as_slice())?;
+            put_entries(transaction, entries)
         })
     }
 
@@ -307,6 +309,15 @@ fn put_cluster(transaction: &WriteTransaction, state: &State) -> Result<(), redb
         if table.get(layout.version())?.is_none() {
             table.insert(layout.version(), layout.encode().as_slice())?;
         }
+    }
+    Ok(())
+}
+
+fn put_entries(transaction: &WriteTransaction, entries: &[Entry]) -> Result<(), redb::Error> {
+    let mut table = transaction.open_table(LOG)?;
+    for entry in entries {
+        let bytes = encode_entry(entry).encode_to_vec();
+        table.insert(entry.log_id.index, bytes.as_slice())?;
     }
     Ok(())
 }

@@ -2,9 +2,11 @@
 //! from a seed.
 
 mod crashes;
+mod histories;
 mod joining;
 mod leaving;
 mod old_disks;
+mod recovery;
 mod refusals;
 mod staging;
 

@@ -2,6 +2,7 @@
 
 mod looks;
 mod plan;
+mod recover;
 mod words;
 
 pub(super) use looks::{
@@ -86,6 +87,8 @@ pub(crate) enum ClusterCommand {
         #[arg(long, short)]
         node: Option<String>,
     },
+    /// Let a stopped node go on without nodes that are lost for good, when no majority is left.
+    Recover(recover::RecoverArgs),
 }
 
 /// Runs a command of `quoit admin cluster`.
@@ -98,6 +101,7 @@ pub(crate) fn cluster(api: &Api, command: &ClusterCommand, format: Format) -> Re
         C::Status => return looks::cluster_status(api, format),
         C::Partitions { node } => return looks::partitions(api, node.as_deref(), format),
         C::Partition { partition } => return looks::partition(api, partition, format),
+        C::Recover(args) => return recover::recover(args, format),
         C::PartitionCount { node } => {
             return looks::partition_count(api, node.as_deref(), format);
         }
