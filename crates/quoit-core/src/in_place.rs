@@ -28,6 +28,7 @@ use quoit_model::vtag::{riak_secs, vtag_text};
 use quoit_store::engine::{
     Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
+use quoit_store::error::StoreError;
 use std::fmt;
 use std::sync::Arc;
 
@@ -162,7 +163,12 @@ impl ReplicatedStore {
                 (show(Some(found)), Some(seen))
             }));
         };
-        match self.engine.show(&at, Access::NoWait, &mut look)? {
+        let shown = match self.engine.show(&at, Access::NoWait, &mut look) {
+            // Other replicas may answer.
+            Err(StoreError::Corrupt { .. }) if !topology.is_alone() => return Ok(None),
+            shown => shown?,
+        };
+        match shown {
             Shown::WouldBlock => Ok(None),
             Shown::Found => made.transpose(),
             Shown::Missing => Ok(show.map(|show| (show(None), None))),
@@ -237,7 +243,11 @@ impl ReplicatedStore {
                 }
             }
         };
-        let applied = self.engine.update(&at, before, Access::NoWait, &mut change)?;
+        let applied = match self.engine.update(&at, before, Access::NoWait, &mut change) {
+            // What to do with a damaged copy is decided on the general way.
+            Err(StoreError::Corrupt { .. }) => return Ok(None),
+            applied => applied?,
+        };
         let ticket = match (applied, fault) {
             (Applied::Written(ticket), _) => ticket,
             (Applied::Kept | Applied::WouldBlock, None) => return Ok(None),

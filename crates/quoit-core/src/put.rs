@@ -17,6 +17,7 @@ use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
 use quoit_model::prune::PruneLimits;
 use quoit_model::vtag::{make_vtag, riak_secs};
 use quoit_store::engine::{Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket};
+use quoit_store::error::StoreError;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -141,8 +142,14 @@ impl ReplicatedStore {
     /// not met may be stored nevertheless.
     pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
         let topology = self.topology();
-        if self.coordinates(&topology, request.key, &request.options) {
+        if topology.is_alone() {
             return self.timed_put_here(topology, request).await;
+        }
+        if self.coordinates(&topology, request.key, &request.options) {
+            let written = self.timed_put_here(Arc::clone(&topology), request.clone()).await;
+            if !is_damage(&written) {
+                return written;
+            }
         }
         self.forward_put(topology, request).await
     }
@@ -249,7 +256,10 @@ impl ReplicatedStore {
     pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
         let topology = self.topology();
         if self.coordinates(&topology, request.key, &request.write) {
-            return self.delete_here(topology, &request).await;
+            let deleted = self.delete_here(Arc::clone(&topology), &request).await;
+            if topology.is_alone() || !is_damage(&deleted) {
+                return deleted;
+            }
         }
         self.forward_delete(topology, &request).await
     }
@@ -387,7 +397,12 @@ impl ReplicatedStore {
                 outcome = Some(result);
                 decision
             };
-            Ok(match self.engine.update(at, before, access, &mut apply)? {
+            let mut applied = self.engine.update(at, before, access, &mut apply);
+            if let (Err(StoreError::Corrupt { .. }), false) = (&applied, replicates) {
+                // Nobody else has it: what was there is lost, and must not keep the key from use.
+                applied = self.engine.update(at, Before::Skip, access, &mut apply);
+            }
+            Ok(match applied? {
                 Applied::Kept => Some(None),
                 Applied::Written(ticket) => Some(Some(ticket)),
                 Applied::WouldBlock => None,
@@ -524,6 +539,12 @@ impl ReplicatedStore {
             );
         }
     }
+}
+
+/// Whether a write failed because this node's copy is damaged: whoever coordinates with a damaged copy
+/// claims to have seen what it has lost. Another replica coordinates then, and mends the copy.
+fn is_damage<T>(result: &Result<T, RequestError>) -> bool {
+    matches!(result, Err(RequestError::Store(StoreError::Corrupt { .. })))
 }
 
 /// Checks what a node that is alone can give to a write. The write itself stands either way.

@@ -87,6 +87,8 @@ struct Run<'a> {
     /// Asked and not answered yet; whether for the object.
     waiting: SmallVec<[(NodePlace, bool); 4]>,
     failed: SmallVec<[NodePlace; 4]>,
+    /// Whether this node's copy is damaged: it is mended with what the others have.
+    own_is_damaged: bool,
     replies: Replies,
 }
 
@@ -107,6 +109,7 @@ impl<'a> Run<'a> {
             answers: SmallVec::new(),
             waiting: SmallVec::new(),
             failed: SmallVec::new(),
+            own_is_damaged: false,
             replies: Replies::new(),
         })
     }
@@ -183,7 +186,7 @@ impl<'a> Run<'a> {
         hoped.state(&self.voters) != ReadState::Open
     }
 
-    /// The best of those who were not asked yet: this node, then primaries, then the quickest.
+    /// The best of those who were not asked yet: primaries, this node first of them, then the quickest.
     fn next_to_ask(&self) -> Option<NodePlace> {
         let asked = |node: NodePlace| {
             self.waiting.iter().any(|(other, _)| *other == node)
@@ -195,8 +198,7 @@ impl<'a> Run<'a> {
             Reach::Peer(peer) => cost_us(peer) + 1,
             Reach::Unknown => u64::MAX,
         };
-        open.min_by_key(|voter| (cost(voter.node) != 0, voter.primary == 0, cost(voter.node)))
-            .map(|voter| voter.node)
+        open.min_by_key(|voter| (voter.primary == 0, cost(voter.node))).map(|voter| voter.node)
     }
 
     /// Asks a node: for the object while nobody else is asked for it.
@@ -212,6 +214,7 @@ impl<'a> Run<'a> {
                 Ok(copy) => self.keep(node, copy),
                 Err(fault) => {
                     tracing::error!(%fault, "reading the local copy failed");
+                    self.own_is_damaged = true;
                     self.fail(node);
                 }
             },
@@ -366,7 +369,7 @@ impl<'a> Run<'a> {
             // Who has never heard of a deleted record need not hear of it.
             Copy::Missing => !object.is_tombstone(),
         };
-        if !self.answers.iter().any(|(_, copy)| behind(copy)) {
+        if !self.own_is_damaged && !self.answers.iter().any(|(_, copy)| behind(copy)) {
             return;
         }
         let mut encoded = Vec::new();
@@ -383,6 +386,9 @@ impl<'a> Run<'a> {
         };
         for (node, _) in self.answers.iter().filter(|(_, copy)| behind(copy)) {
             self.store.repair(&self.topology, *node, &self.read.at, &replicated);
+        }
+        if let (true, Some(own)) = (self.own_is_damaged, self.topology.own()) {
+            self.store.repair(&self.topology, own, &self.read.at, &replicated);
         }
     }
 }

@@ -133,8 +133,13 @@ fn take(
     has_to_last: bool,
     access: Access,
 ) -> Result<Option<Taken>, RequestError> {
-    // Most objects replace what they find, which its front is enough to see.
-    for before in [Before::Front, Before::Read] {
+    // Most objects replace what they find, which its front is enough to see. What is damaged is replaced
+    // unseen: whatever it was, this replica has lost it.
+    let mut is_damaged = false;
+    for before in [Before::Front, Before::Read, Before::Skip] {
+        if before == Before::Skip && !is_damaged {
+            break;
+        }
         let mut verdict = Ok(Verdict::Undecided);
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             verdict = unite(stored, incoming, has_to_last, out);
@@ -143,7 +148,13 @@ fn take(
                 Ok(Verdict::Keep | Verdict::Undecided) | Err(_) => Decision::Keep,
             }
         };
-        let applied = engine.update(at, before, access, &mut change)?;
+        let applied = match engine.update(at, before, access, &mut change) {
+            Err(StoreError::Corrupt { .. }) if before != Before::Skip => {
+                is_damaged = true;
+                continue;
+            }
+            applied => applied?,
+        };
         match (applied, verdict?) {
             (Applied::WouldBlock, _) => return Ok(None),
             (Applied::Written(ticket), Verdict::Put(meta)) => {

@@ -270,7 +270,8 @@ pub trait Engine: Send + Sync {
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError>;
 
     /// Reads, decides and writes one record in one step: no other change of the record comes between.
-    /// A failed write leaves the record as it was.
+    /// A failed write leaves the record as it was. What is stored and damaged fails a change that wants
+    /// to see it with [`StoreError::Corrupt`]: with [`Before::Skip`] the change replaces it.
     fn update(
         &self,
         at: &RecordAt<'_>,

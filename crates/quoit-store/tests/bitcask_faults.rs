@@ -145,7 +145,7 @@ fn a_flipped_bit_costs_one_record() {
 }
 
 #[test]
-fn a_record_that_rots_is_an_error_until_it_is_written_again() {
+fn a_record_that_rots_is_an_error_until_it_is_replaced_unseen() {
     let mut store = closed_store(3);
     let name = store.segments().remove(0);
     store.disk.flip_bit(&name, 64 + 60, 1);
@@ -153,7 +153,14 @@ fn a_record_that_rots_is_an_error_until_it_is_written_again() {
     let found = get(store.engine(), "key00");
     assert!(matches!(found, Err(StoreError::Corrupt { offset: 64, .. })), "{found:?}");
     assert_eq!(store.engine().stats().corrupt_record_count, 1);
-    put(store.engine(), "key00", b"repaired");
+    let seen = try_put(store.engine(), "key00", b"no", RecordMeta::default());
+    assert!(matches!(seen, Err(StoreError::Corrupt { offset: 64, .. })), "{seen:?}");
+    let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        out.extend_from_slice(b"repaired");
+        Decision::Put(RecordMeta::default())
+    };
+    let at = Name::new("key00");
+    store.engine().update(&at.at(), Before::Skip, Access::Wait, change).unwrap();
     assert_eq!(value(store.engine(), "key00").unwrap(), b"repaired");
     assert_eq!(keys(store.engine()).len(), 3);
 }

@@ -1,6 +1,6 @@
 //! When a read has enough.
 
-use super::{NodePlace, Voters};
+use super::{NodePlace, Voter, Voters};
 use crate::error::{QuorumKind, RequestError};
 use quoit_model::props::ReadQuorums;
 use smallvec::SmallVec;
@@ -136,7 +136,15 @@ impl ReadTally {
     }
 
     /// Votes, primaries' votes and nodes among the answers that count.
+    ///
+    /// A stand-in knows only what was written while it stood in. Its vote counts when no primary that is
+    /// up has still to answer: so what a quorum of primaries was written, a quorum of the same primaries
+    /// shows, whoever else has died meanwhile.
     fn counts(&self, voters: &Voters) -> (u32, u32, u32) {
+        let answered = |node| self.answers.iter().any(|(known, _)| *known == node);
+        let all_primaries = voters.iter().all(|voter| voter.primary == 0 || answered(voter.node));
+        let votes_of =
+            |voter: &Voter| voter.primary + if all_primaries { voter.stand_in } else { 0 };
         let good = self
             .answers
             .iter()
@@ -144,13 +152,13 @@ impl ReadTally {
         good.filter_map(|(node, _)| voters.of(*node)).fold(
             (0, 0, 0),
             |(votes, primary, nodes), voter| {
-                (votes + voter.votes(), primary + voter.primary, nodes + 1)
+                (votes + votes_of(voter), primary + voter.primary, nodes + 1)
             },
         )
     }
 
     fn missing_votes(&self, voters: &Voters) -> u32 {
         let missing = self.answers.iter().filter(|(_, answer)| *answer == Answer::Missing);
-        missing.filter_map(|(node, _)| voters.of(*node)).map(super::Voter::votes).sum()
+        missing.filter_map(|(node, _)| voters.of(*node)).map(Voter::votes).sum()
     }
 }

@@ -144,6 +144,23 @@ fn not_found_counts_where_it_is_ok() {
 }
 
 #[test]
+fn a_stand_in_counts_when_no_primary_is_left_to_ask() {
+    let voters = assigned(&[1]);
+    let mut tally = ReadTally::new(READ);
+    tally.missing(4);
+    tally.found(2);
+    assert_eq!(tally.state(&voters), ReadState::Open, "the other primary may know better");
+    tally.found(3);
+    assert_eq!(tally.state(&voters), ReadState::Met);
+    let voters = assigned(&[1, 2]);
+    let mut tally = ReadTally::new(READ);
+    tally.missing(4);
+    assert_eq!(tally.state(&voters), ReadState::Open);
+    tally.found(3);
+    assert_eq!(tally.state(&voters), ReadState::Met);
+}
+
+#[test]
 fn not_found_is_no_answer_where_it_is_not_ok() {
     let voters = assigned(&[]);
     let need = ReadNeed { notfound_ok: false, ..READ };

@@ -138,6 +138,10 @@ impl Store {
         bytes: &mut Vec<u8>,
     ) -> Result<Applied, StoreError> {
         let Found { stripe, candidate_count, lookup } = found;
+        if let (Lookup::Damaged(_, error), Before::Read | Before::Front) = (&lookup, before) {
+            self.note_damage(error);
+            return Err(error.clone());
+        }
         let (old, stored) = self.old_of(candidate_count, lookup);
         let existing =
             stored.filter(|stored| before != Before::Skip && !self.is_expired(&stored.header.meta));
