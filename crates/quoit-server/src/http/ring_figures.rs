@@ -28,7 +28,8 @@ pub(super) fn ring_figures(control: &ControlPlane) -> [(&'static str, Value); 6]
 
 /// For each node the partitions that prefer it, as Erlang prints a list of pairs.
 fn ownership(state: &State, layout: &Layout) -> String {
-    let mut owned: BTreeMap<_, u32> = BTreeMap::new();
+    let members = layout.nodes().iter().map(|id| (state.members().name_of(*id), 0));
+    let mut owned: BTreeMap<_, u32> = members.collect();
     for partition in layout.partitions() {
         let owner = layout.nodes()[usize::from(layout.order(partition)[0])];
         *owned.entry(state.members().name_of(owner)).or_default() += 1;

@@ -73,9 +73,10 @@ impl Connection {
         Ok(json!({"node": node, "services": services}))
     }
 
-    /// What waits to be handed over.
+    /// What waits to be handed over, and what this node hands over now.
     pub(super) fn transfers(&self) -> Value {
-        view(&self.context).transfers()
+        let view = view(&self.context);
+        view.transfers(&self.context.node_name, &self.context.store.transfers())
     }
 }
 

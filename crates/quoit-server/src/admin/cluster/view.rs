@@ -1,5 +1,6 @@
 //! The cluster as operators are shown it: what this node knows of members, partitions and moves.
 
+use quoit_core::{TransferKind, TransferStats};
 use quoit_model::hash::{Partition, RingSize};
 use quoit_model::layout::{Layout, Movement, Transfer};
 use quoit_model::node::NodeId;
@@ -144,16 +145,41 @@ impl ClusterView {
         pairs.map(pair).collect()
     }
 
-    /// Which nodes have how many copies to hand over.
-    pub(super) fn transfers(&self) -> Value {
-        let mut waiting: BTreeMap<String, u32> = BTreeMap::new();
+    /// Which nodes have how many copies to hand over, and what the node that is asked hands over now.
+    pub(super) fn transfers(&self, own_name: &str, own: &TransferStats) -> Value {
+        let mut waiting: BTreeMap<String, u64> = BTreeMap::new();
         for each in self.moves().iter().filter(|each| !self.is_complete(each)) {
             *waiting.entry(self.name(each.from)).or_default() += 1;
+        }
+        if own.stray_partition_count > 0 {
+            *waiting.entry(own_name.to_owned()).or_default() += own.stray_partition_count;
         }
         let waiting = waiting
             .into_iter()
             .map(|(node, partitions)| json!({"node": node, "partitions": partitions}));
-        json!({"waiting": waiting.collect::<Vec<_>>(), "active": []})
+        let active = own.active.iter().map(|each| {
+            let mut told = self.partition_json(each.partition);
+            told["type"] = match each.kind {
+                TransferKind::Ownership => "ownership",
+                TransferKind::Strays => "hinted",
+            }
+            .into();
+            told["from"] = own_name.into();
+            told["to"] = each.to.map(|id| self.name(id)).into();
+            told["records"] = each.record_count.into();
+            told["bytes"] = each.byte_count.into();
+            told["bytes_per_sec"] = (each.bytes_per_sec().round() as u64).into();
+            told["percent"] = ((each.fraction * 1000.0).round() / 10.0).into();
+            told["elapsed_secs"] = ((each.elapsed_secs * 10.0).round() / 10.0).into();
+            told
+        });
+        json!({
+            "waiting": waiting.collect::<Vec<_>>(),
+            "strays": own.stray_partition_count,
+            "active": active.collect::<Vec<_>>(),
+            "records_total": own.record_count,
+            "bytes_total": own.byte_count,
+        })
     }
 
     fn partition_json(&self, partition: Partition) -> Value {
@@ -309,8 +335,11 @@ mod tests {
         let of_pair = |pair: &Value| pair["partitions"].as_array().unwrap().clone();
         let open = pending.iter().flat_map(of_pair).filter(|each| !done(each)).count();
         assert_eq!(open, 1);
-        let waiting = view().transfers()["waiting"].clone();
-        assert_eq!(waiting.as_array().unwrap().len(), 1, "{waiting}");
+        let own = TransferStats { stray_partition_count: 2, ..TransferStats::default() };
+        let told = view().transfers("n9@h", &own);
+        let waiting = told["waiting"].as_array().unwrap();
+        assert_eq!(waiting.len(), 2, "{told}");
+        assert_eq!(waiting[1], json!({"node": "n9@h", "partitions": 2}));
         assert_eq!(view().ring_ready()["reason"], "n3@h does not answer");
     }
 

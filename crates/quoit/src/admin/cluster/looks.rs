@@ -172,9 +172,19 @@ pub(crate) fn transfers(api: &Api, format: Format) -> Result<()> {
             lines.push("Active Transfers:".to_owned());
         }
         for each in active {
-            let (from, to) = (plain(&each["from"]), plain(&each["to"]));
-            let partition = plain(&each["index"]);
-            lines.push(format!("  partition {partition}: {from} ===> {to}"));
+            let to = each["to"].as_str().unwrap_or("the nodes that should have them");
+            lines.push(format!(
+                "\ntransfer type: {}\npartition: {}\nstarted: {} s ago\n{} objects, {} bytes, \
+                 {} bytes/s, {}%\n{} ===> {to}",
+                plain(&each["type"]),
+                plain(&each["index"]),
+                each["elapsed_secs"],
+                each["records"],
+                each["bytes"],
+                each["bytes_per_sec"],
+                each["percent"],
+                plain(&each["from"]),
+            ));
         }
         lines.join("\n")
     });
