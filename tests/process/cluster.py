@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import urllib.request
 
@@ -19,6 +21,17 @@ from support.cluster import Cluster, ClusterNode, wait_until  # noqa: E402
 from support.node import binary_from_environment  # noqa: E402
 from support.pb import Connection, Refused  # noqa: E402
 
+# Weak reads: while a node goes or comes, the sloppy quorums of a write and of a read behind it need
+# not meet. In the end every acknowledged write has to be found.
+BENCH = """{mode, {rate, 50}}. {concurrent, 6}. {driver, riakc_pb}. {report_interval, 1}.
+{operations, [{get, 4}, {put, 4}, {delete, 1}]}. {key_generator, {int_to_bin_bigendian,
+{uniform_int, 500}}}. {value_generator, {fixed_bin, 200}}. {verify, [weak_reads]}.
+{riakc_pb_ips, [%s]}. {riakc_pb_replies, 2}. {riakc_pb_dw, 0}. {pb_timeout_general, 20000}.
+"""
+# A request must not take longer when a node is gone or stalled; debug builds on busy machines.
+PROMPT_SECONDS = 10
+
+
 class ClusterCase(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
@@ -29,6 +42,27 @@ class ClusterCase(unittest.TestCase):
         cluster = Cluster(self.folder, count, settings, flags)
         self.addCleanup(cluster.__exit__)
         return cluster.__enter__()
+
+    def bench(self, cluster, seconds):
+        """Starts a verified run on all nodes."""
+        ports = ", ".join('{"127.0.0.1", %d}' % node.pb[1] for node in cluster)
+        config = os.path.join(self.folder, "verified.config")
+        with open(config, "w", encoding="utf-8") as handle:
+            handle.write(BENCH % ports)
+        bench = subprocess.Popen(
+            [binary_from_environment(), "bench", config, "-d", self.folder, "-n", "run",
+             "--duration", "%ds" % seconds],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(end, bench)
+        return bench
+
+    def assert_flawless(self, bench):
+        """The run must end well: nothing lost, nothing stale, no request refused or timed out."""
+        said, _ = bench.communicate(timeout=120)
+        errors = os.path.join(self.folder, "run", "errors.csv")
+        with open(errors, encoding="utf-8") as handle:
+            failed = handle.readlines()[1:]
+        self.assertEqual((bench.returncode, failed), (0, []), said)
 
     def refusal(self, node, *arguments):
         """What an administration command that must fail says."""
@@ -74,6 +108,8 @@ class Together(ClusterCase):
         self.assertEqual([member["availability"] for member in status["members"]], ["up"] * 5)
         self.assertAlmostEqual(sum(each["ring_percent"] for each in status["members"]), 100, 0)
         self.assertIn("TRUE All nodes agree on the ring", cluster[1].run("ringready"))
+        self.assertIn("No pending changes.", cluster[2].run("ring-status"))
+        self.assertIn("No transfers active", cluster[2].run("transfers"))
         self.assertIn("There are no staged changes", cluster[0].run("cluster", "plan"))
         with urllib.request.urlopen(cluster[0].url + "/stats", timeout=10) as answer:
             stats = json.load(answer)
@@ -84,6 +120,82 @@ class Together(ClusterCase):
             self.assertIn("{'%s'," % name, stats["ring_ownership"])
         self.assertIn("riak_kv is up", cluster[0].run("wait-for-service", "riak_kv",
                                                       cluster[1].name))
+
+
+class Failures(ClusterCase):
+    def test_a_killed_node_costs_no_request(self):
+        cluster = self.cluster(5)
+        bench = self.bench(cluster, 6)
+        self.let_it_run(bench)
+        cluster[2].kill()
+        self.assert_flawless(bench)
+        wait_until(lambda: "down!" in cluster[0].run("cluster", "status"), "the death to be seen")
+
+    def let_it_run(self, bench):
+        """Waits until the run has made its first row of results."""
+        summary = os.path.join(self.folder, "run", "summary.csv")
+        wait_until(lambda: bench.poll() is not None or rows(summary) > 2, "the run to begin")
+        self.assertIsNone(bench.poll())
+
+    def test_a_stalled_node_is_routed_around_and_catches_up(self):
+        cluster = self.cluster(5)
+        put_all(cluster[0], KEYS, "old")
+        stalled = cluster[2]
+        stalled.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(stalled.process.send_signal, signal.SIGCONT)
+        others = [node for node in cluster if node is not stalled]
+        for node in others:
+            began = time.monotonic()
+            put_all(node, KEYS, "new")
+            self.assertEqual(values(node, KEYS), [[b"new"]] * len(KEYS))
+            self.assertLess(time.monotonic() - began, PROMPT_SECONDS)
+        stalled.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: self.has_caught_up(stalled), "the stalled node to catch up")
+
+    def has_caught_up(self, node):
+        """Whether a node that was away reads what was written meanwhile. Until it has heard of the
+        others again it may know nobody to ask."""
+        try:
+            return values(node, KEYS) == [[b"new"]] * len(KEYS)
+        except Refused:
+            return False
+
+    def test_with_one_and_two_of_three_nodes_down_sloppy_quorums_go_on_and_strict_ones_fail(self):
+        cluster = self.cluster(3)
+        first = cluster[0]
+        put_all(first, KEYS, "v0")
+        for down, place in enumerate((1, 2), 1):
+            cluster[place].kill()
+            began = time.monotonic()
+            put_all(first, KEYS, "v%d" % down)
+            self.assertEqual(values(first, KEYS), [[b"v%d" % down]] * len(KEYS))
+            with Connection(first.pb) as pb:
+                up = 3 - down
+                with self.assertRaisesRegex(Refused, "{pr_val_unsatisfied,3,%d}" % up):
+                    pb.get("b", "k0", pr=3)
+                with self.assertRaisesRegex(Refused, "{pw_val_unsatisfied,3,%d}" % up):
+                    pb.put("b", "k0", "strict", pw=3)
+            self.assertLess(time.monotonic() - began, PROMPT_SECONDS * 2)
+
+    def test_a_rolling_restart_fails_no_request(self):
+        cluster = self.cluster(5)
+        bench = self.bench(cluster, 14)
+        self.let_it_run(bench)
+        for node in cluster:
+            self.assertEqual(node.stop(), 0, node.log_tail())
+            node.start()
+            node.run("wait-for-service", "riak_kv", node.name)
+            cluster.settle()
+        self.assertIsNone(bench.poll(), "the restarts outlasted the run")
+        self.assert_flawless(bench)
+
+
+def rows(path):
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return len(handle.readlines())
+    except FileNotFoundError:
+        return 0
 
 
 class Strangers(ClusterCase):
@@ -185,6 +297,22 @@ class Strangers(ClusterCase):
 
 
 class Changes(ClusterCase):
+    def test_a_node_that_leaves_hands_its_data_over_and_stops(self):
+        cluster = self.cluster(4)
+        put_all(cluster[0], KEYS, "v")
+        leaving = cluster[3]
+        self.assertIn("Success: staged leave request for %s" % leaving.name,
+                      leaving.run("cluster", "leave"))
+        plan = cluster[0].run("cluster", "plan")
+        self.assertRegex(plan, "leave +'%s'" % leaving.name)
+        self.assertIn("Transfers resulting from cluster changes:", plan)
+        self.assertIn("Cluster changes committed", cluster[0].run("cluster", "commit"))
+        self.assertEqual(leaving.process.wait(60), 0, leaving.log_tail())
+        cluster.settle()
+        for node in list(cluster)[:3]:
+            self.assertEqual(values(node, KEYS), [[b"v"]] * len(KEYS))
+        self.assertIn("Valid:3 ", cluster[0].run("member-status"))
+
     def test_a_commit_needs_the_plan_that_was_shown(self):
         cluster = self.cluster(2)
         third = cluster.add()

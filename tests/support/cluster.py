@@ -44,8 +44,11 @@ class ClusterNode(Node):
         """Stages that this node joins the cluster of another."""
         return self.run("cluster", "join", other.record["node"])
 
-    def agrees(self):
-        return self.is_running() and self.admin("ringready").returncode == 0
+    def is_settled(self):
+        """Whether this node knows that all agree, and has nothing to hand over."""
+        if not self.is_running() or self.admin("ringready").returncode != 0:
+            return False
+        return "waiting to handoff" not in self.run("transfers")
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None
@@ -96,7 +99,7 @@ class Cluster:
         self.commit()
 
     def commit(self):
-        """Carries out what is staged, and waits until all that run agree."""
+        """Carries out what is staged, and waits until it is done."""
         wait_until(self.joining_are_up, "the nodes that join to be reached")
         self[0].run("cluster", "plan")
         self[0].run("cluster", "commit")
@@ -108,10 +111,10 @@ class Cluster:
                    if member["status"] == "joining")
 
     def settle(self):
-        """Waits until all nodes that run agree."""
+        """Waits until all nodes that run agree and nothing moves."""
         running = [node for node in self.nodes if node.is_running()]
         for node in running:
-            wait_until(node.agrees, "%s to agree with the others" % node.name)
+            wait_until(node.is_settled, "%s to agree with the others" % node.name)
 
 
 def wait_until(condition, what, seconds=AGREE_SECONDS):
