@@ -5,7 +5,7 @@ use crate::replica::merge_rule;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
-use quoit_cluster::{CallError, Lane, Peer};
+use quoit_cluster::{CallError, Lane, Peer, Reply};
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_store::engine::Record;
@@ -17,11 +17,15 @@ use quoit_wire::internode::transfer::{
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
+use tokio::time::sleep;
 
 /// Objects delivered in one message, in bytes; a single larger one goes alone.
 const BATCH_BYTES: usize = 1 << 20;
 /// Time that the receiver has for an answer: it reads, merges and syncs.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Pause before a node that is busy is asked again.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why records could not be handed over now.
 #[derive(Debug, Error)]
@@ -111,8 +115,7 @@ impl ReplicatedStore {
             keys: records.iter().map(|(key, _)| key.clone()).collect(),
             digests: records.iter().map(|(_, record)| record.meta.digest).collect(),
         };
-        let call = peer.call(METHOD_OFFER, &offer, b"", Lane::Large, ANSWER_TIMEOUT);
-        let reply = call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
+        let reply = call(peer, METHOD_OFFER, &offer, b"").await?;
         let answer = || TransferError::Answer { to: peer.name() };
         let offered = Offered::decode(reply.header).map_err(|_| answer())?;
         if offered.wanted.len() != records.len().div_ceil(8) {
@@ -134,9 +137,7 @@ impl ReplicatedStore {
             layout_version: self.oldest_layout(),
             records: records.iter().map(|(key, record)| self.delivered(key, record)).collect(),
         };
-        let objects = Objects(records);
-        let call = peer.call(METHOD_DELIVER, &deliver, &objects, Lane::Large, ANSWER_TIMEOUT);
-        let reply = call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
+        let reply = call(peer, METHOD_DELIVER, &deliver, &Objects(records)).await?;
         Delivered::decode(reply.header).map_err(|_| TransferError::Answer { to: peer.name() })?;
         Ok(())
     }
@@ -160,5 +161,22 @@ impl ReplicatedStore {
 
     fn oldest_layout(&self) -> u64 {
         self.control.read().layouts().oldest_version()
+    }
+}
+
+/// Asks a node, and waits while it has as much to do as it takes: clients' requests go first.
+async fn call(
+    peer: &Peer,
+    method: u16,
+    header: &impl Message,
+    payload: &(impl Payload + ?Sized),
+) -> Result<Reply, TransferError> {
+    loop {
+        match peer.call(method, header, payload, Lane::Large, ANSWER_TIMEOUT).await {
+            Err(CallError::TooBusy { .. }) => sleep(BUSY_PAUSE).await,
+            answer => {
+                return answer.map_err(|fault| TransferError::Call { to: peer.name(), fault });
+            }
+        }
     }
 }
