@@ -275,6 +275,9 @@ impl ControlPlane {
     /// Goes back to being a cluster of one.
     pub(crate) async fn found_alone(&self) -> Result<(), StoreError> {
         tracing::warn!("the cluster does without this node: it is alone again");
-        self.group.change_file(|file| file.found_again(&self.founding)).await
+        self.group.change_file(|file| file.found_again(&self.founding)).await?;
+        // It has nothing left that anybody else could know better.
+        self.group.set_gate(Gate::Open);
+        Ok(())
     }
 }

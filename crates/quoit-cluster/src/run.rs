@@ -1,5 +1,6 @@
 //! How a command becomes a change that all agree on.
 
+use crate::ClusterId;
 use crate::command::{Change, Command};
 use crate::control::codec::encode_decision;
 use crate::control::decision::Decision;
@@ -91,8 +92,9 @@ impl ControlPlane {
         decide: &impl Fn(&State) -> Result<Vec<Change>, ChangeError>,
         deadline: Instant,
     ) -> Result<bool, Attempt> {
+        let cluster = self.read().cluster_id();
         let newest = self.read_index().await?;
-        self.wait_applied(newest, deadline).await?;
+        self.wait_applied(cluster, newest, deadline).await?;
         let state = self.state();
         let changes = decide(&state).map_err(Attempt::Refused)?;
         if changes.is_empty() {
@@ -100,7 +102,7 @@ impl ControlPlane {
         }
         let decision = Decision { base: Some(state.revision()), changes };
         let Agreed { applied, index } = self.agree(decision).await?;
-        self.wait_applied(index, deadline).await?;
+        self.wait_applied(cluster, index, deadline).await?;
         Ok(applied)
     }
 
@@ -108,9 +110,10 @@ impl ControlPlane {
     pub(crate) async fn tell(&self, changes: Vec<Change>) -> Result<(), ChangeError> {
         let deadline = Instant::now() + COMMAND_TIMEOUT;
         loop {
+            let cluster = self.read().cluster_id();
             let decision = Decision { base: None, changes: changes.clone() };
             let told = match self.agree(decision).await {
-                Ok(agreed) => self.wait_applied(agreed.index, deadline).await,
+                Ok(agreed) => self.wait_applied(cluster, agreed.index, deadline).await,
                 Err(attempt) => Err(attempt),
             };
             match told {
@@ -149,10 +152,17 @@ impl ControlPlane {
         Ok(Agreed { applied, index })
     }
 
-    /// Waits until this node shows everything up to an entry of the log.
-    async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), Attempt> {
+    /// Waits until this node shows everything up to an entry of the log, or no longer belongs to the cluster:
+    /// what was agreed on may have been that it is let go.
+    async fn wait_applied(
+        &self,
+        cluster: ClusterId,
+        index: u64,
+        deadline: Instant,
+    ) -> Result<(), Attempt> {
         let mut applied = self.published().applied_index.subscribe();
-        match timeout_at(deadline, applied.wait_for(|applied| *applied >= index)).await {
+        let shown = |applied: &u64| *applied >= index || self.read().cluster_id() != cluster;
+        match timeout_at(deadline, applied.wait_for(shown)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Attempt::NoLeader),
         }

@@ -6,12 +6,12 @@ use super::group::{Gate, Metrics};
 use super::raft_codec::decode_stored_membership;
 use super::types::RaftId;
 use super::voters::{Candidate, choose_voters};
-use crate::NodeId;
 use crate::departure::Departure;
 use crate::members::MemberStatus;
 use crate::plane::ControlPlane;
 use crate::state::{MembershipCommand, State};
 use crate::transport::Internode;
+use crate::{ClusterId, NodeId};
 use openraft::ChangeMembers;
 use prost::Message as _;
 use quoit_wire::internode::control::{
@@ -44,12 +44,17 @@ const LAG_ENTRIES_MAX: u64 = 64;
 struct Keeper {
     internode: Arc<Internode>,
     boot_id: u64,
-    fence: Option<Fence>,
+    /// The cluster that the node belonged to in the last round.
+    cluster: Option<ClusterId>,
+    /// Who knows of this start, and its number.
+    fence: Option<(Fence, u64)>,
     /// Since when nodes are away.
     away: BTreeMap<NodeId, Instant>,
     /// Since when nodes that go have what they should know.
     informed: BTreeMap<NodeId, Instant>,
     leaderless_since: Option<Instant>,
+    /// Why the node's own entry is not true; said once.
+    complaint: Option<String>,
     /// What to say when the node turns out to be removed.
     last_words: Departure,
 }
@@ -60,10 +65,12 @@ pub(crate) async fn keep(plane: Weak<ControlPlane>, internode: Arc<Internode>) {
     let mut keeper = Keeper {
         internode,
         boot_id,
+        cluster: None,
         fence: None,
         away: BTreeMap::new(),
         informed: BTreeMap::new(),
         leaderless_since: None,
+        complaint: None,
         last_words: Departure::Removed,
     };
     loop {
@@ -89,6 +96,10 @@ impl Keeper {
         }
         let state = plane.state();
         self.keep_ways(plane, &state);
+        if self.cluster != Some(state.cluster_id()) {
+            self.cluster = Some(state.cluster_id());
+            self.fence = None;
+        }
         self.tell_start(plane).await;
         match plane.group().gate() {
             Gate::Open => {}
@@ -127,12 +138,22 @@ impl Keeper {
 
     /// Tells others of this start until all have noted it; the way is open when enough have.
     async fn tell_start(&mut self, plane: &ControlPlane) {
-        let Ok((voters, starts)) = plane.voters_and_starts() else { return };
-        let own = self.internode.node_id();
-        let fence = self.fence.get_or_insert_with(|| Fence::new(own, voters));
+        let others = plane.link().others();
+        if let Some((fence, _)) = &self.fence
+            && fence.unasked(&others).is_empty()
+            && plane.group().gate() == Gate::Open
+        {
+            return;
+        }
+        if self.fence.is_none() {
+            let Ok((voters, starts)) = plane.voters_and_starts() else { return };
+            self.fence = Some((Fence::new(self.internode.node_id(), voters), starts));
+        }
+        let Some((fence, starts)) = &mut self.fence else { return };
+        let starts = *starts;
         let started = Started { starts, boot_id: self.boot_id };
         let mut asked = JoinSet::new();
-        for node in fence.unasked(&plane.link().others()) {
+        for node in fence.unasked(&others) {
             let link = plane.link().clone();
             asked.spawn(async move {
                 let to = RaftId(node);
@@ -165,9 +186,7 @@ impl Keeper {
             return true;
         }
         if state.members().get(own).is_none() {
-            if let Err(fault) = plane.found_alone().await {
-                tracing::warn!(%fault, "the node could not go back to being alone");
-            }
+            go_alone(plane).await;
             return true;
         }
         if plane.group().leader().is_some_and(|leader| self.is_up(leader.0)) {
@@ -192,8 +211,12 @@ impl Keeper {
             || self.internode.peer(node).is_some_and(|peer| peer.is_up())
     }
 
-    /// Asks others whether the node was removed while it was away: they don't tell it otherwise.
+    /// Asks others whether the node was removed while it was away, or does not wait for a commit any more:
+    /// they don't tell it otherwise. Whether that is so.
     async fn ask_standing(&self, plane: &ControlPlane, state: &State) -> bool {
+        let own = state.members().get(state.node_id());
+        let waits = own.is_some_and(|own| own.status == MemberStatus::Joining);
+        let mut strangers = 0;
         let others = state.members().iter().filter(|member| member.id != state.node_id());
         for other in others {
             let address = &other.addresses.node;
@@ -210,6 +233,12 @@ impl Keeper {
                 plane.depart(Departure::Removed);
                 return true;
             }
+            strangers += usize::from(!standing.is_member);
+        }
+        // One that is behind may not know yet that the node is let in.
+        if waits && strangers * 2 >= state.members().count() {
+            go_alone(plane).await;
+            return true;
         }
         false
     }
@@ -233,11 +262,16 @@ impl Keeper {
         if member.status == MemberStatus::Down {
             wanted.push(MembershipCommand::Up(own));
         }
+        let mut complaint = None;
         for command in wanted {
             if let Err(fault) = plane.run_membership(command).await {
-                tracing::warn!(%fault, "the cluster does not know this node's name and addresses");
+                complaint = Some(fault.to_string());
             }
         }
+        if let Some(reason) = complaint.as_ref().filter(|_| complaint != self.complaint) {
+            tracing::warn!(reason, "the cluster does not know this node's name and addresses");
+        }
+        self.complaint = complaint;
         let newest = state.layouts().newest().version();
         if state.layouts().is_moving()
             && state.layouts().acknowledged(own) < Some(newest)
@@ -357,5 +391,11 @@ impl Keeper {
             }
         })
         .collect()
+    }
+}
+
+async fn go_alone(plane: &ControlPlane) {
+    if let Err(fault) = plane.found_alone().await {
+        tracing::warn!(%fault, "the node could not go back to being alone");
     }
 }

@@ -112,6 +112,24 @@ async fn dead_node_is_replaced_by_force() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn node_whose_join_was_cleared_while_it_was_away_finds_out() {
+    let mut town = Town::alone(3).await;
+    town.join(2, 1).await.unwrap();
+    town.join(3, 1).await.unwrap();
+    town.until_equal().await;
+    town.crash(3);
+    town.control(2).clear_staged().await.unwrap();
+    town.until("the other one is alone", || town.state(2).members().count() == 1).await;
+    town.start(3).await;
+    town.until("it is alone", || {
+        let state = town.state(3);
+        state.members().count() == 1 && state.cluster_id().0 == id(3).0
+    })
+    .await;
+    town.join(3, 1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn cleared_join_makes_the_node_alone_again() {
     let town = Town::alone(2).await;
     town.join(2, 1).await.unwrap();

@@ -1,0 +1,237 @@
+//! Changes, and what they are about.
+
+use super::NodeSet;
+use bytes::Bytes;
+
+/// One change: exactly one field is set.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ChangeMessage {
+    /// A bucket type is this from now on.
+    #[prost(message, optional, tag = "1")]
+    pub put_type: Option<Named>,
+    /// A bucket has these properties of its own from now on.
+    #[prost(message, optional, tag = "2")]
+    pub put_bucket: Option<Named>,
+    /// A bucket has no properties of its own any more.
+    #[prost(message, optional, tag = "3")]
+    pub remove_bucket: Option<Named>,
+    /// A member is this from now on.
+    #[prost(message, optional, tag = "4")]
+    pub put_member: Option<MemberMessage>,
+    /// A node is no member any more.
+    #[prost(message, optional, tag = "5")]
+    pub remove_member: Option<Removal>,
+    /// These changes of membership wait for a commit, and no others.
+    #[prost(message, optional, tag = "6")]
+    pub stage: Option<StagedMessages>,
+    /// A layout is live from now on.
+    #[prost(message, optional, tag = "7")]
+    pub put_layout: Option<LayoutMessage>,
+    /// A node has complete copies of partitions.
+    #[prost(message, optional, tag = "8")]
+    pub copied: Option<Copies>,
+    /// A node serves with a layout.
+    #[prost(message, optional, tag = "9")]
+    pub serves: Option<Serves>,
+}
+
+/// A node that is no member any more.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Removal {
+    /// The node.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub id: Bytes,
+    /// Whether it may never come back.
+    #[prost(bool, tag = "2")]
+    pub for_ever: bool,
+}
+
+/// Changes of membership that wait for a commit.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct StagedMessages {
+    /// The changes, as they were staged.
+    #[prost(message, repeated, tag = "1")]
+    pub staged: Vec<StagedMessage>,
+}
+
+/// A change of membership that waits for a commit.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct StagedMessage {
+    /// What shall be done.
+    #[prost(enumeration = "StagedKind", tag = "1")]
+    pub kind: i32,
+    /// The node; of a replacement the one that goes.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub node: Bytes,
+    /// The node that comes, of a replacement.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub newcomer: Bytes,
+    /// The new location; empty = none.
+    #[prost(string, tag = "4")]
+    pub location: String,
+    /// The new capacity.
+    #[prost(uint32, tag = "5")]
+    pub capacity: u32,
+}
+
+/// What a staged change shall do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
+#[repr(i32)]
+pub enum StagedKind {
+    /// Nothing: nobody writes this.
+    None = 0,
+    /// The node becomes a full member.
+    Join = 1,
+    /// The node hands over its data and goes.
+    Leave = 2,
+    /// The node is no member any more.
+    ForceRemove = 3,
+    /// The node is replaced and hands over its data.
+    Replace = 4,
+    /// The node is replaced, its copies are lost.
+    ForceReplace = 5,
+    /// The node stands somewhere else.
+    Location = 6,
+    /// The node takes another share.
+    Capacity = 7,
+}
+
+/// A layout that becomes live.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct LayoutMessage {
+    /// The layout in its own format.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub layout: Bytes,
+    /// So many copies of each partition have to be complete.
+    #[prost(uint32, tag = "2")]
+    pub n_val: u32,
+}
+
+/// Copies of partitions on one node.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Copies {
+    /// The node.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub node: Bytes,
+    /// The partitions.
+    #[prost(uint32, repeated, tag = "2")]
+    pub partitions: Vec<u32>,
+}
+
+/// What a node serves with.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Serves {
+    /// The node.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub node: Bytes,
+    /// Version of the layout.
+    #[prost(uint64, tag = "2")]
+    pub layout_version: u64,
+}
+
+/// What belongs to the state beside members, layouts and buckets.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ClusterMessage {
+    /// Nodes that were removed for ever.
+    #[prost(message, optional, tag = "1")]
+    pub removed: Option<NodeSet>,
+    /// Changes of membership that wait for a commit.
+    #[prost(message, optional, tag = "2")]
+    pub staged: Option<StagedMessages>,
+    /// So many copies of each partition have to be complete.
+    #[prost(uint32, tag = "3")]
+    pub n_val: u32,
+    /// Copies that their nodes have not got yet.
+    #[prost(message, repeated, tag = "4")]
+    pub incomplete: Vec<Copies>,
+    /// What the members serve with.
+    #[prost(message, repeated, tag = "5")]
+    pub acknowledged: Vec<Serves>,
+}
+
+/// A bucket type or a bucket, and what it is.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Named {
+    /// Name of the bucket type.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub bucket_type: Bytes,
+    /// Name of the bucket.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub bucket: Bytes,
+    /// State and properties as JSON.
+    #[prost(string, tag = "3")]
+    pub json: String,
+}
+
+/// A member of the cluster.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct MemberMessage {
+    /// Its identity.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub id: Bytes,
+    /// Its name.
+    #[prost(string, tag = "2")]
+    pub name: String,
+    /// `host:port` for other nodes.
+    #[prost(string, tag = "3")]
+    pub node_address: String,
+    /// `host:port` for clients of Protocol Buffers.
+    #[prost(string, tag = "4")]
+    pub pb_address: String,
+    /// `host:port` for clients of HTTP.
+    #[prost(string, tag = "5")]
+    pub http_address: String,
+    /// How far its membership has come.
+    #[prost(enumeration = "MemberStatusMessage", tag = "6")]
+    pub status: i32,
+    /// Its location; empty = none.
+    #[prost(string, tag = "7")]
+    pub location: String,
+    /// Its capacity in relation to others.
+    #[prost(uint32, tag = "8")]
+    pub capacity: u32,
+}
+
+/// How far a membership has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
+#[repr(i32)]
+pub enum MemberStatusMessage {
+    /// No status: nobody writes this.
+    None = 0,
+    /// Waits for a commit.
+    Joining = 1,
+    /// A full member.
+    Valid = 2,
+    /// Hands its data to others.
+    Leaving = 3,
+    /// Has handed over its data.
+    Exiting = 4,
+    /// An operator marked it as absent.
+    Down = 5,
+}
+
+/// Everything that the control plane knows.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct StateMessage {
+    /// Identity of the cluster.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub cluster_id: Bytes,
+    /// Partitions of the ring.
+    #[prost(uint32, tag = "2")]
+    pub ring_size: u32,
+    /// Number of applied changes.
+    #[prost(uint64, tag = "3")]
+    pub version: u64,
+    /// Number of applied decisions.
+    #[prost(uint64, tag = "4")]
+    pub revision: u64,
+    /// Members, bucket types and buckets, as changes that lead to them from nothing.
+    #[prost(message, repeated, tag = "5")]
+    pub changes: Vec<ChangeMessage>,
+    /// The live layouts in their own format, oldest first.
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub layouts: Vec<Bytes>,
+    /// Everything else.
+    #[prost(message, optional, tag = "7")]
+    pub cluster: Option<ClusterMessage>,
+}
