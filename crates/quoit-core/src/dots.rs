@@ -3,10 +3,13 @@
 //! The sequence never starts again for a key that was deleted and made anew, so a context that a client
 //! kept from before can't cover writes that came after. Counters are reserved durably ahead of use; after
 //! an unclean stop the store has a new actor, because events that were never synced can't be known.
+//! Records of which the store keeps no copy for good have actors of their own, for the same reason.
 
 use parking_lot::Mutex;
 use quoit_model::clock::{Actor, Dot};
+use quoit_model::hash::Partition;
 use quoit_store::error::StoreError;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters reserved with one durable write.
@@ -27,6 +30,8 @@ pub struct DotSequence {
     last_issued: AtomicU64,
     reserved: AtomicU64,
     reserve: Mutex<Box<dyn CounterReserve>>,
+    /// Actors of events for copies that are not kept, by partition.
+    passing: Mutex<BTreeMap<Partition, Actor>>,
 }
 
 impl DotSequence {
@@ -39,6 +44,7 @@ impl DotSequence {
             last_issued: AtomicU64::new(reserved),
             reserved: AtomicU64::new(reserved),
             reserve: Mutex::new(reserve),
+            passing: Mutex::default(),
         }
     }
 
@@ -61,6 +67,41 @@ impl DotSequence {
     ///
     /// When counters can't be made durable; nothing may be written then.
     pub fn issue(&self, time_secs: u64) -> Result<Dot, StoreError> {
+        let counter = self.next_counter()?;
+        Ok(Dot { actor: self.actor.clone(), counter, time_secs })
+    }
+
+    /// Issues an event for a record of which this store keeps no copy for good: it stands in for a primary,
+    /// or its copy is not complete yet.
+    ///
+    /// Such a copy is handed over and removed. Were the store's own actor used, the next event for the
+    /// same record would claim all that it made before, values included that are no longer here. So
+    /// these events have an actor that lasts no longer than the copies do:
+    /// [`DotSequence::forget_passing`] ends it before the first of them is removed, a restart as well.
+    ///
+    /// # Errors
+    ///
+    /// As [`DotSequence::issue`].
+    pub fn issue_passing(&self, partition: Partition, time_secs: u64) -> Result<Dot, StoreError> {
+        let counter = self.next_counter()?;
+        let mut passing = self.passing.lock();
+        let actor = passing.entry(partition).or_insert_with(|| self.passing_actor(counter)).clone();
+        Ok(Dot { actor, counter, time_secs })
+    }
+
+    /// Ends the actor of a partition's passing events, before copies that have them are removed.
+    pub fn forget_passing(&self, partition: Partition) {
+        self.passing.lock().remove(&partition);
+    }
+
+    /// An actor that was never used: an event of the store names it.
+    fn passing_actor(&self, counter: u64) -> Actor {
+        let mut name = self.actor.0.clone();
+        name.extend_from_slice(&counter.to_be_bytes());
+        Actor(name)
+    }
+
+    fn next_counter(&self) -> Result<u64, StoreError> {
         let counter = self.last_issued.fetch_add(1, Ordering::AcqRel) + 1;
         if counter > self.reserved.load(Ordering::Acquire) {
             let reserve = self.reserve.lock();
@@ -70,7 +111,7 @@ impl DotSequence {
                 self.reserved.store(up_to, Ordering::Release);
             }
         }
-        Ok(Dot { actor: self.actor.clone(), counter, time_secs })
+        Ok(counter)
     }
 }
 
@@ -88,6 +129,19 @@ mod tests {
         fn reserve(&self, _: u64) -> Result<(), StoreError> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn passing_events_have_an_actor_that_ends_with_the_copies() {
+        let dots = DotSequence::new(Actor(b"own"[..].into()), Box::new(Reserved(0)));
+        let passing = |partition| dots.issue_passing(Partition(partition), 0).map(|dot| dot.actor);
+        let first = passing(1).expect("counters are reserved");
+        assert!(passing(1).is_ok_and(|actor| actor == first));
+        let own = dots.issue(0).expect("counters are reserved").actor;
+        assert!(first != own && passing(2).is_ok_and(|actor| actor != first));
+        dots.forget_passing(Partition(1));
+        let second = passing(1).expect("counters are reserved");
+        assert!(second != first && second != own);
     }
 
     #[test]

@@ -282,7 +282,7 @@ impl ReplicatedStore {
         };
         let stored_us = stored.as_ref().map_or(0, |stored| stored.last_modified_us);
         let now_us = self.write_time_us(policy, stored_us);
-        let dot = self.dots.issue(riak_secs(now_us / 1_000_000))?;
+        let dot = self.issue_dot(at, props, riak_secs(now_us / 1_000_000))?;
         let clock =
             PlainObject::clock_if_replaced(stored.as_ref(), &write.context, &dot, now_us, policy);
         let may_prune = |clock: &VersionVector| {

@@ -9,7 +9,7 @@ use crate::votes::{WriteNeed, WriteTally};
 use crate::write_clock::time_after;
 use crate::write_replicas::Made;
 use bytes::Bytes;
-use quoit_model::clock::VersionVector;
+use quoit_model::clock::{Dot, VersionVector};
 use quoit_model::key::KeyRef;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
@@ -438,7 +438,7 @@ impl ReplicatedStore {
         if !change.deleted && meta.expires_at_secs.is_none() {
             meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));
         }
-        let dot = self.dots.issue(riak_secs(now_us / 1_000_000))?;
+        let dot = self.issue_dot(at, props, riak_secs(now_us / 1_000_000))?;
         let new = NewValue {
             meta,
             value: change.value.clone(),
@@ -459,6 +459,22 @@ impl ReplicatedStore {
             return Err(RequestError::TooManySiblings(sibling_count));
         }
         Ok(Some(object))
+    }
+
+    /// The event of a write to this node's copy of a record. Called under the record's lock: whether the
+    /// copy is kept must not change in between.
+    pub(crate) fn issue_dot(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        time_secs: u64,
+    ) -> Result<Dot, StoreError> {
+        let topology = self.topology_now();
+        let keeps = topology.is_alone() || topology.keeps(at.partition, props.n_val);
+        match keeps {
+            true => self.dots.issue(time_secs),
+            false => self.dots.issue_passing(at.partition, time_secs),
+        }
     }
 
     /// The time of a write that replaces a value of this time (0: none).

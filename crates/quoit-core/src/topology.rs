@@ -19,6 +19,8 @@ pub(crate) struct Topology {
     layouts: SmallVec<[LiveLayout; 2]>,
     /// For each partition, which layout serves reads.
     reads: Vec<u8>,
+    /// Partitions of which this node's copy is not complete yet, in order.
+    incomplete: Vec<Partition>,
 }
 
 /// One node of a live layout.
@@ -90,7 +92,16 @@ impl Topology {
         let unknown =
             ids.iter().zip(&nodes).filter(|(_, node)| matches!(node.reach, Reach::Unknown));
         let unknown = unknown.map(|(id, _)| *id).collect();
-        Self { version: state.version(), nodes, unknown, own: place(&own_id), layouts, reads }
+        let incomplete = state.layouts().incomplete().filter(|(_, id)| *id == own_id);
+        Self {
+            version: state.version(),
+            nodes,
+            unknown,
+            own: place(&own_id),
+            layouts,
+            reads,
+            incomplete: incomplete.map(|(partition, _)| partition).collect(),
+        }
     }
 
     /// Whether this is what would be made of the state of that version now.
@@ -183,6 +194,12 @@ impl Topology {
                 None => stand_ins.next().map(|node| (node, false)),
             })
             .collect()
+    }
+
+    /// Whether this node has a complete copy of a partition, and keeps it.
+    pub(crate) fn keeps(&self, partition: Partition, n_val: u32) -> bool {
+        let is_complete = !self.incomplete.contains(&partition);
+        is_complete && self.is_own(partition, n_val)
     }
 
     /// Whether this node is a primary of a partition in any live layout.

@@ -106,6 +106,8 @@ impl ReplicatedStore {
         partition: Partition,
         leaving: &[(Bytes, u64)],
     ) -> Result<bool, RequestError> {
+        // First of all: what is written from now on does not claim what is removed here.
+        self.dots.forget_passing(partition);
         let mut all_went = true;
         for (key, digest) in leaving {
             let Ok(place) = Place::new(key, partition) else { continue };
