@@ -3,7 +3,7 @@
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::read_replicas::Read;
-use crate::replica::{Copy, merge_rule};
+use crate::replica::{Copy, Replicated, merge_rule};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
@@ -100,7 +100,10 @@ impl ReplicatedStore {
             let at = record_at(&state, props, key, &encoded);
             self.read_of(at, props, &quorums, options)
         };
-        self.read_replicas(&read).await?;
+        let Some(object) = self.read_replicas(&read).await? else { return Ok(()) };
+        // The read may have done without this node's copy.
+        let replicated = Replicated::new(&object, read.rule, read.n_val_class);
+        self.take_own(&read.at, &replicated)?;
         Ok(())
     }
 

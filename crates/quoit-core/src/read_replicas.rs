@@ -14,7 +14,7 @@ use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Replies, Reply};
 use quoit_model::object::Object;
-use quoit_store::engine::{RecordAt, RecordMeta};
+use quoit_store::engine::RecordAt;
 use quoit_wire::internode::data::{self, Fetch, Fetched, MergeRule, REFUSED_STALE_LAYOUT, Want};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -372,18 +372,7 @@ impl<'a> Run<'a> {
         if !self.own_is_damaged && !self.answers.iter().any(|(_, copy)| behind(copy)) {
             return;
         }
-        let mut encoded = Vec::new();
-        object.encode_into(&mut encoded);
-        let replicated = Replicated {
-            meta: RecordMeta {
-                digest,
-                tombstone: object.is_tombstone(),
-                n_val_class: self.read.n_val_class,
-                expires_at_secs: object.expires_at_secs().unwrap_or(0),
-            },
-            rule: self.read.rule,
-            object: encoded.into(),
-        };
+        let replicated = Replicated::new(object, self.read.rule, self.read.n_val_class);
         for (node, _) in self.answers.iter().filter(|(_, copy)| behind(copy)) {
             self.store.repair(&self.topology, *node, &self.read.at, &replicated);
         }

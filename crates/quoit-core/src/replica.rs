@@ -57,6 +57,21 @@ pub(crate) struct Replicated {
     pub(crate) object: Bytes,
 }
 
+impl Replicated {
+    /// An object as replicas are sent it.
+    pub(crate) fn new(object: &Object, rule: MergeRule, n_val_class: u8) -> Self {
+        let mut encoded = Vec::new();
+        object.encode_into(&mut encoded);
+        let meta = RecordMeta {
+            digest: object.digest(),
+            tombstone: object.is_tombstone(),
+            n_val_class,
+            expires_at_secs: object.expires_at_secs().unwrap_or(0),
+        };
+        Self { meta, rule, object: encoded.into() }
+    }
+}
+
 /// What became of an object that a replica was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {

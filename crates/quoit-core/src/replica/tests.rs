@@ -76,15 +76,7 @@ fn made(writes: &[Write], rule: MergeRule) -> Vec<Object> {
 }
 
 fn replicated(object: &Object, rule: MergeRule) -> Replicated {
-    let mut encoded = Vec::new();
-    object.encode_into(&mut encoded);
-    let meta = RecordMeta {
-        digest: object.digest(),
-        tombstone: object.is_tombstone(),
-        n_val_class: 3,
-        expires_at_secs: 0,
-    };
-    Replicated { meta, rule, object: encoded.into() }
+    Replicated::new(object, rule, 3)
 }
 
 fn engine() -> BitcaskEngine {

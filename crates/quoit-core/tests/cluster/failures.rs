@@ -1,7 +1,9 @@
 //! Requests while nodes are down.
 
-use crate::fixture::{Cluster, key, put_of, r};
-use quoit_core::{PutRequest, QuorumKind, ReadOptions, RequestError, WriteOptions};
+use crate::fixture::{Cluster, delete_of, key, put_of, r};
+use quoit_core::{
+    Deleted, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError, WriteOptions,
+};
 use quoit_model::props::Quorum;
 
 const ALL: Option<Quorum> = Some(Quorum::All);
@@ -103,6 +105,36 @@ async fn a_fallback_stands_in_for_a_dead_primary() {
         preflist.iter().any(|place| !place.primary)
     };
     assert!(names.iter().any(stand_ins), "the dead node was a primary of something");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stand_in_deletes_what_the_primaries_have() {
+    let mut cluster = Cluster::of(5).await;
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for name in names {
+        let options = WriteOptions { w: ALL, ..WriteOptions::default() };
+        let put = PutRequest { options, ..put_of(key("default", name), "v") };
+        cluster.nodes[0].store.put(put).await.unwrap();
+    }
+    cluster.kill(3).await;
+    let mut stand_in_count = 0;
+    for name in names {
+        let at = key("default", name);
+        let preflist = cluster.nodes[0].store.preflist(at).unwrap();
+        let Some(place) = preflist.iter().find(|place| !place.primary) else { continue };
+        let stand_in = cluster.nodes.iter().find(|node| node.name() == place.node).unwrap();
+        stand_in_count += 1;
+        // It has nothing of its own yet.
+        let precondition = Precondition { not_exists: true, ..Precondition::default() };
+        let put = PutRequest { precondition, ..put_of(at, "no") };
+        let refused = stand_in.store.put(put).await;
+        assert!(matches!(refused, Err(RequestError::Unmet(_))), "{refused:?}");
+        assert_eq!(stand_in.store.delete(delete_of(at)).await.unwrap(), Deleted::Done);
+        for node in &cluster.nodes {
+            assert!(node.values(at).await.is_empty(), "{name} is still there");
+        }
+    }
+    assert!(stand_in_count > 0, "the dead node was a primary of something");
 }
 
 #[tokio::test(start_paused = true)]

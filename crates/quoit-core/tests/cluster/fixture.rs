@@ -185,6 +185,10 @@ impl Node {
         state.members().iter().filter(|member| self.control.is_reachable(member.id)).count()
     }
 
+    pub fn name(&self) -> String {
+        self.control.read().node_name().to_owned()
+    }
+
     pub async fn put(&self, at: KeyRef<'static>, value: &'static str) {
         self.store.put(put_of(at, value)).await.unwrap();
     }
