@@ -79,10 +79,10 @@ impl Cluster {
         if let Some(path) = &args.ready_file {
             ready_file::remove_stale(path)?;
         }
-        let places =
-            (1..=args.nodes).map(|number| Place::new(&args.base_dir, number, args.base_port));
+        let places = (1..=args.nodes)
+            .map(|number| Place::new(&args.base_dir, number, args.base_port, &args.set));
         let places = places.collect::<Result<Vec<_>>>()?;
-        let starting = places.into_iter().map(|place| Starting::spawn(place, &args.set));
+        let starting = places.into_iter().map(Starting::spawn);
         for starting in starting.collect::<Result<Vec<_>>>()? {
             let (node, child) = starting.ready().await?;
             self.watch(node.record.pid, child);

@@ -36,18 +36,26 @@ pub(super) struct Place {
     dir: PathBuf,
     /// Addresses to listen on: Protocol Buffers, HTTP, other nodes.
     listen: [String; 3],
+    /// `KEY=VALUE` settings of its command line.
+    settings: Vec<String>,
 }
 
 impl Place {
     /// The place of the node with this number, counted from 1. Its ports are those after
     /// `base_port`, or those that it had last time as far as they are free, or any.
-    pub(super) fn new(base_dir: &Path, number: u16, base_port: Option<u16>) -> Result<Self> {
+    pub(super) fn new(
+        base_dir: &Path,
+        number: u16,
+        base_port: Option<u16>,
+        settings: &[String],
+    ) -> Result<Self> {
         let dir = base_dir.join(format!("dev{number}"));
         let listen = match base_port {
             Some(base_port) => fixed_addresses(base_port, number)?,
             None => last_addresses(&dir).map(|address| free_or_any(&address)),
         };
-        Ok(Self { name: format!("dev{number}@127.0.0.1"), dir, listen })
+        let (name, settings) = (format!("dev{number}@127.0.0.1"), settings.to_vec());
+        Ok(Self { name, dir, listen, settings })
     }
 
     pub(super) fn data_dir(&self) -> PathBuf {
@@ -116,8 +124,8 @@ pub(super) struct Starting {
 }
 
 impl Starting {
-    /// Starts a node, with `settings` on its command line.
-    pub(super) fn spawn(place: Place, settings: &[String]) -> Result<Self> {
+    /// Starts a node.
+    pub(super) fn spawn(place: Place) -> Result<Self> {
         std::fs::create_dir_all(&place.dir).with_context(|| {
             format!("can't make the directory {}; see --base-dir", place.dir.display())
         })?;
@@ -133,7 +141,7 @@ impl Starting {
         command.args(["--pb", pb, "--http", http, "--node", node]);
         command.arg("--data-dir").arg(place.data_dir());
         command.arg("--ready-file").arg(place.ready_file());
-        for setting in settings {
+        for setting in &place.settings {
             command.args(["--set", setting]);
         }
         command.stdin(Stdio::piped()).stderr(output.try_clone().context("sharing the log")?);
@@ -177,9 +185,11 @@ impl Node {
     pub(super) fn command(&self) -> String {
         let Record { name, pb, http, node, .. } = &self.record;
         let data_dir = self.place.data_dir();
+        let settings = self.place.settings.iter().map(|setting| format!(" --set '{setting}'"));
         format!(
-            "quoit serve --name {name} --pb {pb} --http {http} --node {node} --data-dir {}",
-            data_dir.display()
+            "quoit serve --name {name} --pb {pb} --http {http} --node {node} --data-dir {}{}",
+            data_dir.display(),
+            settings.collect::<String>()
         )
     }
 }
@@ -241,11 +251,11 @@ mod tests {
             http: free.clone(),
             node: free.clone(),
         };
-        let place = Place::new(dir.path(), 2, None).unwrap();
+        let place = Place::new(dir.path(), 2, None, &[]).unwrap();
         assert_eq!(place.listen, [ANY, ANY, ANY]);
         std::fs::create_dir(&place.dir).unwrap();
         std::fs::write(place.last_record(), serde_json::to_vec(&record).unwrap()).unwrap();
-        let place = Place::new(dir.path(), 2, None).unwrap();
+        let place = Place::new(dir.path(), 2, None, &[]).unwrap();
         assert_eq!(place.listen, [ANY, &free, &free]);
         drop(holder);
     }

@@ -166,7 +166,9 @@ fn plan_json(control: &ControlPlane, plan: &Plan) -> Value {
         .lost
         .iter()
         .map(|id| format!("All of the replicas on {} will be lost", names.name_of(*id)));
-    let members = plan.members.iter().map(|planned| {
+    let mut planned: Vec<_> = plan.members.iter().collect();
+    planned.sort_by(|one, other| one.member.name.cmp(&other.member.name));
+    let members = planned.into_iter().map(|planned| {
         let member = &planned.member;
         json!({
             "name": &*member.name,
