@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 pub const PARTITION_COUNT: u16 = 8;
 
 /// The port for other nodes, on every machine.
-const NODE_PORT: u16 = 8099;
+pub const NODE_PORT: u16 = 8099;
 
 /// Why a node did not start, in words.
 pub type StartError = Box<dyn Error + Send + Sync>;
@@ -83,11 +83,11 @@ pub async fn start(
         blocking: Blocking::Inline,
         ..StoreSettings::default()
     };
-    let of_store = Arc::clone(&internode);
+    let (connected, of_store) = (Arc::clone(&control), Arc::clone(&internode));
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings);
     let store = Arc::new(store);
     store.serve_replicas();
-    store.control().start().await?;
+    connected.connect(&internode);
     internode.serve(listener)?;
     Ok(store)
 }

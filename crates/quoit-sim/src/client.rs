@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::requests::{self, Quorums, WriteRequest};
 use crate::time::SimTime;
 use crate::trace::Trace;
-use crate::value::found_in_object;
+use crate::value::{found_in, found_in_object};
 use parking_lot::Mutex;
 use quoit_core::RequestError;
 use quoit_model::clock::VersionVector;
@@ -79,7 +79,14 @@ impl Ground {
         object: Option<&Object>,
     ) -> ReadNumber {
         let (end_us, found) = (self.time.now_us(), found_in_object(object));
-        self.history.lock().add_read(Read { key, reader, start_us, end_us, found })
+        let mut history = self.history.lock();
+        for sibling in object.map_or(&[][..], |object| &object.siblings) {
+            if let (Found::Value(number), Some(dot)) = (found_in(sibling), &sibling.dot) {
+                let event = (dot.actor.0.to_vec(), dot.counter);
+                history.events.entry(number).or_default().insert(event);
+            }
+        }
+        history.add_read(Read { key, reader, start_us, end_us, found })
     }
 
     fn name(&self, key: KeyNumber) -> Name {

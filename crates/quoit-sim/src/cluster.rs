@@ -4,7 +4,8 @@ use crate::boot::{self, Surroundings};
 use crate::check::{self, Violation, check};
 use crate::client::{Client, Ground};
 use crate::faults::{LATENCY_US, Planned, plan};
-use crate::finish::{prepare, read_back};
+use crate::finish::read_back;
+use crate::form::form;
 use crate::history::History;
 use crate::machine::{Disks, Machine};
 use crate::names::policies;
@@ -34,6 +35,8 @@ const RESTART_PAUSE: Duration = Duration::from_millis(500);
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    /// The cluster comes together.
+    Form,
     /// Clients work and things go wrong.
     Work,
     /// Clients are done; everything has to be mended.
@@ -58,13 +61,15 @@ impl Cluster {
     /// Builds the world of a seed; nothing has happened yet.
     pub fn new(seed: u64, settings: &Settings) -> Self {
         let time = SimTime::default();
-        let trace = Trace::new(time.clone(), settings.line_count_max);
+        let trace = Trace::new(time.clone(), settings.line_count_max, settings.tell);
         let machine = |index| {
             let disks = Disks::new(&mut Random::new(seed, "disk", index as u64));
             Arc::new(Machine::new(index, disks, &time))
         };
-        let machines: Arc<[_]> = (0..settings.machine_count).map(machine).collect();
-        let history = History { keys: policies(settings.key_count), ..History::default() };
+        let machine_count = settings.machine_count_of(seed);
+        let machines: Arc<[_]> = (0..machine_count).map(machine).collect();
+        let mut history = History { keys: policies(settings.key_count), ..History::default() };
+        history.hardships.are_stand_ins_held = settings.with_stand_ins;
         let history = Arc::new(Mutex::new(history));
         let ground = Ground { machines, history, time, trace, planted: settings.planted };
         let ways = Ways::default();
@@ -80,14 +85,14 @@ impl Cluster {
             .tcp_capacity(SEGMENTS_MAX)
             .enable_random_order();
         let mut random = Random::new(seed, "faults", 0);
-        let planned = plan(&mut random, settings.machine_count, FAULTS_UNTIL_US);
+        let planned = plan(&mut random, machine_count, settings.with_rot, FAULTS_UNTIL_US);
         let mut cluster = Self {
             settings: *settings,
             sim: builder.build(),
             ground,
             ways,
             around,
-            stage: Arc::new(Mutex::new(Stage::Work)),
+            stage: Arc::new(Mutex::new(Stage::Form)),
             verdict: Arc::new(Mutex::new(Ok(()))),
             planned,
         };
@@ -129,13 +134,17 @@ impl Cluster {
     /// The first violation.
     pub fn run(&mut self) -> Result<(), Violation> {
         let mut planned = std::mem::take(&mut self.planned).into_iter().peekable();
+        let mut began_us = 0;
         loop {
             self.ground.time.advance_us(TICK_US);
             let now_us = self.ground.time.now_us();
             let stage = *self.stage.lock();
+            if stage == Stage::Form {
+                began_us = now_us;
+            }
             while stage == Stage::Work
                 && let Some(Planned { fault, .. }) =
-                    planned.next_if(|planned| planned.at_us <= now_us)
+                    planned.next_if(|planned| began_us + planned.at_us <= now_us)
             {
                 self.apply(fault);
             }
@@ -180,7 +189,8 @@ async fn drive(
     seed: u64,
     stage: Arc<Mutex<Stage>>,
 ) -> Result<(), Violation> {
-    prepare(&ground).await?;
+    form(&ground).await?;
+    *stage.lock() = Stage::Work;
     let clients = (1..=settings.client_count).map(|number| {
         let client = Client::new(number, seed, ground.clone());
         tokio::spawn(client.run(settings.operation_count))

@@ -1,4 +1,4 @@
-//! Before the clients begin and after they are done.
+//! After the clients are done: reads everything back, and looks into all nodes.
 
 use crate::boot::PARTITION_COUNT;
 use crate::check::{Fault, Violation};
@@ -6,7 +6,7 @@ use crate::client::Ground;
 use crate::contents::{Contents, merged};
 use crate::history::{Found, KeyNumber, Policy, Reader};
 use crate::machine::{Asked, Machine};
-use crate::names::{Name, bucket_type, props};
+use crate::names::Name;
 use crate::requests::{self, Quorums};
 use crate::value::found_in_object;
 use quoit_model::object::Object;
@@ -21,26 +21,6 @@ const RECOVERY: Duration = Duration::from_secs(30);
 const REPAIR_PAUSE: Duration = Duration::from_secs(2);
 /// Pause between two tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-
-/// Makes the bucket types.
-///
-/// # Errors
-///
-/// When a cluster in which nothing is wrong yet refuses.
-pub async fn prepare(ground: &Ground) -> Result<(), Violation> {
-    for policy in Policy::ALL {
-        let create = || async {
-            let asked = ground.machines[0].ask(move |store| async move {
-                let (control, name) = (store.control(), bucket_type(policy).as_bytes());
-                control.create_type(name, &props(policy)).await?;
-                control.activate_type(name).await
-            });
-            answer(asked.await)
-        };
-        insist(ground, &format!("create {policy:?}"), create).await?;
-    }
-    Ok(())
-}
 
 /// Reads every key at every node, lists them, and looks into all nodes.
 ///
@@ -161,8 +141,12 @@ fn check_replicas(ground: &Ground, key: KeyNumber, contents: &[Contents]) -> Res
     Err(Violation::new(Fault::Diverged, text))
 }
 
-/// A node's answer, or why there is none, in words.
-fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, String> {
+/// A node's answer.
+///
+/// # Errors
+///
+/// Why there is none, in words.
+pub fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, String> {
     match asked {
         Asked::Answer(answer) => answer.map_err(|error| error.to_string()),
         Asked::NobodyThere | Asked::Lost => Err("nobody there".to_owned()),
@@ -170,7 +154,11 @@ fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, String> {
 }
 
 /// Tries until it succeeds, as long as a cluster may take to recover.
-async fn insist<T, F>(
+///
+/// # Errors
+///
+/// When it still fails then.
+pub async fn insist<T, F>(
     ground: &Ground,
     what: &str,
     mut attempt: impl FnMut() -> F,

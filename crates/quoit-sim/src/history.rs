@@ -1,6 +1,6 @@
 //! What clients asked for and what they were answered.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// What the store does with writes that did not know of each other.
@@ -96,6 +96,18 @@ pub struct Write {
     pub is_strict: bool,
 }
 
+/// A node that is silent for so long is left with the write that was passed on to it, in microseconds.
+const SILENCE_US: u64 = 100_000;
+
+impl Write {
+    /// Whether the write may be made at any time after its start: nobody knows how it ended, or it was
+    /// passed on again because the first node was silent, which may make it when it goes on.
+    #[must_use]
+    pub const fn may_be_made_late(&self) -> bool {
+        matches!(self.outcome, Outcome::Unknown) || self.end_us - self.start_us >= SILENCE_US
+    }
+}
+
 /// One of the values that a read found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Found {
@@ -146,6 +158,8 @@ pub struct Hardships {
     pub is_disk_damaged: bool,
     /// Whether wall clocks were wrong.
     pub are_clocks_wrong: bool,
+    /// Whether writes that stand-ins may have taken in the place of primaries are held to their promise.
+    pub are_stand_ins_held: bool,
     /// Whether the set of primaries has changed while clients worked.
     pub has_membership_changed: bool,
 }
@@ -159,11 +173,23 @@ pub struct History {
     pub writes: Vec<Write>,
     /// Reads by number.
     pub reads: Vec<Read>,
+    /// The events that each value was found under.
+    pub events: BTreeMap<WriteNumber, BTreeSet<Event>>,
     /// What the run did meanwhile.
     pub hardships: Hardships,
 }
 
+/// What a store makes of a write: actor and counter.
+pub type Event = (Vec<u8>, u64);
+
 impl History {
+    /// Whether a write was made twice: a node passes it on again when the first one does not answer, and
+    /// may not have been the first to make it. Who replaces one of the two leaves the other.
+    #[must_use]
+    pub fn is_made_twice(&self, number: WriteNumber) -> bool {
+        self.events.get(&number).is_some_and(|events| events.len() > 1)
+    }
+
     /// Notes a write before it is sent; its outcome is unknown until [`History::end_write`].
     ///
     /// # Panics

@@ -8,7 +8,13 @@ mod soak;
 
 use clap::{Args, Parser, Subcommand};
 use quoit_sim::{Planted, Settings, run};
+use soak::Extremes;
 use std::process::ExitCode;
+use std::time::Duration;
+use tracing::Level;
+
+/// A run takes less than a second; one that takes so long has work that never ends.
+const HANGS_AFTER: Duration = Duration::from_secs(60);
 
 /// Runs clusters in one thread under one seed, with faults, and checks what clients were answered.
 #[derive(Parser)]
@@ -33,9 +39,17 @@ struct RunArgs {
     /// The seed
     #[arg(long)]
     seed: u64,
+    /// Machines of the cluster; some number of them, by the seed, if this is left out
+    #[arg(long)]
+    machines: Option<usize>,
     /// Plant this bug
     #[arg(long)]
     planted: Option<Planted>,
+    #[command(flatten)]
+    extremes: Extremes,
+    /// What nodes log up to this level is part of the story: warn, info, debug, trace
+    #[arg(long, default_value = "info")]
+    log: Level,
     /// Print the whole story, also of a run in which nothing went wrong
     #[arg(long)]
     trace: bool,
@@ -50,15 +64,27 @@ fn main() -> ExitCode {
 }
 
 fn run_one(args: &RunArgs) -> ExitCode {
-    let mut settings = Settings { planted: args.planted, ..Settings::default() };
+    let mut settings = Settings {
+        machine_count: args.machines,
+        with_rot: args.extremes.rot,
+        with_stand_ins: args.extremes.stand_ins,
+        planted: args.planted,
+        log_level: args.log,
+        ..Settings::default()
+    };
     if args.trace {
-        settings.line_count_max = usize::MAX;
+        settings.tell = Some(|line| println!("{line}"));
     }
-    let report = run(args.seed, &settings);
-    if args.trace || report.verdict.is_err() {
+    let seed = args.seed;
+    std::thread::spawn(move || {
+        std::thread::sleep(HANGS_AFTER);
+        println!("seed {seed}: hangs: no end after {} s", HANGS_AFTER.as_secs());
+        std::process::exit(1);
+    });
+    let report = run(seed, &settings);
+    if !args.trace && report.verdict.is_err() {
         print!("{}", report.trace.text());
     }
-    let seed = report.seed;
     match report.verdict {
         Ok(()) => {
             println!("seed {seed}: ok, digest {:016x}", report.trace.digest());

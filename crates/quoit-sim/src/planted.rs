@@ -46,15 +46,6 @@ impl Planted {
         Self::LosesRepairs,
     ];
 
-    /// Machines that it takes to show.
-    #[must_use]
-    pub const fn machines_needed(self) -> usize {
-        match self {
-            Self::CountsQuorumsWrong | Self::LosesRepairs => 3,
-            _ => 1,
-        }
-    }
-
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -2,18 +2,20 @@
 
 use crate::check::{self, Violation};
 use crate::cluster::Cluster;
+use crate::logs::traced;
 use crate::planted::Planted;
 use crate::random::Random;
 use crate::trace::{LINE_COUNT_DEFAULT, Trace};
 use quoit_cluster::seed_elections;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use tracing::Level;
 
 /// How a run is made. The seed decides everything that is not said here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Machines of the cluster.
-    pub machine_count: usize,
+    /// Machines of the cluster; `None` = as many as the seed says.
+    pub machine_count: Option<usize>,
     /// Clients.
     pub client_count: u64,
     /// Requests of each client.
@@ -22,6 +24,14 @@ pub struct Settings {
     pub key_count: u64,
     /// A bug to plant, for tests of the checkers.
     pub planted: Option<Planted>,
+    /// Whether disks rot too.
+    pub with_rot: bool,
+    /// Whether writes that stand-ins may have taken are held to their promise as well.
+    pub with_stand_ins: bool,
+    /// What nodes log up to this level is part of the story.
+    pub log_level: Level,
+    /// Gets each line of the trace when it is written.
+    pub tell: Option<fn(&str)>,
     /// Lines of the trace that are kept.
     pub line_count_max: usize,
 }
@@ -29,13 +39,28 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            machine_count: 1,
+            machine_count: None,
             client_count: 4,
             operation_count: 60,
             key_count: 12,
+            with_rot: false,
+            with_stand_ins: false,
             planted: None,
+            tell: None,
+            log_level: Level::INFO,
             line_count_max: LINE_COUNT_DEFAULT,
         }
+    }
+}
+
+/// Machines of clusters: three are enough for most, and more is dearer.
+const MACHINE_COUNTS: [usize; 7] = [1, 3, 3, 3, 3, 4, 5];
+
+impl Settings {
+    /// Machines of a seed's cluster.
+    pub(crate) fn machine_count_of(&self, seed: u64) -> usize {
+        let drawn = || *Random::new(seed, "machines", 0).pick(&MACHINE_COUNTS);
+        self.machine_count.unwrap_or_else(drawn)
     }
 }
 
@@ -55,7 +80,8 @@ pub fn run(seed: u64, settings: &Settings) -> Report {
     seed_elections(Random::new(seed, "elections", 0).number());
     let mut cluster = Cluster::new(seed, settings);
     let trace = cluster.trace().clone();
-    let verdict = catch_unwind(AssertUnwindSafe(|| cluster.run())).unwrap_or_else(|panic| {
+    let logged = || traced(&trace, settings.log_level, || cluster.run());
+    let verdict = catch_unwind(AssertUnwindSafe(logged)).unwrap_or_else(|panic| {
         let text = format!("a panic: {}", panic_text(&*panic));
         Err(Violation::new(check::Fault::Broken, text))
     });

@@ -1,7 +1,7 @@
 //! Many seeds, each in a process of its own.
 
 use clap::Args;
-use quoit_sim::{Planted, Settings};
+use quoit_sim::Planted;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output};
@@ -33,6 +33,18 @@ impl FromStr for Seeds {
     }
 }
 
+/// What is beyond the runs of the test command: trouble that the store is known not to survive in all
+/// cases.
+#[derive(Args, Clone, Copy, Default)]
+pub(crate) struct Extremes {
+    /// Let disks rot too
+    #[arg(long)]
+    pub(crate) rot: bool,
+    /// Hold writes that stand-ins may have taken to their promise too
+    #[arg(long)]
+    pub(crate) stand_ins: bool,
+}
+
 /// What to run.
 #[derive(Args)]
 pub(crate) struct SoakArgs {
@@ -42,6 +54,8 @@ pub(crate) struct SoakArgs {
     /// Begin no more seeds after so many minutes
     #[arg(long)]
     minutes: Option<u64>,
+    #[command(flatten)]
+    extremes: Extremes,
     /// Seeds at a time; as many as there are processors if this is left out
     #[arg(long)]
     jobs: Option<usize>,
@@ -60,7 +74,7 @@ pub(crate) fn soak(args: &SoakArgs) -> ExitCode {
     let minutes = args.minutes.or_else(|| args.seeds.is_none().then_some(1));
     let until = minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let began = Instant::now();
-    let tally = run_all(seeds, until, args.jobs, Some(PROGRESS_INTERVAL));
+    let tally = run_all(seeds, until, args.jobs, args.extremes, Some(PROGRESS_INTERVAL));
     let seconds = began.elapsed().as_secs_f64();
     println!("{} seeds in {seconds:.0} s", tally.passed + tally.failed.len() as u64);
     finish(tally.passed, &tally.failed, 0)
@@ -68,10 +82,11 @@ pub(crate) fn soak(args: &SoakArgs) -> ExitCode {
 
 /// Runs what belongs to every test of the repository.
 pub(crate) fn check() -> ExitCode {
-    let tally = run_all(CHECKED_SEEDS, None, None, None);
+    let tally = run_all(CHECKED_SEEDS, None, None, Extremes::default(), None);
     let (mut passed, mut failed) = (tally.passed, tally.failed);
     for seed in REPEATED_SEEDS {
-        if run_seed(seed, None).stdout == run_seed(seed, None).stdout {
+        let run = || run_seed(seed, None, Extremes::default());
+        if run().stdout == run().stdout {
             passed += 1;
         } else {
             println!("seed {seed}: the second run went another way than the first");
@@ -79,10 +94,9 @@ pub(crate) fn check() -> ExitCode {
         }
     }
     let mut missed_count = 0;
-    let machine_count = Settings::default().machine_count;
-    for bug in Planted::ALL.into_iter().filter(|bug| bug.machines_needed() <= machine_count) {
+    for bug in Planted::ALL {
         let mut seeds = PLANTED_SEEDS;
-        match seeds.find(|seed| !run_seed(*seed, Some(bug)).status.success()) {
+        match seeds.find(|seed| !run_seed(*seed, Some(bug), Extremes::default()).status.success()) {
             Some(seed) => {
                 println!("planted bug {}: found with seed {seed}", bug.name());
                 passed += 1;
@@ -109,6 +123,7 @@ fn run_all(
     seeds: Range<u64>,
     until: Option<Instant>,
     jobs: Option<usize>,
+    extremes: Extremes,
     progress: Option<Duration>,
 ) -> Tally {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -120,7 +135,7 @@ fn run_all(
             if seed >= seeds.end {
                 return;
             }
-            let output = run_seed(seed, None);
+            let output = run_seed(seed, None, extremes);
             let mut shared = shared.lock().expect("a thread that panics ends the program");
             let (tally, told) = &mut *shared;
             if output.status.success() {
@@ -147,10 +162,16 @@ fn run_all(
 }
 
 /// Runs a seed in a process of its own, with a planted bug if one is given.
-fn run_seed(seed: u64, planted: Option<Planted>) -> Output {
+fn run_seed(seed: u64, planted: Option<Planted>, extremes: Extremes) -> Output {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("quoit-sim"));
     let mut command = Command::new(program);
     command.arg("run").arg("--seed").arg(seed.to_string());
+    if extremes.rot {
+        command.arg("--rot");
+    }
+    if extremes.stand_ins {
+        command.arg("--stand-ins");
+    }
     if let Some(bug) = planted {
         command.arg("--planted").arg(bug.name());
     }

@@ -14,6 +14,7 @@ pub const LINE_COUNT_DEFAULT: usize = 400;
 #[derive(Clone)]
 pub struct Trace {
     time: SimTime,
+    tell: Option<fn(&str)>,
     lines: Arc<Mutex<Lines>>,
 }
 
@@ -25,13 +26,13 @@ struct Lines {
 }
 
 impl Trace {
-    /// An empty trace that keeps the last `count_max` lines.
+    /// An empty trace that keeps the last `count_max` lines, and tells each line as it comes.
     #[must_use]
-    pub fn new(time: SimTime, count_max: usize) -> Self {
+    pub fn new(time: SimTime, count_max: usize, tell: Option<fn(&str)>) -> Self {
         // This hasher has fixed keys: equal stories have equal digests.
         let hasher = DefaultHasher::new();
         let lines = Lines { kept: VecDeque::new(), count_max, count: 0, hasher };
-        Self { time, lines: Arc::new(Mutex::new(lines)) }
+        Self { time, tell, lines: Arc::new(Mutex::new(lines)) }
     }
 
     /// Notes what happened somewhere, now.
@@ -39,6 +40,9 @@ impl Trace {
         let now_us = self.time.now_us();
         let line =
             format!("{:>4}.{:03} {place:<8} {event}", now_us / 1_000_000, now_us / 1_000 % 1_000);
+        if let Some(tell) = self.tell {
+            tell(&line);
+        }
         let mut lines = self.lines.lock();
         lines.hasher.write(line.as_bytes());
         lines.count += 1;
@@ -79,7 +83,7 @@ mod tests {
     fn the_last_lines_are_kept_and_all_count_for_the_digest() {
         let trace = |events: &[&str]| {
             let time = SimTime::default();
-            let trace = Trace::new(time.clone(), 1);
+            let trace = Trace::new(time.clone(), 1, None);
             for event in events {
                 time.advance_us(1_234_567);
                 trace.note("n1", event);

@@ -40,12 +40,14 @@ pub fn found_in(sibling: &Sibling) -> Found {
     }
 }
 
-/// What a read found, in an order of its own.
+/// What a read found, in an order of its own. A write that was passed on twice, because the first node died
+/// with it, has two events and one value: it counts once.
 #[must_use]
 pub fn found_in_object(object: Option<&Object>) -> Vec<Found> {
     let siblings = object.map_or(&[][..], |object| &object.siblings);
     let mut found: Vec<Found> = siblings.iter().map(found_in).collect();
     found.sort();
+    found.dedup();
     found
 }
 

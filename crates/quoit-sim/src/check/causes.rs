@@ -7,7 +7,7 @@
 //! there are no false alarms.
 
 use crate::history::{
-    Found, History, KeyNumber, Outcome, Policy, Read, Write, WriteKind, WriteNumber,
+    Event, Found, History, KeyNumber, Outcome, Policy, Read, Write, WriteKind, WriteNumber,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +26,6 @@ impl Seen {
         self.maybe.extend(&other.maybe);
     }
 }
-
-/// An event: actor and counter.
-type Event = (Vec<u8>, u64);
 
 /// The causal histories of all writes of a run.
 pub(super) struct Causes<'h> {
@@ -110,8 +107,7 @@ impl<'h> Causes<'h> {
     }
 }
 
-/// The deletes that each tombstone of a key may be: those that were asked for before it was first seen, and
-/// are not known to be another one.
+/// The deletes that each tombstone of a key may be: those that were asked for before it was first seen.
 fn tombstones(history: &History, key: KeyNumber) -> BTreeMap<Event, Writes> {
     let mut first_seen_us: BTreeMap<Event, u64> = BTreeMap::new();
     for (_, read) in history.reads_of(key) {
@@ -129,19 +125,5 @@ fn tombstones(history: &History, key: KeyNumber) -> BTreeMap<Event, Writes> {
         });
         deletes.map(|(number, _)| number).collect()
     };
-    let mut candidates: BTreeMap<Event, Writes> =
-        first_seen_us.into_iter().map(|(event, time_us)| (event, before(time_us))).collect();
-    let mut known = Writes::new();
-    while let Some(only) = candidates
-        .values()
-        .filter(|writes| writes.len() == 1)
-        .filter_map(|writes| writes.first().copied())
-        .find(|only| !known.contains(only))
-    {
-        known.insert(only);
-        for writes in candidates.values_mut().filter(|writes| writes.len() > 1) {
-            writes.remove(&only);
-        }
-    }
-    candidates
+    first_seen_us.into_iter().map(|(event, time_us)| (event, before(time_us))).collect()
 }

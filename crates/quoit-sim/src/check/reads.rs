@@ -64,6 +64,9 @@ impl Causes<'_> {
             return true;
         }
         let Found::Value(old) = old else { return false };
+        if self.history.is_made_twice(*old) {
+            return false;
+        }
         self.seen_in_one(read.key, new).is_some_and(|seen| seen.surely.contains(old))
     }
 
@@ -74,7 +77,10 @@ impl Causes<'_> {
         match read.reader {
             Reader::Client => false,
             Reader::Writer(writer) => writer == number,
-            Reader::Union => came_before && self.history.is_firm(write),
+            Reader::Union => {
+                let is_held = write.is_strict || hardships.are_stand_ins_held;
+                came_before && is_held && self.history.is_firm(write)
+            }
             Reader::Final => came_before && write.is_strict && self.history.is_firm(write),
             Reader::Strict => {
                 came_before
@@ -99,16 +105,20 @@ impl Causes<'_> {
             if let Found::Value(value) = found
                 && *value != number
                 && surely.contains(value)
+                && !self.history.is_made_twice(*value)
                 && policy != Policy::LastWriteWins
             {
                 let text = format!("{number} had replaced {value}");
                 return Err(Violation::new(Fault::Resurrected, text));
             }
         }
-        let is_kept = if policy.shows_one() {
-            self.is_later_shown(read, write)
-        } else {
-            self.is_kept(read, number)
+        // Beside what a stand-in still has, a tombstone of the primaries may be gone.
+        let is_kept = match (policy.shows_one(), read.reader) {
+            (true, Reader::Union) => {
+                self.is_later_shown(read, write) || self.is_deleted_later(read, write)
+            }
+            (true, _) => self.is_later_shown(read, write),
+            (false, _) => self.is_kept(read, number),
         };
         if is_kept || write.kind.is_delete() && read.found.is_empty() {
             return Ok(());
@@ -133,23 +143,27 @@ impl Causes<'_> {
     ///
     /// A write whose outcome is unknown may take effect at any time. Wrong clocks decide as they like.
     fn is_later_shown(&self, read: &Read, write: &Write) -> bool {
-        let may_be_later = |other: &Write| {
-            self.history.hardships.are_clocks_wrong
-                || other.outcome == Outcome::Unknown
-                || other.end_us >= write.start_us
-        };
-        let by_delete = || {
-            let mut writes = self.history.writes_of(read.key).map(|(_, write)| write);
-            writes.any(|other| {
-                let is_possible =
-                    other.outcome != Outcome::Refused && other.start_us <= read.end_us;
-                other.kind.is_delete() && is_possible && may_be_later(other)
-            })
-        };
         match read.found.first() {
-            None | Some(Found::Tombstone(..)) => by_delete(),
-            Some(Found::Value(shown)) => may_be_later(&self.history.writes[shown.0 as usize]),
+            None | Some(Found::Tombstone(..)) => self.is_deleted_later(read, write),
+            Some(Found::Value(shown)) => {
+                self.may_be_later(&self.history.writes[shown.0 as usize], write)
+            }
             Some(Found::Foreign(_)) => false,
         }
+    }
+
+    /// Whether a delete may be later than a write.
+    fn is_deleted_later(&self, read: &Read, write: &Write) -> bool {
+        let mut writes = self.history.writes_of(read.key).map(|(_, write)| write);
+        writes.any(|other| {
+            let is_possible = other.outcome != Outcome::Refused && other.start_us <= read.end_us;
+            other.kind.is_delete() && is_possible && self.may_be_later(other, write)
+        })
+    }
+
+    fn may_be_later(&self, one: &Write, other: &Write) -> bool {
+        self.history.hardships.are_clocks_wrong
+            || one.may_be_made_late()
+            || one.end_us >= other.start_us
     }
 }

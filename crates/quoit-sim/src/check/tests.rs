@@ -13,7 +13,9 @@ struct Script {
 
 impl Script {
     fn new(policy: Policy) -> Self {
-        Self { history: History { keys: vec![policy], ..History::default() }, now_us: 0 }
+        let mut history = History { keys: vec![policy], ..History::default() };
+        history.hardships.are_stand_ins_held = true;
+        Self { history, now_us: 0 }
     }
 
     fn tick(&mut self) -> u64 {
