@@ -5,11 +5,11 @@
 //! the caller takes the general way ([`ReplicatedStore::get`], [`ReplicatedStore::put`]), which
 //! starts from the beginning. Both ways follow the same rules.
 
+use crate::change::{expiry, policy};
 use crate::confirm::{Asked, Plan, Seen, Unconfirmed, ask_for_digests};
 use crate::error::RequestError;
 use crate::get::resolve;
 use crate::options::{ReadOptions, WriteOptions};
-use crate::put::{expiry, policy};
 use crate::replica::{Replicated, merge_rule};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};

@@ -7,6 +7,7 @@
 
 mod blocking;
 mod calls;
+mod change;
 mod confirm;
 mod dots;
 mod error;

@@ -1,24 +1,20 @@
 //! Coordination of writes and deletes.
 
+use crate::change::{Changed, Context, ObjectChange};
 use crate::error::{QuorumKind, RequestError};
 use crate::options::{Precondition, ReadOptions, WriteOptions};
-use crate::replica::{Replicated, merge_rule};
-use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
+use crate::replica::Replicated;
+use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
-use crate::write_clock::time_after;
 use crate::write_replicas::Made;
 use bytes::Bytes;
-use quoit_model::clock::{Dot, VersionVector};
+use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
-use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
 use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
-use quoit_model::prune::PruneLimits;
-use quoit_model::vtag::{make_vtag, riak_secs};
-use quoit_store::engine::{Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket};
+use quoit_store::engine::{RecordAt, Ticket};
 use quoit_store::error::StoreError;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A write.
@@ -87,18 +83,6 @@ pub enum Deleted {
     Missing,
 }
 
-/// One change of one object, decided under the record's stripe lock.
-struct ObjectChange<'a> {
-    precondition: &'a Precondition,
-    context: Context<'a>,
-    meta: Metadata,
-    value: Bytes,
-    deleted: bool,
-    as_is: bool,
-    /// Why nothing may be written, if it comes to that.
-    refused: Option<RequestError>,
-}
-
 /// A change that was decided and, if there was anything to change, is in this node's log.
 struct Accepted<'a> {
     at: RecordAt<'a>,
@@ -112,23 +96,8 @@ struct Accepted<'a> {
     replicated: Option<Replicated>,
 }
 
-/// What a change under the record's lock came to.
-struct Changed {
-    object: Option<Object>,
-    ticket: Option<Ticket>,
-    replicated: Option<Replicated>,
-}
-
 /// Quorums of a delete that wrote nothing.
 const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
-
-/// What a write has seen.
-enum Context<'a> {
-    /// What the client says.
-    Given(&'a VersionVector),
-    /// Everything that is stored at the moment; nothing is written when there is nothing.
-    Stored,
-}
 
 impl ReplicatedStore {
     /// Writes a value. Returns the stored object if the request asks for it.
@@ -364,197 +333,6 @@ impl ReplicatedStore {
         }
         check_lone_node(quorums)
     }
-
-    fn change(
-        &self,
-        at: &RecordAt<'_>,
-        props: &BucketProps,
-        change: &ObjectChange<'_>,
-        replicates: bool,
-    ) -> Result<Changed, RequestError> {
-        let policy = policy(props, change.deleted);
-        // last_write_wins replaces without looking, unless somebody has to know what was there.
-        let blind = policy == WritePolicy::LastWriteWins
-            && change.precondition.is_none()
-            && !change.as_is
-            && matches!(change.context, Context::Given(_));
-        let before = if blind { Before::Skip } else { Before::Read };
-        let mut outcome: Option<Result<Option<Object>, RequestError>> = None;
-        let mut replicated = None;
-        let ticket = wait_if_blocked(self.settings.blocking, |access| {
-            let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-                let made = self.make_object(at, props, policy, change, stored);
-                let start = out.len();
-                let (decision, result) = match made {
-                    Ok(Some(object)) => self.store_object(at, props, object, replicates, out),
-                    Ok(None) => (Decision::Keep, Ok(None)),
-                    Err(fault) => (Decision::Keep, Err(fault)),
-                };
-                if let (Decision::Put(meta), true) = (decision, replicates) {
-                    let object = Bytes::copy_from_slice(&out[start..]);
-                    replicated = Some(Replicated { meta, rule: merge_rule(props), object });
-                }
-                outcome = Some(result);
-                decision
-            };
-            let mut applied = self.engine.update(at, before, access, &mut apply);
-            if let (Err(StoreError::Corrupt { .. }), false) = (&applied, replicates) {
-                // Nobody else has it: what was there is lost, and must not keep the key from use.
-                applied = self.engine.update(at, Before::Skip, access, &mut apply);
-            }
-            Ok(match applied? {
-                Applied::Kept => Some(None),
-                Applied::Written(ticket) => Some(Some(ticket)),
-                Applied::WouldBlock => None,
-            })
-        })?;
-        let object = outcome.expect("an update that did not fail called its change function")?;
-        Ok(Changed { object, ticket, replicated })
-    }
-
-    /// The object after the change; `None` when there is nothing to change.
-    fn make_object(
-        &self,
-        at: &RecordAt<'_>,
-        props: &BucketProps,
-        policy: WritePolicy,
-        change: &ObjectChange<'_>,
-        stored: Option<&RecordRef<'_>>,
-    ) -> Result<Option<Object>, RequestError> {
-        let stored = stored.map(|record| decode(&record.to_bytes())).transpose()?;
-        let shown = stored.as_ref().map(|object| shown(object, props));
-        change.precondition.check(shown.as_deref())?;
-        let context = match (&change.context, shown.as_deref()) {
-            (Context::Given(context), _) => (*context).clone(),
-            (Context::Stored, Some(object)) if !object.is_tombstone() => object.clock.clone(),
-            (Context::Stored, _) => return Ok(None),
-        };
-        if let Some(fault) = &change.refused {
-            return Err(fault.clone());
-        }
-        let replaced_us = stored.as_ref().map_or(0, Object::last_modified_us);
-        let now_us = self.write_time_us(policy, replaced_us);
-        let mut meta = change.meta.clone();
-        if !change.deleted && meta.expires_at_secs.is_none() {
-            meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));
-        }
-        let dot = self.issue_dot(at, props, riak_secs(now_us / 1_000_000))?;
-        let new = NewValue {
-            meta,
-            value: change.value.clone(),
-            deleted: change.deleted,
-            last_modified_us: now_us,
-            vtag: make_vtag(&dot, at.identity.0),
-        };
-        let mut object = if change.as_is {
-            Object::put_as_is(stored.as_ref(), context, new, policy)
-        } else {
-            Object::write(stored.as_ref(), &context, new, dot, policy)
-        };
-        if !props.dvv_enabled {
-            object.prune_clock(&prune_limits(props), riak_secs(now_us / 1_000_000));
-        }
-        let sibling_count = object.siblings.len() as u32;
-        if sibling_count > self.settings.limits.sibling_count_max {
-            return Err(RequestError::TooManySiblings(sibling_count));
-        }
-        Ok(Some(object))
-    }
-
-    /// The event of a write to this node's copy of a record. Called under the record's lock: whether the
-    /// copy is kept must not change in between.
-    pub(crate) fn issue_dot(
-        &self,
-        at: &RecordAt<'_>,
-        props: &BucketProps,
-        time_secs: u64,
-    ) -> Result<Dot, StoreError> {
-        let topology = self.topology_now();
-        let keeps = topology.is_alone() || topology.keeps(at.partition, props.n_val);
-        match keeps {
-            true => self.dots.issue(time_secs),
-            false => self.dots.issue_passing(at.partition, time_secs),
-        }
-    }
-
-    /// The time of a write that replaces a value of this time (0: none).
-    pub(crate) fn write_time_us(&self, policy: WritePolicy, replaced_us: u64) -> u64 {
-        let clock_us = self.clock.unix_us();
-        match policy {
-            WritePolicy::LastWriteWins => self.write_clock.next(clock_us, replaced_us),
-            _ => time_after(clock_us, [replaced_us]),
-        }
-    }
-
-    /// Life of the bucket's objects; 0 in the property means for ever, whatever the node's default.
-    pub(crate) fn ttl_secs(&self, props: &BucketProps) -> Option<u32> {
-        match props.ttl_secs {
-            Some(0) => None,
-            Some(ttl_secs) => Some(ttl_secs),
-            None => self.settings.ttl_secs_default,
-        }
-    }
-
-    /// Encodes the object into the engine's buffer and says what the engine has to know of it.
-    fn store_object(
-        &self,
-        at: &RecordAt<'_>,
-        props: &BucketProps,
-        object: Object,
-        replicates: bool,
-        out: &mut Vec<u8>,
-    ) -> (Decision, Result<Option<Object>, RequestError>) {
-        let start = out.len();
-        object.encode_into(out);
-        if let Err(fault) = self.check_size(at.key, (out.len() - start) as u64) {
-            return (Decision::Keep, Err(fault));
-        }
-        self.warn_if_many(at.key, &object);
-        let tombstone = object.is_tombstone();
-        if tombstone {
-            if !replicates && self.reaper.reap_at_once(self.settings.delete_mode) {
-                return (Decision::Remove, Ok(Some(object)));
-            }
-            let due_us = self.clock.unix_us();
-            self.reaper.note(self.settings.delete_mode, at, object.digest(), due_us);
-        }
-        let meta = RecordMeta {
-            digest: object.digest(),
-            tombstone,
-            n_val_class: props.n_val.min(15) as u8,
-            expires_at_secs: object.expires_at_secs().unwrap_or(0),
-        };
-        (Decision::Put(meta), Ok(Some(object)))
-    }
-
-    /// Refuses objects that are too large, and logs large ones.
-    pub(crate) fn check_size(&self, key: KeyRef<'_>, size_bytes: u64) -> Result<(), RequestError> {
-        let limits = &self.settings.limits;
-        if size_bytes > limits.object_size_bytes_max {
-            return Err(RequestError::ObjectTooLarge { size_bytes });
-        }
-        if size_bytes > limits.object_size_bytes_warning {
-            tracing::warn!(
-                bucket = %String::from_utf8_lossy(key.bucket.bucket),
-                key = %String::from_utf8_lossy(key.key),
-                size_bytes,
-                "large object written"
-            );
-        }
-        Ok(())
-    }
-
-    fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
-        let limits = &self.settings.limits;
-        if object.siblings.len() as u32 > limits.sibling_count_warning {
-            tracing::warn!(
-                bucket = %String::from_utf8_lossy(key.bucket.bucket),
-                key = %String::from_utf8_lossy(key.key),
-                sibling_count = object.siblings.len(),
-                "object with many siblings written"
-            );
-        }
-    }
 }
 
 /// Whether a write failed because this node's copy is damaged: whoever coordinates with a damaged copy
@@ -567,40 +345,4 @@ fn is_damage<T>(result: &Result<T, RequestError>) -> bool {
 fn check_lone_node(quorums: &WriteQuorums) -> Result<(), RequestError> {
     let (kind, wanted, got) = (QuorumKind::NodeConfirms, quorums.node_confirms, 1);
     if wanted > got { Err(RequestError::Unsatisfied { kind, wanted, got }) } else { Ok(()) }
-}
-
-/// What readers are shown of what is stored: conditions and deletes are about that.
-fn shown<'o>(object: &'o Object, props: &BucketProps) -> Cow<'o, Object> {
-    if props.allow_mult || object.siblings.len() < 2 {
-        return Cow::Borrowed(object);
-    }
-    let mut latest = object.clone();
-    latest.resolve_latest();
-    Cow::Owned(latest)
-}
-
-pub(crate) fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
-    // A delete of a write-once record has a context, as every delete.
-    if props.is_write_once() && !deleted {
-        WritePolicy::WriteOnce
-    } else if props.last_write_wins {
-        WritePolicy::LastWriteWins
-    } else if props.allow_mult {
-        WritePolicy::Siblings
-    } else {
-        WritePolicy::LatestModified
-    }
-}
-
-fn prune_limits(props: &BucketProps) -> PruneLimits {
-    PruneLimits {
-        small_entries: props.small_vclock,
-        big_entries: props.big_vclock,
-        young_secs: props.young_vclock,
-        old_secs: props.old_vclock,
-    }
-}
-
-pub(crate) fn expiry(now_us: u64, ttl_secs: u32) -> u32 {
-    u32::try_from(now_us / 1_000_000 + u64::from(ttl_secs)).unwrap_or(u32::MAX)
 }
