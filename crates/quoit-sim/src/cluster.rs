@@ -68,8 +68,7 @@ impl Cluster {
         };
         let machine_count = settings.machine_count_of(seed);
         let machines: Arc<[_]> = (0..machine_count).map(machine).collect();
-        let mut history = History { keys: policies(settings.key_count), ..History::default() };
-        history.hardships.are_stand_ins_held = settings.with_stand_ins;
+        let history = History { keys: policies(settings.key_count), ..History::default() };
         let history = Arc::new(Mutex::new(history));
         let ground = Ground { machines, history, time, trace, planted: settings.planted };
         let ways = Ways::default();

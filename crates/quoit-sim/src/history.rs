@@ -158,8 +158,6 @@ pub struct Hardships {
     pub is_disk_damaged: bool,
     /// Whether wall clocks were wrong.
     pub are_clocks_wrong: bool,
-    /// Whether writes that stand-ins may have taken in the place of primaries are held to their promise.
-    pub are_stand_ins_held: bool,
     /// Whether the set of primaries has changed while clients worked.
     pub has_membership_changed: bool,
 }

@@ -67,7 +67,6 @@ fn run_one(args: &RunArgs) -> ExitCode {
     let mut settings = Settings {
         machine_count: args.machines,
         with_rot: args.extremes.rot,
-        with_stand_ins: args.extremes.stand_ins,
         planted: args.planted,
         log_level: args.log,
         ..Settings::default()

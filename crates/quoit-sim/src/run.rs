@@ -26,8 +26,6 @@ pub struct Settings {
     pub planted: Option<Planted>,
     /// Whether disks rot too.
     pub with_rot: bool,
-    /// Whether writes that stand-ins may have taken are held to their promise as well.
-    pub with_stand_ins: bool,
     /// What nodes log up to this level is part of the story.
     pub log_level: Level,
     /// Gets each line of the trace when it is written.
@@ -44,7 +42,6 @@ impl Default for Settings {
             operation_count: 60,
             key_count: 12,
             with_rot: false,
-            with_stand_ins: false,
             planted: None,
             tell: None,
             log_level: Level::INFO,

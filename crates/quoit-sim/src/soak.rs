@@ -40,9 +40,6 @@ pub(crate) struct Extremes {
     /// Let disks rot too
     #[arg(long)]
     pub(crate) rot: bool,
-    /// Hold writes that stand-ins may have taken to their promise too
-    #[arg(long)]
-    pub(crate) stand_ins: bool,
 }
 
 /// What to run.
@@ -168,9 +165,6 @@ fn run_seed(seed: u64, planted: Option<Planted>, extremes: Extremes) -> Output {
     command.arg("run").arg("--seed").arg(seed.to_string());
     if extremes.rot {
         command.arg("--rot");
-    }
-    if extremes.stand_ins {
-        command.arg("--stand-ins");
     }
     if let Some(bug) = planted {
         command.arg("--planted").arg(bug.name());

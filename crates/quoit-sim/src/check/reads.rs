@@ -78,8 +78,7 @@ impl Causes<'_> {
             Reader::Client => false,
             Reader::Writer(writer) => writer == number,
             Reader::Union => {
-                let is_held = write.is_strict || hardships.are_stand_ins_held;
-                came_before && is_held && self.history.is_firm(write)
+                came_before && self.history.is_firm(write)
             }
             Reader::Final => came_before && write.is_strict && self.history.is_firm(write),
             Reader::Strict => {

@@ -13,8 +13,7 @@ struct Script {
 
 impl Script {
     fn new(policy: Policy) -> Self {
-        let mut history = History { keys: vec![policy], ..History::default() };
-        history.hardships.are_stand_ins_held = true;
+        let history = History { keys: vec![policy], ..History::default() };
         Self { history, now_us: 0 }
     }
 
