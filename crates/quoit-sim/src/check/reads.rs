@@ -77,9 +77,7 @@ impl Causes<'_> {
         match read.reader {
             Reader::Client => false,
             Reader::Writer(writer) => writer == number,
-            Reader::Union => {
-                came_before && self.history.is_firm(write)
-            }
+            Reader::Union => came_before && self.history.is_firm(write),
             Reader::Final => came_before && write.is_strict && self.history.is_firm(write),
             Reader::Strict => {
                 came_before
