@@ -57,7 +57,9 @@ impl<'h> Causes<'h> {
         match write.kind {
             WriteKind::Put if policy == Policy::WriteOnce => {}
             WriteKind::DeleteUnseen => {
-                seen.maybe = self.history.possible_before(write.key, write.end_us);
+                // Made late, it meets what was written after its client had given up.
+                let until_us = if write.may_be_made_late() { u64::MAX } else { write.end_us };
+                seen.maybe = self.history.possible_before(write.key, until_us);
             }
             WriteKind::Put | WriteKind::Delete => {
                 if let Some(context) = write.context {
