@@ -337,7 +337,7 @@ impl ReplicatedStore {
 
 /// Whether a write failed because this node's copy is damaged: whoever coordinates with a damaged copy
 /// claims to have seen what it has lost. Another replica coordinates then, and mends the copy.
-fn is_damage<T>(result: &Result<T, RequestError>) -> bool {
+pub(crate) fn is_damage<T>(result: &Result<T, RequestError>) -> bool {
     matches!(result, Err(RequestError::Store(StoreError::Corrupt { .. })))
 }
 

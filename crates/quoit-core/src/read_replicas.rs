@@ -175,13 +175,7 @@ impl<'a> Run<'a> {
 
     /// Whether the answers that count and those under way would be enough.
     fn would_do(&self) -> bool {
-        let mut hoped = ReadTally::new(self.read.need);
-        for (node, copy) in &self.answers {
-            match copy {
-                Copy::Missing => hoped.missing(*node),
-                Copy::Found(..) => hoped.found(*node),
-            }
-        }
+        let mut hoped = self.tally();
         self.waiting.iter().for_each(|(node, _)| hoped.found(*node));
         hoped.state(&self.voters) != ReadState::Open
     }

@@ -8,7 +8,7 @@ mod message;
 
 use crate::calls::call_while_up;
 use crate::error::RequestError;
-use crate::put::{DeleteRequest, Deleted, PutRequest};
+use crate::put::{DeleteRequest, Deleted, PutRequest, is_damage};
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Topology, cost_us};
@@ -20,7 +20,7 @@ use quoit_cluster::{CallError, Lane, Peer, Reply, Responder};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_wire::internode::data::{
-    Forward, Forwarded, METHOD_FORWARD, REFUSED_MALFORMED, REFUSED_STALE_LAYOUT,
+    Forward, Forwarded, METHOD_FORWARD, REFUSED_MALFORMED, REFUSED_STALE_LAYOUT, REFUSED_STORAGE,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -143,6 +143,10 @@ impl ReplicatedStore {
             }
             Err(reason) => return reply.refuse(REFUSED_MALFORMED, reason),
         };
+        if is_damage(&outcome) {
+            // Who forwarded the write has another replica coordinate it.
+            return reply.refuse(REFUSED_STORAGE, "this node's copy of the record is damaged");
+        }
         answer(outcome, reply);
     }
 }
