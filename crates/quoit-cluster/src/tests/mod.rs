@@ -4,7 +4,6 @@ mod buckets;
 mod cluster;
 mod damaged_files;
 mod failing_disk;
-mod layout;
 mod model;
 mod opening;
 mod readers;
