@@ -256,13 +256,10 @@ class Strangers(ClusterCase):
         gone.kill()
         cluster[0].run("cluster", "force-remove", gone.name)
         cluster.commit()
-        gone.start()
-        self.assertEqual(gone.process.wait(60), 1)
-        self.assertIn("was removed from the cluster", gone.log_tail())
+        gone.assert_refused(self, "was removed from the cluster")
         members = cluster[0].json("cluster", "status")["members"]
         self.assertNotIn(gone.name, [member["name"] for member in members])
         self.assert_unharmed(list(cluster)[:3])
-
 
     def test_a_node_restarted_with_an_old_disk_is_refused(self):
         cluster = self.cluster(3)
@@ -275,9 +272,7 @@ class Strangers(ClusterCase):
         node.stop()
         shutil.rmtree(node.data_dir)
         os.rename(old, node.data_dir)
-        node.start()
-        self.assertEqual(node.process.wait(60), 1)
-        self.assertIn("the data directory is an old copy", node.log_tail())
+        node.assert_refused(self, "the data directory is an old copy")
         self.assertEqual(values(cluster[0], KEYS), [[b"v"]] * len(KEYS))
 
     def test_a_second_node_with_the_identity_of_another_is_refused(self):
@@ -289,7 +284,7 @@ class Strangers(ClusterCase):
         shutil.copytree(first.data_dir, twin.data_dir)
         first.start()
         cluster.settle()
-        twin.start()
+        twin.launch()
         wait_until(lambda: "is in use by a live node" in twin.log_tail(), "the twin to be told")
         put_all(first, KEYS, "v")
         self.assertEqual(values(cluster[0], KEYS), [[b"v"]] * len(KEYS))

@@ -1,11 +1,16 @@
 """A cluster of real nodes for a test: processes of its own on loopback, joined by `quoit admin`."""
 import json
 import os
+import random
+import socket
 import time
 
 from support.node import Node, NodeError, binary_from_environment
 
 AGREE_SECONDS = 60
+# Below the ports that systems give to outgoing connections: one of those must not take the port of
+# a node between its end and its next start.
+PORTS = range(15000, 30000)
 
 
 class ClusterNode(Node):
@@ -17,14 +22,8 @@ class ClusterNode(Node):
         os.makedirs(home)
         super().__init__(binary_from_environment(), os.path.join(home, "data"), settings,
                          ["--name", self.name] + list(flags))
-        self.own_flags = list(self.flags)
-
-    def _wait_until_ready(self, ready_path):
-        record = super()._wait_until_ready(ready_path)
-        self.flags = list(self.own_flags)
         for flag in ("pb", "http", "node"):
-            self.flags += ["--" + flag, record[flag]]
-        return record
+            self.flags += ["--" + flag, "127.0.0.1:%d" % free_port()]
 
     def json(self, *arguments):
         """What `quoit admin --format json` prints; an error if it fails."""
@@ -115,6 +114,19 @@ class Cluster:
         running = [node for node in self.nodes if node.is_running()]
         for node in running:
             wait_until(node.is_settled, "%s to agree with the others" % node.name)
+
+
+def free_port():
+    """A port that nobody listens on now, and that no outgoing connection is given."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def wait_until(condition, what, seconds=AGREE_SECONDS):

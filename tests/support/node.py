@@ -38,6 +38,11 @@ class Node:
 
     def start(self):
         """Starts the process and waits until its ready file tells the addresses."""
+        self.record = self._wait_until_ready(self.launch())
+        return self
+
+    def launch(self):
+        """Starts the process, which need not get ready; the path of its ready file."""
         ready_path = os.path.join(self.folder_above, "ready.json")
         if os.path.exists(ready_path):
             os.unlink(ready_path)
@@ -50,8 +55,13 @@ class Node:
             self.process = subprocess.Popen(
                 command + self.flags, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 preexec_fn=_die_with_parent)
-        self.record = self._wait_until_ready(ready_path)
-        return self
+        return ready_path
+
+    def assert_refused(self, test, words):
+        """Starts the process, which has to end by itself with these words in its log."""
+        self.launch()
+        test.assertEqual(self.process.wait(START_SECONDS), 1, self.log_tail())
+        test.assertIn(words, self.log_tail())
 
     def _wait_until_ready(self, ready_path):
         limit = time.monotonic() + START_SECONDS
