@@ -40,4 +40,7 @@ pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reaper::DeleteMode;
 pub use stats::{Counter, Cumulative, Distribution, LatencySummary, Stats, StatsSnapshot};
 pub use store::{Limits, PreflistPlace, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT};
-pub use transfer::{ActiveTransfer, TransferKind, TransferLimits, TransferStats};
+pub use transfer::{
+    ActiveTransfer, LimitChange, NodeTransfers, PlanEstimate, TransferEstimate, TransferKind,
+    TransferLimits, TransferStats,
+};

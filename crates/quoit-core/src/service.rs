@@ -16,7 +16,7 @@ use quoit_wire::internode::data::{
     self, Acks, Fetch, Fetched, Forward, ListBuckets, ListKeys, MergeRule, Reap, Reaped, Store,
     Stored, Want,
 };
-use quoit_wire::internode::transfer;
+use quoit_wire::internode::{operators, transfer};
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
@@ -30,6 +30,8 @@ pub(crate) struct ReplicaService {
 pub(crate) enum Refusal {
     Malformed(String),
     StaleLayout,
+    /// An operator has switched off that this node takes what others hand over.
+    SwitchedOff,
     Storage(RequestError),
 }
 
@@ -59,6 +61,8 @@ impl Service for ReplicaService {
             transfer::METHOD_DELIVER => store.serve_deliver(&request, reply),
             transfer::METHOD_COMPLETE => store.serve_complete(&request, reply),
             transfer::METHOD_STRAYS => store.serve_strays(reply),
+            operators::METHOD_ASK_TRANSFERS => store.serve_ask_transfers(reply),
+            operators::METHOD_SET_TRANSFERS => store.serve_set_transfers(&request, reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
         }
     }
@@ -268,6 +272,9 @@ pub(crate) fn refuse(reply: Responder, refusal: &Refusal) {
         }
         Refusal::StaleLayout => {
             reply.refuse(data::REFUSED_STALE_LAYOUT, "the layout is no longer live");
+        }
+        Refusal::SwitchedOff => {
+            reply.refuse(data::REFUSED_SWITCHED_OFF, "taking records is off (handoff.inbound)");
         }
         Refusal::Storage(RequestError::Overload) => {
             reply.refuse(data::REFUSED_OVERLOAD, "overload");

@@ -248,6 +248,17 @@ pub struct EngineStats {
     pub disk_full: bool,
 }
 
+impl EngineStats {
+    /// Bytes that what is stored takes: of the files, or of memory where there are none.
+    #[must_use]
+    pub const fn live_bytes(&self) -> u64 {
+        match self.disk_bytes {
+            0 => self.index_bytes,
+            disk_bytes => disk_bytes.saturating_sub(self.dead_bytes),
+        }
+    }
+}
+
 /// A storage engine. See the module's documentation for who waits where.
 pub trait Engine: Send + Sync {
     /// Reads a record. At most one disk read.

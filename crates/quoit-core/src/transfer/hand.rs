@@ -44,6 +44,9 @@ pub(super) enum TransferError {
         /// Name of the receiver.
         to: Arc<str>,
     },
+    /// An operator has switched off that this node hands records over.
+    #[error("handing over is switched off (handoff.outbound)")]
+    SwitchedOff,
     /// This node's own storage failed.
     #[error("{0}")]
     Own(#[from] RequestError),
@@ -85,6 +88,7 @@ impl ReplicatedStore {
         let mut handed = Handed::default();
         let mut left = &wanted[..];
         while !left.is_empty() {
+            self.transfers.throttle.check_outbound()?;
             let mut size_bytes = 0;
             let fits = |(_, record): &&&(Bytes, Record)| {
                 size_bytes += record.value.len();
@@ -97,7 +101,7 @@ impl ReplicatedStore {
             let byte_count = Objects(batch).size_bytes() as u64;
             handed.record_count += batch.len() as u64;
             handed.byte_count += byte_count;
-            self.transfers.throttle(byte_count).await;
+            self.transfers.throttle.wait_for(byte_count).await;
         }
         Ok(handed)
     }

@@ -7,26 +7,32 @@
 //! `docs/design/transfers.md` tells why nothing is lost or read stale meanwhile.
 
 mod copies;
+mod estimate;
 mod hand;
 mod held;
+mod limits;
+mod operators;
 mod progress;
 mod receive;
 mod sources;
 mod strays;
 
+pub use estimate::{PlanEstimate, TransferEstimate};
+pub use limits::{LimitChange, TransferLimits};
+pub use operators::NodeTransfers;
 pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats};
 
 use crate::store::ReplicatedStore;
 use arc_swap::Guard;
 use copies::{Copies, NewCopy};
 use hand::TransferError;
+use limits::Throttle;
 use parking_lot::Mutex;
 use progress::Active;
 use quoit_cluster::State;
 use quoit_model::hash::Partition;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -36,21 +42,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause between two rounds at least.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
-
-/// How much the transfers of a node may take of it. Both may be changed while it runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TransferLimits {
-    /// Partitions handed over at the same time, at least 1 (`transfer_limit`).
-    pub partition_count_max: u32,
-    /// Bytes of objects handed over in a second; 0 = as many as go.
-    pub bytes_per_sec_max: u64,
-}
-
-impl Default for TransferLimits {
-    fn default() -> Self {
-        Self { partition_count_max: 2, bytes_per_sec_max: 100 << 20 }
-    }
-}
 
 /// Partitions that may have strays.
 #[derive(Default)]
@@ -68,10 +59,7 @@ impl Suspects {
 
 /// Transfers of a node.
 pub(crate) struct Transfers {
-    partition_count_max: AtomicU32,
-    bytes_per_sec_max: AtomicU64,
-    /// When the next bytes may be sent.
-    free_at: Mutex<Option<Instant>>,
+    throttle: Throttle,
     active: Arc<Active>,
     suspects: Mutex<Suspects>,
     copies: Mutex<Copies>,
@@ -82,31 +70,12 @@ pub(crate) struct Transfers {
 impl Transfers {
     pub(crate) fn new(limits: TransferLimits) -> Self {
         Self {
-            partition_count_max: AtomicU32::new(limits.partition_count_max.max(1)),
-            bytes_per_sec_max: AtomicU64::new(limits.bytes_per_sec_max),
-            free_at: Mutex::default(),
+            throttle: Throttle::new(limits),
             active: Arc::default(),
             suspects: Mutex::default(),
             copies: Mutex::default(),
             wanted: Notify::new(),
         }
-    }
-
-    /// Waits as long as so many bytes keep the rate down.
-    async fn throttle(&self, byte_count: u64) {
-        let bytes_per_sec_max = self.bytes_per_sec_max.load(Ordering::Relaxed);
-        if bytes_per_sec_max == 0 {
-            return;
-        }
-        let cost = Duration::from_secs_f64(byte_count as f64 / bytes_per_sec_max as f64);
-        let free_at = {
-            let mut free_at = self.free_at.lock();
-            let now = Instant::now();
-            let next = free_at.map_or(now, |free_at| free_at.max(now)) + cost;
-            *free_at = Some(next);
-            next
-        };
-        sleep_until(free_at).await;
     }
 }
 
@@ -130,22 +99,6 @@ impl ReplicatedStore {
     /// The control plane's state, to keep across waiting.
     fn state(&self) -> Arc<State> {
         Guard::into_inner(self.control.read())
-    }
-
-    /// How much transfers may take.
-    #[must_use]
-    pub fn transfer_limits(&self) -> TransferLimits {
-        TransferLimits {
-            partition_count_max: self.transfers.partition_count_max.load(Ordering::Relaxed),
-            bytes_per_sec_max: self.transfers.bytes_per_sec_max.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Changes how much transfers may take, from the next batch and round on.
-    pub fn set_transfer_limits(&self, limits: TransferLimits) {
-        let TransferLimits { partition_count_max, bytes_per_sec_max } = limits;
-        self.transfers.partition_count_max.store(partition_count_max.max(1), Ordering::Relaxed);
-        self.transfers.bytes_per_sec_max.store(bytes_per_sec_max, Ordering::Relaxed);
     }
 
     /// Hands over what belongs to others, and tells the cluster what this node has got, until the task is
@@ -173,7 +126,7 @@ impl ReplicatedStore {
             let mut jobs = jobs.into_iter();
             let round_end = Instant::now() + ROUND_INTERVAL;
             loop {
-                while running.len() < self.transfer_limits().partition_count_max as usize {
+                while self.may_begin(running.len()) {
                     let Some(job) = jobs.next() else { break };
                     let store = Arc::clone(self);
                     running_jobs.insert(job);
@@ -191,6 +144,12 @@ impl ReplicatedStore {
             }
             sleep(ROUND_PAUSE).await;
         }
+    }
+
+    /// Whether one more partition may be handed over beside those that are.
+    fn may_begin(&self, running_count: usize) -> bool {
+        let limits = self.transfer_limits();
+        limits.outbound && running_count < limits.partition_count_max as usize
     }
 
     async fn run_reports(&self) {

@@ -12,6 +12,9 @@ use std::sync::Arc;
 
 impl ReplicatedStore {
     pub(crate) fn serve_offer(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        if !self.transfers.throttle.takes() {
+            return refuse(reply, &Refusal::SwitchedOff);
+        }
         let offer = match self.read_header(request, |offer: &Offer| offer.layout_version) {
             Ok(offer) => offer,
             Err(refusal) => return refuse(reply, &refusal),
@@ -49,6 +52,9 @@ impl ReplicatedStore {
     }
 
     pub(crate) fn serve_deliver(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        if !self.transfers.throttle.takes() {
+            return refuse(reply, &Refusal::SwitchedOff);
+        }
         let deliver = match self.read_header(request, |deliver: &Deliver| deliver.layout_version) {
             Ok(deliver) => deliver,
             Err(refusal) => return refuse(reply, &refusal),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 mod fixture;
+mod operators;
 mod ownership;
 mod refusals;
 mod strays;

@@ -65,7 +65,11 @@ async fn a_node_that_dies_while_it_gets_its_copies_gets_the_rest_later() {
     town.put_many(2, COUNT).await;
     town.add().await;
     town.join(4).await;
-    town.set_limits(TransferLimits { partition_count_max: 1, bytes_per_sec_max: 2_000 });
+    town.set_limits(TransferLimits {
+        partition_count_max: 1,
+        bytes_per_sec_max: 2_000,
+        ..TransferLimits::default()
+    });
     town.commit(1).await;
     let has = |town: &Town, index| town.holders(&format!("key {index}")).contains(&id(4));
     town.until("some copies are made", || (0..COUNT).any(|index| has(&town, index))).await;
@@ -110,7 +114,11 @@ async fn a_copy_is_complete_only_when_all_its_sources_have_handed_over() {
     town.kill(5);
     town.stage(StagedChange::ForceRemove { node: id(5) }).await;
     // Every lost copy has two sources. One node is slow.
-    let slow = TransferLimits { partition_count_max: 1, bytes_per_sec_max: 30 };
+    let slow = TransferLimits {
+        partition_count_max: 1,
+        bytes_per_sec_max: 30,
+        ..TransferLimits::default()
+    };
     town.store(2).set_transfer_limits(slow);
     town.commit(1).await;
     town.pass(Duration::from_secs(20)).await;
@@ -129,7 +137,11 @@ async fn what_is_written_while_partitions_move_is_read_at_once_and_later() {
         town.join(number).await;
     }
     town.put_many(1, COUNT / 2).await;
-    town.set_limits(TransferLimits { partition_count_max: 2, bytes_per_sec_max: 2_000 });
+    town.set_limits(TransferLimits {
+        partition_count_max: 2,
+        bytes_per_sec_max: 2_000,
+        ..TransferLimits::default()
+    });
     town.commit(2).await;
     for index in COUNT / 2..COUNT {
         let (name, value) = (format!("key {index}"), format!("value {index}"));
@@ -152,7 +164,11 @@ async fn transfers_tell_how_far_they_are_and_keep_their_limits() {
         town.put(1, &format!("key {index}"), &"x".repeat(10_000)).await;
     }
     town.join(2).await;
-    let limits = TransferLimits { partition_count_max: 3, bytes_per_sec_max: 100_000 };
+    let limits = TransferLimits {
+        partition_count_max: 3,
+        bytes_per_sec_max: 100_000,
+        ..TransferLimits::default()
+    };
     town.set_limits(limits);
     town.commit(1).await;
     town.until("something moves", || town.store(1).transfers().byte_count > 500_000).await;

@@ -31,6 +31,8 @@ pub const REFUSED_STORAGE: u32 = 2;
 pub const REFUSED_MALFORMED: u32 = 3;
 /// Why a replica refuses: it has as much work as it takes.
 pub const REFUSED_OVERLOAD: u32 = 4;
+/// Why a replica refuses: an operator has switched off that it takes what others hand over.
+pub const REFUSED_SWITCHED_OFF: u32 = 5;
 
 /// How much of a record is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]

@@ -22,6 +22,7 @@ pub mod control;
 pub mod data;
 mod frame;
 mod hello;
+pub mod operators;
 mod refusal;
 pub mod transfer;
 

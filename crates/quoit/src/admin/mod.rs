@@ -3,6 +3,7 @@
 mod api;
 mod bucket_types;
 mod cluster;
+mod figures;
 mod status;
 
 use crate::config_command::Format;

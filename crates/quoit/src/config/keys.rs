@@ -218,6 +218,18 @@ pub const KEYS: &[Key] = &[
         "100MB",
         "Bytes a second that the node hands over to others; 0 is as many as go.",
     ),
+    key(
+        "handoff.inbound",
+        Kind::Flag,
+        "on",
+        "Whether the node takes what others hand over, when it starts.",
+    ),
+    key(
+        "handoff.outbound",
+        Kind::Flag,
+        "on",
+        "Whether the node hands over to others, when it starts.",
+    ),
     key("object.size.maximum", Kind::Size(1, 1_024 * GB), "50MB", "Larger objects are refused."),
     key(
         "object.size.warning_threshold",

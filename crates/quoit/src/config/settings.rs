@@ -320,6 +320,8 @@ impl Settings {
             transfer_limits: TransferLimits {
                 partition_count_max: count("transfer_limit", transfers.partition_count_max),
                 bytes_per_sec_max: bytes("transfer_rate", transfers.bytes_per_sec_max),
+                inbound: self.flag("handoff.inbound"),
+                outbound: self.flag("handoff.outbound"),
             },
         }
     }

@@ -3,6 +3,7 @@
 use crate::admin::{allow, error, no_such_path, refusal};
 use crate::http::{Connection, Method, Refusal, Request};
 use quoit_cluster::{ControlPlane, JoinError, MembershipError, NodeId, Plan, PlanId, StagedChange};
+use quoit_core::{PlanEstimate, TransferEstimate};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -55,7 +56,10 @@ impl Connection {
             return Ok(json!({"message": "Cleared staged cluster changes"}));
         }
         match control.plan() {
-            Ok(plan) => Ok(plan_json(control, &plan)),
+            Ok(plan) => {
+                let estimate = self.context.store.estimate(&plan).await;
+                Ok(plan_json(control, &plan, &estimate))
+            }
             Err(MembershipError::NothingStaged) => Ok(json!({"staged": []})),
             Err(fault) => Err(refusal(&fault.into())),
         }
@@ -155,7 +159,7 @@ fn staged(
     })
 }
 
-fn plan_json(control: &ControlPlane, plan: &Plan) -> Value {
+fn plan_json(control: &ControlPlane, plan: &Plan, estimate: &PlanEstimate) -> Value {
     let state = control.read();
     let names = state.members();
     let staged = plan
@@ -179,12 +183,15 @@ fn plan_json(control: &ControlPlane, plan: &Plan) -> Value {
             "capacity": member.capacity,
         })
     });
-    let transfers = plan.transfers.iter().map(|each| {
+    let transfers = estimate.transfers.iter().map(|each| {
+        let TransferEstimate { transfer, byte_count, secs } = each;
         json!({
-            "from": &*names.name_of(each.from),
-            "to": &*names.name_of(each.to),
-            "partitions": each.partition_count,
-            "has_source": each.has_source,
+            "from": &*names.name_of(transfer.from),
+            "to": &*names.name_of(transfer.to),
+            "partitions": transfer.partition_count,
+            "has_source": transfer.has_source,
+            "bytes": byte_count,
+            "secs": secs.map(hundredths),
         })
     });
     let transition = json!({
@@ -192,6 +199,8 @@ fn plan_json(control: &ControlPlane, plan: &Plan) -> Value {
         "warnings": plan.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "reassigned": plan.partition_count,
         "transfers": transfers.collect::<Vec<_>>(),
+        "bytes": estimate.byte_count,
+        "secs": estimate.secs.map(hundredths),
     });
     json!({
         "plan": plan.id.to_string(),
@@ -201,8 +210,8 @@ fn plan_json(control: &ControlPlane, plan: &Plan) -> Value {
     })
 }
 
-fn hundredths(percent: f64) -> f64 {
-    (percent * 100.0).round() / 100.0
+fn hundredths(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }
 
 fn join_refusal(fault: &JoinError) -> Refusal {

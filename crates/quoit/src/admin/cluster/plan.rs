@@ -1,6 +1,7 @@
 //! `cluster plan`, `commit` and `clear`.
 
 use super::words::{bar, membership, rule};
+use crate::admin::figures::{duration, size};
 use crate::admin::{Api, done, plain, print};
 use crate::config_command::Format;
 use anyhow::Result;
@@ -67,9 +68,24 @@ fn transition_page(transition: &Value) -> String {
     let _ = writeln!(page, "Transfers resulting from cluster changes: {total}");
     for each in transfers {
         let (from, to) = (plain(&each["from"]), plain(&each["to"]));
-        let _ = writeln!(page, "  {} transfers from {from} to {to}", each["partitions"]);
+        let partitions = &each["partitions"];
+        let _ =
+            writeln!(page, "  {partitions} transfers from {from} to {to}{}", amount(each, ", "));
+    }
+    let amount = amount(transition, "");
+    if total > 0 && !amount.is_empty() {
+        let _ = writeln!(page, "Data to be moved: {amount}");
     }
     page
+}
+
+/// How much moves and how long that takes, as far as it is known, after `before`.
+fn amount(told: &Value, before: &str) -> String {
+    match (&told["bytes"], &told["secs"]) {
+        (Value::Null, _) => String::new(),
+        (bytes, Value::Null) => format!("{before}about {}", size(bytes)),
+        (bytes, secs) => format!("{before}about {} in {}", size(bytes), duration(secs)),
+    }
 }
 
 #[cfg(test)]
@@ -94,8 +110,11 @@ mod tests {
                 "members": [member("a@h", 100.0, 50.0), member("b@h", 0.0, 50.0)],
                 "warnings": ["Not all replicas will be on distinct nodes"],
                 "reassigned": 2,
-                "transfers": [{"from": "a@h", "to": "b@h", "partitions": 32},
-                              {"from": "c@h", "to": "b@h", "partitions": 1}],
+                "transfers": [
+                    {"from": "a@h", "to": "b@h", "partitions": 32, "bytes": 1536, "secs": 90.0},
+                    {"from": "c@h", "to": "b@h", "partitions": 1, "bytes": 100, "secs": null},
+                ],
+                "bytes": 1636, "secs": 90.0,
             }],
         });
         let page = page(&plan);
@@ -123,8 +142,9 @@ WARNING: Not all replicas will be on distinct nodes
 
 Partitions reassigned from cluster changes: 2
 Transfers resulting from cluster changes: 33
-  32 transfers from a@h to b@h
-  1 transfers from c@h to b@h";
+  32 transfers from a@h to b@h, about 1.5 KB in 1 min 30 s
+  1 transfers from c@h to b@h, about 100 B
+Data to be moved: about 1.6 KB in 1 min 30 s";
         assert!(page.ends_with(end), "{page}");
     }
 }

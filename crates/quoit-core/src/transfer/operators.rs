@@ -1,0 +1,205 @@
+//! What operators see and change on all nodes, through the one that they ask.
+
+use super::limits::{LimitChange, TransferLimits};
+use super::progress::{ActiveTransfer, Kind, TransferStats};
+use crate::service::refuse;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{IncomingRequest, Lane, NodeId, Replies, Responder};
+use quoit_model::hash::Partition;
+use quoit_wire::internode::operators::{
+    self as wire, AskTransfers, METHOD_ASK_TRANSFERS, METHOD_SET_TRANSFERS, SetTransfers,
+    TransferReport,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// Time that members have to tell about themselves. Who is slower is shown as one that does not answer.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a node stores and hands over.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeTransfers {
+    /// Bytes that its live records take.
+    pub live_bytes: u64,
+    /// How much its transfers may take.
+    pub limits: TransferLimits,
+    /// What it hands over; `waiting` is left empty.
+    pub stats: TransferStats,
+}
+
+impl ReplicatedStore {
+    /// What this node stores and hands over.
+    #[must_use]
+    pub fn own_transfers(&self) -> NodeTransfers {
+        NodeTransfers {
+            live_bytes: self.engine.stats().live_bytes(),
+            limits: self.transfer_limits(),
+            stats: TransferStats { waiting: BTreeMap::new(), ..self.transfers() },
+        }
+    }
+
+    /// What all members store and hand over, as far as they answer within seconds; this node always does.
+    pub async fn all_transfers(&self) -> BTreeMap<NodeId, NodeTransfers> {
+        let members: Vec<NodeId> = self.state().members().iter().map(|each| each.id).collect();
+        self.ask_members(&members, METHOD_ASK_TRANSFERS, &AskTransfers {}, || {}).await
+    }
+
+    /// Changes the limits of members, and gives what they are then. Who is not in the answer could not be
+    /// asked: its limits may or may not have changed.
+    pub async fn change_transfer_limits(
+        &self,
+        members: &[NodeId],
+        change: LimitChange,
+    ) -> BTreeMap<NodeId, NodeTransfers> {
+        let set = SetTransfers {
+            partition_count_max: change.partition_count_max,
+            bytes_per_sec_max: change.bytes_per_sec_max,
+            inbound: change.inbound,
+            outbound: change.outbound,
+        };
+        let here = || self.set_transfer_limits(change.of(self.transfer_limits()));
+        self.ask_members(members, METHOD_SET_TRANSFERS, &set, here).await
+    }
+
+    /// Asks members for their reports; if this node is one of them, `here` is done first.
+    async fn ask_members(
+        &self,
+        members: &[NodeId],
+        method: u16,
+        header: &impl Message,
+        here: impl Fn(),
+    ) -> BTreeMap<NodeId, NodeTransfers> {
+        let own = self.state().node_id();
+        let mut reports = BTreeMap::new();
+        let mut replies = Replies::new();
+        let mut asked = Vec::new();
+        for node in members {
+            if *node == own {
+                here();
+                reports.insert(own, self.own_transfers());
+            } else if let Some(peer) = self.reachable(*node) {
+                let slot = asked.len() as u16;
+                if peer.send(method, header, b"", Lane::Small, &replies, slot).is_ok() {
+                    asked.push(*node);
+                }
+            }
+        }
+        let limit = Instant::now() + REPORT_TIMEOUT;
+        while let Ok(Some((slot, answer))) = timeout_at(limit, replies.next()).await {
+            let Ok(report) = answer.map(|reply| TransferReport::decode(reply.header)) else {
+                continue;
+            };
+            if let (Ok(report), Some(node)) = (report, asked.get(usize::from(slot))) {
+                reports.insert(*node, read_report(report));
+            }
+        }
+        reports
+    }
+
+    pub(crate) fn serve_ask_transfers(&self, reply: Responder) {
+        reply.send(&report(&self.own_transfers()), b"");
+    }
+
+    pub(crate) fn serve_set_transfers(&self, request: &IncomingRequest, reply: Responder) {
+        // Limits have nothing to do with layouts.
+        let set = match self.read_header(request, |_: &SetTransfers| u64::MAX) {
+            Ok(set) => set,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let change = LimitChange {
+            partition_count_max: set.partition_count_max,
+            bytes_per_sec_max: set.bytes_per_sec_max,
+            inbound: set.inbound,
+            outbound: set.outbound,
+        };
+        self.set_transfer_limits(change.of(self.transfer_limits()));
+        reply.send(&report(&self.own_transfers()), b"");
+    }
+}
+
+fn report(told: &NodeTransfers) -> TransferReport {
+    let active = told.stats.active.iter().map(|each| wire::ActiveTransfer {
+        partition: u32::from(each.partition.0),
+        to: each.to.map_or_else(Bytes::new, |to| Bytes::copy_from_slice(&to.0)),
+        record_count: each.record_count,
+        byte_count: each.byte_count,
+        fraction: each.fraction,
+        elapsed_secs: each.elapsed_secs,
+    });
+    TransferReport {
+        live_bytes: told.live_bytes,
+        partition_count_max: told.limits.partition_count_max,
+        bytes_per_sec_max: told.limits.bytes_per_sec_max,
+        inbound: told.limits.inbound,
+        outbound: told.limits.outbound,
+        active: active.collect(),
+        stray_partition_count: told.stats.stray_partition_count,
+        record_count: told.stats.record_count,
+        byte_count: told.stats.byte_count,
+    }
+}
+
+fn read_report(report: TransferReport) -> NodeTransfers {
+    let active = report.active.into_iter().map(|each| {
+        let to = <[u8; 16]>::try_from(&each.to[..]).ok().map(NodeId);
+        ActiveTransfer {
+            partition: Partition(u16::try_from(each.partition).unwrap_or(u16::MAX)),
+            kind: if to.is_some() { Kind::Ownership } else { Kind::Strays },
+            to,
+            record_count: each.record_count,
+            byte_count: each.byte_count,
+            fraction: each.fraction,
+            elapsed_secs: each.elapsed_secs,
+        }
+    });
+    NodeTransfers {
+        live_bytes: report.live_bytes,
+        limits: TransferLimits {
+            partition_count_max: report.partition_count_max,
+            bytes_per_sec_max: report.bytes_per_sec_max,
+            inbound: report.inbound,
+            outbound: report.outbound,
+        },
+        stats: TransferStats {
+            active: active.collect(),
+            waiting: BTreeMap::new(),
+            stray_partition_count: report.stray_partition_count,
+            record_count: report.record_count,
+            byte_count: report.byte_count,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_arrives_as_it_was_sent() {
+        let active = |to: Option<NodeId>| ActiveTransfer {
+            partition: Partition(3),
+            kind: if to.is_some() { Kind::Ownership } else { Kind::Strays },
+            to,
+            record_count: 4,
+            byte_count: 5,
+            fraction: 0.5,
+            elapsed_secs: 6.5,
+        };
+        let told = NodeTransfers {
+            live_bytes: 1,
+            limits: TransferLimits { inbound: false, ..TransferLimits::default() },
+            stats: TransferStats {
+                active: vec![active(None), active(Some(NodeId([9; 16])))],
+                waiting: BTreeMap::new(),
+                stray_partition_count: 7,
+                record_count: 8,
+                byte_count: 9,
+            },
+        };
+        let sent = report(&told).encode_to_vec();
+        assert_eq!(read_report(TransferReport::decode(&sent[..]).unwrap()), told);
+    }
+}

@@ -1,0 +1,87 @@
+//! Messages by which the node that an operator asks speaks for the whole cluster.
+//!
+//! Every node knows by itself how much it stores and what it hands over. The node that is asked gathers
+//! that from the others, and passes on what the operator changes.
+
+use bytes::Bytes;
+
+/// Asks what the receiver stores and hands over: [`AskTransfers`] -> [`TransferReport`].
+pub const METHOD_ASK_TRANSFERS: u16 = 0x0118;
+/// Changes how much the receiver's transfers may take: [`SetTransfers`] -> [`TransferReport`].
+pub const METHOD_SET_TRANSFERS: u16 = 0x0119;
+
+/// Asks for a report.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct AskTransfers {}
+
+/// What is to be changed; what is not there stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct SetTransfers {
+    /// Partitions handed over at the same time.
+    #[prost(uint32, optional, tag = "1")]
+    pub partition_count_max: Option<u32>,
+    /// Bytes of objects handed over in a second; 0 = as many as go.
+    #[prost(uint64, optional, tag = "2")]
+    pub bytes_per_sec_max: Option<u64>,
+    /// Whether it takes records that others hand over.
+    #[prost(bool, optional, tag = "3")]
+    pub inbound: Option<bool>,
+    /// Whether it hands over records.
+    #[prost(bool, optional, tag = "4")]
+    pub outbound: Option<bool>,
+}
+
+/// What a node stores and hands over.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TransferReport {
+    /// Bytes that its live records take.
+    #[prost(uint64, tag = "1")]
+    pub live_bytes: u64,
+    /// Partitions handed over at the same time.
+    #[prost(uint32, tag = "2")]
+    pub partition_count_max: u32,
+    /// Bytes of objects handed over in a second; 0 = as many as go.
+    #[prost(uint64, tag = "3")]
+    pub bytes_per_sec_max: u64,
+    /// Whether it takes records that others hand over.
+    #[prost(bool, tag = "4")]
+    pub inbound: bool,
+    /// Whether it hands over records.
+    #[prost(bool, tag = "5")]
+    pub outbound: bool,
+    /// What it hands over now.
+    #[prost(message, repeated, tag = "6")]
+    pub active: Vec<ActiveTransfer>,
+    /// Partitions that may have records that belong to others.
+    #[prost(uint64, tag = "7")]
+    pub stray_partition_count: u64,
+    /// Records handed over since the start.
+    #[prost(uint64, tag = "8")]
+    pub record_count: u64,
+    /// Bytes of their objects.
+    #[prost(uint64, tag = "9")]
+    pub byte_count: u64,
+}
+
+/// A partition that is being handed over.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ActiveTransfer {
+    /// The partition.
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// The node that gets it as one of its primaries; empty for strays, which go to all primaries.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub to: Bytes,
+    /// Records that the receivers lacked and have got.
+    #[prost(uint64, tag = "3")]
+    pub record_count: u64,
+    /// Bytes of their objects.
+    #[prost(uint64, tag = "4")]
+    pub byte_count: u64,
+    /// How much of the partition is done, 0 to 1.
+    #[prost(double, tag = "5")]
+    pub fraction: f64,
+    /// Seconds since it began.
+    #[prost(double, tag = "6")]
+    pub elapsed_secs: f64,
+}
