@@ -142,6 +142,11 @@ def part_cluster():
                     {"QUOIT_BINARY": built("quoit")})
 
 
+def part_moving():
+    return counting([PYTHON, os.path.join(HERE, "process", "moving.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
 def part_bench_report():
     return counting([PYTHON, os.path.join(HERE, "bench_report", "run.py")], CLOSING_LINE,
                     {"QUOIT_BINARY": built("quoit")})
@@ -186,6 +191,7 @@ PARTS = [
     ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
     ("process", "tests of the real process", part_process),
     ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
+    ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
     ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
     ("golden", "recorded conversations with Riak", part_golden),
     ("python-client", "Riak's client for Python", part_python_client),

@@ -50,8 +50,9 @@ impl Connection {
             }
             [b"transfers"] => {
                 allow(method, &[Method::Get, Method::Head])?;
-                self.transfers()
+                self.transfers().await
             }
+            [b"transfer-limits"] => self.transfer_limits(request, method, query).await?,
             [b"bucket-types", rest @ ..] => self.bucket_types(request, method, rest).await?,
             [b"types", bucket_type, b"buckets", bucket, b"props"] => {
                 self.bucket_props_command(request, method, bucket_type, bucket).await?

@@ -149,3 +149,29 @@ fn members_and_partitions_that_are_not_there_are_refused() {
         assert_eq!((answer.status, word(&answer.json())), expected, "{path}");
     }
 }
+
+#[test]
+fn limits_of_transfers_are_shown_and_changed() {
+    let node = Node::start();
+    let path = "/admin/v1/transfer-limits";
+    let default = json!({"node": "quoit@test", "answers": true, "limit": 2, "rate": 100 << 20,
+                         "inbound": true, "outbound": true});
+    assert_eq!(node.get(path).json(), json!({ "nodes": [default] }));
+    let body = "{\"node\":\"quoit@test\",\"limit\":5,\"rate\":0,\"outbound\":false}";
+    let changed = node.send_json("POST", path, body).json();
+    let changed = &changed["nodes"][0];
+    assert_eq!((&changed["limit"], &changed["rate"]), (&json!(5), &json!(0)));
+    assert_eq!((&changed["inbound"], &changed["outbound"]), (&json!(true), &json!(false)));
+    for (body, expected) in [
+        ("{", (400, "invalid_json")),
+        ("{}", (400, "invalid_limit")),
+        ("{\"limit\":0}", (400, "invalid_limit")),
+        ("{\"rate\":-1}", (400, "invalid_limit")),
+        ("{\"inbound\":1}", (400, "invalid_limit")),
+        ("{\"node\":\"none\",\"limit\":1}", (404, "no_node")),
+    ] {
+        let answer = node.send_json("POST", path, body);
+        assert_eq!((answer.status, word(&answer.json())), expected, "{body}");
+    }
+    assert_eq!(node.get("/admin/v1/transfers").json()["active"], json!([]));
+}

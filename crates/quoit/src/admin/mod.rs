@@ -61,6 +61,21 @@ enum AdminCommand {
     WaitForService(cluster::WaitArgs),
     /// Print what is being handed from node to node.
     Transfers,
+    /// Print or change how many partitions nodes hand over at the same time: [[NODE] N].
+    #[command(alias = "transfer_limit")]
+    TransferLimit(cluster::LimitArgs),
+    /// Print or change how many bytes a second nodes hand over: [[NODE] SIZE].
+    TransferRate(cluster::LimitArgs),
+    /// Look at what is handed over, and switch it on and off.
+    #[command(subcommand)]
+    Handoff(cluster::HandoffCommand),
+    /// Join a cluster at once, with -f; see cluster join.
+    Join(cluster::UnstagedArgs),
+    /// Leave the cluster at once, with -f; see cluster leave.
+    Leave(cluster::UnstagedArgs),
+    /// Remove a node with all that only it has at once, with -f; see cluster force-remove.
+    #[command(alias = "remove", alias = "force_remove")]
+    ForceRemove(cluster::UnstagedArgs),
     /// Look at and change properties of a bucket.
     #[command(subcommand)]
     Bucket(bucket_types::BucketCommand),
@@ -83,6 +98,12 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::Services => cluster::services(&api, args.format),
         AdminCommand::WaitForService(wait) => cluster::wait_for_service(&api, wait, args.format),
         AdminCommand::Transfers => cluster::transfers(&api, args.format),
+        AdminCommand::TransferLimit(limit) => cluster::transfer_limit(&api, limit, args.format),
+        AdminCommand::TransferRate(rate) => cluster::transfer_rate(&api, rate, args.format),
+        AdminCommand::Handoff(command) => cluster::handoff(&api, command, args.format),
+        AdminCommand::Join(change) => cluster::join(&api, change, args.format),
+        AdminCommand::Leave(change) => cluster::leave(&api, change, args.format),
+        AdminCommand::ForceRemove(change) => cluster::force_remove(&api, change, args.format),
     }
 }
 

@@ -8,4 +8,4 @@ mod value;
 pub use keys::{IGNORED, KEYS, Key, Meaning, meaning};
 pub use parse::{Entry, Origin, ParseError, ReadFile, parse_text};
 pub use settings::{ConfigError, Settings, Sources, Storage, load, settings_of};
-pub use value::Kind;
+pub use value::{Kind, size_bytes};

@@ -1,6 +1,7 @@
 //! Members, partitions and what moves.
 
 mod changes;
+mod transfers;
 mod view;
 
 use super::{allow, error, no_such_path};
@@ -71,12 +72,6 @@ impl Connection {
         };
         let node = member.map_or(&self.context.node_name, |member| &member.name);
         Ok(json!({"node": node, "services": services}))
-    }
-
-    /// What waits to be handed over, and what this node hands over now.
-    pub(super) fn transfers(&self) -> Value {
-        let view = view(&self.context);
-        view.transfers(&self.context.node_name, &self.context.store.transfers())
     }
 }
 

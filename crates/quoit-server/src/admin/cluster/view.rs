@@ -1,11 +1,10 @@
 //! The cluster as operators are shown it: what this node knows of members, partitions and moves.
 
-use quoit_core::{TransferKind, TransferStats};
 use quoit_model::hash::{Partition, RingSize};
 use quoit_model::layout::{Layout, Movement, Transfer};
 use quoit_model::node::NodeId;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A member.
@@ -61,7 +60,7 @@ impl ClusterView {
     }
 
     /// A node's name; its id if it is no member any more.
-    fn name(&self, id: NodeId) -> String {
+    pub(super) fn name(&self, id: NodeId) -> String {
         self.member(id).map_or_else(|| id.to_string(), |member| member.name.clone())
     }
 
@@ -115,14 +114,14 @@ impl ClusterView {
     }
 
     /// The copies that move, by the node that has them and the node that gets them.
-    fn moves(&self) -> Vec<Transfer> {
+    pub(super) fn moves(&self) -> Vec<Transfer> {
         let Some(next) = &self.next else { return Vec::new() };
         let mut moves = Movement::between(&self.current, next, self.n_val_max).transfers;
         moves.sort_by_key(|each| (each.from, each.to, each.partition));
         moves
     }
 
-    fn is_complete(&self, each: &Transfer) -> bool {
+    pub(super) fn is_complete(&self, each: &Transfer) -> bool {
         !self.incomplete.contains(&(each.partition, each.to))
     }
 
@@ -145,44 +144,7 @@ impl ClusterView {
         pairs.map(pair).collect()
     }
 
-    /// Which nodes have how many copies to hand over, and what the node that is asked hands over now.
-    pub(super) fn transfers(&self, own_name: &str, own: &TransferStats) -> Value {
-        let mut waiting: BTreeMap<String, u64> = BTreeMap::new();
-        for each in self.moves().iter().filter(|each| !self.is_complete(each)) {
-            *waiting.entry(self.name(each.from)).or_default() += 1;
-        }
-        if own.stray_partition_count > 0 {
-            *waiting.entry(own_name.to_owned()).or_default() += own.stray_partition_count;
-        }
-        let waiting = waiting
-            .into_iter()
-            .map(|(node, partitions)| json!({"node": node, "partitions": partitions}));
-        let active = own.active.iter().map(|each| {
-            let mut told = self.partition_json(each.partition);
-            told["type"] = match each.kind {
-                TransferKind::Ownership => "ownership",
-                TransferKind::Strays => "hinted",
-            }
-            .into();
-            told["from"] = own_name.into();
-            told["to"] = each.to.map(|id| self.name(id)).into();
-            told["records"] = each.record_count.into();
-            told["bytes"] = each.byte_count.into();
-            told["bytes_per_sec"] = (each.bytes_per_sec().round() as u64).into();
-            told["percent"] = ((each.fraction * 1000.0).round() / 10.0).into();
-            told["elapsed_secs"] = ((each.elapsed_secs * 10.0).round() / 10.0).into();
-            told
-        });
-        json!({
-            "waiting": waiting.collect::<Vec<_>>(),
-            "strays": own.stray_partition_count,
-            "active": active.collect::<Vec<_>>(),
-            "records_total": own.record_count,
-            "bytes_total": own.byte_count,
-        })
-    }
-
-    fn partition_json(&self, partition: Partition) -> Value {
+    pub(super) fn partition_json(&self, partition: Partition) -> Value {
         json!({"id": partition.0, "index": partition.index_decimal(self.ring_size())})
     }
 
@@ -210,7 +172,7 @@ impl ClusterView {
         json!({"node": member.name, "partitions": partitions.collect::<Vec<_>>()})
     }
 
-    fn held(&self, id: NodeId) -> Vec<Partition> {
+    pub(super) fn held(&self, id: NodeId) -> Vec<Partition> {
         let Some(node) = self.current.node_index(id) else { return Vec::new() };
         let count = self.current.balanced_count() as u32;
         let holds =
@@ -261,7 +223,7 @@ fn share(layout: &Layout, id: NodeId) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use quoit_model::layout::{LayoutMember, LayoutRequest};
 
@@ -278,7 +240,7 @@ mod tests {
     }
 
     /// Three nodes, to which a fourth comes; the third is away.
-    fn view() -> ClusterView {
+    pub(in super::super) fn view() -> ClusterView {
         let ids = |count: u8| (1..=count).map(|n| LayoutMember::new(NodeId([n; 16])));
         let alone = Layout::single(NodeId([1; 16]), RingSize::new(8).unwrap());
         let of = |before: &Layout, count| {
@@ -335,11 +297,6 @@ mod tests {
         let of_pair = |pair: &Value| pair["partitions"].as_array().unwrap().clone();
         let open = pending.iter().flat_map(of_pair).filter(|each| !done(each)).count();
         assert_eq!(open, 1);
-        let own = TransferStats { stray_partition_count: 2, ..TransferStats::default() };
-        let told = view().transfers("n9@h", &own);
-        let waiting = told["waiting"].as_array().unwrap();
-        assert_eq!(waiting.len(), 2, "{told}");
-        assert_eq!(waiting[1], json!({"node": "n9@h", "partitions": 2}));
         assert_eq!(view().ring_ready()["reason"], "n3@h does not answer");
     }
 

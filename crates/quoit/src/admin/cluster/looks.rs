@@ -154,43 +154,6 @@ pub(crate) fn wait_for_service(api: &Api, args: &WaitArgs, format: Format) -> Re
     }
 }
 
-/// Prints what waits to be handed over and what is on its way.
-pub(crate) fn transfers(api: &Api, format: Format) -> Result<()> {
-    let document = done(api.get("transfers")?, format)?;
-    print(&document, format, |document| {
-        let waiting = document["waiting"].as_array().into_iter().flatten();
-        let mut lines: Vec<String> = waiting
-            .map(|each| {
-                let node = plain(&each["node"]);
-                format!("{node} waiting to handoff {} partitions", each["partitions"])
-            })
-            .collect();
-        let active = document["active"].as_array().map(Vec::as_slice).unwrap_or_default();
-        if active.is_empty() {
-            lines.push("No transfers active".to_owned());
-        } else {
-            lines.push("Active Transfers:".to_owned());
-        }
-        for each in active {
-            let to = each["to"].as_str().unwrap_or("the nodes that should have them");
-            lines.push(format!(
-                "\ntransfer type: {}\npartition: {}\nstarted: {} s ago\n{} objects, {} bytes, \
-                 {} bytes/s, {}%\n{} ===> {to}",
-                plain(&each["type"]),
-                plain(&each["index"]),
-                each["elapsed_secs"],
-                each["records"],
-                each["bytes"],
-                each["bytes_per_sec"],
-                each["percent"],
-                plain(&each["from"]),
-            ));
-        }
-        lines.join("\n")
-    });
-    Ok(())
-}
-
 /// Prints the partitions of a node.
 pub(super) fn partitions(api: &Api, node: Option<&str>, format: Format) -> Result<()> {
     let document = done(api.get(&of_node("cluster/partitions", node))?, format)?;

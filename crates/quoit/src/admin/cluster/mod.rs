@@ -1,13 +1,19 @@
 //! `quoit admin cluster` and the commands about members that stand beside it.
 
+mod handoff;
 mod looks;
 mod plan;
 mod recover;
+mod unstaged;
 mod words;
 
-pub(super) use looks::{
-    WaitArgs, member_status, ring_ready, ring_status, services, transfers, wait_for_service,
+pub(super) use handoff::{
+    HandoffCommand, LimitArgs, handoff, transfer_limit, transfer_rate, transfers,
 };
+pub(super) use looks::{
+    WaitArgs, member_status, ring_ready, ring_status, services, wait_for_service,
+};
+pub(super) use unstaged::{UnstagedArgs, force_remove, join, leave};
 
 use super::{Api, done, plain, print, segment};
 use crate::config_command::Format;

@@ -1,0 +1,101 @@
+//! The older forms of changes, which stage, plan and commit in one step: `join -f`, `leave -f`,
+//! `remove -f`.
+
+use super::{Api, address, done, plain, print};
+use crate::admin::Answer;
+use crate::config_command::Format;
+use anyhow::{Result, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long the node that is asked may take to see what was staged.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two looks at the plan.
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Args, Debug)]
+pub(crate) struct UnstagedArgs {
+    /// Any member for `join`, the node that goes for the others [default of leave: the node asked].
+    node: Option<String>,
+    /// Do it at once, without a look at the plan.
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Joins the cluster of another node at once.
+pub(crate) fn join(api: &Api, args: &UnstagedArgs, format: Format) -> Result<()> {
+    let node = needed(args, "join")?;
+    at_once(api, args, ("join", json!({ "address": address(node) })), format)
+}
+
+/// Lets a node hand over its data and leave at once.
+pub(crate) fn leave(api: &Api, args: &UnstagedArgs, format: Format) -> Result<()> {
+    at_once(api, args, ("leave", json!({ "node": args.node })), format)
+}
+
+/// Removes a node at once, with all that only it has.
+pub(crate) fn force_remove(api: &Api, args: &UnstagedArgs, format: Format) -> Result<()> {
+    let node = needed(args, "force-remove")?;
+    at_once(api, args, ("force-remove", json!({ "node": node })), format)
+}
+
+fn needed<'a>(args: &'a UnstagedArgs, command: &str) -> Result<&'a str> {
+    match args.node.as_deref() {
+        Some(node) => Ok(node),
+        None => bail!("{command} needs the name of a node"),
+    }
+}
+
+fn at_once(
+    api: &Api,
+    args: &UnstagedArgs,
+    (command, body): (&str, Value),
+    format: Format,
+) -> Result<()> {
+    if !args.force {
+        bail!(
+            "this form changes the cluster at once. Use cluster {command}, cluster plan and cluster \
+             commit, which show first what would move; or add -f"
+        );
+    }
+    let staged = done(api.get("cluster/plan")?, format)?;
+    if count(&staged) > 0 {
+        bail!(
+            "other changes are staged: look at cluster plan, then cluster commit or cluster clear"
+        );
+    }
+    done(api.post(&format!("cluster/{command}"), Some(&body))?, format)?;
+    let plan = await_plan(api, format)?;
+    if count(&plan) != 1 {
+        bail!("something else was staged meanwhile: look at cluster plan, then cluster commit");
+    }
+    let answer = done(api.post("cluster/commit", Some(&json!({ "plan": plan["plan"] })))?, format)?;
+    print(&answer, format, |document| {
+        let transition = &plan["transitions"][0];
+        let moved = transition["reassigned"].as_u64().unwrap_or_default();
+        format!("{}; {moved} partitions get other nodes", plain(&document["message"]))
+    });
+    Ok(())
+}
+
+fn count(plan: &Value) -> usize {
+    plan["staged"].as_array().map_or(0, Vec::len)
+}
+
+/// The plan, as soon as the node that is asked has learned what is staged.
+fn await_plan(api: &Api, format: Format) -> Result<Value> {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        let answer = api.get("cluster/plan")?;
+        let is_early = match &answer {
+            Answer::Done(plan) => count(plan) == 0,
+            Answer::Refused { .. } => true,
+        };
+        if !is_early || Instant::now() > limit {
+            return done(answer, format);
+        }
+        sleep(PAUSE);
+    }
+}

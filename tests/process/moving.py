@@ -1,0 +1,98 @@
+"""Tests of data that moves between real nodes: seen, slowed, stopped, interrupted."""
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE)]
+
+from support import unittest_runner  # noqa: E402
+from support.cluster import wait_until  # noqa: E402
+from support.cluster_case import KEYS, ClusterCase, put_all, values  # noqa: E402
+
+# What keeps transfers on their way long enough to be looked at.
+SLOW = "4KB"
+
+
+class Operators(ClusterCase):
+    def growing(self):
+        """Three nodes, and a fourth that has just joined and gets its data slowly."""
+        cluster = self.cluster(3)
+        put_all(cluster[0], KEYS, "v" * 1000)
+        fourth = cluster.add()
+        fourth.join(cluster[0])
+        wait_until(cluster.joining_are_up, "the fourth to be reached")
+        self.assertIn("Setting transfer rate to %s across the cluster" % SLOW,
+                      cluster[1].run("transfer-rate", SLOW))
+        cluster[0].run("cluster", "plan")
+        cluster[0].run("cluster", "commit")
+        return cluster
+
+    def test_transfers_are_seen_from_any_node_and_stopped_and_let_go_on(self):
+        cluster = self.growing()
+        fourth = cluster[3]
+        page = []
+
+        def moves():
+            page[:] = [fourth.run("transfers")]
+            return "===> %s" % fourth.name in page[0]
+        wait_until(moves, "a transfer to be on its way")
+        self.assertRegex(page[0], r"test\d@127.0.0.1 waiting to handoff \d+ partitions")
+        self.assertRegex(page[0], r"rate: [\d.]+ .?B/s, left: ")
+        self.assertRegex(page[0], r"\|#* *\| [\d.]+%")
+        self.assertRegex(cluster[1].run("handoff", "summary"), r"test\d@127.0.0.1 +\d / \d")
+        self.assertIn(fourth.name, cluster[1].run("handoff", "details", "-a"))
+
+        said = cluster[2].run("handoff", "disable", "both", "--all")
+        self.assertEqual(said.count(" off"), 2 * 4, said)
+        wait_until(lambda: "No ongoing transfers" in cluster[0].run("handoff", "details", "-a"),
+                   "the transfers to stop")
+        before = fourth.json("transfers")["bytes_total"]
+        cluster[0].run("transfer-rate", "0")
+        self.assertIn("unlimited", cluster[3].run("transfer-rate"))
+        self.assertEqual(fourth.json("transfers")["bytes_total"], before)
+
+        cluster[3].run("handoff", "enable", "both", "--all")
+        cluster.settle()
+        self.assertIn("No transfers active", cluster[1].run("transfers"))
+        for node in cluster:
+            self.assertEqual(values(node, KEYS), [[b"v" * 1000]] * len(KEYS))
+
+    def test_limits_are_set_for_one_node_or_all_and_told_by_any(self):
+        cluster = self.cluster(3)
+        first, second, third = cluster
+        self.assertIn("Set transfer limit for %s to 7" % second.name,
+                      first.run("transfer-limit", second.name, "7"))
+        limits = {each["node"]: each["limit"] for each in third.json("transfer-limit")["nodes"]}
+        self.assertEqual(limits, {first.name: 2, second.name: 7, third.name: 2})
+        self.assertIn("Setting transfer limit to 4 across the cluster",
+                      first.run("transfer-limit", "4"))
+        third.kill()
+        page = second.run("transfer-limit")
+        self.assertRegex(page, r"4 +%s" % first.name)
+        wait_until(lambda: "offline      %s" % third.name in first.run("transfer-limit"),
+                   "the silence to be told")
+        self.assertIn("does not answer", self.refusal(first, "transfer-limit", third.name, "3"))
+        self.assertIn("from 1 to 1000", self.refusal(first, "transfer-limit", "0"))
+        self.assertIn("%s does not have" % third.name, first.run("transfers"))
+
+    def test_older_forms_change_the_cluster_at_once_but_only_with_f(self):
+        cluster = self.cluster(3)
+        fourth = cluster.add()
+        self.assertIn("-f", self.refusal(fourth, "join", cluster[0].record["node"]))
+        self.assertIn("committed", fourth.run("join", "-f", cluster[0].record["node"]))
+        cluster.settle()
+        self.assertIn("Valid:4 ", cluster[1].run("member-status"))
+        put_all(fourth, KEYS, "v")
+        self.assertIn("-f", self.refusal(fourth, "leave"))
+        self.assertIn("committed", fourth.run("leave", "-f"))
+        self.assertEqual(fourth.process.wait(60), 0, fourth.log_tail())
+        self.assertEqual(values(cluster[0], KEYS), [[b"v"]] * len(KEYS))
+        cluster[2].kill()
+        self.assertIn("committed", cluster[0].run("force-remove", "-f", cluster[2].name))
+        wait_until(lambda: "Valid:2 " in cluster[0].run("member-status"), "two to be left")
+        self.assertEqual(values(cluster[0], KEYS), [[b"v"]] * len(KEYS))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))

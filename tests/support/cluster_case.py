@@ -1,0 +1,93 @@
+"""What tests of clusters share: a folder, nodes in it, and a verified load."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+from support.cluster import Cluster, wait_until
+from support.node import binary_from_environment
+from support.pb import Connection
+
+# Weak reads: while a node goes or comes, the sloppy quorums of a write and of a read behind it need
+# not meet. In the end every acknowledged write has to be found.
+BENCH = """{mode, {rate, 50}}. {concurrent, 6}. {driver, riakc_pb}. {report_interval, 1}.
+{operations, [{get, 4}, {put, 4}, {delete, 1}]}. {key_generator, {int_to_bin_bigendian,
+{uniform_int, 500}}}. {value_generator, {fixed_bin, 200}}. {verify, [weak_reads]}.
+{riakc_pb_ips, [%s]}. {riakc_pb_replies, 2}. {riakc_pb_dw, 0}. {pb_timeout_general, 20000}.
+"""
+KEYS = ["k%d" % number for number in range(40)]
+
+
+class ClusterCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def cluster(self, count, settings=("ring_size=8",), flags=()):
+        cluster = Cluster(self.folder, count, settings, flags)
+        self.addCleanup(cluster.__exit__)
+        return cluster.__enter__()
+
+    def bench(self, cluster, seconds):
+        """Starts a verified run on all nodes."""
+        ports = ", ".join('{"127.0.0.1", %d}' % node.pb[1] for node in cluster)
+        config = os.path.join(self.folder, "verified.config")
+        with open(config, "w", encoding="utf-8") as handle:
+            handle.write(BENCH % ports)
+        bench = subprocess.Popen(
+            [binary_from_environment(), "bench", config, "-d", self.folder, "-n", "run",
+             "--duration", "%ds" % seconds],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(end, bench)
+        return bench
+
+    def assert_flawless(self, bench):
+        """The run must end well: nothing lost, nothing stale, no request refused or timed out."""
+        said, _ = bench.communicate(timeout=120)
+        errors = os.path.join(self.folder, "run", "errors.csv")
+        with open(errors, encoding="utf-8") as handle:
+            failed = handle.readlines()[1:]
+        self.assertEqual((bench.returncode, failed), (0, []), said)
+
+    def let_it_run(self, bench):
+        """Waits until the run has made its first row of results."""
+        summary = os.path.join(self.folder, "run", "summary.csv")
+        wait_until(lambda: bench.poll() is not None or rows(summary) > 2, "the run to begin")
+        self.assertIsNone(bench.poll())
+
+    def refusal(self, node, *arguments):
+        """What an administration command that must fail says."""
+        done = node.admin(*arguments)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        return done.stdout
+
+    def assert_unharmed(self, cluster):
+        for node in cluster:
+            self.assertIsNone(node.process.poll(), node.log_tail())
+            self.assertNotIn("panicked", node.log_tail(1000))
+
+
+def end(process):
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def put_all(node, keys, value):
+    with Connection(node.pb) as pb:
+        for key in keys:
+            pb.put("b", key, value)
+
+
+def values(node, keys, **options):
+    with Connection(node.pb) as pb:
+        return [pb.get("b", key, **options) for key in keys]
+
+
+def rows(path):
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return len(handle.readlines())
+    except FileNotFoundError:
+        return 0
