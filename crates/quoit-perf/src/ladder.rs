@@ -1,10 +1,17 @@
 //! Growing clusters on one machine: what an operation costs all nodes together.
 //!
 //! On shared processors the rate can't grow with the nodes. The cost of an operation tells whether it
-//! would: where it stays the same, twice the machines do twice the work.
+//! would: where it stays the same, twice the machines do twice the work. More processes on the same
+//! processors cost something by themselves; a bare mesh of as many processes, which pass requests on and
+//! do nothing else, shows how much.
 
 use crate::dev_cluster::DevCluster;
+use crate::drive::{Load, drive};
 use crate::ec2::Summary;
+use crate::echo::Sizes;
+use crate::mesh::Mesh;
+use crate::places;
+use crate::protocol::Exchange;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -34,13 +41,19 @@ pub(crate) struct Options {
     /// Workers of the load generator for each node.
     #[arg(long, default_value_t = 10)]
     workers_per_node: usize,
-    /// Settings of the nodes.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// Settings of the nodes. Without others, nothing waits for the disk, deletes included: so it was in the
+    /// published runs.
+    #[arg(long = "set", value_name = "KEY=VALUE", default_value = "buckets.default.dw=0")]
     set: Vec<String>,
 }
 
 /// Operations a second of each node that were published for eight nodes and more of Riak.
 const PUBLISHED_PER_NODE: u32 = 1300;
+
+/// What the mesh passes on and answers, in bytes: a put, and its answer.
+const MESH_SIZES: Sizes = Sizes { request: 1080, response: 5 };
+/// Requests to the mesh, of each of its processes.
+const MESH_OPERATIONS: u64 = 20_000;
 
 /// One step's figures: microseconds of all nodes an operation, operations a second, failures.
 struct Step {
@@ -52,27 +65,51 @@ struct Step {
 /// Runs the ladder and prints a row for each size.
 pub(crate) fn ladder(options: &Options) -> Result<()> {
     println!("get 4 : put 4 : delete 1, n_val=3, r=w=2; processor time of all nodes an operation");
+    places::divide(true)?;
     println!(
-        "| nodes | replica-aware us/op | vs. first | op/s | any node us/op | vs. first | op/s | failed |"
+        "| nodes | replica-aware us/op | vs. first | op/s | any node us/op | vs. first | op/s | failed | mesh us/op | vs. first |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
-    let mut first: Option<(f64, f64)> = None;
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    let mut first: Option<(f64, f64, f64)> = None;
     for node_count in &options.nodes {
         let (aware, any) = step(options, *node_count)?;
-        let (first_aware, first_any) = *first.get_or_insert((aware.cpu_us, any.cpu_us));
+        let mesh_us = mesh_us(options, *node_count)?;
+        let (first_aware, first_any, first_mesh) =
+            *first.get_or_insert((aware.cpu_us, any.cpu_us, mesh_us));
+        let more = |now: f64, first: f64| (now / first - 1.0) * 100.0;
         println!(
-            "| {node_count} | {:.1} | {:+.0} % | {:.0} | {:.1} | {:+.0} % | {:.0} | {} |",
+            "| {node_count} | {:.1} | {:+.0} % | {:.0} | {:.1} | {:+.0} % | {:.0} | {} | {mesh_us:.1} | {:+.0} % |",
             aware.cpu_us,
-            (aware.cpu_us / first_aware - 1.0) * 100.0,
+            more(aware.cpu_us, first_aware),
             aware.per_s,
             any.cpu_us,
-            (any.cpu_us / first_any - 1.0) * 100.0,
+            more(any.cpu_us, first_any),
             any.per_s,
-            aware.failed + any.failed
+            aware.failed + any.failed,
+            more(mesh_us, first_mesh),
         );
     }
     println!("published for Riak: {PUBLISHED_PER_NODE} op/s a node, each on a machine of its own");
     Ok(())
+}
+
+/// What an operation costs a bare mesh of so many processes, with as many clients as the cluster has.
+fn mesh_us(options: &Options, node_count: usize) -> Result<f64> {
+    let mesh = Mesh::start(node_count, MESH_SIZES)?;
+    let Sizes { request, response } = MESH_SIZES;
+    let load = Load {
+        exchange: Exchange::Echo { request, response },
+        connections: options.workers_per_node * node_count,
+        operations: MESH_OPERATIONS * node_count as u64,
+        value_bytes: 0,
+        first_key: 0,
+        key_count: 1,
+        sequential: false,
+        rate: None,
+        sleeps: true,
+        seed: 0,
+    };
+    Ok(drive(&mesh.target(), &load)?.cpu_us())
 }
 
 fn step(options: &Options, node_count: usize) -> Result<(Step, Step)> {

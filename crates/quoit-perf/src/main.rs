@@ -13,6 +13,7 @@ mod drive;
 mod ec2;
 mod echo;
 mod ladder;
+mod mesh;
 mod places;
 mod protocol;
 mod report;
@@ -110,6 +111,14 @@ enum Command {
         #[arg(long)]
         log: Option<PathBuf>,
     },
+    /// A process of the mesh; prints its port and reads those of the others.
+    #[command(hide = true)]
+    Mesh {
+        #[arg(long)]
+        request_bytes: usize,
+        #[arg(long)]
+        response_bytes: usize,
+    },
 }
 
 impl Command {
@@ -122,7 +131,11 @@ impl Command {
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
             // The load generator has threads of its own, and shares the processors.
-            Self::Ec2(_) | Self::Ladder(_) | Self::Client(_) | Self::Echo { .. } => None,
+            Self::Ec2(_)
+            | Self::Ladder(_)
+            | Self::Client(_)
+            | Self::Echo { .. }
+            | Self::Mesh { .. } => None,
         }
     }
 }
@@ -152,6 +165,9 @@ fn main() -> Result<()> {
         Command::Echo { request_bytes, response_bytes, log } => {
             let sizes = echo::Sizes { request: request_bytes, response: response_bytes };
             echo::serve(sizes, log.as_deref())
+        }
+        Command::Mesh { request_bytes, response_bytes } => {
+            mesh::serve(echo::Sizes { request: request_bytes, response: response_bytes })
         }
     }
 }
