@@ -196,8 +196,7 @@ impl ReplicatedStore {
             if !replicates && self.reaper.reap_at_once(self.settings.delete_mode) {
                 return (Decision::Remove, Ok(Some(object)));
             }
-            let due_us = self.clock.unix_us();
-            self.reaper.note(self.settings.delete_mode, at, object.digest(), due_us);
+            self.note_tombstone(at, object.digest());
         }
         let meta = RecordMeta {
             digest: object.digest(),

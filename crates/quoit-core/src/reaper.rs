@@ -7,26 +7,36 @@
 //!
 //! Where there are several nodes, the first primary of a record has it reaped, once all primaries are
 //! up, only one layout is live, all of them hold the tombstone or nothing, and no member has strays of
-//! its partition.
+//! its partition. Only that node queues it. What is left behind nevertheless, because the first primary
+//! never had it or was another one then, any primary has reaped that finds it in a scan.
 
 mod agreement;
+mod marks;
+mod serve;
 
 use crate::replica::Place;
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
+use marks::Marks;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
 use quoit_store::engine::{Record, RecordAt};
 use quoit_store::error::StoreError;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Tombstones that wait in memory; further ones are found by the next scan.
 const QUEUE_COUNT_MAX: usize = 100_000;
 /// How often the reaper looks for what is due.
 const TICK: Duration = Duration::from_millis(200);
+/// How often it does so where several nodes have to agree: the price of a pass is shared by all that has
+/// come due meanwhile.
+const TICK_TOGETHER: Duration = Duration::from_secs(2);
+/// How often a node looks for tombstones that were left behind, and how old those are at least.
+const LEFT_BEHIND_US: u64 = 600_000_000;
 /// Records that a scan takes from the engine at once.
 const SCAN_PAGE: usize = 1_000;
 
@@ -64,18 +74,29 @@ struct Noted {
     encoded: Bytes,
     partition: Partition,
     digest: u64,
+    /// Whether it should be gone long since: this node need not be its first primary.
+    is_left_behind: bool,
 }
 
 /// The queue of noted tombstones, by the time when they are due.
 pub(crate) struct Reaper {
     queue: Mutex<VecDeque<Noted>>,
     scan_needed: AtomicBool,
+    /// When a scan is due anyway, on the monotonic clock.
+    next_scan_us: AtomicU64,
+    /// The layout by which this node knows what it is first primary of.
+    layout_version: AtomicU64,
 }
 
 impl Default for Reaper {
     fn default() -> Self {
         // Tombstones of the former run are known to the index alone.
-        Self { queue: Mutex::default(), scan_needed: AtomicBool::new(true) }
+        Self {
+            queue: Mutex::default(),
+            scan_needed: AtomicBool::new(true),
+            next_scan_us: AtomicU64::new(0),
+            layout_version: AtomicU64::new(0),
+        }
     }
 }
 
@@ -85,7 +106,7 @@ impl Reaper {
     }
 
     /// Remembers a tombstone that is being written now.
-    pub(crate) fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
+    fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
         let Some(delay_ms) = mode.delay_ms() else { return };
         let mut queue = self.queue.lock();
         if queue.len() >= QUEUE_COUNT_MAX {
@@ -97,12 +118,38 @@ impl Reaper {
             encoded: Bytes::copy_from_slice(at.encoded),
             partition: at.partition,
             digest,
+            is_left_behind: false,
         });
+    }
+
+    /// Puts tombstones into the queue by the time when they are due.
+    fn insert(&self, tombstones: impl Iterator<Item = Noted>) {
+        let mut queue = self.queue.lock();
+        for noted in tombstones {
+            if queue.len() >= QUEUE_COUNT_MAX {
+                self.scan_needed.store(true, Ordering::Relaxed);
+                break;
+            }
+            queue.push_back(noted);
+        }
+        // Quick where most of it is in order already.
+        queue.make_contiguous().sort_by_key(|noted| noted.due_us);
+    }
+
+    /// With another layout a node is first primary of other records.
+    fn note_layout(&self, version: u64) {
+        if self.layout_version.swap(version, Ordering::Relaxed) != version {
+            self.scan_needed.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether a scan is needed and worth its price: it is put off until half of the queue is free. A scan
     /// finds all that is queued again, so the queue is emptied for it.
-    fn start_scan(&self) -> bool {
+    fn start_scan(&self, monotonic_us: u64) -> bool {
+        if monotonic_us >= self.next_scan_us.load(Ordering::Relaxed) {
+            self.next_scan_us.store(monotonic_us + LEFT_BEHIND_US, Ordering::Relaxed);
+            self.scan_needed.store(true, Ordering::Relaxed);
+        }
         let mut queue = self.queue.lock();
         if queue.len() > QUEUE_COUNT_MAX / 2 || !self.scan_needed.swap(false, Ordering::Relaxed) {
             return false;
@@ -123,10 +170,14 @@ impl ReplicatedStore {
         let Some(delay_ms) = self.settings.delete_mode.delay_ms() else { return };
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut next_together = Instant::now();
         loop {
             ticks.tick().await;
             if !self.topology_now().is_alone() {
-                self.reap_together(delay_ms).await;
+                if Instant::now() >= next_together {
+                    next_together = Instant::now() + TICK_TOGETHER;
+                    self.reap_together(delay_ms).await;
+                }
                 continue;
             }
             let store = Arc::clone(&self);
@@ -134,6 +185,13 @@ impl ReplicatedStore {
             if let Err(fault) = self.settings.blocking.aside(reap).await {
                 tracing::warn!(%fault, "reaping put off");
             }
+        }
+    }
+
+    /// Remembers a tombstone that is being written here now, if it is this node's business to reap it.
+    pub(crate) fn note_tombstone(&self, at: &RecordAt<'_>, digest: u64) {
+        if self.topology_now().is_first_primary(at.partition) {
+            self.reaper.note(self.settings.delete_mode, at, digest, self.clock.unix_us());
         }
     }
 
@@ -160,7 +218,7 @@ impl ReplicatedStore {
     /// Tombstones that are due, out of the queue.
     fn due_tombstones(&self, delay_ms: u64) -> Result<Vec<Noted>, StoreError> {
         let now_us = self.clock.unix_us();
-        if self.reaper.start_scan()
+        if self.reaper.start_scan(self.clock.monotonic_us())
             && let Err(fault) = self.scan_tombstones(delay_ms)
         {
             self.reaper.scan_needed.store(true, Ordering::Relaxed);
@@ -189,17 +247,16 @@ impl ReplicatedStore {
     }
 
     fn note_scanned(&self, partition: Partition, delay_ms: u64, entries: Vec<(Bytes, Record)>) {
-        let mut queue = self.reaper.queue.lock();
-        for (encoded, record) in entries {
-            let Ok(object) = decode(&record.value) else { continue };
-            if queue.len() >= QUEUE_COUNT_MAX {
-                self.reaper.scan_needed.store(true, Ordering::Relaxed);
-                return;
-            }
-            let digest = record.meta.digest;
+        let now_us = self.clock.unix_us();
+        let is_first_primary = self.topology_now().is_first_primary(partition);
+        let noted = |(encoded, record): (Bytes, Record)| {
+            let object = decode(&record.value).ok()?;
             let due_us = object.last_modified_us() + delay_ms * 1_000;
-            let place = queue.partition_point(|noted| noted.due_us <= due_us);
-            queue.insert(place, Noted { due_us, encoded, partition, digest });
-        }
+            let is_left_behind = due_us + LEFT_BEHIND_US < now_us;
+            let noted =
+                Noted { due_us, encoded, partition, digest: record.meta.digest, is_left_behind };
+            (is_first_primary || is_left_behind).then_some(noted)
+        };
+        self.reaper.insert(entries.into_iter().filter_map(noted));
     }
 }

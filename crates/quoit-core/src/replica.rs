@@ -117,8 +117,7 @@ impl ReplicatedStore {
         if let Some(Taken::Written(_, meta)) = &taken {
             self.note_written(at.partition, u32::from(meta.n_val_class));
             if meta.tombstone {
-                let (mode, now_us) = (self.settings.delete_mode, self.clock.unix_us());
-                self.reaper.note(mode, at, meta.digest, now_us);
+                self.note_tombstone(at, meta.digest);
             }
         }
         Ok(taken)
@@ -189,7 +188,8 @@ fn reap(engine: &dyn Engine, at: &RecordAt<'_>, digest: u64) -> Result<bool, Sto
         Some(record) if record.meta.tombstone && record.meta.digest == digest => Decision::Remove,
         _ => Decision::Keep,
     };
-    let applied = engine.update(at, Before::Read, Access::Wait, &mut same)?;
+    // Its front is enough: what is compared is in the index.
+    let applied = engine.update(at, Before::Front, Access::Wait, &mut same)?;
     Ok(matches!(applied, Applied::Written(_)))
 }
 

@@ -13,10 +13,9 @@ use quoit_cluster::{IncomingRequest, Responder, Service};
 use quoit_model::hash::Partition;
 use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_wire::internode::data::{
-    self, Acks, Fetch, Fetched, Forward, ListBuckets, ListKeys, MergeRule, Reap, Reaped, Store,
-    Stored, Want,
+    self, Acks, Fetch, Fetched, Forward, ListBuckets, ListKeys, MergeRule, Store, Stored, Want,
 };
-use quoit_wire::internode::{operators, transfer};
+use quoit_wire::internode::{operators, reap, transfer};
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
@@ -56,7 +55,7 @@ impl Service for ReplicaService {
             data::METHOD_FORWARD => store.serve_forward(&request, reply),
             data::METHOD_LIST_KEYS => store.serve_list_keys(&request, reply),
             data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
-            data::METHOD_REAP => store.serve_reap(&request, reply),
+            reap::METHOD_REAP => store.serve_reap(&request, reply),
             transfer::METHOD_OFFER => store.serve_offer(&request, reply),
             transfer::METHOD_DELIVER => store.serve_deliver(&request, reply),
             transfer::METHOD_COMPLETE => store.serve_complete(&request, reply),
@@ -211,24 +210,6 @@ impl ReplicatedStore {
             }
             Err(refusal) => refuse(reply, &refusal),
         }
-    }
-
-    fn serve_reap(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let reap: Reap = match self.read_header(request, |reap: &Reap| reap.layout_version) {
-            Ok(reap) => reap,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
-        let blocking = self.settings.blocking;
-        tokio::spawn(async move {
-            let step = move || {
-                let Ok(place) = self.place(&reap.key, reap.partition) else { return Ok(false) };
-                Ok(self.reap_copy(&place.at(), reap.digest)?)
-            };
-            match blocking.aside(step).await {
-                Ok(removed) => reply.send(&Reaped { removed }, b""),
-                Err(fault) => refuse(reply, &fault.into()),
-            }
-        });
     }
 
     /// Decodes a header and checks the layout that it was made with.

@@ -211,6 +211,14 @@ impl Topology {
         self.layouts.iter().any(is_primary)
     }
 
+    /// Whether this node is the most preferred primary of a partition by the newest layout.
+    pub(crate) fn is_first_primary(&self, partition: Partition) -> bool {
+        let first = self.layouts.last().and_then(|live| {
+            live.layout.primaries(partition, 1).first().map(|node| live.place(*node))
+        });
+        first.is_some() && first == self.own
+    }
+
     /// The primaries of a partition, most preferred first, when only one layout is live and all of them
     /// are up.
     pub(crate) fn settled_primaries(

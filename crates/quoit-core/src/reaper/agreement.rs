@@ -1,149 +1,199 @@
 //! Reaping where several nodes hold a record.
+//!
+//! Tombstones are reaped by the batch: one message asks a primary about many, a second one has those
+//! removed on which all primaries agree. Who asks removes its own copies last, so that what a primary
+//! failed to remove is tried again.
 
-use super::{Noted, QUEUE_COUNT_MAX};
-use crate::calls::call_while_up;
-use crate::error::RequestError;
-use crate::replica::{Copy, Place};
+use super::{Marks, Noted};
+use crate::replica::Place;
 use crate::store::ReplicatedStore;
-use crate::topology::{Reach, Topology};
+use crate::topology::Topology;
+use crate::transfer::n_val_of;
 use crate::votes::NodePlace;
-use bytes::Bytes;
 use prost::Message;
-use quoit_cluster::{Lane, Peer};
-use quoit_wire::internode::data::{Fetch, Fetched, METHOD_FETCH, METHOD_REAP, Reap, Want};
+use quoit_cluster::{Lane, Replies};
+use quoit_model::hash::Partition;
+use quoit_wire::internode::reap::{METHOD_REAP, Reap, Reaped, Tombstone};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
-/// Time that a primary has to say what it holds.
+/// Time that primaries have to say what they hold.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// When a tombstone that could not be reaped is looked at again.
 const AGAIN_US: u64 = 10_000_000;
+/// Tombstones asked about at once.
+const BATCH_COUNT: usize = 500;
+/// Bytes of their names, about.
+const BATCH_BYTES: usize = 128 << 10;
 
-/// What became of a tombstone that was due.
-enum Fate {
-    /// Reaped, changed meanwhile, or another node's business.
-    Settled,
-    /// Somebody is missing or behind.
+/// A tombstone that this node may have reaped.
+struct Candidate {
+    noted: Noted,
+    /// Its other primaries.
+    others: SmallVec<[NodePlace; 4]>,
+}
+
+/// What is to be done with a tombstone that is due.
+enum Turn {
+    Now(SmallVec<[NodePlace; 4]>),
+    /// Somebody is missing, or may have what it deleted.
     Later,
+    /// Never: another node sees to it.
+    Elsewhere,
 }
 
 impl ReplicatedStore {
     /// Reaps tombstones that are due and that all primaries hold, if nobody has strays of their partition.
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: u64) {
+        let topology = self.topology();
+        self.reaper.note_layout(topology.newest_layout());
         let store = Arc::clone(self);
         let due = move || Ok(store.due_tombstones(delay_ms)?);
         let due = match self.settings.blocking.aside(due).await {
+            Ok(due) if due.is_empty() => return,
             Ok(due) => due,
             Err(fault) => {
                 tracing::warn!(%fault, "reaping put off");
                 return;
             }
         };
-        if due.is_empty() {
-            return;
-        }
         // What a stand-in keeps of a deleted record would come back without the tombstone.
         let Some(strays) = self.strays_anywhere().await else { return self.reap_later(due) };
         let mut later = Vec::new();
+        let (mut batch, mut size_bytes) = (Vec::new(), 0);
         for noted in due {
-            if strays.contains(&noted.partition) {
-                later.push(noted);
-                continue;
-            }
-            match self.reap_agreed(&noted).await {
-                Ok(Fate::Settled) => {}
-                Ok(Fate::Later) => later.push(noted),
-                Err(fault) => {
-                    tracing::warn!(%fault, "reaping put off");
-                    later.push(noted);
+            match self.turn(&topology, &noted, &strays) {
+                Turn::Now(others) => {
+                    size_bytes += noted.encoded.len();
+                    batch.push(Candidate { noted, others });
                 }
+                Turn::Later => later.push(noted),
+                Turn::Elsewhere => {}
+            }
+            if batch.len() >= BATCH_COUNT || size_bytes >= BATCH_BYTES {
+                later.extend(self.reap_batch(&topology, take(&mut batch)).await);
+                size_bytes = 0;
             }
         }
+        later.extend(self.reap_batch(&topology, batch).await);
         self.reap_later(later);
+    }
+
+    fn turn(&self, topology: &Topology, noted: &Noted, strays: &BTreeSet<Partition>) -> Turn {
+        if strays.contains(&noted.partition) {
+            return Turn::Later;
+        }
+        let state = self.control.read();
+        let Some(n_val) = n_val_of(&state, &noted.encoded) else { return Turn::Elsewhere };
+        let Some(mut primaries) = topology.settled_primaries(noted.partition, n_val) else {
+            return Turn::Later;
+        };
+        let own_place = primaries.iter().position(|node| Some(*node) == topology.own());
+        match own_place {
+            // The first primary sees to it; one that it has left behind is any primary's business.
+            Some(0) => {}
+            Some(_) if noted.is_left_behind => {}
+            Some(_) | None => return Turn::Elsewhere,
+        }
+        primaries.retain(|node| Some(*node) != topology.own());
+        Turn::Now(primaries)
+    }
+
+    /// Reaps those of a batch on which all agree, and returns those that have to wait.
+    async fn reap_batch(
+        self: &Arc<Self>,
+        topology: &Topology,
+        batch: Vec<Candidate>,
+    ) -> Vec<Noted> {
+        let batch = self.still_here(batch).await;
+        let agreed = self.ask(topology, &batch, false).await;
+        let (batch, mut later) = part(batch, &agreed);
+        let removed = self.ask(topology, &batch, true).await;
+        let (gone, left) = part(batch, &removed);
+        later.extend(left);
+        later.extend(self.reap_own(gone).await);
+        later.into_iter().map(|candidate| candidate.noted).collect()
+    }
+
+    /// Those that this node still holds as they were noted.
+    async fn still_here(self: &Arc<Self>, mut batch: Vec<Candidate>) -> Vec<Candidate> {
+        let store = Arc::clone(self);
+        let look = move || {
+            batch.retain(|Candidate { noted, .. }| {
+                let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return false };
+                let head = store.engine.head(&place.at());
+                head.is_ok_and(|head| head.is_some_and(|meta| meta.digest == noted.digest))
+            });
+            Ok(batch)
+        };
+        self.settings.blocking.aside(look).await.unwrap_or_default()
+    }
+
+    /// Asks the other primaries about tombstones, or has them removed there. Says of each whether all have
+    /// agreed.
+    async fn ask(&self, topology: &Topology, batch: &[Candidate], remove: bool) -> Vec<bool> {
+        let mut by_node: BTreeMap<NodePlace, Vec<usize>> = BTreeMap::new();
+        for (index, candidate) in batch.iter().enumerate() {
+            candidate.others.iter().for_each(|node| by_node.entry(*node).or_default().push(index));
+        }
+        let mut replies = Replies::new();
+        for (node, indices) in &by_node {
+            let Some(peer) = topology.peer(*node) else { continue };
+            let tombstones = indices.iter().map(|index| tombstone(&batch[*index].noted)).collect();
+            let reap = Reap { layout_version: topology.layout_version(), remove, tombstones };
+            // Who can't be asked does not agree.
+            let _ = peer.send(METHOD_REAP, &reap, b"", Lane::Large, &replies, *node);
+        }
+        let deadline = Instant::now() + CALL_TIMEOUT;
+        let mut answers = BTreeMap::new();
+        while let Ok(Some((node, answer))) = timeout_at(deadline, replies.next()).await {
+            if let Ok(Ok(reaped)) = answer.map(|reply| Reaped::decode(reply.header)) {
+                answers.insert(node, reaped.agreed);
+            }
+        }
+        let mut agreed = vec![true; batch.len()];
+        for (node, indices) in &by_node {
+            let marks = answers.get(node).map_or(&b""[..], |marks| marks);
+            for (place, index) in indices.iter().enumerate() {
+                agreed[*index] &= Marks::is_set(marks, place);
+            }
+        }
+        agreed
+    }
+
+    /// Removes this node's copies of tombstones that are gone elsewhere, and returns those that stayed.
+    async fn reap_own(self: &Arc<Self>, batch: Vec<Candidate>) -> Vec<Candidate> {
+        let store = Arc::clone(self);
+        let reap = move || {
+            let failed = |candidate: &Candidate| match store.reap(&candidate.noted) {
+                Ok(_) => false,
+                Err(fault) => {
+                    tracing::warn!(%fault, "reaping put off");
+                    true
+                }
+            };
+            Ok(batch.into_iter().filter(failed).collect())
+        };
+        self.settings.blocking.aside(reap).await.unwrap_or_default()
     }
 
     fn reap_later(&self, tombstones: Vec<Noted>) {
         let due_us = self.clock.unix_us() + AGAIN_US;
-        let mut queue = self.reaper.queue.lock();
-        for noted in tombstones {
-            if queue.len() >= QUEUE_COUNT_MAX {
-                self.reaper.scan_needed.store(true, Ordering::Relaxed);
-                return;
-            }
-            let place = queue.partition_point(|queued| queued.due_us <= due_us);
-            queue.insert(place, Noted { due_us, ..noted });
-        }
-    }
-
-    async fn reap_agreed(&self, noted: &Noted) -> Result<Fate, RequestError> {
-        let topology = self.topology();
-        let Ok(place) = Place::new(&noted.encoded, noted.partition) else {
-            return Ok(Fate::Settled);
-        };
-        let at = place.at();
-        let Ok((_, n_val)) = self.partition_of(at.key) else { return Ok(Fate::Settled) };
-        let Some(primaries) = topology.settled_primaries(noted.partition, n_val) else {
-            return Ok(Fate::Later);
-        };
-        if primaries.first().copied() != topology.own() {
-            return Ok(Fate::Settled);
-        }
-        match self.own_copy(&at, false)? {
-            Copy::Found(digest, _) if digest == noted.digest => {}
-            _ => return Ok(Fate::Settled),
-        }
-        for node in &primaries {
-            if let Reach::Peer(peer) = &topology.node(*node).reach
-                && !agrees(peer, &topology, noted).await
-            {
-                return Ok(Fate::Later);
-            }
-        }
-        for node in &primaries {
-            self.reap_on(&topology, *node, noted).await?;
-        }
-        Ok(Fate::Settled)
-    }
-
-    async fn reap_on(
-        &self,
-        topology: &Topology,
-        node: NodePlace,
-        noted: &Noted,
-    ) -> Result<(), RequestError> {
-        match &topology.node(node).reach {
-            Reach::Own => {
-                self.settings.blocking.in_place(|| self.reap(noted))?;
-            }
-            Reach::Peer(peer) => {
-                let reap = Reap {
-                    key: noted.encoded.clone(),
-                    partition: u32::from(noted.partition.0),
-                    digest: noted.digest,
-                    layout_version: topology.layout_version(),
-                };
-                // A tombstone that stays behind does no harm, and is found by that node's next scan.
-                let call = call_while_up(peer, METHOD_REAP, &reap, b"", Lane::Small, CALL_TIMEOUT);
-                let _ = call.await;
-            }
-            Reach::Unknown => {}
-        }
-        Ok(())
+        self.reaper.insert(tombstones.into_iter().map(|noted| Noted { due_us, ..noted }));
     }
 }
 
-/// Whether a primary holds the tombstone or nothing.
-async fn agrees(peer: &Peer, topology: &Topology, noted: &Noted) -> bool {
-    let fetch = Fetch {
-        key: Bytes::clone(&noted.encoded),
-        partition: u32::from(noted.partition.0),
-        layout_version: topology.layout_version(),
-        want: Want::Digest.into(),
-    };
-    let call = call_while_up(peer, METHOD_FETCH, &fetch, b"", Lane::Small, CALL_TIMEOUT);
-    match call.await.map(|reply| Fetched::decode(reply.header)) {
-        Ok(Ok(fetched)) => !fetched.found || fetched.digest == noted.digest,
-        Ok(Err(_)) | Err(_) => false,
-    }
+fn tombstone(noted: &Noted) -> Tombstone {
+    let partition = u32::from(noted.partition.0);
+    Tombstone { key: noted.encoded.clone(), partition, digest: noted.digest }
+}
+
+/// Those that are marked, and the others.
+fn part(batch: Vec<Candidate>, marks: &[bool]) -> (Vec<Candidate>, Vec<Candidate>) {
+    let mut marks = marks.iter();
+    batch.into_iter().partition(|_| marks.next().is_some_and(|mark| *mark))
 }

@@ -21,6 +21,7 @@ pub use estimate::{PlanEstimate, TransferEstimate};
 pub use limits::{LimitChange, TransferLimits};
 pub use operators::NodeTransfers;
 pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats};
+pub(crate) use strays::n_val_of;
 
 use crate::store::ReplicatedStore;
 use arc_swap::Guard;

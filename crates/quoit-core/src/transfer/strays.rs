@@ -203,7 +203,7 @@ pub(super) fn primaries(state: &State, partition: Partition, n_val: u32) -> BTre
 }
 
 /// Replicas of a record's bucket; `None` if its bucket type is not known here.
-fn n_val_of(state: &State, encoded: &Bytes) -> Option<u32> {
+pub(crate) fn n_val_of(state: &State, encoded: &Bytes) -> Option<u32> {
     let key = KeyRef::decode(encoded).ok()?;
     state.bucket_props(key.bucket).ok().map(|props| props.n_val)
 }

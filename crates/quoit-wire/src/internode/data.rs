@@ -20,8 +20,6 @@ pub const METHOD_FORWARD: u16 = 0x0102;
 pub const METHOD_LIST_KEYS: u16 = 0x0103;
 /// Lists buckets of the receiver: [`ListBuckets`] -> [`BucketsListed`].
 pub const METHOD_LIST_BUCKETS: u16 = 0x0104;
-/// Removes a tombstone that all primaries hold: [`Reap`] -> [`Reaped`].
-pub const METHOD_REAP: u16 = 0x0105;
 
 /// Why a replica refuses: the request was made with a layout that is no longer live.
 pub const REFUSED_STALE_LAYOUT: u32 = 1;
@@ -325,29 +323,4 @@ pub struct BucketsListed {
     /// Whether there are no more.
     #[prost(bool, tag = "2")]
     pub complete: bool,
-}
-
-/// Removes a tombstone if it is still there as it was.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Reap {
-    /// Name of the record.
-    #[prost(bytes = "bytes", tag = "1")]
-    pub key: Bytes,
-    /// Partition of the record.
-    #[prost(uint32, tag = "2")]
-    pub partition: u32,
-    /// Digest of the tombstone.
-    #[prost(fixed64, tag = "3")]
-    pub digest: u64,
-    /// The oldest live layout that the coordinator knows.
-    #[prost(uint64, tag = "4")]
-    pub layout_version: u64,
-}
-
-/// What became of a tombstone.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Reaped {
-    /// Whether it was removed.
-    #[prost(bool, tag = "1")]
-    pub removed: bool,
 }

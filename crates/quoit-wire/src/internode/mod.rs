@@ -23,6 +23,7 @@ pub mod data;
 mod frame;
 mod hello;
 pub mod operators;
+pub mod reap;
 mod refusal;
 pub mod transfer;
 
