@@ -14,7 +14,7 @@ use crate::replica::{Replicated, merge_rule};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
-use crate::votes::ReadNeed;
+use crate::votes::{Layouts, ReadNeed, WriteNeed, WriteTally};
 use crate::write_replicas::Made;
 use arc_swap::Guard;
 use bytes::Bytes;
@@ -73,11 +73,12 @@ impl fmt::Debug for Pending {
 }
 
 /// What a write in the log still needs.
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each write")]
 enum Wants {
     /// Nobody else: at most the device.
     Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32> },
     /// The other replicas.
-    Replicas(Arc<Topology>, Made),
+    Replicas(Arc<Topology>, Layouts, Made),
 }
 
 /// What a read in place showed.
@@ -202,7 +203,9 @@ impl ReplicatedStore {
             Wants::Device { quorums, ticket, timeout_ms } => {
                 self.confirm(&quorums, Some(ticket), timeout_ms).await
             }
-            Wants::Replicas(topology, made) => self.write_replicas(topology, &made).await,
+            Wants::Replicas(topology, layouts, made) => {
+                self.write_replicas(topology, layouts, &made).await
+            }
         };
         self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
         result
@@ -211,16 +214,22 @@ impl ReplicatedStore {
     fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<Wants>, RequestError> {
         let topology = self.topology_now();
         let replicates = !topology.is_alone();
-        if replicates && !self.coordinates(&topology, write.key, &write.options) {
-            return Ok(None);
-        }
         write.key.check()?;
         self.check_context(&write.context)?;
         let state = self.control.read();
         let props = object_props(&state, write.key.bucket)?;
         let encoded = write.key.encoded();
         let at = record_at(&state, props, write.key, &encoded);
-        let quorums = self.write_quorums(&topology, &at, props, &write.options)?;
+        let quorums = write.options.resolve(props)?;
+        let sloppy = write.options.is_sloppy();
+        let mut layouts = Layouts::new();
+        if replicates {
+            layouts = topology.writers(at.partition, quorums.n_val, sloppy, &[]);
+            if !topology.coordinates(&layouts) {
+                return Ok(None);
+            }
+            WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
+        }
         let policy = policy(props, false);
         let blind = matches!(policy, WritePolicy::LastWriteWins);
         let before = if blind { Before::Skip } else { Before::Front };
@@ -258,9 +267,8 @@ impl ReplicatedStore {
             None => Wants::Device { quorums, ticket, timeout_ms },
             Some(replicated) => {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
-                let sloppy = write.options.is_sloppy();
                 let made = Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
-                Wants::Replicas(Guard::into_inner(topology), made)
+                Wants::Replicas(Guard::into_inner(topology), layouts, made)
             }
         }))
     }

@@ -307,7 +307,8 @@ impl ReplicatedStore {
                 let (sloppy, timeout_ms) = (options.is_sloppy(), options.timeout_ms);
                 let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
                 let made = Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
-                self.write_replicas(topology, &made).await?;
+                let layouts = topology.writers(partition, quorums.n_val, sloppy, &[]);
+                self.write_replicas(topology, layouts, &made).await?;
             }
             _ => self.confirm(&quorums, ticket, options.timeout_ms).await?,
         }

@@ -239,11 +239,7 @@ impl ReplicatedStore {
         }
         let Ok((partition, bucket_n_val)) = self.partition_of(key) else { return true };
         let n_val = options.n_val.unwrap_or(bucket_n_val).min(bucket_n_val);
-        let Some(own) = topology.own() else { return false };
-        let layouts = topology.writers(partition, n_val, options.is_sloppy(), &[]);
-        // With nobody to forward to, the fault is told here.
-        layouts.iter().all(|voters| voters.node_count() == 0)
-            || layouts.iter().any(|voters| voters.of(own).is_some())
+        topology.coordinates(&topology.writers(partition, n_val, options.is_sloppy(), &[]))
     }
 
     /// A key that no other record has: made from an event of this store.

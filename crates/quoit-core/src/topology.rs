@@ -1,6 +1,6 @@
 //! Who there is to ask: the live layouts and the way to each of their nodes.
 
-use crate::votes::{NodePlace, Voters};
+use crate::votes::{Layouts, NodePlace, Voters};
 use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
@@ -175,9 +175,17 @@ impl Topology {
         n_val: u32,
         sloppy: bool,
         failed: &[NodePlace],
-    ) -> SmallVec<[Voters; 2]> {
+    ) -> Layouts {
         let voters = |live| self.voters(live, partition, n_val, sloppy, failed);
         self.layouts.iter().map(voters).collect()
+    }
+
+    /// Whether this node coordinates a write that goes to `layouts`: it is one of those that should have the
+    /// record. With nobody to forward to it does too, to tell the fault.
+    pub(crate) fn coordinates(&self, layouts: &Layouts) -> bool {
+        let Some(own) = self.own else { return false };
+        layouts.iter().all(|voters| voters.node_count() == 0)
+            || layouts.iter().any(|voters| voters.of(own).is_some())
     }
 
     /// Who answers for each of the `n_val` positions of a partition, and whether it is the position's own

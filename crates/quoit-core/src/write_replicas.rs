@@ -9,7 +9,7 @@ use crate::replica::Replicated;
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT};
 use crate::topology::{Reach, Topology};
-use crate::votes::{NodePlace, Voters, WriteNeed, WriteTally};
+use crate::votes::{Layouts, NodePlace, WriteNeed, WriteTally};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Replies, Reply};
@@ -62,10 +62,12 @@ enum Heard {
 }
 
 impl ReplicatedStore {
-    /// Sends a write to the other replicas and waits until its quorums are met.
+    /// Sends a write to the other replicas and waits until its quorums are met. `layouts` are the nodes that
+    /// should have it by `topology`.
     pub(crate) async fn write_replicas(
         &self,
         mut topology: Arc<Topology>,
+        mut layouts: Layouts,
         made: &Made,
     ) -> Result<(), RequestError> {
         self.note_written(made.partition, made.quorums.n_val);
@@ -73,7 +75,7 @@ impl ReplicatedStore {
         let deadline = Instant::now() + Duration::from_millis(timeout_ms);
         loop {
             let (version, newest) = (topology.version(), topology.newest_layout());
-            match Run::new(self, topology, made).run(deadline).await? {
+            match Run::new(self, topology, layouts, made).run(deadline).await? {
                 // A layout that came meanwhile has to be satisfied too: its copies are made of what
                 // was there before everybody wrote by it.
                 End::Met if self.topology_now().newest_layout() == newest => {
@@ -83,6 +85,8 @@ impl ReplicatedStore {
                 End::StaleLayout => self.wait_for_newer(version, deadline).await?,
             }
             topology = self.topology();
+            let n_val = made.quorums.n_val;
+            layouts = topology.writers(made.partition, n_val, made.sloppy, &[]);
         }
     }
 
@@ -152,7 +156,7 @@ struct Run<'a> {
     store: &'a ReplicatedStore,
     topology: Arc<Topology>,
     made: &'a Made,
-    layouts: SmallVec<[Voters; 2]>,
+    layouts: Layouts,
     tally: WriteTally,
     /// Nodes that were sent the object, this one included.
     sent: SmallVec<[NodePlace; 6]>,
@@ -165,12 +169,17 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(store: &'a ReplicatedStore, topology: Arc<Topology>, made: &'a Made) -> Self {
+    fn new(
+        store: &'a ReplicatedStore,
+        topology: Arc<Topology>,
+        layouts: Layouts,
+        made: &'a Made,
+    ) -> Self {
         let mut run = Self {
             store,
             topology,
             made,
-            layouts: SmallVec::new(),
+            layouts,
             tally: WriteTally::new(WriteNeed::from(&made.quorums)),
             sent: SmallVec::new(),
             waiting: SmallVec::new(),
@@ -186,11 +195,10 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// Works out who should have the object, and sends it to those who were not sent it yet.
+    /// Sends the object to those who should have it and were not sent it yet; where one fails at once, to
+    /// those who take its place.
     fn spread(&mut self) {
         loop {
-            let (partition, n_val) = (self.made.partition, self.made.quorums.n_val);
-            self.layouts = self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
             let mut nodes: SmallVec<[NodePlace; 8]> = SmallVec::new();
             for voters in &self.layouts {
                 nodes.extend(voters.iter().map(|voter| voter.node));
@@ -204,7 +212,14 @@ impl<'a> Run<'a> {
             if self.failed.len() == failed_before {
                 return;
             }
+            self.work_out_again();
         }
+    }
+
+    /// Works out who should have the object now that some have failed.
+    fn work_out_again(&mut self) {
+        let (partition, n_val) = (self.made.partition, self.made.quorums.n_val);
+        self.layouts = self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
     }
 
     fn send(&mut self, node: NodePlace) {
@@ -297,6 +312,7 @@ impl<'a> Run<'a> {
     fn fail(&mut self, node: NodePlace) {
         self.waiting.retain(|other| *other != node);
         self.failed.push(node);
+        self.work_out_again();
         self.spread();
     }
 

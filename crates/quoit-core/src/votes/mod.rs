@@ -43,6 +43,9 @@ pub(crate) struct Voters {
     voters: SmallVec<[Voter; 4]>,
 }
 
+/// The nodes that a write goes to in each live layout, oldest layout first.
+pub(crate) type Layouts = SmallVec<[Voters; 2]>;
+
 impl Voters {
     /// Hands out the votes of `n_val` positions to nodes that are up. `order` is the partition's whole
     /// preference order. With `sloppy` other nodes stand in for dead primaries.
