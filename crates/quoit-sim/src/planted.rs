@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
 use quoit_model::object::Object;
+use quoit_store::compare::Compare;
 use quoit_store::engine::{
     Access, Applied, BatchWrite, Before, Change, Decision, Engine, EngineStats, Fetch, KeyPage,
     KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
@@ -219,6 +220,10 @@ impl Engine for PlantedEngine {
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError> {
         self.inner.fold(partition, from, limit, tombstones_only)
+    }
+
+    fn compared(&self) -> Option<&dyn Compare> {
+        self.inner.compared()
     }
 
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {

@@ -12,6 +12,7 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use std::task::{Poll, Waker};
 
+use crate::compare::Compare;
 use crate::error::StoreError;
 
 /// Where a record lives: its name, encoded name, identity and partition.
@@ -325,6 +326,10 @@ pub trait Engine: Send + Sync {
         limit: usize,
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError>;
+
+    /// What this engine's copies can be compared by; `None` where it drops records to keep its bounds, so
+    /// that no copy is complete.
+    fn compared(&self) -> Option<&dyn Compare>;
 
     /// Removes all records of a partition; they stay removed after a crash once the ticket is durable.
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError>;

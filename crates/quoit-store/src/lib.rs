@@ -1,6 +1,7 @@
 //! Storage engines behind one trait: the Bitcask engine, the memory engine, and their disk seam.
 
 pub mod bitcask;
+pub mod compare;
 pub mod engine;
 pub mod error;
 pub mod index;

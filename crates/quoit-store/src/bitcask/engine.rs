@@ -6,6 +6,7 @@ use super::report::OpenReport;
 use super::seal::Sealer;
 use super::settings::BitcaskSettings;
 use super::store::Store;
+use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Change, Engine, EngineStats, Fetch, KeyPage, KeyRange,
     RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
@@ -196,6 +197,10 @@ impl Engine for BitcaskEngine {
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError> {
         self.store.fold(partition, from, limit, tombstones_only)
+    }
+
+    fn compared(&self) -> Option<&dyn Compare> {
+        Some(&*self.store)
     }
 
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {

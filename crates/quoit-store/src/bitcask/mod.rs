@@ -23,6 +23,7 @@ mod batch;
 mod buffer;
 mod checkpoint;
 mod commit;
+mod compare;
 #[cfg(test)]
 mod crash;
 mod directory;

@@ -6,6 +6,7 @@ use super::meta::MetaFile;
 use super::read::{Entries, Lookup, Part, Reader};
 use super::segment::SegmentTable;
 use super::settings::BitcaskSettings;
+use crate::compare::compared_digest;
 use crate::engine::{Access, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::index::{Entry, Location, PartitionIndex, SizeClass, Tag};
@@ -193,6 +194,6 @@ pub(super) fn entry_of(
         expires: meta.expires_at_secs != 0,
         collided: false,
         n_val_class: meta.n_val_class.min(15),
-        digest: meta.digest,
+        digest: compared_digest(meta),
     }
 }

@@ -5,11 +5,12 @@
 //! byte  5..11  location: 20 bits of segment, 28 bits of offset / 16, big-endian
 //! byte  11     size class
 //! byte  12     flags: bit 0 tombstone, 1 expires, 2 collided, 3 zero, 4-7 n_val class
-//! byte  13..21 digest, big-endian
+//! byte  13..21 digest, big-endian; of what expires, 21 bits of hour and 43 of digest
 //! ```
 //!
 //! Big-endian tags make the order of the bytes the order of the tags.
 
+use crate::compare::Leaf;
 use quoit_model::hash::Identity;
 
 /// Size of an encoded entry, in bytes.
@@ -54,6 +55,12 @@ impl Tag {
     #[must_use]
     pub const fn identity_min(self) -> Identity {
         Identity(self.0 << (64 - TAG_BITS))
+    }
+
+    /// The highest identity that has this tag.
+    #[must_use]
+    pub const fn identity_max(self) -> Identity {
+        Identity(self.identity_min().0 | ((1 << (64 - TAG_BITS)) - 1))
     }
 
     /// The next higher tag, `None` after the highest.
@@ -168,7 +175,8 @@ pub struct Entry {
     pub collided: bool,
     /// Number of replicas of the record's bucket, capped at 15.
     pub n_val_class: u8,
-    /// Fingerprint of the object's causal state.
+    /// Fingerprint of the object's causal state; of what expires, with the hour in which it does
+    /// ([`compared_digest`](crate::compare::compared_digest)).
     pub digest: u64,
 }
 
@@ -179,6 +187,12 @@ const N_VAL_CLASS_SHIFT: u32 = 4;
 const FLAGS_AT: usize = 12;
 
 impl Entry {
+    /// What copies of the record are compared by.
+    #[must_use]
+    pub const fn leaf(&self) -> Leaf {
+        Leaf { tag: self.tag, digest: self.digest, tombstone: self.tombstone }
+    }
+
     /// The entry's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {

@@ -8,6 +8,7 @@ use super::page::{
     EntryBytes, PAGE_ENTRIES, entries, entries_mut, insert_at, lower_bound, remove_at,
 };
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, PageId, Slab};
+use super::sums::Tally;
 use std::ops::Range;
 
 /// Pages that a group may have before it is split. Groups that can't be split grow on.
@@ -62,11 +63,13 @@ pub(super) struct Group {
     prefix: Tag,
     /// Number of bits in the prefix.
     depth: u32,
+    /// Kept up by whoever changes entries.
+    tally: Tally,
 }
 
 impl Group {
     pub(super) fn new(prefix: Tag, depth: u32) -> Self {
-        Self { slots: Vec::new(), prefix, depth }
+        Self { slots: Vec::new(), prefix, depth, tally: Tally::default() }
     }
 
     pub(super) fn prefix(&self) -> Tag {
@@ -82,6 +85,16 @@ impl Group {
         self.prefix.number() + (1 << (TAG_BITS - self.depth))
     }
 
+    /// Digests of the entries.
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// See [`Group::tally`].
+    pub(super) fn tally_mut(&mut self) -> &mut Tally {
+        &mut self.tally
+    }
+
     pub(super) fn page_count(&self) -> usize {
         self.slots.len()
     }
@@ -92,10 +105,11 @@ impl Group {
 
     /// Bytes allocated beside the struct itself and its pages.
     pub(super) fn memory_bytes(&self) -> usize {
-        match self.slots.capacity() {
+        let slot_bytes = match self.slots.capacity() {
             0 => 0,
             slots => slots * size_of::<Slot>() + ALLOCATION_OVERHEAD_BYTES,
-        }
+        };
+        slot_bytes + self.tally.memory_bytes()
     }
 
     /// The entries of one page; empty when there is no such page.
@@ -199,9 +213,11 @@ impl Group {
         run
     }
 
-    /// Gives an empty group its entries, in ascending order, over as few pages as hold them.
-    pub(super) fn fill(&mut self, slab: &mut Slab, run: &[EntryBytes]) {
+    /// Gives an empty group its entries, in ascending order, over as few pages as hold them. `tally` is
+    /// theirs.
+    pub(super) fn fill(&mut self, slab: &mut Slab, run: &[EntryBytes], tally: Tally) {
         self.slots = fill(slab, run, 0, &mut Vec::new());
+        self.tally = tally;
     }
 
     /// The lowest and the highest tag, `None` when there are no entries.
@@ -338,4 +354,4 @@ fn fill(
 }
 
 const _: () = assert!(size_of::<EntryBytes>() == ENTRY_BYTES && size_of::<Slot>() == 12);
-const _: () = assert!(size_of::<Group>() <= 40);
+const _: () = assert!(size_of::<Group>() <= 64);

@@ -2,7 +2,6 @@
 
 use super::entry::{ENTRY_BYTES, Entry, Tag, tag_of};
 use super::partition::PartitionIndex;
-use super::sums::Sums;
 use thiserror::Error;
 
 /// Why a run of encoded entries is not an index.
@@ -62,7 +61,6 @@ impl PartitionIndex {
         if !torn.is_empty() {
             return Err(RunError::Torn { size_bytes: run.len() });
         }
-        let mut sums = Sums::default();
         let mut before = None;
         for (number, bytes) in entries.iter().enumerate() {
             let entry = Entry::decode(bytes);
@@ -74,10 +72,9 @@ impl PartitionIndex {
                 return Err(RunError::WrongMark { number });
             }
             before = Some(entry.tag);
-            sums.add(&entry);
         }
         let mut index = Self::new();
-        index.fill_sorted(entries, sums);
+        index.fill_sorted(entries);
         Ok(index)
     }
 
@@ -85,17 +82,15 @@ impl PartitionIndex {
     #[must_use]
     pub fn from_entries(mut entries: Vec<Entry>) -> Self {
         entries.sort_unstable_by_key(|entry| entry.tag);
-        let mut sums = Sums::default();
         let mut run = Vec::with_capacity(entries.len());
         for (number, entry) in entries.iter().enumerate() {
             let before = number.checked_sub(1).map(|number| entries[number].tag);
             let after = entries.get(number + 1).map(|entry| entry.tag);
             let collided = before == Some(entry.tag) || after == Some(entry.tag);
-            sums.add(entry);
             run.push(Entry { collided, ..*entry }.encode());
         }
         let mut index = Self::new();
-        index.fill_sorted(&run, sums);
+        index.fill_sorted(&run);
         index
     }
 }

@@ -20,6 +20,7 @@ mod iter;
 mod load;
 mod page;
 mod partition;
+mod ranges;
 mod slab;
 mod sums;
 #[cfg(test)]
@@ -29,4 +30,4 @@ pub use entry::{ENTRY_BYTES, Entry, Location, N_VAL_CLASS_COUNT, SizeClass, TAG_
 pub use iter::{Candidates, Iter};
 pub use load::RunError;
 pub use partition::PartitionIndex;
-pub use sums::Digests;
+pub(crate) use sums::{Share, Sums};

@@ -5,7 +5,8 @@ use super::group::{GROUP_PAGES_MAX, Group, MERGE_ENTRIES_MAX, Place};
 use super::iter::{Candidates, Iter};
 use super::page::{EntryBytes, PAGE_ENTRIES};
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, Slab};
-use super::sums::{Digests, Sums};
+use super::sums::{Share, Sums, Tally};
+use crate::compare::Digests;
 
 /// The directory may have this many slots, and one more for every so many entries
 /// ([`DIRECTORY_ENTRIES_PER_SLOT`]): tags crafted to share their highest bits can't make it large.
@@ -62,20 +63,11 @@ impl PartitionIndex {
         self.sums.tombstone_count
     }
 
-    /// XOR digests of all entries.
+    /// XOR digests of all entries that do not expire before an hour, counted from 1970. Costs a look at
+    /// each hour from then on in which anything expires.
     #[must_use]
-    pub fn digests(&self) -> &Digests {
-        &self.sums.digests
-    }
-
-    /// XOR digests of the entries from `first` to `last`, both included. Looks at each of them.
-    #[must_use]
-    pub fn range_digests(&self, first: Tag, last: Tag) -> Digests {
-        let mut digests = Digests::default();
-        self.iter_from(first)
-            .take_while(|entry| entry.tag <= last)
-            .for_each(|entry| digests.toggle(&entry));
-        digests
+    pub fn digests(&self, hour_min: u32) -> Digests {
+        self.sums.digests(hour_min)
     }
 
     /// The entries that have a tag: the record that is looked for is one of them, or none. Mostly
@@ -119,7 +111,9 @@ impl PartitionIndex {
             group = self.group_number(entry.tag);
             at = self.groups[group].lower_bound(&self.slab, entry.tag);
         }
-        self.sums.add(&entry);
+        let share = Share::of(&entry);
+        self.groups[group].tally_mut().add(&share);
+        self.sums.add(&share);
     }
 
     /// Puts `new` in the place of the entry of `tag` that is at `old`. False when there is none.
@@ -134,6 +128,9 @@ impl PartitionIndex {
         };
         let bytes = Entry { collided: before.collided, ..new }.encode();
         *self.groups[group].entry_mut(&mut self.slab, at) = bytes;
+        let (before, new) = (Share::of(&before), Share::of(&new));
+        self.groups[group].tally_mut().subtract(&before);
+        self.groups[group].tally_mut().add(&new);
         self.sums.subtract(&before);
         self.sums.add(&new);
         true
@@ -154,7 +151,9 @@ impl PartitionIndex {
     pub fn remove(&mut self, tag: Tag, location: Location) -> Option<Entry> {
         let (group, at, entry) = self.find(tag, location)?;
         let gave_back = self.groups[group].remove(&mut self.slab, at);
-        self.sums.subtract(&entry);
+        let share = Share::of(&entry);
+        self.groups[group].tally_mut().subtract(&share);
+        self.sums.subtract(&share);
         if entry.collided {
             self.groups[group].unmark_if_alone(&mut self.slab, tag);
         }
@@ -175,6 +174,7 @@ impl PartitionIndex {
             + self.groups.capacity() * size_of::<Group>()
             + groups
             + self.slab.memory_bytes()
+            + self.sums.memory_bytes()
             + 2 * ALLOCATION_OVERHEAD_BYTES;
         bytes as u64
     }
@@ -183,6 +183,11 @@ impl PartitionIndex {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         (self.slab.page_count() * PAGE_ENTRIES) as u64
+    }
+
+    /// The group that a tag belongs to.
+    pub(super) fn group(&self, tag: Tag) -> &Group {
+        &self.groups[self.group_number(tag)]
     }
 
     /// The slab that pages live in.
@@ -198,34 +203,34 @@ impl PartitionIndex {
 
     /// Replaces everything by a run of entries in ascending order of tags, in groups of at most
     /// `group_entries`.
-    pub(super) fn fill_sorted(&mut self, run: &[EntryBytes], sums: Sums) {
+    pub(super) fn fill_sorted(&mut self, run: &[EntryBytes]) {
         *self = Self::new();
-        self.sums = sums;
+        // Splitting asks for the number of entries.
+        self.sums.entry_count = run.len() as u64;
         self.slab.reserve(run.len().div_ceil(PAGE_ENTRIES));
-        self.fill_group(0, run);
+        let tally = self.fill_group(0, run);
+        self.sums = Sums::of(run, &tally);
     }
 
-    /// Fills an empty group with a run, splitting it as far as the group's size asks for.
-    fn fill_group(&mut self, group: usize, run: &[EntryBytes]) {
+    /// Fills an empty group with a run, splitting it as far as the group's size asks for. Returns the
+    /// run's tally.
+    fn fill_group(&mut self, group: usize, run: &[EntryBytes]) -> Tally {
         let splits = run.len() > GROUP_PAGES_MAX * PAGE_ENTRIES
             && self.can_part(tag_of(&run[0]), tag_of(&run[run.len() - 1]));
         if !splits {
-            self.groups[group].fill(&mut self.slab, run);
-            return;
+            let tally = Tally::of(run);
+            self.groups[group].fill(&mut self.slab, run, tally.clone());
+            return tally;
         }
         let upper = self.split_empty(group);
         let border = self.groups[upper].prefix();
         let (low, high) = run.split_at(run.partition_point(|entry| tag_of(entry) < border));
-        self.fill_group(group, low);
-        self.fill_group(upper, high);
+        let low = self.fill_group(group, low);
+        low.plus(&self.fill_group(upper, high))
     }
 
     fn group_number(&self, tag: Tag) -> usize {
         self.directory[(tag.number() >> (TAG_BITS - self.directory_bits)) as usize] as usize
-    }
-
-    fn group(&self, tag: Tag) -> &Group {
-        &self.groups[self.group_number(tag)]
     }
 
     fn find(&self, tag: Tag, location: Location) -> Option<(usize, Place, Entry)> {
@@ -260,12 +265,14 @@ impl PartitionIndex {
         if !self.can_part(first, last) {
             return false;
         }
+        let tally = self.groups[group].tally().clone();
         let run = self.groups[group].take_all(&mut self.slab);
         let upper = self.split_empty(group);
         let border = self.groups[upper].prefix();
         let (low, high) = run.split_at(run.partition_point(|entry| tag_of(entry) < border));
-        self.groups[group].fill(&mut self.slab, low);
-        self.groups[upper].fill(&mut self.slab, high);
+        let high_tally = Tally::of(high);
+        self.groups[group].fill(&mut self.slab, low, tally.minus(&high_tally));
+        self.groups[upper].fill(&mut self.slab, high, high_tally);
         true
     }
 
@@ -315,10 +322,11 @@ impl PartitionIndex {
         let lower = self.group_number(prefix);
         let upper = self.group_number(Tag::from_number(prefix.number() | bit));
         let depth = self.groups[lower].depth() - 1;
+        let tally = self.groups[lower].tally().clone().plus(self.groups[upper].tally());
         let mut run = self.groups[lower].take_all(&mut self.slab);
         run.extend(self.groups[upper].take_all(&mut self.slab));
         self.groups[lower] = Group::new(prefix, depth);
-        self.groups[lower].fill(&mut self.slab, &run);
+        self.groups[lower].fill(&mut self.slab, &run, tally);
         self.point_to(lower);
         self.groups.swap_remove(upper);
         if upper < self.groups.len() {

@@ -1,56 +1,179 @@
-//! Counts and digests of a set of entries, kept up with every change.
+//! Counts and digests of sets of entries, kept up with every change.
 
-use super::entry::{Entry, N_VAL_CLASS_COUNT, Tag};
+use super::entry::Entry;
+use super::page::EntryBytes;
+use super::slab::ALLOCATION_OVERHEAD_BYTES;
+use crate::compare::{Digests, Leaf, class_place, compared_hour, contribution};
+use std::collections::BTreeMap;
 
-/// XOR digests of a set of entries, one for each n_val class. Entries that expire are left out:
-/// when they vanish differs between replicas, so they are compared by other means.
-///
-/// Equal sets have equal digests on every node and in every release: the function is
-/// `finish(digest ^ finish(tag))`, with `finish` the output function of SplitMix64 (Steele, Lea,
-/// Flood: Fast Splittable Pseudorandom Number Generators, 2014).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Digests(pub [u64; N_VAL_CLASS_COUNT]);
+/// What a record adds to counts and digests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Share {
+    class: usize,
+    bits: u64,
+    tombstone: bool,
+    /// The hour of its expiry, if it expires and is no tombstone.
+    hour: Option<u32>,
+}
 
-impl Digests {
-    /// Adds an entry, or takes it out again.
-    pub fn toggle(&mut self, entry: &Entry) {
-        if !entry.expires {
-            let class = usize::from(entry.n_val_class) % N_VAL_CLASS_COUNT;
-            self.0[class] ^= contribution(entry.tag, entry.digest);
+impl Share {
+    pub(crate) fn new(n_val_class: u8, leaf: &Leaf, expires: bool) -> Self {
+        Self {
+            class: class_place(n_val_class),
+            bits: contribution(leaf),
+            tombstone: leaf.tombstone,
+            hour: (expires && !leaf.tombstone).then(|| compared_hour(leaf.digest)),
+        }
+    }
+
+    pub(super) fn of(entry: &Entry) -> Self {
+        Self::new(entry.n_val_class, &entry.leaf(), entry.expires)
+    }
+}
+
+/// Digests of a group: those of what never expires. What expires is looked at when it is asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// Digest of one class; mostly there is but one.
+    digest: u64,
+    /// Digests of the other classes.
+    others: Option<Box<Digests>>,
+    /// Entries that expire and are no tombstones.
+    expiring_count: u32,
+    /// The class of `digest`.
+    class: u8,
+}
+
+impl Tally {
+    /// The tally of a run of entries.
+    pub(super) fn of(run: &[EntryBytes]) -> Self {
+        let mut tally = Self::default();
+        run.iter().for_each(|bytes| tally.add(&Share::of(&Entry::decode(bytes))));
+        tally
+    }
+
+    /// Digests of what never expires.
+    pub(super) fn lasting(&self) -> Digests {
+        let mut digests = self.others.as_deref().copied().unwrap_or_default();
+        digests.0[usize::from(self.class)] ^= self.digest;
+        digests
+    }
+
+    pub(super) fn expiring_count(&self) -> u32 {
+        self.expiring_count
+    }
+
+    pub(super) fn add(&mut self, share: &Share) {
+        match share.hour {
+            None => self.toggle(share.class, share.bits),
+            Some(_) => self.expiring_count += 1,
+        }
+    }
+
+    pub(super) fn subtract(&mut self, share: &Share) {
+        match share.hour {
+            None => self.toggle(share.class, share.bits),
+            Some(_) => self.expiring_count -= 1,
+        }
+    }
+
+    pub(super) fn plus(mut self, other: &Self) -> Self {
+        self.toggle_all(other);
+        self.expiring_count += other.expiring_count;
+        self
+    }
+
+    pub(super) fn minus(mut self, part: &Self) -> Self {
+        self.toggle_all(part);
+        self.expiring_count -= part.expiring_count;
+        self
+    }
+
+    /// Bytes allocated beside the struct.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.others.as_ref().map_or(0, |_| size_of::<Digests>() + ALLOCATION_OVERHEAD_BYTES)
+    }
+
+    fn toggle_all(&mut self, other: &Self) {
+        self.toggle(usize::from(other.class), other.digest);
+        if let Some(others) = &other.others {
+            self.others.get_or_insert_default().toggle_all(others);
+        }
+    }
+
+    fn toggle(&mut self, class: usize, bits: u64) {
+        if class == usize::from(self.class) {
+            self.digest ^= bits;
+        } else if self.digest == 0 && self.others.is_none() {
+            (self.class, self.digest) = (class as u8, bits);
+        } else if bits != 0 {
+            self.others.get_or_insert_default().0[class] ^= bits;
         }
     }
 }
 
-fn contribution(tag: Tag, digest: u64) -> u64 {
-    finish(digest ^ finish(tag.number()))
-}
-
-/// The output function of SplitMix64 after one step of its state.
-const fn finish(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
-/// What is known of all entries of a partition without looking at them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Sums {
-    pub(super) entry_count: u64,
-    pub(super) tombstone_count: u64,
-    pub(super) digests: Digests,
+/// What is known of all records of a partition without looking at them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Sums {
+    pub(crate) entry_count: u64,
+    pub(crate) tombstone_count: u64,
+    /// Digests of what never expires.
+    lasting: Digests,
+    /// Digests of what expires, by hour and class. None is zero.
+    hours: BTreeMap<(u32, u8), u64>,
 }
 
 impl Sums {
-    pub(super) fn add(&mut self, entry: &Entry) {
-        self.entry_count += 1;
-        self.tombstone_count += u64::from(entry.tombstone);
-        self.digests.toggle(entry);
+    /// The sums of a run of entries whose digests are summed up already.
+    pub(super) fn of(run: &[EntryBytes], tally: &Tally) -> Self {
+        let mut sums = Self { entry_count: run.len() as u64, ..Self::default() };
+        for entry in run.iter().map(Entry::decode) {
+            sums.tombstone_count += u64::from(entry.tombstone);
+            if entry.expires {
+                sums.toggle(&Share::of(&entry));
+            }
+        }
+        sums.lasting = tally.lasting();
+        sums
     }
 
-    pub(super) fn subtract(&mut self, entry: &Entry) {
+    pub(crate) fn add(&mut self, share: &Share) {
+        self.entry_count += 1;
+        self.tombstone_count += u64::from(share.tombstone);
+        self.toggle(share);
+    }
+
+    pub(crate) fn subtract(&mut self, share: &Share) {
         self.entry_count -= 1;
-        self.tombstone_count -= u64::from(entry.tombstone);
-        self.digests.toggle(entry);
+        self.tombstone_count -= u64::from(share.tombstone);
+        self.toggle(share);
+    }
+
+    /// Digests of all that does not expire before an hour.
+    pub(crate) fn digests(&self, hour_min: u32) -> Digests {
+        let mut digests = self.lasting;
+        for ((_, class), bits) in self.hours.range((hour_min, 0)..) {
+            digests.0[usize::from(*class)] ^= bits;
+        }
+        digests
+    }
+
+    /// Memory allocated beside the struct, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        // Nodes of a map are two thirds full on average.
+        self.hours.len() * (size_of::<(u32, u8)>() + size_of::<u64>()) * 3 / 2
+    }
+
+    fn toggle(&mut self, share: &Share) {
+        let Some(hour) = share.hour else {
+            self.lasting.0[share.class] ^= share.bits;
+            return;
+        };
+        let key = (hour, share.class as u8);
+        let bits = self.hours.entry(key).or_default();
+        *bits ^= share.bits;
+        if *bits == 0 {
+            self.hours.remove(&key);
+        }
     }
 }

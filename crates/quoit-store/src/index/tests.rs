@@ -1,4 +1,5 @@
 use super::*;
+use crate::compare::{Digests, HashRange, Leaf, Scope};
 use proptest::prelude::*;
 use quoit_model::hash::Identity;
 use std::collections::BTreeMap;
@@ -31,6 +32,11 @@ fn numbered(number: u64) -> Entry {
     }
 }
 
+/// The `number`th of many entries that never expire and are of one class.
+fn lasting(number: u64) -> Entry {
+    Entry { expires: false, n_val_class: 3, ..numbered(number) }
+}
+
 fn bytes_per_entry(index: &PartitionIndex) -> f64 {
     index.memory_bytes() as f64 / index.entry_count() as f64
 }
@@ -54,10 +60,7 @@ fn check(index: &PartitionIndex, model: &Model) {
     assert_eq!(index.entry_count(), model.len() as u64);
     let tombstones = model.values().filter(|entry| entry.tombstone).count();
     assert_eq!(index.tombstone_count(), tombstones as u64);
-    let mut digests = Digests::default();
-    model.values().for_each(|entry| digests.toggle(entry));
-    assert_eq!(*index.digests(), digests);
-    assert_eq!(index.range_digests(Tag::MIN, Tag::MAX), digests);
+    check_digests(index, model);
     for (tag, count) in &of_tag {
         assert_eq!(index.candidates(*tag).count() as u64, *count);
         assert_eq!(index.iter_from(*tag).next().map(|entry| entry.tag), Some(*tag));
@@ -65,6 +68,59 @@ fn check(index: &PartitionIndex, model: &Model) {
         let from = tag.next().and_then(|next| index.iter_from(next).next());
         assert_eq!(from.map(|entry| entry.tag), above);
     }
+}
+
+/// The hours from which on tests compare: all, some, and none of what expires.
+const HOURS: [u32; 3] = [0, 1 << 20, 1 << 21];
+
+/// Whether a record belongs to what is compared.
+fn is_compared(entry: &Entry, scope: Scope) -> bool {
+    let hour = (entry.digest >> 43) as u32;
+    let lasts = !entry.expires || hour >= scope.hour_min;
+    lasts && entry.n_val_class == scope.n_val_class
+}
+
+fn check_digests(index: &PartitionIndex, model: &Model) {
+    let deep =
+        |tag: Tag, depth: u32| HashRange::from_number(1 << depth | tag.number() >> (40 - depth));
+    let some = model.keys().step_by(model.len() / 3 + 1);
+    let ranges: Vec<HashRange> = some
+        .flat_map(|(tag, _)| [0, 1, 4, 7, 12, 28, 40].map(|depth| deep(*tag, depth).unwrap()))
+        .chain(HashRange::ALL.parts())
+        .collect();
+    for hour_min in HOURS {
+        let mut digests = Digests::default();
+        for n_val_class in 0..N_VAL_CLASS_COUNT as u8 {
+            let scope = Scope { n_val_class, hour_min };
+            let compared = || model.values().filter(|entry| is_compared(entry, scope));
+            compared().for_each(|entry| digests.toggle(n_val_class, &entry.leaf()));
+        }
+        assert_eq!(index.digests(hour_min), digests);
+        for range in &ranges {
+            let scope = Scope { n_val_class: 3, hour_min };
+            let within = |entry: &&Entry| (range.first()..=range.last()).contains(&entry.tag);
+            let entries = model.values().filter(|entry| is_compared(entry, scope)).filter(within);
+            let mut leaves: Vec<Leaf> = entries.map(Entry::leaf).collect();
+            let mut digests = Digests::default();
+            leaves.iter().for_each(|leaf| digests.toggle(3, leaf));
+            assert_eq!(index.range_digest(scope, *range), digests.of_class(3), "{range:?}");
+            leaves.sort_unstable();
+            assert_eq!(all_leaves(index, scope, *range, leaves.len() / 2), leaves);
+        }
+    }
+}
+
+/// Leaves of a range, page by page.
+fn all_leaves(index: &PartitionIndex, scope: Scope, range: HashRange, limit: usize) -> Vec<Leaf> {
+    let mut leaves = Vec::new();
+    let mut next = Some(Tag::MIN);
+    while let Some(from) = next {
+        let page = index.leaves(scope, range, from, limit);
+        assert!(page.leaves.len() >= limit || page.next.is_none());
+        leaves.extend(page.leaves);
+        next = page.next;
+    }
+    leaves
 }
 
 /// How tags of a test are spread.
@@ -305,32 +361,21 @@ fn an_encoded_entry_has_the_bytes_of_the_specification() {
 }
 
 #[test]
-fn digests_are_the_same_for_ever() {
+fn what_expires_is_digested_by_its_hour() {
     let mut index = PartitionIndex::new();
-    let tag = Tag::from_number(0x01_0203_0405);
-    let digest = 0xdead_beef_cafe_f00d;
-    index.insert(Entry { tag, digest, n_val_class: 3, ..Entry::default() });
-    let mut expected = Digests::default();
-    expected.0[3] = 0x776e_9968_f057_f30e;
-    assert_eq!(*index.digests(), expected);
-}
-
-#[test]
-fn a_range_of_tags_has_the_digests_of_its_entries() {
-    let entries: Vec<Entry> = (0..5000).map(numbered).collect();
-    let index = PartitionIndex::from_entries(entries.clone());
-    let (first, last) = (Tag::from_number(1 << 38), Tag::from_number(3 << 38));
-    let mut expected = Digests::default();
-    let within = |entry: &&Entry| first <= entry.tag && entry.tag <= last;
-    entries.iter().filter(within).for_each(|entry| expected.toggle(entry));
-    assert_eq!(index.range_digests(first, last), expected);
-}
-
-#[test]
-fn what_expires_is_in_no_digest() {
-    let mut index = PartitionIndex::new();
-    index.insert(Entry { expires: true, ..numbered(1) });
-    assert_eq!(*index.digests(), Digests::default());
+    let entry = |hour: u64| Entry { expires: true, digest: hour << 43 | 77, ..numbered(1) };
+    let of = |entry: Entry| {
+        let mut digests = Digests::default();
+        digests.toggle(entry.n_val_class, &entry.leaf());
+        digests
+    };
+    index.insert(entry(1000));
+    assert_eq!(index.digests(1000), of(entry(1000)));
+    assert_eq!(index.digests(1001), Digests::default());
+    assert!(index.replace(entry(0).tag, entry(0).location, entry(1002)));
+    assert_eq!(index.digests(1001), of(entry(1002)));
+    index.remove(entry(0).tag, entry(0).location).unwrap();
+    assert_eq!(index.digests(0), Digests::default());
 }
 
 #[test]
@@ -352,7 +397,7 @@ fn load_and_memory_keep_their_bounds_at_every_size() {
     let mut index = PartitionIndex::new();
     let (mut load_min, mut bytes_max) = (1.0f64, 0.0f64);
     for number in 1..=400_000 {
-        index.insert(numbered(number));
+        index.insert(lasting(number));
         if number.is_multiple_of(1000) && number >= 5000 {
             load_min = load_min.min(load(&index));
             bytes_max = bytes_max.max(bytes_per_entry(&index));
@@ -365,23 +410,23 @@ fn load_and_memory_keep_their_bounds_at_every_size() {
 #[test]
 fn load_recovers_from_mass_removals_and_growing_again() {
     let mut index = PartitionIndex::new();
-    (0..200_000).for_each(|number| index.insert(numbered(number)));
+    (0..200_000).for_each(|number| index.insert(lasting(number)));
     for (keep_one_in, step) in [(2, 1), (4, 2), (20, 4)] {
         for number in (0..200_000).step_by(step).filter(|number| number % keep_one_in != 0) {
-            let entry = numbered(number as u64);
+            let entry = lasting(number as u64);
             index.remove(entry.tag, entry.location).unwrap();
         }
         assert!(load(&index) >= 0.86, "load {} with one in {keep_one_in}", load(&index));
         assert!(bytes_per_entry(&index) <= 24.75, "{}", bytes_per_entry(&index));
     }
-    (200_000..390_000).for_each(|number| index.insert(numbered(number)));
+    (200_000..390_000).for_each(|number| index.insert(lasting(number)));
     assert!(load(&index) >= 0.88, "load {}", load(&index));
     assert!(bytes_per_entry(&index) <= 24.0, "{}", bytes_per_entry(&index));
 }
 
 #[test]
 fn a_loaded_index_is_dense() {
-    let index = PartitionIndex::from_entries((0..150_000).map(numbered).collect());
+    let index = PartitionIndex::from_entries((0..150_000).map(lasting).collect());
     assert!(load(&index) >= 0.9, "load {}", load(&index));
     assert!(bytes_per_entry(&index) <= 23.5, "{}", bytes_per_entry(&index));
 }
@@ -400,7 +445,7 @@ fn crafted_tags_cost_memory_like_others() {
 #[test]
 fn an_emptied_index_gives_its_memory_back() {
     let mut index = PartitionIndex::new();
-    (0..50_000).for_each(|number| index.insert(numbered(number)));
+    (0..50_000).for_each(|number| index.insert(lasting(number)));
     for entry in (0..50_000).map(numbered) {
         index.remove(entry.tag, entry.location).unwrap();
     }

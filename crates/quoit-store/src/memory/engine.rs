@@ -2,11 +2,13 @@
 
 use super::listing::{list_buckets, list_keys};
 use super::stripe::{Bounds, Stripe, cost_bytes};
+use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Change, Decision, Engine, EngineStats, Fetch, KeyPage,
     KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket, listing_place,
 };
 use crate::error::StoreError;
+use crate::index::Tag;
 use crate::seam::Clock;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -205,6 +207,10 @@ impl Engine for MemoryEngine {
         Ok(RecordPage { entries, next })
     }
 
+    fn compared(&self) -> Option<&dyn Compare> {
+        (self.settings == MemorySettings::default()).then_some(self)
+    }
+
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
         self.stripe(partition)?.clear();
         Ok(self.next_ticket())
@@ -219,8 +225,8 @@ impl Engine for MemoryEngine {
         for stripe in &self.stripes {
             let mut stripe = stripe.lock();
             stripe.sweep(self.clock.unix_secs(), usize::MAX);
-            stats.key_count += stripe.key_count();
-            stats.tombstone_count += stripe.tombstone_count();
+            stats.key_count += stripe.sums().entry_count;
+            stats.tombstone_count += stripe.sums().tombstone_count;
             stats.index_bytes += stripe.bytes();
         }
         stats
@@ -229,5 +235,42 @@ impl Engine for MemoryEngine {
     fn close(&self) -> Result<(), StoreError> {
         self.closed.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+impl Compare for MemoryEngine {
+    fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError> {
+        Ok(self.stripe(partition)?.sums().digests(hour_min))
+    }
+
+    fn range_digests(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        ranges: &[HashRange],
+    ) -> Result<Vec<u64>, StoreError> {
+        let stripe = self.stripe(partition)?;
+        Ok(ranges.iter().map(|range| stripe.range_digest(scope, *range)).collect())
+    }
+
+    fn leaves(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        range: HashRange,
+        from: Tag,
+        limit: usize,
+    ) -> Result<LeafPage, StoreError> {
+        Ok(LeafPage::of(self.stripe(partition)?.leaves(scope, range, from), limit))
+    }
+
+    fn tagged(
+        &self,
+        partition: Partition,
+        tags: &[Tag],
+    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
+        let stripe = self.stripe(partition)?;
+        let now_secs = self.clock.unix_secs();
+        Ok(tags.iter().flat_map(|tag| stripe.tagged(*tag, now_secs)).collect())
     }
 }

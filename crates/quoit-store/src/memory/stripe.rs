@@ -1,6 +1,8 @@
 //! The records of one partition.
 
+use crate::compare::{HashRange, Leaf, Scope, class_place, compared_digest, contribution};
 use crate::engine::{Record, RecordAt, RecordMeta};
+use crate::index::{Share, Sums, Tag};
 use bytes::Bytes;
 use quoit_model::hash::Identity;
 use quoit_model::key::{BucketRef, KeyRef};
@@ -33,6 +35,14 @@ pub(super) fn key_of(name: &Name) -> KeyRef<'_> {
 /// Memory that a record is taken to cost.
 pub(super) fn cost_bytes(encoded: &[u8], value_size: usize) -> u64 {
     2 * encoded.len() as u64 + value_size as u64 + RECORD_OVERHEAD_BYTES
+}
+
+fn leaf_of(identity: Identity, meta: &RecordMeta) -> Leaf {
+    Leaf { tag: Tag::of(identity), digest: compared_digest(meta), tombstone: meta.tombstone }
+}
+
+fn share_of(identity: Identity, meta: &RecordMeta) -> Share {
+    Share::new(meta.n_val_class, &leaf_of(identity, meta), meta.expires_at_secs != 0)
 }
 
 /// A record and where it stands in the other maps.
@@ -70,8 +80,7 @@ pub(super) struct Stripe {
     /// Records that end, by when.
     ends: BTreeSet<(u32, Identity, Bytes)>,
     bytes: u64,
-    key_count: u64,
-    tombstone_count: u64,
+    sums: Sums,
 }
 
 impl Stripe {
@@ -83,12 +92,8 @@ impl Stripe {
         self.bytes
     }
 
-    pub(super) fn key_count(&self) -> u64 {
-        self.key_count
-    }
-
-    pub(super) fn tombstone_count(&self) -> u64 {
-        self.tombstone_count
+    pub(super) fn sums(&self) -> &Sums {
+        &self.sums
     }
 
     /// The record, if it has not ended.
@@ -127,8 +132,7 @@ impl Stripe {
         }
         self.names.insert(name_of(at.key), at.identity);
         self.bytes += cost_bytes(&encoded, record.value.len());
-        self.key_count += 1;
-        self.tombstone_count += u64::from(record.meta.tombstone);
+        self.sums.add(&share_of(at.identity, &record.meta));
         let stored = Stored { encoded, record, ends_at_secs, used: self.next_use };
         self.next_use += 1;
         self.records.entry(at.identity).or_default().push(stored);
@@ -157,8 +161,7 @@ impl Stripe {
         self.names.remove(&name_of(key));
         self.uses.remove(&stored.used);
         self.bytes -= cost_bytes(&stored.encoded, stored.record.value.len());
-        self.key_count -= 1;
-        self.tombstone_count -= u64::from(stored.record.meta.tombstone);
+        self.sums.subtract(&share_of(identity, &stored.record.meta));
         self.ends.remove(&(stored.ends_at_secs, identity, stored.encoded));
     }
 
@@ -222,6 +225,42 @@ impl Stripe {
             entries.extend(wanted.map(|stored| (stored.encoded.clone(), stored.record.clone())));
         }
         (entries, None)
+    }
+
+    /// XOR digest of the records of a range.
+    pub(super) fn range_digest(&self, scope: Scope, range: HashRange) -> u64 {
+        let leaves = self.leaves(scope, range, Tag::MIN);
+        leaves.fold(0, |bits, leaf| bits ^ contribution(&leaf))
+    }
+
+    /// Leaves of a range from a tag on.
+    pub(super) fn leaves(
+        &self,
+        scope: Scope,
+        range: HashRange,
+        from: Tag,
+    ) -> impl Iterator<Item = Leaf> {
+        let first = range.first().max(from).identity_min();
+        let last = range.last().identity_max();
+        // A page may have been read up to the end of the range.
+        let records = (first <= last).then(|| self.records.range(first..=last));
+        let metas = records.into_iter().flatten().flat_map(|(identity, sharing)| {
+            sharing.iter().map(|stored| (*identity, stored.record.meta))
+        });
+        let class = class_place(scope.n_val_class);
+        metas
+            .filter(move |(_, meta)| class_place(meta.n_val_class) == class)
+            .map(|(identity, meta)| (leaf_of(identity, &meta), meta.expires_at_secs != 0))
+            .filter(move |(leaf, expires)| scope.has_hour(*expires, leaf.digest))
+            .map(|(leaf, _)| leaf)
+    }
+
+    /// The records of a tag that have not ended.
+    pub(super) fn tagged(&self, tag: Tag, now_secs: u64) -> Vec<(Bytes, Record)> {
+        let sharing = self.records.range(tag.identity_min()..=tag.identity_max());
+        let stored = sharing.flat_map(|(_, sharing)| sharing);
+        let lasting = stored.filter(|stored| !stored.has_ended(now_secs));
+        lasting.map(|stored| (stored.encoded.clone(), stored.record.clone())).collect()
     }
 
     fn known(&self, name: &Name, identity: Identity, now_secs: u64) -> Option<(Bytes, RecordMeta)> {

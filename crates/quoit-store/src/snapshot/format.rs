@@ -26,7 +26,7 @@ use crate::index::ENTRY_BYTES;
 /// First and last bytes of every snapshot.
 pub(super) const MAGIC: [u8; 8] = *b"\x8bQUOITI\n";
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 pub(super) const HEADER_BYTES: usize = 12;
 pub(super) const FOOTER_BYTES: usize = 40;
 

@@ -3,6 +3,7 @@
 //! An engine's test file declares `mod conformance;`, implements [`Subject`] and calls the checks.
 //! Any program that holds for one engine holds for all.
 
+mod digests;
 mod model;
 mod program;
 

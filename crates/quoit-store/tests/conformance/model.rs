@@ -137,6 +137,7 @@ impl Model {
         for partition in 0..super::RING_SIZE {
             self.fold(engine, Partition(partition), 3, false);
             self.fold(engine, Partition(partition), 3, true);
+            super::digests::check(engine, Partition(partition), &self.of_partition(partition));
         }
         let stats = engine.stats();
         if !self.expired {
@@ -144,6 +145,18 @@ impl Model {
             let tombstones = self.records.values().filter(|record| record.meta.tombstone).count();
             assert_eq!(stats.tombstone_count, tombstones as u64, "tombstones");
         }
+    }
+
+    /// The records of a partition by identity and encoded name.
+    fn of_partition(&self, partition: u16) -> Vec<(Identity, Bytes, Record)> {
+        let placed = self
+            .records
+            .iter()
+            .map(|(name, record)| (place_of(self.identities, name.clone()), record))
+            .filter(|(place, _)| place.partition == Partition(partition));
+        placed
+            .map(|(place, record)| (place.identity, Bytes::from(place.encoded), record.clone()))
+            .collect()
     }
 
     fn expire(&mut self, subject: &impl Subject) {

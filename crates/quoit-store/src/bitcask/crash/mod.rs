@@ -2,6 +2,7 @@
 //!
 //! `QUOIT_CRASH_SEED=n` runs that seed alone; `QUOIT_CRASH_SEEDS=n` runs so many.
 
+mod digests;
 mod model;
 mod world;
 

@@ -1,5 +1,6 @@
 //! What may be found after a crash.
 
+use crate::engine::RecordMeta;
 use std::collections::BTreeMap;
 
 /// A value, or that there is none.
@@ -115,5 +116,20 @@ impl Model {
             self.keys.insert(*key, vec![base]);
         }
         Ok(())
+    }
+}
+
+/// What the engine is told of a value.
+pub(super) fn meta_of(value: &[u8]) -> RecordMeta {
+    RecordMeta {
+        digest: xxhash_rust::xxh3::xxh3_64(value),
+        tombstone: value.len().is_multiple_of(5),
+        n_val_class: (value.len() % 16) as u8,
+        // Some expire, each in an hour of its own, after the end of all runs.
+        expires_at_secs: if value.len().is_multiple_of(7) {
+            2_000_000_000 + value.len() as u32 * 3_600
+        } else {
+            0
+        },
     }
 }

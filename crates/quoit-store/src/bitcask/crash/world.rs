@@ -1,10 +1,10 @@
 //! An engine on a faulty disk, a random workload, and restarts at bad moments.
 
-use super::model::{End, Model, State};
+use super::model::{End, Model, State, meta_of};
 use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
-    RecordRef, Ticket,
+    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordRef,
+    Ticket,
 };
 use crate::error::StoreError;
 use crate::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Random};
@@ -448,6 +448,8 @@ impl World {
             found.insert(key, state);
         }
         self.hands.model.restart(end, &found)?;
+        let names = (0..KEYS).map(Name::new).map(|name| (name.encoded.to_vec(), name.identity));
+        super::digests::check(self.hands.engine(), PARTITIONS, &names.collect())?;
         // Tickets go on, or start again below what was lost.
         self.hands.last_ticket = 0;
         self.hands.list()?;
@@ -486,14 +488,5 @@ impl World {
             return Err(format!("incarnation {} after {incarnation}", self.incarnation));
         }
         Ok(())
-    }
-}
-
-fn meta_of(value: &[u8]) -> RecordMeta {
-    RecordMeta {
-        digest: xxhash_rust::xxh3::xxh3_64(value),
-        tombstone: value.len().is_multiple_of(5),
-        n_val_class: (value.len() % 16) as u8,
-        expires_at_secs: 0,
     }
 }

@@ -1,0 +1,66 @@
+//! What copies of a partition are compared by.
+
+use super::read::{Entries, Loaded, Part};
+use super::store::Store;
+use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
+use crate::engine::{Access, Record};
+use crate::error::StoreError;
+use crate::index::Tag;
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+
+impl Compare for Store {
+    fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError> {
+        self.check_open()?;
+        Ok(self.stripe(partition).read().digests(hour_min))
+    }
+
+    fn range_digests(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        ranges: &[HashRange],
+    ) -> Result<Vec<u64>, StoreError> {
+        self.check_open()?;
+        // The lock is taken for each range, so that writers get in between.
+        let digest = |range: &HashRange| self.stripe(partition).read().range_digest(scope, *range);
+        Ok(ranges.iter().map(digest).collect())
+    }
+
+    fn leaves(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        range: HashRange,
+        from: Tag,
+        limit: usize,
+    ) -> Result<LeafPage, StoreError> {
+        self.check_open()?;
+        Ok(self.stripe(partition).read().leaves(scope, range, from, limit))
+    }
+
+    fn tagged(
+        &self,
+        partition: Partition,
+        tags: &[Tag],
+    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
+        self.check_open()?;
+        let mut records = Vec::with_capacity(tags.len());
+        for tag in tags {
+            let (entries, table) = {
+                let index = self.stripe(partition).read();
+                let entries: Entries = index.candidates(*tag).collect();
+                (entries, self.table.load())
+            };
+            for entry in &entries {
+                match self.reader.load(&table, entry, 0, Part::Whole, Access::Wait)? {
+                    Loaded::Stored(stored) if self.is_expired(&stored.header.meta) => {}
+                    Loaded::Stored(stored) => records.push(stored.into_key_and_record()),
+                    Loaded::Damaged(error) => self.note_damage(&error),
+                    Loaded::WouldBlock => {}
+                }
+            }
+        }
+        Ok(records)
+    }
+}

@@ -1,0 +1,262 @@
+//! What two copies of a partition are compared by: ranges of hashes, their digests, and leaves.
+//!
+//! A range of hashes is split into sixteen, and each of those again, until few records are left. The
+//! digest of a range is the XOR over its records, so that those of parts give that of the whole, on every
+//! node and engine.
+
+use crate::engine::{Record, RecordMeta};
+use crate::error::StoreError;
+use crate::index::{N_VAL_CLASS_COUNT, TAG_BITS, Tag};
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+
+/// A range is split into 2 to the power of so many parts.
+pub const SPLIT_BITS: u32 = 4;
+
+/// Parts of a range.
+pub const SPLIT_COUNT: usize = 1 << SPLIT_BITS;
+
+/// Bits of an expiring record's digest that tell the hour of its expiry, counted from 1970.
+const HOUR_BITS: u32 = 21;
+
+/// Digest bits that are left for what the record is.
+const STATE_BITS: u32 = 64 - HOUR_BITS;
+
+/// Seconds in an hour.
+const HOUR_SECS: u32 = 3_600;
+
+/// All hashes that begin with some bits, up to 40 of them.
+///
+/// Ranges are numbered as the nodes of a binary tree are: everything is 1, and the halves of range `n` are
+/// `2 n` and `2 n + 1`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HashRange(u64);
+
+impl HashRange {
+    /// All hashes.
+    pub const ALL: Self = Self(1);
+
+    /// The range with this number; `None` when there is none.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Option<Self> {
+        if number > 0 && number < 1 << (TAG_BITS + 1) { Some(Self(number)) } else { None }
+    }
+
+    /// The range's number.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The lowest tag in it.
+    #[must_use]
+    pub const fn first(self) -> Tag {
+        // The highest bit of the number stands for the depth alone.
+        Tag::from_number(self.0 << self.free_bits())
+    }
+
+    /// The highest tag in it.
+    #[must_use]
+    pub const fn last(self) -> Tag {
+        Tag::from_number(self.first().number() | ((1 << self.free_bits()) - 1))
+    }
+
+    /// Its parts in ascending order, [`SPLIT_COUNT`] of them; none if it is too small to be split.
+    pub fn parts(self) -> impl ExactSizeIterator<Item = Self> {
+        let count = if self.free_bits() < SPLIT_BITS { 0 } else { SPLIT_COUNT };
+        (0..count).map(move |part| Self(self.0 << SPLIT_BITS | part as u64))
+    }
+
+    /// Bits of a tag that the range leaves open.
+    const fn free_bits(self) -> u32 {
+        TAG_BITS - self.0.ilog2()
+    }
+}
+
+/// Which of a partition's records are compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Scope {
+    /// Those of buckets with so many replicas, capped at 15.
+    pub n_val_class: u8,
+    /// Of those that expire, the ones that do so in this hour or later, counted from 1970: when a record
+    /// that has expired vanishes differs between replicas.
+    pub hour_min: u32,
+}
+
+/// The hour of a moment, counted from 1970.
+#[must_use]
+pub const fn hour_of(unix_secs: u64) -> u32 {
+    let hour = unix_secs / HOUR_SECS as u64;
+    if hour > u32::MAX as u64 { u32::MAX } else { hour as u32 }
+}
+
+/// A record as copies are compared by it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Leaf {
+    /// The highest bits of its identity.
+    pub tag: Tag,
+    /// What it is: see [`compared_digest`].
+    pub digest: u64,
+    /// Whether it is a tombstone. Tombstones are in no digest: who lacks one lacks nothing.
+    pub tombstone: bool,
+}
+
+/// Leaves of a range.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LeafPage {
+    /// Leaves in ascending order.
+    pub leaves: Vec<Leaf>,
+    /// The tag to go on from; `None` when that was all.
+    pub next: Option<Tag>,
+}
+
+/// What an engine's copies of partitions can be compared by.
+pub trait Compare: Send + Sync {
+    /// XOR digests of a partition's records, kept up with every write; without those that expire before
+    /// `hour_min`, counted from 1970. Costs a look at each hour from then on in which anything expires.
+    fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError>;
+
+    /// The XOR digest of each of some ranges of a partition. Never reads the disk.
+    fn range_digests(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        ranges: &[HashRange],
+    ) -> Result<Vec<u64>, StoreError>;
+
+    /// The leaves of a range from a tag on, tombstones among them, `limit` of them or some more: those of
+    /// one tag stay together. Never reads the disk.
+    fn leaves(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        range: HashRange,
+        from: Tag,
+        limit: usize,
+    ) -> Result<LeafPage, StoreError>;
+
+    /// The records of some tags that have not expired, whatever their class, with their encoded names.
+    /// What is damaged is left out. May wait for the disk.
+    fn tagged(
+        &self,
+        partition: Partition,
+        tags: &[Tag],
+    ) -> Result<Vec<(Bytes, Record)>, StoreError>;
+}
+
+/// What a record is compared by: its digest, or, if it expires, the hour in which it does in the highest
+/// 21 bits and the lowest 43 bits of its digest.
+#[must_use]
+pub const fn compared_digest(meta: &RecordMeta) -> u64 {
+    if meta.expires_at_secs == 0 {
+        return meta.digest;
+    }
+    let hour = (meta.expires_at_secs / HOUR_SECS) as u64;
+    hour << STATE_BITS | meta.digest & ((1 << STATE_BITS) - 1)
+}
+
+/// The hour in which a record expires, of a record that does.
+pub(crate) const fn compared_hour(compared: u64) -> u32 {
+    (compared >> STATE_BITS) as u32
+}
+
+/// XOR digests of a set of records, one for each n_val class.
+///
+/// Equal sets have equal digests on every node and in every release. A record adds
+/// `finish(digest ^ finish(tag))`, with `finish` the output function of SplitMix64 (Steele, Lea, Flood:
+/// Fast Splittable Pseudorandom Number Generators, 2014), and its [`compared_digest`]. Tombstones add
+/// nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Digests(pub [u64; N_VAL_CLASS_COUNT]);
+
+impl Digests {
+    /// Adds a leaf, or takes it out again.
+    pub fn toggle(&mut self, n_val_class: u8, leaf: &Leaf) {
+        self.0[class_place(n_val_class)] ^= contribution(leaf);
+    }
+
+    /// Adds what others have, or takes it out again.
+    pub fn toggle_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(own, others)| *own ^= others);
+    }
+
+    /// The digest of one class.
+    #[must_use]
+    pub fn of_class(&self, n_val_class: u8) -> u64 {
+        self.0[class_place(n_val_class)]
+    }
+}
+
+pub(crate) fn class_place(n_val_class: u8) -> usize {
+    usize::from(n_val_class).min(N_VAL_CLASS_COUNT - 1)
+}
+
+/// What a leaf adds to the digest of its class.
+pub(crate) const fn contribution(leaf: &Leaf) -> u64 {
+    if leaf.tombstone { 0 } else { finish(leaf.digest ^ finish(leaf.tag.number())) }
+}
+
+/// The output function of SplitMix64 after one step of its state.
+const fn finish(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_number_of_a_range_is_its_prefix_after_a_one(depth in 0..=TAG_BITS, bits: u64) {
+            let prefix = if depth == 0 { 0 } else { bits >> (64 - depth) };
+            let range = HashRange::from_number(1 << depth | prefix).unwrap();
+            let shift = TAG_BITS - depth;
+            prop_assert_eq!(range.first().number(), prefix << shift);
+            prop_assert_eq!(range.last().number(), (prefix << shift) + (1 << shift) - 1);
+        }
+
+        #[test]
+        fn parts_cover_a_range_without_gaps(number in 1..1u64 << 37) {
+            let range = HashRange::from_number(number).unwrap();
+            let parts: Vec<_> = range.parts().collect();
+            prop_assert_eq!(parts.len(), SPLIT_COUNT);
+            prop_assert_eq!(parts[0].first(), range.first());
+            prop_assert_eq!(parts[15].last(), range.last());
+            for pair in parts.windows(2) {
+                prop_assert_eq!(pair[0].last().next(), Some(pair[1].first()));
+            }
+        }
+
+        #[test]
+        fn what_expires_is_compared_with_its_hour(digest: u64, expires_at_secs in 1u32..) {
+            let meta = RecordMeta { digest, expires_at_secs, ..RecordMeta::default() };
+            let compared = compared_digest(&meta);
+            prop_assert_eq!(compared_hour(compared), expires_at_secs / 3_600);
+            prop_assert_eq!(compared << HOUR_BITS, digest << HOUR_BITS);
+            prop_assert_eq!(compared_hour(compared), hour_of(u64::from(expires_at_secs)));
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_the_tags_are_no_ranges() {
+        assert_eq!(HashRange::from_number(0), None);
+        assert_eq!(HashRange::from_number(1 << 41), None);
+        let smallest = HashRange::from_number((1 << 41) - 1).unwrap();
+        assert_eq!((smallest.first(), smallest.last()), (Tag::MAX, Tag::MAX));
+        assert_eq!(smallest.parts().len(), 0);
+    }
+
+    #[test]
+    fn digests_are_the_same_for_ever() {
+        let mut digests = Digests::default();
+        let tag = Tag::from_number(0x01_0203_0405);
+        digests.toggle(3, &Leaf { tag, digest: 0xdead_beef_cafe_f00d, tombstone: false });
+        digests.toggle(3, &Leaf { tag, digest: 7, tombstone: true });
+        assert_eq!(digests.of_class(3), 0x776e_9968_f057_f30e);
+        assert_eq!(digests.of_class(4), 0);
+    }
+}

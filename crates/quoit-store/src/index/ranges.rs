@@ -1,0 +1,77 @@
+//! Digests and leaves of ranges of hashes.
+
+use super::entry::{Entry, Tag};
+use super::group::Group;
+use super::page::EntryBytes;
+use super::partition::PartitionIndex;
+use crate::compare::{HashRange, Leaf, LeafPage, Scope, class_place, compared_hour, contribution};
+
+impl PartitionIndex {
+    /// XOR digest of the entries of a range. Costs a look at each group within it (several hundred
+    /// entries), and at the entries of a group of which it is a part, or which has any that expire.
+    #[must_use]
+    pub fn range_digest(&self, scope: Scope, range: HashRange) -> u64 {
+        let (first, last) = (range.first(), range.last());
+        let class = class_place(scope.n_val_class);
+        let mut group = Some(self.group(first));
+        let mut digest = 0;
+        while let Some(within) = group.filter(|group| group.prefix() <= last) {
+            let is_whole = first <= within.prefix() && within.end() <= last.number() + 1;
+            if is_whole {
+                digest ^= within.tally().lasting().0[class];
+            }
+            if !is_whole || within.tally().expiring_count() > 0 {
+                let is_wanted = |entry: &Entry| {
+                    let is_counted = is_whole && !entry.expires;
+                    !is_counted && (first..=last).contains(&entry.tag) && scope.has(entry)
+                };
+                let entries = self.entries(within).map(Entry::decode).filter(is_wanted);
+                digest ^= entries.fold(0, |bits, entry| bits ^ contribution(&entry.leaf()));
+            }
+            group = self.group_after(within);
+        }
+        digest
+    }
+
+    /// The leaves of a range from a tag on, tombstones among them, `limit` of them or some more: those of
+    /// one tag stay together.
+    #[must_use]
+    pub fn leaves(&self, scope: Scope, range: HashRange, from: Tag, limit: usize) -> LeafPage {
+        let entries = self.iter_from(range.first().max(from));
+        let within = entries.take_while(|entry| entry.tag <= range.last());
+        LeafPage::of(within.filter(|entry| scope.has(entry)).map(|entry| entry.leaf()), limit)
+    }
+
+    fn entries<'i>(&'i self, group: &'i Group) -> impl Iterator<Item = &'i EntryBytes> {
+        (0..group.page_count()).flat_map(|slot| group.entries(self.slab(), slot))
+    }
+}
+
+impl Scope {
+    fn has(&self, entry: &Entry) -> bool {
+        let is_in_class = class_place(entry.n_val_class) == class_place(self.n_val_class);
+        is_in_class && self.has_hour(entry.expires, entry.digest)
+    }
+
+    /// Whether a record of the class is compared, by when it expires.
+    pub(crate) const fn has_hour(&self, expires: bool, compared: u64) -> bool {
+        !expires || compared_hour(compared) >= self.hour_min
+    }
+}
+
+impl LeafPage {
+    /// A page of leaves that come in ascending order of tags.
+    pub(crate) fn of(leaves: impl Iterator<Item = Leaf>, limit: usize) -> Self {
+        let mut page = Self::default();
+        for leaf in leaves {
+            let is_other = page.leaves.last().is_some_and(|last| last.tag != leaf.tag);
+            if page.leaves.len() >= limit.max(1) && is_other {
+                page.next = Some(leaf.tag);
+                break;
+            }
+            page.leaves.push(leaf);
+        }
+        page.leaves.sort_unstable();
+        page
+    }
+}
