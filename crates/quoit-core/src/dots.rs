@@ -24,6 +24,20 @@ pub trait CounterReserve: Send + Sync {
     fn reserve(&self, up_to: u64) -> Result<(), StoreError>;
 }
 
+/// Nothing is made durable: for stores that forget everything, so that nothing they issued comes back.
+#[derive(Debug, Clone, Copy)]
+pub struct Unreserved;
+
+impl CounterReserve for Unreserved {
+    fn reserved(&self) -> u64 {
+        0
+    }
+
+    fn reserve(&self, _: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
 /// Issues dots.
 pub struct DotSequence {
     actor: Actor,

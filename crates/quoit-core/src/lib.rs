@@ -31,7 +31,7 @@ mod write_replicas;
 
 pub use blocking::Blocking;
 pub use confirm::Unconfirmed;
-pub use dots::{CounterReserve, DotSequence};
+pub use dots::{CounterReserve, DotSequence, Unreserved};
 pub use error::{QuorumKind, RequestError, Unmet};
 pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
 pub use listing::{BucketListing, Deadline, KeyListing};

@@ -43,6 +43,25 @@ pub struct PutRequest<'a> {
     pub vetoed: Option<String>,
 }
 
+impl<'a> PutRequest<'a> {
+    /// The write of a value by a client that has read nothing, as the bucket has it.
+    #[must_use]
+    pub fn of(key: KeyRef<'a>, value: Bytes) -> Self {
+        Self {
+            key,
+            context: VersionVector::default(),
+            meta: Metadata::default(),
+            value,
+            deleted: false,
+            as_is: false,
+            precondition: Precondition::default(),
+            return_object: false,
+            options: WriteOptions::default(),
+            vetoed: None,
+        }
+    }
+}
+
 /// A delete.
 #[derive(Clone, Debug)]
 pub struct DeleteRequest<'a> {
@@ -60,7 +79,20 @@ pub struct DeleteRequest<'a> {
     pub write: WriteOptions,
 }
 
-impl DeleteRequest<'_> {
+impl<'a> DeleteRequest<'a> {
+    /// The delete of whatever is stored, as the bucket has it.
+    #[must_use]
+    pub fn of(key: KeyRef<'a>) -> Self {
+        Self {
+            key,
+            context: None,
+            precondition: Precondition::default(),
+            rw: None,
+            read: ReadOptions::default(),
+            write: WriteOptions::default(),
+        }
+    }
+
     /// The options of both halves: the read asks for `r` when `r` or `w` is given, else for `rw`; the write
     /// for `w` when it is given, else for `rw`.
     fn halves(&self, props: &BucketProps) -> (ReadOptions, WriteOptions) {

@@ -5,11 +5,11 @@ use crate::names::Name;
 use crate::random::Random;
 use crate::value::value_of;
 use quoit_core::{
-    DeleteRequest, Found, PlainWrite, Precondition, PutRequest, ReadOptions, ReplicatedStore,
-    RequestError, ShownInPlace, WriteOptions,
+    DeleteRequest, Found, PlainWrite, PutRequest, ReadOptions, ReplicatedStore, RequestError,
+    ShownInPlace, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
-use quoit_model::object::{Metadata, Object};
+use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use std::sync::Arc;
 
@@ -167,26 +167,18 @@ pub async fn write(
             return Ok(None);
         }
         let put = PutRequest {
-            key,
             context: request.context,
-            meta: Metadata::default(),
-            value,
-            deleted: false,
-            as_is: false,
-            precondition: Precondition::default(),
             return_object: request.return_object,
             options,
-            vetoed: None,
+            ..PutRequest::of(key, value)
         };
         return store.put(put).await;
     }
     let delete = DeleteRequest {
-        key,
         context: (request.kind == WriteKind::Delete).then_some(request.context),
-        precondition: Precondition::default(),
-        rw: None,
         read: request.quorums.read(),
         write: options,
+        ..DeleteRequest::of(key)
     };
     store.delete(delete).await?;
     Ok(None)

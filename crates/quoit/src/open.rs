@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::{Addresses, ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
-use quoit_core::{CounterReserve, DotSequence, ReplicatedStore};
+use quoit_core::{CounterReserve, DotSequence, ReplicatedStore, Unreserved};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
@@ -267,7 +267,7 @@ fn open_memory(
     let engine = Arc::new(MemoryEngine::new(memory, ring_size, Arc::clone(clock)));
     // Nothing survives, so every start is a new store with a new actor.
     let id = getrandom::u64().context("asking for random bytes")?;
-    let dots = DotSequence::new(actor(id, 1), Box::new(NoReserve));
+    let dots = DotSequence::new(actor(id, 1), Box::new(Unreserved));
     Ok((engine, dots, "memory only: nothing is kept across a restart".to_owned()))
 }
 
@@ -290,18 +290,5 @@ impl CounterReserve for EngineCounter {
 
     fn reserve(&self, up_to: u64) -> Result<(), StoreError> {
         self.0.reserve_counter(up_to)
-    }
-}
-
-/// For stores that forget everything: nothing they issued can come back.
-struct NoReserve;
-
-impl CounterReserve for NoReserve {
-    fn reserved(&self) -> u64 {
-        0
-    }
-
-    fn reserve(&self, _: u64) -> Result<(), StoreError> {
-        Ok(())
     }
 }

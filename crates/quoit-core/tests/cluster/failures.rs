@@ -1,8 +1,9 @@
 //! Requests while nodes are down.
 
-use crate::fixture::{Cluster, delete_of, key, put_of, r};
+use crate::fixture::{Cluster, key, put_of, r};
 use quoit_core::{
-    Deleted, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError, WriteOptions,
+    DeleteRequest, Deleted, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError,
+    WriteOptions,
 };
 use quoit_model::props::Quorum;
 
@@ -129,7 +130,7 @@ async fn a_stand_in_deletes_what_the_primaries_have() {
         let put = PutRequest { precondition, ..put_of(at, "no") };
         let refused = stand_in.store.put(put).await;
         assert!(matches!(refused, Err(RequestError::Unmet(_))), "{refused:?}");
-        assert_eq!(stand_in.store.delete(delete_of(at)).await.unwrap(), Deleted::Done);
+        assert_eq!(stand_in.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Done);
         for node in &cluster.nodes {
             assert!(node.values(at).await.is_empty(), "{name} is still there");
         }

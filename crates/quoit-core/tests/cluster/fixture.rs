@@ -6,15 +6,14 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, NodeId, seed_elections,
 };
 use quoit_core::{
-    Blocking, CounterReserve, DeleteMode, DeleteRequest, DotSequence, Precondition, PutRequest,
-    ReadOptions, ReplicatedStore, RequestError, StoreSettings, WriteOptions,
+    Blocking, DeleteMode, DotSequence, PutRequest, ReadOptions, ReplicatedStore, RequestError,
+    StoreSettings, Unreserved,
 };
-use quoit_model::clock::{Actor, VersionVector};
+use quoit_model::clock::Actor;
 use quoit_model::hash::{Partition, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
-use quoit_model::object::{Metadata, Object};
+use quoit_model::object::Object;
 use quoit_model::props::{PropUpdates, Quorum};
-use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
 use serde_json::Value;
@@ -23,18 +22,6 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-struct NoReserve;
-
-impl CounterReserve for NoReserve {
-    fn reserved(&self) -> u64 {
-        0
-    }
-
-    fn reserve(&self, _: u64) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 /// One node.
 pub struct Node {
@@ -107,7 +94,7 @@ impl Cluster {
             Arc::clone(&control),
             Arc::clone(&internode),
             clock(),
-            DotSequence::new(actor, Box::new(NoReserve)),
+            DotSequence::new(actor, Box::new(Unreserved)),
             settings,
         ));
         store.serve_replicas();
@@ -221,29 +208,7 @@ pub fn key(bucket_type: &'static str, key: &'static str) -> KeyRef<'static> {
 }
 
 pub fn put_of(at: KeyRef<'static>, value: &'static str) -> PutRequest<'static> {
-    PutRequest {
-        key: at,
-        context: VersionVector::default(),
-        meta: Metadata::default(),
-        value: Bytes::from_static(value.as_bytes()),
-        deleted: false,
-        as_is: false,
-        precondition: Precondition::default(),
-        return_object: false,
-        options: WriteOptions::default(),
-        vetoed: None,
-    }
-}
-
-pub fn delete_of(at: KeyRef<'static>) -> DeleteRequest<'static> {
-    DeleteRequest {
-        key: at,
-        context: None,
-        precondition: Precondition::default(),
-        rw: None,
-        read: ReadOptions::default(),
-        write: WriteOptions::default(),
-    }
+    PutRequest::of(at, Bytes::from_static(value.as_bytes()))
 }
 
 pub const fn r(count: u32) -> ReadOptions {

@@ -1,7 +1,7 @@
 //! Tombstones of several nodes.
 
-use crate::fixture::{Cluster, delete_of, key, r, values};
-use quoit_core::DeleteMode;
+use crate::fixture::{Cluster, key, r, values};
+use quoit_core::{DeleteMode, DeleteRequest};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ async fn a_tombstone_goes_everywhere_when_all_primaries_have_it() {
     let tasks = background(&cluster);
     let at = key("default", "k");
     cluster.nodes[0].put(at, "v").await;
-    cluster.nodes[1].store.delete(delete_of(at)).await.unwrap();
+    cluster.nodes[1].store.delete(DeleteRequest::of(at)).await.unwrap();
     assert!(key_count(&cluster) >= 2, "the tombstones");
     cluster.clock.advance_us(4_000_000);
     cluster.until(|| key_count(&cluster) == 0).await;
@@ -40,7 +40,7 @@ async fn a_tombstone_stays_while_a_primary_is_away_and_the_delete_holds() {
     cluster.until(|| cluster.nodes[0].up_count() == 2).await;
     cluster.network.reset("n2", "n0");
     cluster.network.reset("n2", "n1");
-    cluster.nodes[0].store.delete(delete_of(at)).await.unwrap();
+    cluster.nodes[0].store.delete(DeleteRequest::of(at)).await.unwrap();
     cluster.clock.advance_us(60_000_000);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(key_count(&cluster), 3, "two tombstones and what the third node still has");

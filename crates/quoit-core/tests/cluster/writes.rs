@@ -1,7 +1,9 @@
 //! Writes on any node.
 
-use crate::fixture::{Cluster, delete_of, key, put_of, r, values};
-use quoit_core::{Deleted, Precondition, PutRequest, RequestError, Unmet, WriteOptions};
+use crate::fixture::{Cluster, key, put_of, r, values};
+use quoit_core::{
+    DeleteRequest, Deleted, Precondition, PutRequest, RequestError, Unmet, WriteOptions,
+};
 use quoit_model::props::Quorum;
 use serde_json::json;
 
@@ -86,9 +88,9 @@ async fn a_delete_on_any_node_deletes_everywhere() {
     let cluster = Cluster::of(5).await;
     for (name, deleter) in KEYS.iter().zip(cluster.nodes.iter().cycle()) {
         let at = key("default", name);
-        assert_eq!(deleter.store.delete(delete_of(at)).await.unwrap(), Deleted::Missing);
+        assert_eq!(deleter.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Missing);
         cluster.nodes[0].put(at, "one").await;
-        assert_eq!(deleter.store.delete(delete_of(at)).await.unwrap(), Deleted::Done);
+        assert_eq!(deleter.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Done);
         for node in &cluster.nodes {
             assert!(node.values(at).await.is_empty());
         }

@@ -1,6 +1,6 @@
 //! Conditions of writes and deletes.
 
-use crate::fixture::{SECOND_US, delete_of, fixture, key, put_of, values};
+use crate::fixture::{SECOND_US, fixture, key, put_of, values};
 use quoit_core::{
     DeleteRequest, Deleted, EntityTags, Precondition, PutRequest, RequestError, Unmet, WriteOptions,
 };
@@ -79,10 +79,10 @@ async fn conditions_and_deletes_mean_what_readers_are_shown() {
     fixture.put(at, "four").await;
     fixture.clock.advance_us(SECOND_US);
     let blind = Some(VersionVector::default());
-    fixture.store.delete(DeleteRequest { context: blind, ..delete_of(at) }).await.unwrap();
+    fixture.store.delete(DeleteRequest { context: blind, ..DeleteRequest::of(at) }).await.unwrap();
     set(false).await;
     assert!(fixture.get(at).await.unwrap().is_tombstone(), "the delete came last");
-    assert_eq!(fixture.store.delete(delete_of(at)).await.unwrap(), Deleted::Missing);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Missing);
     let not_exists = Precondition { not_exists: true, ..Precondition::default() };
     let create = PutRequest { precondition: not_exists, ..put_of(at, "five") };
     fixture.store.put(create).await.unwrap();

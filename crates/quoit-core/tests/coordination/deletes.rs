@@ -1,6 +1,6 @@
 //! Deletes, tombstones, and their reaping.
 
-use crate::fixture::{SECOND_US, delete_of, fixture, fixture_with, key, put_of, values};
+use crate::fixture::{SECOND_US, fixture, fixture_with, key, put_of, values};
 use quoit_core::{DeleteMode, DeleteRequest, Deleted, PutRequest, StoreSettings};
 use serde_json::json;
 
@@ -8,10 +8,10 @@ use serde_json::json;
 async fn a_delete_leaves_a_tombstone_that_is_reaped_when_it_is_due() {
     let fixture = fixture();
     let at = key("default", "k");
-    assert_eq!(fixture.store.delete(delete_of(at)).await.unwrap(), Deleted::Missing);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Missing);
     fixture.put(at, "one").await;
-    assert_eq!(fixture.store.delete(delete_of(at)).await.unwrap(), Deleted::Done);
-    assert_eq!(fixture.store.delete(delete_of(at)).await.unwrap(), Deleted::Missing);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Done);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Missing);
     assert!(fixture.get(at).await.unwrap().is_tombstone());
     fixture.clock.advance_us(2_900_000);
     assert_eq!(fixture.reap(), 0);
@@ -25,7 +25,7 @@ async fn a_record_written_again_is_not_reaped() {
     let fixture = fixture();
     let at = key("default", "k");
     fixture.put(at, "one").await;
-    fixture.store.delete(delete_of(at)).await.unwrap();
+    fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
     fixture.put(at, "two").await;
     fixture.clock.advance_us(10 * SECOND_US);
     assert_eq!(fixture.reap(), 0);
@@ -41,7 +41,7 @@ async fn a_context_from_before_a_delete_does_not_cover_what_came_after() {
         fixture.put(at, value).await;
     }
     let old = fixture.get(at).await.unwrap().clock;
-    fixture.store.delete(delete_of(at)).await.unwrap();
+    fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
     fixture.clock.advance_us(10 * SECOND_US);
     assert_eq!(fixture.reap(), 1);
     fixture.put(at, "anew").await;
@@ -57,7 +57,7 @@ async fn a_delete_with_a_stale_context_leaves_the_later_value() {
     fixture.put(at, "one").await;
     let stale = fixture.get(at).await.unwrap().clock;
     fixture.put(at, "two").await;
-    let request = DeleteRequest { context: Some(stale), ..delete_of(at) };
+    let request = DeleteRequest { context: Some(stale), ..DeleteRequest::of(at) };
     fixture.store.delete(request).await.unwrap();
     let object = fixture.get(at).await.unwrap();
     assert_eq!(values(&object), ["two"]);
@@ -70,12 +70,12 @@ async fn delete_modes_keep_and_immediate_do_what_they_say() {
     let at = key("default", "k");
     let kept = fixture_with(settings(DeleteMode::Keep));
     kept.put(at, "one").await;
-    kept.store.delete(delete_of(at)).await.unwrap();
+    kept.store.delete(DeleteRequest::of(at)).await.unwrap();
     kept.clock.advance_us(1_000 * SECOND_US);
     assert!(kept.get(at).await.unwrap().is_tombstone());
 
     let immediate = fixture_with(settings(DeleteMode::Immediate));
     immediate.put(at, "one").await;
-    immediate.store.delete(delete_of(at)).await.unwrap();
+    immediate.store.delete(DeleteRequest::of(at)).await.unwrap();
     assert_eq!(immediate.get(at).await, None);
 }

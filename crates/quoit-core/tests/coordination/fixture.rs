@@ -3,15 +3,13 @@
 use bytes::Bytes;
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
 use quoit_core::{
-    CounterReserve, DeleteRequest, DotSequence, Precondition, PutRequest, ReadOptions,
-    ReplicatedStore, StoreSettings, WriteOptions,
+    DotSequence, PutRequest, ReadOptions, ReplicatedStore, StoreSettings, Unreserved,
 };
-use quoit_model::clock::{Actor, VersionVector};
+use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
 use quoit_model::key::{BucketRef, KeyRef};
-use quoit_model::object::{Metadata, Object};
+use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
-use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, ManualClock, RealDisk};
 use serde_json::Value;
@@ -19,18 +17,6 @@ use std::sync::Arc;
 
 pub const START_US: u64 = 1_700_000_000_000_000;
 pub const SECOND_US: u64 = 1_000_000;
-
-struct NoReserve;
-
-impl CounterReserve for NoReserve {
-    fn reserved(&self) -> u64 {
-        0
-    }
-
-    fn reserve(&self, _: u64) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 /// A store on the memory engine, with a clock that tests turn.
 pub struct Fixture {
@@ -53,7 +39,7 @@ pub fn fixture_with(settings: StoreSettings) -> Fixture {
     let ring_size = control.ring_size();
     let clock_of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
     let engine = MemoryEngine::new(MemorySettings::default(), ring_size, clock_of_engine);
-    let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(NoReserve));
+    let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved));
     let store = ReplicatedStore::new(
         Arc::new(engine),
         Arc::new(control),
@@ -80,29 +66,7 @@ pub fn key(bucket_type: &'static str, key: &'static str) -> KeyRef<'static> {
 }
 
 pub fn put_of(at: KeyRef<'static>, value: &'static str) -> PutRequest<'static> {
-    PutRequest {
-        key: at,
-        context: VersionVector::default(),
-        meta: Metadata::default(),
-        value: Bytes::from_static(value.as_bytes()),
-        deleted: false,
-        as_is: false,
-        precondition: Precondition::default(),
-        return_object: false,
-        options: WriteOptions::default(),
-        vetoed: None,
-    }
-}
-
-pub fn delete_of(at: KeyRef<'static>) -> DeleteRequest<'static> {
-    DeleteRequest {
-        key: at,
-        context: None,
-        precondition: Precondition::default(),
-        rw: None,
-        read: ReadOptions::default(),
-        write: WriteOptions::default(),
-    }
+    PutRequest::of(at, Bytes::from_static(value.as_bytes()))
 }
 
 pub fn values(object: &Object) -> Vec<&str> {

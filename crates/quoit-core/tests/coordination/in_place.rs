@@ -1,9 +1,11 @@
 //! The short way and the general way store and show the same.
 
-use crate::fixture::{Fixture, SECOND_US, delete_of, fixture, key, put_of};
+use crate::fixture::{Fixture, SECOND_US, fixture, key, put_of};
 use bytes::Bytes;
 use proptest::prelude::*;
-use quoit_core::{Counter, Found, PlainWrite, PutRequest, ReadOptions, RequestError, WriteOptions};
+use quoit_core::{
+    Counter, DeleteRequest, Found, PlainWrite, PutRequest, ReadOptions, RequestError, WriteOptions,
+};
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::{Metadata, Object};
@@ -111,7 +113,7 @@ async fn run(steps: &[Step]) -> (u64, u64) {
                 general.clock.advance_us(seconds * SECOND_US);
             }
             Step::Delete { at } => {
-                let (one, other) = (delete_of(place(*at)), delete_of(place(*at)));
+                let (one, other) = (DeleteRequest::of(place(*at)), DeleteRequest::of(place(*at)));
                 assert_eq!(
                     short.store.delete(one).await.unwrap(),
                     general.store.delete(other).await.unwrap()

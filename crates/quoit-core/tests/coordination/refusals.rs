@@ -1,10 +1,9 @@
 //! Quorums, limits, names and contexts that are refused.
 
-use crate::fixture::{delete_of, fixture, fixture_with, key, put_of, values};
+use crate::fixture::{fixture, fixture_with, key, put_of, values};
 use bytes::Bytes;
 use quoit_core::{
-    DeleteRequest, Deleted, Precondition, PutRequest, ReadOptions, RequestError, StoreSettings,
-    WriteOptions,
+    DeleteRequest, Deleted, PutRequest, ReadOptions, RequestError, StoreSettings, WriteOptions,
 };
 use quoit_model::props::{PropUpdates, Quorum};
 use serde_json::json;
@@ -27,7 +26,7 @@ async fn the_quorum_of_a_deletes_write_matters_only_when_there_is_something_to_d
     let fixture = fixture();
     let at = key("default", "k");
     let write = WriteOptions { w: Some(Quorum::Count(9)), ..WriteOptions::default() };
-    let request = DeleteRequest { write, ..delete_of(at) };
+    let request = DeleteRequest { write, ..DeleteRequest::of(at) };
     assert_eq!(fixture.store.delete(request.clone()).await.unwrap(), Deleted::Missing);
     fixture.put(at, "one").await;
     assert!(matches!(fixture.store.delete(request).await, Err(RequestError::NVal(_))));
@@ -104,14 +103,6 @@ async fn a_type_that_promises_strong_consistency_is_refused_and_nothing_is_store
     };
     refused(fixture.store.put(put_of(at, "one")).await.unwrap_err());
     refused(fixture.store.get(at, &ReadOptions::default()).await.unwrap_err());
-    let delete = DeleteRequest {
-        key: at,
-        context: None,
-        precondition: Precondition::default(),
-        rw: None,
-        read: ReadOptions::default(),
-        write: WriteOptions::default(),
-    };
-    refused(fixture.store.delete(delete).await.unwrap_err());
+    refused(fixture.store.delete(DeleteRequest::of(at)).await.unwrap_err());
     assert_eq!(fixture.store.engine().stats().key_count, 0);
 }

@@ -1,7 +1,7 @@
 //! Writes under each policy.
 
-use crate::fixture::{SECOND_US, START_US, delete_of, fixture, key, put_of, values};
-use quoit_core::{Deleted, PutRequest};
+use crate::fixture::{SECOND_US, START_US, fixture, key, put_of, values};
+use quoit_core::{DeleteRequest, Deleted, PutRequest};
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use serde_json::json;
 
@@ -69,7 +69,7 @@ async fn last_writes_have_rising_times_though_they_do_not_look_at_each_other() {
         times_us.push(fixture.get(at).await.unwrap().last_modified_us());
     }
     assert_eq!(times_us, [START_US, START_US + 1, START_US + 2]);
-    fixture.store.delete(delete_of(at)).await.unwrap();
+    fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
     fixture.put(at, "four").await;
     let object = fixture.get(at).await.unwrap();
     assert_eq!((values(&object), object.last_modified_us()), (vec!["four"], START_US + 4));
@@ -103,6 +103,6 @@ async fn write_once_keeps_both_of_two_writes() {
     fixture.put(at, "one").await;
     fixture.update(at, "two").await;
     assert_eq!(values(&fixture.get(at).await.unwrap()), ["one", "two"]);
-    assert_eq!(fixture.store.delete(delete_of(at)).await.unwrap(), Deleted::Done);
+    assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Done);
     assert!(fixture.get(at).await.unwrap().is_tombstone());
 }

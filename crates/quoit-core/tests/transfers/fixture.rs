@@ -8,16 +8,14 @@ use quoit_cluster::{
     seed_elections,
 };
 use quoit_core::{
-    Blocking, CounterReserve, DeleteRequest, DotSequence, Precondition, PutRequest, ReadOptions,
-    ReplicatedStore, StoreSettings, TransferLimits, WriteOptions,
+    Blocking, DeleteRequest, DotSequence, PutRequest, ReadOptions, ReplicatedStore, StoreSettings,
+    TransferLimits, Unreserved,
 };
 use quoit_model::clock::{Actor, VersionVector};
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
-use quoit_model::object::Metadata;
 use quoit_model::props::PropUpdates;
 use quoit_store::engine::{Access, Engine, Fetch, RecordAt};
-use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
 use serde_json::Value;
@@ -29,18 +27,6 @@ use tokio::time::{Instant, sleep};
 
 /// Time in which anything that should happen has happened.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-struct NoReserve;
-
-impl CounterReserve for NoReserve {
-    fn reserved(&self) -> u64 {
-        0
-    }
-
-    fn reserve(&self, _: u64) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 /// One process.
 struct Process {
@@ -150,7 +136,7 @@ impl Town {
             Arc::clone(&control),
             Arc::clone(&internode),
             Arc::clone(&self.clock) as Arc<dyn Clock>,
-            DotSequence::new(actor, Box::new(NoReserve)),
+            DotSequence::new(actor, Box::new(Unreserved)),
             self.settings,
         ));
         store.serve_replicas();
@@ -252,18 +238,8 @@ impl Town {
     }
 
     async fn write(&self, number: u8, key: KeyRef<'_>, context: VersionVector, value: &str) {
-        let put = PutRequest {
-            key,
-            context,
-            meta: Metadata::default(),
-            value: Bytes::copy_from_slice(value.as_bytes()),
-            deleted: false,
-            as_is: false,
-            precondition: Precondition::default(),
-            return_object: false,
-            options: WriteOptions::default(),
-            vetoed: None,
-        };
+        let value = Bytes::copy_from_slice(value.as_bytes());
+        let put = PutRequest { context, ..PutRequest::of(key, value) };
         self.store(number).put(put).await.unwrap();
     }
 
@@ -294,15 +270,7 @@ impl Town {
     }
 
     pub async fn delete(&self, number: u8, name: &str) {
-        let delete = DeleteRequest {
-            key: key(name),
-            context: None,
-            precondition: Precondition::default(),
-            rw: None,
-            read: ReadOptions::default(),
-            write: WriteOptions::default(),
-        };
-        self.store(number).delete(delete).await.unwrap();
+        self.store(number).delete(DeleteRequest::of(key(name))).await.unwrap();
     }
 
     /// Lets time pass, on the nodes' clocks too.

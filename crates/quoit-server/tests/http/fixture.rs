@@ -1,11 +1,10 @@
 //! A server on the memory engine, and an HTTP client that sends bytes as they are.
 
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
-use quoit_core::{CounterReserve, DotSequence, ReplicatedStore, StoreSettings};
+use quoit_core::{DotSequence, ReplicatedStore, StoreSettings, Unreserved};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
 use quoit_server::{ConnectionCounts, Protocol, Server, ServerContext, ServerSettings, bind};
-use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, ManualClock, RealDisk};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,18 +16,6 @@ use tokio::runtime::Runtime;
 const START_US: u64 = 1_700_000_000_000_000;
 /// A test that hears nothing for so long has failed; no test waits on purpose.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-struct NoReserve;
-
-impl CounterReserve for NoReserve {
-    fn reserved(&self) -> u64 {
-        0
-    }
-
-    fn reserve(&self, _: u64) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 /// A running server.
 pub struct Node {
@@ -75,7 +62,7 @@ impl Node {
         let ring_size = control.ring_size();
         let of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
         let engine = MemoryEngine::new(MemorySettings::default(), ring_size, of_engine);
-        let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(NoReserve));
+        let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved));
         let of_store = Arc::clone(&clock) as Arc<dyn Clock>;
         let internode = InternodeSettings::new(NodeId([7; 16]), "quoit@test", 1, 1);
         let store = ReplicatedStore::new(
