@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
             if self.tally().state(&self.voters) != ReadState::Open {
                 return Ok(());
             }
-            self.ask_enough()?;
+            self.ask_enough();
             if self.tally().state(&self.voters) != ReadState::Open {
                 return Ok(());
             }
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
                 Err(_) if Instant::now() >= deadline => return Err(RequestError::Timeout.into()),
                 Err(_) => {
                     hedge_at = None;
-                    self.hedge()?;
+                    self.hedge();
                 }
             }
         }
@@ -165,12 +165,12 @@ impl<'a> Run<'a> {
     }
 
     /// Asks as many as would do if all of them answered well.
-    fn ask_enough(&mut self) -> Result<(), Stop> {
-        while !self.would_do() {
-            let Some(node) = self.next_to_ask() else { return Ok(()) };
-            self.ask(node)?;
+    fn ask_enough(&mut self) {
+        while !self.would_do()
+            && let Some(node) = self.next_to_ask()
+        {
+            self.ask(node);
         }
-        Ok(())
     }
 
     /// Whether the answers that count and those under way would be enough.
@@ -196,13 +196,13 @@ impl<'a> Run<'a> {
     }
 
     /// Asks a node: for the object while nobody else is asked for it.
-    fn ask(&mut self, node: NodePlace) -> Result<(), Stop> {
+    fn ask(&mut self, node: NodePlace) {
         let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
         let whole = !has_body && !self.waiting.iter().any(|(_, whole)| *whole);
-        self.ask_for(node, whole)
+        self.ask_for(node, whole);
     }
 
-    fn ask_for(&mut self, node: NodePlace, whole: bool) -> Result<(), Stop> {
+    fn ask_for(&mut self, node: NodePlace, whole: bool) {
         match &self.topology.node(node).reach {
             Reach::Own => match self.store.own_copy(&self.read.at, whole) {
                 Ok(copy) => self.keep(node, copy),
@@ -229,7 +229,6 @@ impl<'a> Run<'a> {
             }
             Reach::Unknown => self.fail(node),
         }
-        Ok(())
     }
 
     fn keep(&mut self, node: NodePlace, copy: Copy) {
@@ -277,7 +276,7 @@ impl<'a> Run<'a> {
     }
 
     /// Gives up on nodes that have died meanwhile, and asks one more.
-    fn hedge(&mut self) -> Result<(), Stop> {
+    fn hedge(&mut self) {
         let dead: SmallVec<[NodePlace; 4]> = self
             .waiting
             .iter()
@@ -285,10 +284,10 @@ impl<'a> Run<'a> {
             .filter(|node| !self.topology.is_up(*node))
             .collect();
         dead.into_iter().for_each(|node| self.fail(node));
-        let Some(node) = self.next_to_ask() else { return Ok(()) };
+        let Some(node) = self.next_to_ask() else { return };
         // The late one may be the one that has the object.
         let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
-        self.ask_for(node, !has_body)
+        self.ask_for(node, !has_body);
     }
 
     /// The answer from what was gathered; `None` when a version could not be fetched and others have to
@@ -344,7 +343,7 @@ impl<'a> Run<'a> {
         self.replies = Replies::new();
         self.waiting.clear();
         for (_, node) in wanted {
-            self.ask_for(node, true)?;
+            self.ask_for(node, true);
         }
         while !self.waiting.is_empty() {
             match timeout_at(deadline, self.replies.next()).await {
