@@ -1,5 +1,6 @@
 //! Why a node must stop.
 
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Why a node can no longer belong to its cluster. It must not serve on. Displayed for operators.
@@ -16,6 +17,12 @@ pub enum Departure {
          Start it with an empty data directory, and let it join as a new node"
     )]
     Removed,
+    /// Another process with its identity is alive.
+    #[error("{words}. This process stops: two that write under one identity would lose data")]
+    Double {
+        /// What the others say: where the other process is.
+        words: Arc<str>,
+    },
     /// Its data directory is older than what the cluster knows of it.
     #[error(
         "the data directory is an old copy: it counts {starts} starts of this node, and the cluster has seen \

@@ -44,7 +44,7 @@ impl ReplicatedStore {
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
         let encoded = check_encoded(key)?;
-        let topology = self.topology();
+        let topology = self.settled_topology(options.timeout_ms).await;
         let (read, allow_mult) = {
             let state = self.control.read();
             let props = object_props(&state, key.bucket)?;

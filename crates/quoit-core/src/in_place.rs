@@ -144,6 +144,9 @@ impl ReplicatedStore {
         let quorums = options.resolve(props)?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
+        if !self.internode.is_settled() {
+            return Ok(None);
+        }
         let topology = self.topology_now();
         if topology.is_alone() {
             self.check_read(&topology, at.partition, &quorums, true)?;
@@ -212,6 +215,9 @@ impl ReplicatedStore {
     }
 
     fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<Wants>, RequestError> {
+        if !self.internode.is_settled() {
+            return Ok(None);
+        }
         let topology = self.topology_now();
         let replicates = !topology.is_alone();
         write.key.check()?;

@@ -142,7 +142,7 @@ impl ReplicatedStore {
     /// Bad names, unknown bucket types, quorums, conditions, limits, engine faults. A write whose quorum was
     /// not met may be stored nevertheless.
     pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
-        let topology = self.topology();
+        let topology = self.settled_topology(request.options.timeout_ms).await;
         if topology.is_alone() {
             return self.timed_put_here(topology, request).await;
         }
@@ -255,7 +255,7 @@ impl ReplicatedStore {
     ///
     /// As for [`ReplicatedStore::put`].
     pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
-        let topology = self.topology();
+        let topology = self.settled_topology(request.write.timeout_ms).await;
         if self.coordinates(&topology, request.key, &request.write) {
             let deleted = self.delete_here(Arc::clone(&topology), &request).await;
             if topology.is_alone() || !is_damage(&deleted) {

@@ -188,6 +188,16 @@ impl ReplicatedStore {
         Guard::into_inner(self.topology_now())
     }
 
+    /// As [`ReplicatedStore::topology`], once this node may judge who is up: right after its start everybody
+    /// looks dead, and stand-ins would vote that know nothing.
+    pub(crate) async fn settled_topology(&self, timeout_ms: Option<u32>) -> Arc<Topology> {
+        if !self.internode.is_settled() {
+            let limit = Duration::from_millis(u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)));
+            self.internode.settled(Instant::now() + limit).await;
+        }
+        self.topology()
+    }
+
     /// Waits until the control plane knows something newer than `version`.
     pub(crate) async fn wait_for_newer(
         &self,

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// Time for requests in hand when the node is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// How long other nodes may take for what they were sent before this one stops.
+const ANSWERED_LIMIT: Duration = Duration::from_secs(5);
 
 /// Starts a node and serves until SIGTERM or SIGINT.
 #[derive(Args, Debug)]
@@ -146,6 +148,11 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         tracing::warn!("some connections did not end in time and are cut off");
     }
     background.abort();
+    if !internode.answered(ANSWERED_LIMIT).await {
+        tracing::warn!(
+            "other nodes have not taken all that was sent to them; it is repaired later"
+        );
+    }
     store.control().stop().await;
     let closing = Arc::clone(&store);
     tokio::task::spawn_blocking(move || closing.engine().close())

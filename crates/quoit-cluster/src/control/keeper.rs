@@ -37,6 +37,9 @@ const FAREWELL_PATIENCE: Duration = Duration::from_secs(10);
 const FAREWELL_INTERVAL: Duration = Duration::from_secs(1);
 /// A node that knows no leader for so long asks whether it was removed.
 const LEADERLESS_PATIENCE: Duration = Duration::from_secs(5);
+/// A node that is turned away for so long as a second process with one identity is one. Longer than it
+/// takes until a process that died without a word is no longer taken for alive.
+const DOUBLE_PATIENCE: Duration = Duration::from_secs(5);
 /// Entries of the log that a node may be behind and still be asked to vote.
 const LAG_ENTRIES_MAX: u64 = 64;
 
@@ -96,6 +99,10 @@ impl Keeper {
         }
         let state = plane.state();
         self.keep_ways(plane, &state);
+        if let Some(words) = self.is_double() {
+            plane.depart(Departure::Double { words });
+            return;
+        }
         if self.cluster != Some(state.cluster_id()) {
             self.cluster = Some(state.cluster_id());
             self.fence = None;
@@ -134,6 +141,13 @@ impl Keeper {
             kept.extend(electorate.nodes().map(|(id, ())| id.0));
         }
         plane.link().keep_only(&kept);
+    }
+
+    /// What others say if they take this node for a second process with one identity, for long enough.
+    fn is_double(&self) -> Option<Arc<str>> {
+        let peers = self.internode.peers();
+        let mut taken = peers.iter().filter_map(|peer| peer.taken_for_double());
+        taken.find(|(since, _)| *since >= DOUBLE_PATIENCE).map(|(_, words)| words)
     }
 
     /// Tells others of this start until all have noted it; the way is open when enough have.

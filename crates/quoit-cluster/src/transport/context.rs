@@ -6,6 +6,7 @@ use super::notices::Notices;
 use super::redial::Jitter;
 use super::service::{Admission, Services};
 use super::settings::InternodeSettings;
+use super::wakefulness::Wakefulness;
 use crate::{ClusterId, NodeId};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -27,6 +28,7 @@ pub(super) struct Context {
     pub(super) jitter: Mutex<Jitter>,
     pub(super) inbounds: Inbounds,
     pub(super) notices: Notices,
+    pub(super) wakefulness: Wakefulness,
     /// After so long a silence a node that is asked about for the first time does not count as alive.
     pub(super) suspect_after_us: u64,
 }

@@ -7,8 +7,9 @@ use super::greeting;
 use super::outbound::OutboundDriver;
 use super::peer::Peer;
 use super::redial::Backoff;
+use quoit_wire::internode::code;
 use std::sync::Arc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Dials `lane` of `peer`, and dials it again whenever its connection ends, until the peer is retired. The
 /// large lane waits until somebody needs it.
@@ -43,6 +44,9 @@ async fn connect_once(context: &Arc<Context>, peer: &Peer, lane: Lane) -> bool {
                 tracing::warn!(peer = %peer.name(), %address, %fault, "a node can't be reached");
             }
             peer.disconnected(lane, &reason, &CallError::Unreachable(Arc::clone(&reason)));
+            let is_double =
+                matches!(fault, Fault::Refused { code: code::TWO_WITH_ONE_IDENTITY, .. });
+            peer.refused(Instant::now(), is_double.then_some(&reason));
             return false;
         }
     };

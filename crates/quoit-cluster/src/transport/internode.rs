@@ -13,6 +13,7 @@ use super::replies::Reply;
 use super::service::{Admission, Service};
 use super::settings::InternodeSettings;
 use super::statistics::ServiceStatistics;
+use super::wakefulness::TICK_INTERVAL;
 use crate::liveness::PhiDetector;
 use crate::{ClusterId, NodeId};
 use parking_lot::Mutex;
@@ -25,10 +26,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 /// The pause after an accept that failed: out of descriptors, mostly.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often a node that was just started or woken looks whether others have been heard of.
+const SETTLED_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How often is looked whether everything asked for was answered before a stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -56,6 +60,7 @@ impl Internode {
             peers: Default::default(),
             inbounds: Default::default(),
             notices: Default::default(),
+            wakefulness: Default::default(),
         };
         Arc::new(Internode { context: Arc::new(context), tasks: Mutex::new(JoinSet::new()) })
     }
@@ -85,6 +90,7 @@ impl Internode {
             identity.address = address;
         }
         drop(identity);
+        self.spawn(stay_awake(Arc::clone(&self.context)));
         let context = Arc::clone(&self.context);
         self.spawn(async move {
             let mut connections = JoinSet::new();
@@ -193,6 +199,22 @@ impl Internode {
         self.context.peers.load().get(&node_id).cloned()
     }
 
+    /// Whether this node may judge who is up: it has heard of every peer, or found out that it can't be
+    /// reached, since it was started or has last been stopped for a while. Three seconds later it may at
+    /// the latest. Costs a clock and two atomic loads as a rule.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let peers = self.context.peers.load();
+        self.context.wakefulness.is_settled(Instant::now(), &peers)
+    }
+
+    /// Waits until [`is_settled`](Self::is_settled), but not beyond `deadline`.
+    pub async fn settled(&self, deadline: Instant) {
+        while !self.is_settled() && Instant::now() < deadline {
+            sleep(SETTLED_POLL_INTERVAL).await;
+        }
+    }
+
     /// What other nodes have asked this one. What this one has asked them, [`Peer::statistics`] tells.
     #[must_use]
     pub fn statistics(&self) -> ServiceStatistics {
@@ -207,6 +229,21 @@ impl Internode {
         inbounds.stop();
         let deadline = Instant::now() + limit;
         while !inbounds.is_idle() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            sleep(STOP_POLL_INTERVAL).await;
+        }
+        true
+    }
+
+    /// Waits until peers have answered all that this node has asked them, at most `limit`: writes that
+    /// clients no longer wait for are still on their way to the last replica. Whether they have. Peers
+    /// that are down are not waited for.
+    pub async fn answered(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let owes = |peer: &Arc<Peer>| peer.is_up() && peer.pending_count() > 0;
+        while self.context.peers.load().values().any(owes) {
             if Instant::now() >= deadline {
                 return false;
             }
@@ -272,6 +309,20 @@ impl Internode {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().spawn(task);
+    }
+}
+
+/// Notes that the process runs, so that it is found out when it did not.
+async fn stay_awake(context: Arc<Context>) {
+    let mut ticks = interval(TICK_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if context.wakefulness.tick(Instant::now()) {
+            tracing::warn!(
+                "this node did not run for a while; it waits until it has heard of others"
+            );
+        }
     }
 }
 

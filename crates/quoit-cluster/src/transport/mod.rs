@@ -33,6 +33,7 @@ mod settings;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod wakefulness;
 
 pub use error::CallError;
 pub use internode::Internode;

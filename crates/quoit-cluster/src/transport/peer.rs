@@ -11,6 +11,7 @@ use super::statistics::PeerStatistics;
 use crate::NodeId;
 use crate::liveness::{Health, Latency};
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use prost::Message;
 use quoit_wire::internode::{FLAG_STREAM, FRAME_OVERHEAD_BYTES, FramePrefix, Kind, Payload};
 use std::fmt;
@@ -31,7 +32,16 @@ pub struct Peer {
     small: LaneState,
     large: LaneState,
     health: Health,
+    refusals: Mutex<Refusals>,
     is_retired: AtomicBool,
+}
+
+/// Attempts to connect that have failed.
+#[derive(Default)]
+struct Refusals {
+    last_at: Option<Instant>,
+    /// Since when the node takes this one for a second process with one identity, and its words.
+    as_double: Option<(Instant, Arc<str>)>,
 }
 
 /// What may change about a peer.
@@ -58,6 +68,7 @@ impl Peer {
             small: LaneState::new(Lane::Small, Status::Dialing, limits),
             large: LaneState::new(Lane::Large, Status::Idle, limits),
             health: Health::new(settings.liveness),
+            refusals: Mutex::default(),
             is_retired: AtomicBool::new(false),
         }
     }
@@ -274,9 +285,32 @@ impl Peer {
 
     /// A connection of `lane` was made.
     pub(super) fn connected(&self, lane: Lane) {
+        self.refusals.lock().as_double = None;
         if lane == Lane::Small {
             self.health.connected(Instant::now());
         }
+    }
+
+    /// No connection could be made. `double` is what the node says if it takes this one for a second
+    /// process with one identity.
+    pub(super) fn refused(&self, now: Instant, double: Option<&Arc<str>>) {
+        let mut refusals = self.refusals.lock();
+        refusals.last_at = Some(now);
+        refusals.as_double = double.map(|words| {
+            let since = refusals.as_double.take().map_or(now, |(since, _)| since);
+            (since, Arc::clone(words))
+        });
+    }
+
+    /// Whether an attempt to connect has failed at or after `time`.
+    pub(super) fn refused_since(&self, time: Instant) -> bool {
+        self.refusals.lock().last_at.is_some_and(|last_at| last_at >= time)
+    }
+
+    /// How long the node has taken this one for a second process with one identity, and its words.
+    pub(crate) fn taken_for_double(&self) -> Option<(Duration, Arc<str>)> {
+        let refusals = self.refusals.lock();
+        refusals.as_double.as_ref().map(|(since, words)| (since.elapsed(), Arc::clone(words)))
     }
 
     /// The connection of `lane` is gone, or none could be made: its calls fail, and later ones until there

@@ -128,7 +128,7 @@ impl ReplicatedStore {
         payload: Bytes,
         reply: Responder,
     ) {
-        let topology = self.topology();
+        let topology = self.settled_topology(None).await;
         if header.layout_version < topology.layout_version() || topology.own().is_none() {
             return reply.refuse(REFUSED_STALE_LAYOUT, "the layout is no longer live");
         }

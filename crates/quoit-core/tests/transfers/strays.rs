@@ -100,3 +100,17 @@ async fn no_tombstone_is_reaped_while_a_stand_in_keeps_what_it_deleted() {
     town.pass(Duration::from_secs(400)).await;
     assert_eq!(town.holders(&name).len(), 0, "all is reaped");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_just_started_has_nobody_stand_in_for_nodes_it_has_not_reached_yet() {
+    let mut town = Town::joined(5).await;
+    town.kill(1);
+    town.start(1).await;
+    for index in 0..20 {
+        let name = format!("key {index}");
+        town.put(1, &name, "value").await;
+        let primaries = town.primaries(1, &name);
+        assert!(town.holders(&name).is_subset(&primaries), "{name}");
+        assert_eq!(town.get(2, &name).await.expect("it was written"), "value");
+    }
+}

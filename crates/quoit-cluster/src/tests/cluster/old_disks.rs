@@ -53,3 +53,45 @@ async fn removed_node_that_comes_back_is_told_and_stops() {
     let error = town.control(4).join("n1:1").await.unwrap_err().to_string();
     assert!(error.contains("was removed from this cluster and can't come back"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn second_process_on_a_copy_of_a_disk_is_told_and_stops_and_the_first_goes_on() {
+    let mut town = Town::joined(3).await;
+    town.until_equal().await;
+    town.crash(2);
+    let copy = town.node(2).disk.bytes("control.redb").unwrap();
+    town.start(2).await;
+    town.until_equal().await;
+    let disk = FaultyDisk::new(44);
+    disk.put("control.redb", copy);
+    town.nodes.push(Node { number: 4, disk, process: None });
+    town.start(4).await;
+    let mut departure = town.control(4).departure();
+    let found = departure.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+    assert!(matches!(found, Departure::Double { .. }), "{found:?}");
+    let text = found.to_string();
+    assert!(text.contains("is in use by a live node at n2:1"), "{text}");
+    assert!(town.control(2).departure().borrow().is_none());
+    town.control(2).set_bucket_props(untyped("b"), &updates(json!({"n_val": 2}))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_comes_back_at_another_address_right_after_its_death_is_no_double() {
+    let mut town = Town::joined(3).await;
+    town.until_equal().await;
+    // It dies without a word: the others take it for alive for a while.
+    for other in ["n1", "n3"] {
+        town.network.silence("n2", other);
+        town.network.silence(other, "n2");
+    }
+    let disk = town.node(2).disk.kill();
+    town.nodes[1].process = None;
+    town.nodes.push(Node { number: 4, disk, process: None });
+    town.start(4).await;
+    town.until("it takes part at its new address", || {
+        let state = town.state(1);
+        state.members().get(id(2)).is_some_and(|member| &*member.addresses.node == "n4:1")
+    })
+    .await;
+    assert!(town.control(4).departure().borrow().is_none());
+}

@@ -303,3 +303,16 @@ proptest! {
         prop_assert_eq!(run(), run());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_waits_for_answers_that_nobody_else_waits_for() {
+    let network = MemoryNetwork::default();
+    let (one, _other, peer) = two(&network).await;
+    echo(&peer, b"x").await.unwrap();
+    peer.send(ECHO_LATER, &200_u64, b"", Lane::Small, &Replies::new(), 0).unwrap();
+    let start = tokio::time::Instant::now();
+    assert!(!one.answered(Duration::from_millis(100)).await);
+    assert!(one.answered(Duration::from_secs(5)).await);
+    let after = start.elapsed();
+    assert!(after >= Duration::from_millis(200) && after < Duration::from_millis(300), "{after:?}");
+}

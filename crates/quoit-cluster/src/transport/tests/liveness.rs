@@ -86,3 +86,31 @@ async fn latency_is_known() {
     assert!((2_900..5_000).contains(&latency.mean_us), "{latency:?}");
     assert!((2_900..6_000).contains(&latency.high_us), "{latency:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_just_started_judges_when_it_has_reached_or_missed_everybody() {
+    let network = MemoryNetwork::default();
+    let one = node(&network, 1).await;
+    assert!(one.is_settled(), "there is nobody to judge");
+    let _other = node(&network, 2).await;
+    network.set_delay("n1", "n2", Duration::from_millis(20));
+    one.set_peers(&members(&[1, 2, 3]));
+    assert!(!one.is_settled());
+    let start = Instant::now();
+    one.settled(start + Duration::from_secs(60)).await;
+    assert!(one.peer(id(2)).unwrap().is_up() && !one.peer(id(3)).unwrap().is_up());
+    assert!(start.elapsed() < Duration::from_millis(200), "a refusal is an answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_neither_answers_nor_refuses_is_not_waited_for_long() {
+    let network = MemoryNetwork::default();
+    let (one, _other) = (node(&network, 1).await, node(&network, 2).await);
+    network.silence("n2", "n1");
+    one.set_peers(&members(&[1, 2]));
+    let start = Instant::now();
+    one.settled(start + Duration::from_millis(100)).await;
+    assert!(!one.is_settled() && start.elapsed() < Duration::from_millis(120));
+    one.settled(start + Duration::from_secs(60)).await;
+    assert!(one.is_settled() && start.elapsed() < Duration::from_secs(4));
+}

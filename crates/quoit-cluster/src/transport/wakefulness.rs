@@ -1,0 +1,112 @@
+//! Whether this node may judge who is up.
+//!
+//! A node that has just started, or that did not run for a while (it was stopped, or its machine was), has
+//! heard nothing of others. That says nothing about them: taking them for dead, it would have
+//! stand-ins vote that know nothing. So it waits a moment before it judges.
+
+use super::peer::Peer;
+use crate::NodeId;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often the node notes that it runs.
+pub(super) const TICK_INTERVAL: Duration = Duration::from_millis(250);
+/// A node that has not noted it for so long did not run. Shorter pauses make nobody look dead.
+const PAUSE: Duration = Duration::from_millis(750);
+/// Who could neither be reached nor found out to be unreachable in this time counts as down: longer than
+/// a dialed node may take to accept.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Since when the node has run without a pause.
+pub(super) struct Wakefulness {
+    start: Instant,
+    ticked_at_us: AtomicU64,
+    woke_at: Mutex<Instant>,
+    is_settled: AtomicBool,
+}
+
+impl Default for Wakefulness {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self {
+            start: now,
+            ticked_at_us: AtomicU64::new(0),
+            woke_at: Mutex::new(now),
+            is_settled: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Wakefulness {
+    /// The node runs. Whether it has just been found out that it did not.
+    pub(super) fn tick(&self, now: Instant) -> bool {
+        let has_slept = self.has_slept(now);
+        if has_slept {
+            *self.woke_at.lock() = now;
+            self.is_settled.store(false, Ordering::SeqCst);
+        }
+        self.ticked_at_us.store(self.us(now), Ordering::SeqCst);
+        has_slept
+    }
+
+    /// Whether all peers are known to be up, or to be down. Costs a clock and two atomic loads as a rule.
+    pub(super) fn is_settled(&self, now: Instant, peers: &BTreeMap<NodeId, Arc<Peer>>) -> bool {
+        if peers.is_empty() {
+            return true;
+        }
+        if self.has_slept(now) {
+            return false;
+        }
+        if self.is_settled.load(Ordering::Relaxed) {
+            return true;
+        }
+        let woke_at = *self.woke_at.lock();
+        let is_known = |peer: &Arc<Peer>| peer.is_up() || peer.refused_since(woke_at);
+        let is_settled = now.duration_since(woke_at) > PATIENCE || peers.values().all(is_known);
+        if is_settled {
+            self.is_settled.store(true, Ordering::SeqCst);
+        }
+        is_settled
+    }
+
+    fn has_slept(&self, now: Instant) -> bool {
+        let ticked_at_us = self.ticked_at_us.load(Ordering::Relaxed);
+        self.us(now).saturating_sub(ticked_at_us) > PAUSE.as_micros() as u64
+    }
+
+    fn us(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.start).as_micros() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::peer::Place;
+    use super::super::settings::InternodeSettings;
+    use super::*;
+
+    #[test]
+    fn a_node_that_did_not_run_judges_nobody_until_it_has_heard_of_them() {
+        let settings = InternodeSettings::new(NodeId([1; 16]), "n1", 1, 1);
+        let place = Place { name: "n2".into(), address: "n2:1".into() };
+        let peer = Arc::new(Peer::new(NodeId([2; 16]), place, &settings));
+        let peers = BTreeMap::from([(peer.node_id(), Arc::clone(&peer))]);
+        let wakefulness = Wakefulness::default();
+        let at = |ms| wakefulness.start + Duration::from_millis(ms);
+        peer.refused(at(0), None);
+        for tick in 1..40 {
+            assert!(!wakefulness.tick(at(tick * 250)));
+        }
+        assert!(wakefulness.is_settled(at(9_800), &peers));
+        assert!(!wakefulness.is_settled(at(60_000), &peers), "it did not run for 50 seconds");
+        assert!(wakefulness.tick(at(60_000)));
+        assert!(!wakefulness.is_settled(at(60_100), &peers), "nothing was heard since");
+        peer.refused(at(60_150), None);
+        assert!(wakefulness.is_settled(at(60_200), &peers));
+        assert!(!wakefulness.tick(at(60_250)));
+    }
+}
