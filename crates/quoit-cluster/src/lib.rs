@@ -69,8 +69,9 @@ pub use staged::StagedChange;
 pub use state::{Placements, State, TypeStatus};
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings, Lane,
-    Limits, Listener, MethodCounts, Network, Newcomer, NotAdmitted, Peer, PeerStatistics, Replies,
-    Reply, Responder, Service, ServiceStatistics, Stream, TokioNetwork, Traffic, memory_network,
+    LateFaults, Limits, Listener, MethodCounts, Network, Newcomer, NotAdmitted, Peer,
+    PeerStatistics, Replies, Reply, Responder, Service, ServiceStatistics, Stream, TokioNetwork,
+    Traffic, memory_network,
 };
 
 use std::fmt;

@@ -13,6 +13,7 @@ mod dots;
 mod error;
 mod forward;
 mod get;
+mod hints;
 mod in_place;
 mod listing;
 mod options;
@@ -39,8 +40,10 @@ pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reaper::DeleteMode;
 pub use stats::{Counter, Cumulative, Distribution, LatencySummary, Stats, StatsSnapshot};
-pub use store::{Limits, PreflistPlace, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT};
+pub use store::{
+    HintCountMax, Limits, PreflistPlace, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT,
+};
 pub use transfer::{
     ActiveTransfer, LimitChange, NodeTransfers, PlanEstimate, TransferEstimate, TransferKind,
-    TransferLimits, TransferStats,
+    TransferLimits, TransferStats, WaitingHints,
 };

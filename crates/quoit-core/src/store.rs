@@ -3,12 +3,13 @@
 use crate::blocking::Blocking;
 use crate::dots::DotSequence;
 use crate::error::RequestError;
+use crate::hints::Hints;
 use crate::options::WriteOptions;
 use crate::reaper::{DeleteMode, Reaper};
 use crate::service::ReplicaService;
 use crate::stats::Stats;
 use crate::topology::Topology;
-use crate::transfer::{TransferLimits, Transfers};
+use crate::transfer::{TransferLimits, Transfers, n_vals};
 use crate::write_clock::WriteClock;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -19,7 +20,8 @@ use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
 use quoit_model::vtag::make_vtag;
 use quoit_store::engine::{Access, Engine, RecordAt, Ticket};
-use quoit_store::seam::Clock;
+use quoit_store::error::StoreError;
+use quoit_store::seam::{Clock, Disk};
 use quoit_wire::internode::data::{METHOD_FIRST, METHOD_LAST};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -69,6 +71,18 @@ pub struct StoreSettings {
     pub blocking: Blocking,
     /// How much transfers of partitions may take at first.
     pub transfer_limits: TransferLimits,
+    /// References to records that other nodes have missed, at most.
+    pub hint_count_max: HintCountMax,
+}
+
+/// A bound on hints: references of 32 bytes on disk, and some more in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HintCountMax(pub usize);
+
+impl Default for HintCountMax {
+    fn default() -> Self {
+        Self(1_000_000)
+    }
 }
 
 /// One position of a preference list.
@@ -92,6 +106,7 @@ pub struct ReplicatedStore {
     pub(crate) dots: DotSequence,
     pub(crate) write_clock: WriteClock,
     pub(crate) settings: StoreSettings,
+    pub(crate) hints: Arc<Hints>,
     pub(crate) reaper: Reaper,
     pub(crate) transfers: Transfers,
     stats: Stats,
@@ -118,10 +133,22 @@ impl ReplicatedStore {
             dots,
             write_clock: WriteClock::default(),
             settings,
+            hints: Arc::new(Hints::in_memory(settings.hint_count_max.0)),
             reaper: Reaper::default(),
             transfers: Transfers::new(settings.transfer_limits),
             stats: Stats::default(),
         }
+    }
+
+    /// Keeps hints on a disk, and takes up those that are there. Without it they end with the process.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or has something else in the place of hints.
+    pub fn with_hints(mut self, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
+        let count_max = self.settings.hint_count_max.0;
+        self.hints = Arc::new(Hints::open(disk, self.ring_size(), count_max)?);
+        Ok(self)
     }
 
     /// The control plane: bucket types, bucket properties, layout.
@@ -212,6 +239,11 @@ impl ReplicatedStore {
         }
     }
 
+    /// The most replicas that any bucket has.
+    pub(crate) fn n_val_max(&self) -> u32 {
+        n_vals(&self.control.read()).1
+    }
+
     /// Number of partitions.
     pub(crate) fn ring_size(&self) -> RingSize {
         self.control.read().ring_size()
@@ -268,10 +300,11 @@ impl ReplicatedStore {
         self.internode.register(METHOD_FIRST..=METHOD_LAST, service);
     }
 
-    /// Reaps tombstones and hands over what belongs to other nodes, until the task is dropped.
+    /// Reaps tombstones, keeps hints and hands over what belongs to other nodes, until the task is dropped.
     pub async fn run_background(self: Arc<Self>) {
         let reaper = Arc::clone(&self).run_reaper();
-        tokio::join!(biased; reaper, self.run_transfers());
+        let hints = Arc::clone(&self).run_hints();
+        tokio::join!(biased; reaper, hints, self.run_transfers());
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.

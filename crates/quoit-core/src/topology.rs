@@ -25,6 +25,7 @@ pub(crate) struct Topology {
 
 /// One node of a live layout.
 pub(crate) struct Node {
+    pub(crate) id: NodeId,
     /// What operators call it; its id while its membership is not known.
     pub(crate) name: Arc<str>,
     pub(crate) reach: Reach,
@@ -71,7 +72,7 @@ impl Topology {
             None => id.to_string().into(),
         };
         let nodes: Vec<Node> =
-            ids.iter().map(|id| Node { name: name(id), reach: reach(*id) }).collect();
+            ids.iter().map(|id| Node { id: *id, name: name(id), reach: reach(*id) }).collect();
         let place = |id: &NodeId| ids.binary_search(id).ok().map(|place| place as NodePlace);
         let layouts: SmallVec<[LiveLayout; 2]> = live
             .iter()
@@ -217,6 +218,20 @@ impl Topology {
             primaries.into_iter().any(|node| Some(live.place(*node)) == self.own)
         };
         self.layouts.iter().any(is_primary)
+    }
+
+    /// The primaries of a partition in all live layouts.
+    pub(crate) fn primaries(&self, partition: Partition, n_val: u32) -> SmallVec<[NodePlace; 4]> {
+        let mut places = SmallVec::new();
+        for live in &self.layouts {
+            for node in live.layout.primaries(partition, n_val) {
+                let place = live.place(*node);
+                if !places.contains(&place) {
+                    places.push(place);
+                }
+            }
+        }
+        places
     }
 
     /// Whether this node is the most preferred primary of a partition by the newest layout.

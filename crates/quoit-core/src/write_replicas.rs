@@ -239,6 +239,12 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether each position's own node was sent the object and has not failed yet.
+    fn goes_to_all(&self) -> bool {
+        let n_val = self.made.quorums.n_val;
+        self.layouts.iter().all(|voters| voters.primary_votes() == n_val)
+    }
+
     async fn run(mut self, deadline: Instant) -> Result<End, RequestError> {
         loop {
             if self.tally.is_met(&self.layouts) {
@@ -321,5 +327,24 @@ impl<'a> Run<'a> {
         let dead: SmallVec<[NodePlace; 4]> =
             self.waiting.iter().copied().filter(|node| !self.topology.is_up(*node)).collect();
         dead.into_iter().for_each(|node| self.fail(node));
+    }
+}
+
+impl Drop for Run<'_> {
+    /// However the write ended, what primaries have missed of it is noted; also what they are yet to fail
+    /// to take.
+    fn drop(&mut self) {
+        let (store, made) = (self.store, self.made);
+        if !self.waiting.is_empty() {
+            let hints = Arc::clone(&store.hints);
+            std::mem::take(&mut self.replies).leave(hints, made.key.clone());
+        }
+        if !self.goes_to_all() {
+            let sent = self.sent.iter().copied();
+            let reached: SmallVec<[NodePlace; 6]> =
+                sent.filter(|node| !self.failed.contains(node)).collect();
+            let (partition, n_val) = (made.partition, made.quorums.n_val);
+            store.note_missed(&self.topology, &made.key, partition, n_val, &reached);
+        }
     }
 }

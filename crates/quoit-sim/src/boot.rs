@@ -85,7 +85,7 @@ pub async fn start(
     };
     let (connected, of_store) = (Arc::clone(&control), Arc::clone(&internode));
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings);
-    let store = Arc::new(store);
+    let store = Arc::new(store.with_hints(Arc::new(disks.hints))?);
     store.serve_replicas();
     connected.connect(&internode);
     internode.serve(listener)?;

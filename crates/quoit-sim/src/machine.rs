@@ -37,13 +37,17 @@ pub struct Disks {
     pub control: FaultyDisk,
     /// What clients have stored.
     pub data: FaultyDisk,
+    /// What other nodes have missed.
+    pub hints: FaultyDisk,
 }
 
 impl Disks {
     /// Empty ones, whose luck follows from `random`.
     #[must_use]
     pub fn new(random: &mut Random) -> Self {
-        Self { control: FaultyDisk::new(random.number()), data: FaultyDisk::new(random.number()) }
+        let (control, data) = (random.number(), random.number());
+        let disk = FaultyDisk::new;
+        Self { control: disk(control), data: disk(data), hints: disk(control ^ data) }
     }
 
     /// Lets something go wrong with all of them from now on.
@@ -61,11 +65,15 @@ impl Disks {
     }
 
     fn restarted(&self, restart: impl Fn(&FaultyDisk) -> FaultyDisk) -> Self {
-        Self { control: restart(&self.control), data: restart(&self.data) }
+        Self {
+            control: restart(&self.control),
+            data: restart(&self.data),
+            hints: restart(&self.hints),
+        }
     }
 
-    const fn each(&self) -> [&FaultyDisk; 2] {
-        [&self.control, &self.data]
+    const fn each(&self) -> [&FaultyDisk; 3] {
+        [&self.control, &self.data, &self.hints]
     }
 }
 

@@ -21,6 +21,8 @@ use std::sync::Arc;
 const CONTROL_FILE: &str = "control.redb";
 /// The Bitcask engine's directory in the data directory.
 const BITCASK_DIR: &str = "bitcask";
+/// The directory of hints in the data directory.
+const HINTS_DIR: &str = "hints";
 
 /// An opened node.
 pub(crate) struct Opened {
@@ -58,6 +60,14 @@ pub(crate) fn open(
     let internode = open_internode(&control)?;
     let of_store = Arc::clone(&internode);
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings.store());
+    let store = match settings.storage() {
+        Storage::Bitcask => {
+            let disk = RealDisk::open(data_dir.join(HINTS_DIR)).context("opening the hints")?;
+            store.with_hints(Arc::new(disk)).context("reading the hints")?
+        }
+        // The records that hints refer to end with the process.
+        Storage::Memory => store,
+    };
     Ok(Opened { store: Arc::new(store), internode, note })
 }
 

@@ -155,7 +155,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     }
     store.control().stop().await;
     let closing = Arc::clone(&store);
-    tokio::task::spawn_blocking(move || closing.engine().close())
+    tokio::task::spawn_blocking(move || closing.flush_hints().and(closing.engine().close()))
         .await
         .context("closing the storage engine")?
         .context("closing the storage engine")?;

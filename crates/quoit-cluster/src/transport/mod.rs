@@ -39,7 +39,7 @@ pub use error::CallError;
 pub use internode::Internode;
 pub use network::{BoxFuture, Listener, Network, Stream, TokioNetwork};
 pub use peer::Peer;
-pub use replies::{Answered, Replies, Reply};
+pub use replies::{Answered, LateFaults, Replies, Reply};
 pub use responder::Responder;
 pub use service::{Admission, IncomingRequest, Newcomer, NotAdmitted, Service};
 pub use settings::{InternodeSettings, Limits};

@@ -24,6 +24,13 @@ pub struct Reply {
 /// An answer, or why there is none, with the slot that the call was sent with.
 pub type Answered = (u16, Result<Reply, CallError>);
 
+/// Hears of calls that fail when those who made them have gone on.
+pub trait LateFaults: Send + Sync {
+    /// A call has failed, or several; `note` is what was left for that case. Called once for all calls of
+    /// one [`Replies`], wherever the failure is noticed: it must not wait.
+    fn failed(&self, note: Bytes);
+}
+
 /// Gathers answers of several calls. Dropping it abandons the calls: what still comes is discarded, and
 /// streams are cancelled. Calls that are no streams go on at the node that was asked, as a write
 /// must that its coordinator waits for no longer.
@@ -49,6 +56,19 @@ struct Gathered {
     is_abandoned: bool,
     /// Streams whose last answer has not come.
     streams: Vec<StreamRef>,
+    /// Who is told of calls that fail from now on.
+    late: Option<Late>,
+}
+
+struct Late {
+    told: Arc<dyn LateFaults>,
+    note: Bytes,
+}
+
+impl Late {
+    fn tell(self) {
+        self.told.failed(self.note);
+    }
 }
 
 struct Gotten {
@@ -112,6 +132,11 @@ impl Replies {
         self.sink.gathered.lock().open_count
     }
 
+    /// Abandons the calls, but has somebody told if one of them fails.
+    pub fn leave(self, told: Arc<dyn LateFaults>, note: Bytes) {
+        self.sink.gathered.lock().late = Some(Late { told, note });
+    }
+
     /// Counts a call as sent.
     pub(super) fn begin(&self) -> Arc<Sink> {
         self.sink.gathered.lock().open_count += 1;
@@ -130,8 +155,13 @@ impl Drop for Replies {
         gathered.is_abandoned = true;
         let answers = std::mem::take(&mut gathered.answers);
         let streams = std::mem::take(&mut gathered.streams);
+        let has_failed = answers.iter().any(|gotten| gotten.answered.1.is_err());
+        let late = if has_failed { gathered.late.take() } else { None };
         drop(gathered);
         drop(answers);
+        if let Some(late) = late {
+            late.tell();
+        }
         for stream in streams {
             stream.peer.cancel(stream.lane, stream.call);
         }
@@ -175,6 +205,11 @@ impl Sink {
             }
         }
         if gathered.is_abandoned {
+            let late = if answer.is_err() { gathered.late.take() } else { None };
+            drop(gathered);
+            if let Some(late) = late {
+                late.tell();
+            }
             return false;
         }
         gathered.answers.push(Gotten { answered: (slot, answer), stream });

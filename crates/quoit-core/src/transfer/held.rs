@@ -18,9 +18,9 @@ impl ReplicatedStore {
         }
     }
 
-    /// Partitions that any member may have strays of; `None` while some member can't be asked.
+    /// Partitions that any member may have strays of, or hints; `None` while some member can't be asked.
     pub(crate) async fn strays_anywhere(&self) -> Option<BTreeSet<Partition>> {
-        let mut strays = self.transfers.suspects.lock().all();
+        let mut strays = self.unsettled();
         let mut replies = Replies::new();
         let state = self.state();
         for member in state.members().iter().filter(|member| member.id != state.node_id()) {
@@ -39,9 +39,16 @@ impl ReplicatedStore {
         Some(strays)
     }
 
+    /// Partitions of which this node may have strays, or of which others have missed something.
+    fn unsettled(&self) -> BTreeSet<Partition> {
+        let mut partitions = self.transfers.suspects.lock().all();
+        partitions.extend(self.hints.partitions());
+        partitions
+    }
+
     pub(crate) fn serve_strays(&self, reply: Responder) {
-        let suspects = self.transfers.suspects.lock().all();
-        let partitions = suspects.into_iter().map(|partition| u32::from(partition.0)).collect();
+        let partitions =
+            self.unsettled().into_iter().map(|partition| u32::from(partition.0)).collect();
         reply.send(&StraysHeld { partitions }, b"");
     }
 }

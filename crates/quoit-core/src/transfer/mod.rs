@@ -10,6 +10,7 @@ mod copies;
 mod estimate;
 mod hand;
 mod held;
+mod hinted;
 mod limits;
 mod operators;
 mod progress;
@@ -20,7 +21,7 @@ mod strays;
 pub use estimate::{PlanEstimate, TransferEstimate};
 pub use limits::{LimitChange, TransferLimits};
 pub use operators::NodeTransfers;
-pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats};
+pub use progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
 pub(crate) use strays::n_val_of;
 
 use crate::store::ReplicatedStore;
@@ -30,7 +31,7 @@ use hand::TransferError;
 use limits::Throttle;
 use parking_lot::Mutex;
 use progress::Active;
-use quoit_cluster::State;
+use quoit_cluster::{NodeId, State};
 use quoit_model::hash::Partition;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -85,6 +86,8 @@ impl Transfers {
 enum Job {
     Copy(NewCopy),
     Share(NewCopy),
+    /// What a node has missed.
+    Hints(NodeId),
     Strays(Partition),
 }
 
@@ -94,7 +97,11 @@ impl ReplicatedStore {
     pub fn transfers(&self) -> TransferStats {
         let stray_partition_count = self.transfers.suspects.lock().all().len() as u64;
         let waiting = self.copies_waiting();
-        TransferStats { waiting, stray_partition_count, ..self.transfers.active.stats() }
+        let hints = self.hints.counts().into_iter().map(|(to, (record_count, partition_count))| {
+            WaitingHints { to, record_count, partition_count }
+        });
+        let hints = hints.collect();
+        TransferStats { waiting, hints, stray_partition_count, ..self.transfers.active.stats() }
     }
 
     /// The control plane's state, to keep across waiting.
@@ -174,13 +181,16 @@ impl ReplicatedStore {
     fn jobs(&self, state: &State) -> Vec<Job> {
         let shares = self.copies_to_share(state).into_iter().map(Job::Share);
         let copies = self.copies_to_hand(state).into_iter().map(Job::Copy);
-        shares.chain(copies).chain(self.stray_jobs(state).map(Job::Strays)).collect()
+        let hints = self.hint_targets(state).into_iter().map(Job::Hints);
+        let strays = self.stray_jobs(state).map(Job::Strays);
+        shares.chain(copies).chain(hints).chain(strays).collect()
     }
 
     async fn run_job(self: Arc<Self>, job: Job) -> Job {
         let done: Result<(), TransferError> = match job {
             Job::Copy(copy) => self.hand_copy(copy).await,
             Job::Share(copy) => self.share_copy(copy).await,
+            Job::Hints(to) => self.deliver_hints(to).await,
             Job::Strays(partition) => self.look_for_strays(partition).await,
         };
         if let Err(fault) = done {
@@ -230,7 +240,7 @@ impl ReplicatedStore {
 }
 
 /// The least and the most replicas that any bucket has.
-fn n_vals(state: &State) -> (u32, u32) {
+pub(crate) fn n_vals(state: &State) -> (u32, u32) {
     let placements = state.placements();
     let n_vals = || placements.iter().map(|placements| placements.n_val);
     (n_vals().min().unwrap_or(1), n_vals().max().unwrap_or(1))

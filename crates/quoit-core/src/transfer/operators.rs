@@ -1,7 +1,7 @@
 //! What operators see and change on all nodes, through the one that they ask.
 
 use super::limits::{LimitChange, TransferLimits};
-use super::progress::{ActiveTransfer, Kind, TransferStats};
+use super::progress::{ActiveTransfer, Kind, TransferStats, WaitingHints};
 use crate::service::refuse;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
@@ -124,10 +124,16 @@ fn report(told: &NodeTransfers) -> TransferReport {
     let active = told.stats.active.iter().map(|each| wire::ActiveTransfer {
         partition: u32::from(each.partition.0),
         to: each.to.map_or_else(Bytes::new, |to| Bytes::copy_from_slice(&to.0)),
+        is_hinted: each.kind == Kind::Hints,
         record_count: each.record_count,
         byte_count: each.byte_count,
         fraction: each.fraction,
         elapsed_secs: each.elapsed_secs,
+    });
+    let hints = told.stats.hints.iter().map(|each| wire::WaitingHints {
+        to: Bytes::copy_from_slice(&each.to.0),
+        record_count: each.record_count,
+        partition_count: each.partition_count,
     });
     TransferReport {
         live_bytes: told.live_bytes,
@@ -136,6 +142,7 @@ fn report(told: &NodeTransfers) -> TransferReport {
         inbound: told.limits.inbound,
         outbound: told.limits.outbound,
         active: active.collect(),
+        hints: hints.collect(),
         stray_partition_count: told.stats.stray_partition_count,
         record_count: told.stats.record_count,
         byte_count: told.stats.byte_count,
@@ -147,13 +154,24 @@ fn read_report(report: TransferReport) -> NodeTransfers {
         let to = <[u8; 16]>::try_from(&each.to[..]).ok().map(NodeId);
         ActiveTransfer {
             partition: Partition(u16::try_from(each.partition).unwrap_or(u16::MAX)),
-            kind: if to.is_some() { Kind::Ownership } else { Kind::Strays },
+            kind: match to {
+                Some(_) if each.is_hinted => Kind::Hints,
+                Some(_) => Kind::Ownership,
+                None => Kind::Strays,
+            },
             to,
             record_count: each.record_count,
             byte_count: each.byte_count,
             fraction: each.fraction,
             elapsed_secs: each.elapsed_secs,
         }
+    });
+    let hints = report.hints.into_iter().filter_map(|each| {
+        Some(WaitingHints {
+            to: NodeId(<[u8; 16]>::try_from(&each.to[..]).ok()?),
+            record_count: each.record_count,
+            partition_count: each.partition_count,
+        })
     });
     NodeTransfers {
         live_bytes: report.live_bytes,
@@ -166,6 +184,7 @@ fn read_report(report: TransferReport) -> NodeTransfers {
         stats: TransferStats {
             active: active.collect(),
             waiting: BTreeMap::new(),
+            hints: hints.collect(),
             stray_partition_count: report.stray_partition_count,
             record_count: report.record_count,
             byte_count: report.byte_count,
@@ -194,6 +213,11 @@ mod tests {
             stats: TransferStats {
                 active: vec![active(None), active(Some(NodeId([9; 16])))],
                 waiting: BTreeMap::new(),
+                hints: vec![WaitingHints {
+                    to: NodeId([8; 16]),
+                    record_count: 10,
+                    partition_count: 11,
+                }],
                 stray_partition_count: 7,
                 record_count: 8,
                 byte_count: 9,

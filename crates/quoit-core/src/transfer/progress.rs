@@ -16,6 +16,8 @@ pub enum Kind {
     Ownership,
     /// They are on a node that is no primary of theirs.
     Strays,
+    /// A primary of theirs has missed them.
+    Hints,
 }
 
 /// A partition that is being handed over by this node.
@@ -52,6 +54,17 @@ impl ActiveTransfer {
     }
 }
 
+/// What a node has missed and waits until it is back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitingHints {
+    /// Who has missed it.
+    pub to: NodeId,
+    /// Records.
+    pub record_count: u64,
+    /// Partitions besides, of which too much was missed to know it one by one.
+    pub partition_count: u64,
+}
+
 /// Figures of all transfers of this node.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TransferStats {
@@ -59,6 +72,8 @@ pub struct TransferStats {
     pub active: Vec<ActiveTransfer>,
     /// Copies of partitions that wait for their turn, or for their receiver, by receiver.
     pub waiting: BTreeMap<NodeId, u64>,
+    /// What other nodes have missed of this node's writes.
+    pub hints: Vec<WaitingHints>,
     /// Partitions that may have strays: records that wait for a primary that is down, mostly.
     pub stray_partition_count: u64,
     /// Records handed over since the start.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Records read at once at first.
 pub(super) const PAGE_COUNT: usize = 256;
 /// Bytes of objects that a page should have.
-const PAGE_BYTES: usize = 2 << 20;
+pub(super) const PAGE_BYTES: usize = 2 << 20;
 
 /// A page of a walk through a partition.
 pub(super) struct Page {

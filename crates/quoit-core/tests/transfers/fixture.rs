@@ -9,7 +9,7 @@ use quoit_cluster::{
 };
 use quoit_core::{
     Blocking, DeleteRequest, DotSequence, PutRequest, ReadOptions, ReplicatedStore, StoreSettings,
-    TransferLimits, Unreserved,
+    TransferLimits, Unreserved, WriteOptions,
 };
 use quoit_model::clock::{Actor, VersionVector};
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
@@ -45,6 +45,7 @@ impl Drop for Process {
 /// A machine on which a node runs or not. Its records outlive the process.
 struct Node {
     disk: FaultyDisk,
+    hints: FaultyDisk,
     engine: Arc<MemoryEngine>,
     process: Option<Process>,
 }
@@ -98,7 +99,11 @@ impl Town {
 
     /// Nodes 1 to `count`, members of one cluster.
     pub async fn joined(count: u8) -> Self {
-        let town = Self::alone(count).await;
+        Self::joined_with(count, StoreSettings::default()).await
+    }
+
+    pub async fn joined_with(count: u8, settings: StoreSettings) -> Self {
+        let town = Self::with(count, settings).await;
         for number in 2..=count {
             town.join(number).await;
         }
@@ -113,7 +118,8 @@ impl Town {
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let engine = MemoryEngine::new(MemorySettings::default(), ring_size(), clock);
         let disk = FaultyDisk::new(u64::from(number));
-        self.nodes.push(Node { disk, engine: Arc::new(engine), process: None });
+        let hints = FaultyDisk::new(u64::from(number));
+        self.nodes.push(Node { disk, hints, engine: Arc::new(engine), process: None });
         self.start(number).await;
     }
 
@@ -131,14 +137,15 @@ impl Town {
         let settings = InternodeSettings::new(id(number), name, self.boots, self.boots);
         let internode = Internode::new(settings, host);
         let actor = Actor(self.boots.to_be_bytes()[..].into());
-        let store = Arc::new(ReplicatedStore::new(
+        let store = ReplicatedStore::new(
             Arc::clone(&node.engine) as Arc<dyn Engine>,
             Arc::clone(&control),
             Arc::clone(&internode),
             Arc::clone(&self.clock) as Arc<dyn Clock>,
             DotSequence::new(actor, Box::new(Unreserved)),
             self.settings,
-        ));
+        );
+        let store = Arc::new(store.with_hints(Arc::new(node.hints.clone())).unwrap());
         store.serve_replicas();
         internode.serve(listener).unwrap();
         control.connect(&internode);
@@ -151,6 +158,7 @@ impl Town {
         let node = &mut self.nodes[usize::from(number) - 1];
         node.process = None;
         node.disk = node.disk.kill();
+        node.hints = node.hints.kill();
         self.network.kill(&format!("n{number}"));
     }
 
@@ -238,13 +246,28 @@ impl Town {
     }
 
     async fn write(&self, number: u8, key: KeyRef<'_>, context: VersionVector, value: &str) {
+        self.write_as(number, key, context, value, WriteOptions::default()).await;
+    }
+
+    async fn write_as(
+        &self,
+        number: u8,
+        key: KeyRef<'_>,
+        context: VersionVector,
+        value: &str,
+        options: WriteOptions,
+    ) {
         let value = Bytes::copy_from_slice(value.as_bytes());
-        let put = PutRequest { context, ..PutRequest::of(key, value) };
+        let put = PutRequest { context, options, ..PutRequest::of(key, value) };
         self.store(number).put(put).await.unwrap();
     }
 
     pub async fn put(&self, number: u8, name: &str, value: &str) {
         self.write(number, key(name), VersionVector::default(), value).await;
+    }
+
+    pub async fn put_as(&self, number: u8, name: &str, value: &str, options: WriteOptions) {
+        self.write_as(number, key(name), VersionVector::default(), value, options).await;
     }
 
     pub async fn put_in(&self, number: u8, bucket_type: &str, name: &str, value: &str) {
@@ -280,6 +303,14 @@ impl Town {
             sleep(Duration::from_millis(100)).await;
             self.clock.advance_us(100_000);
         }
+    }
+
+    /// Records and whole partitions that a node knows others to have missed.
+    pub fn hint_counts(&self, number: u8) -> (u64, u64) {
+        let hints = self.store(number).transfers().hints;
+        hints.iter().fold((0, 0), |(records, partitions), each| {
+            (records + each.record_count, partitions + each.partition_count)
+        })
     }
 
     /// Nodes that store the record, whether they run or not.

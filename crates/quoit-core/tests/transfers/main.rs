@@ -3,6 +3,7 @@
 
 mod deletes;
 mod fixture;
+mod hints;
 mod operators;
 mod ownership;
 mod refusals;

@@ -61,6 +61,23 @@ pub struct TransferReport {
     /// Bytes of their objects.
     #[prost(uint64, tag = "9")]
     pub byte_count: u64,
+    /// What other nodes have missed of its writes.
+    #[prost(message, repeated, tag = "10")]
+    pub hints: Vec<WaitingHints>,
+}
+
+/// What a node has missed and waits until it is back.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct WaitingHints {
+    /// Who has missed it.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub to: Bytes,
+    /// Records.
+    #[prost(uint64, tag = "2")]
+    pub record_count: u64,
+    /// Partitions besides, of which too much was missed to know it one by one.
+    #[prost(uint64, tag = "3")]
+    pub partition_count: u64,
 }
 
 /// A partition that is being handed over.
@@ -84,4 +101,7 @@ pub struct ActiveTransfer {
     /// Seconds since it began.
     #[prost(double, tag = "6")]
     pub elapsed_secs: f64,
+    /// Whether it goes to a primary that has missed it.
+    #[prost(bool, tag = "7")]
+    pub is_hinted: bool,
 }

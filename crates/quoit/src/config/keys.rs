@@ -230,6 +230,13 @@ pub const KEYS: &[Key] = &[
         "on",
         "Whether the node hands over to others, when it starts.",
     ),
+    key(
+        "hints.maximum",
+        Kind::Integer(1_000, 100_000_000),
+        "1000000",
+        "Records that other nodes have missed and that are remembered one by one, each once; what is missed \
+         beyond is found by looking through partitions.",
+    ),
     key("object.size.maximum", Kind::Size(1, 1_024 * GB), "50MB", "Larger objects are refused."),
     key(
         "object.size.warning_threshold",

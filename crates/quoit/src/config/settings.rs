@@ -3,7 +3,7 @@
 use super::keys::{KEYS, Key, Meaning, meaning};
 use super::parse::{self, Entry, Line, Origin, ParseError};
 use super::value;
-use quoit_core::{Blocking, DeleteMode, Limits, StoreSettings, TransferLimits};
+use quoit_core::{Blocking, DeleteMode, HintCountMax, Limits, StoreSettings, TransferLimits};
 use quoit_server::{JobClasses, ServerSettings};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -323,6 +323,10 @@ impl Settings {
                 inbound: self.flag("handoff.inbound"),
                 outbound: self.flag("handoff.outbound"),
             },
+            hint_count_max: self
+                .integer("hints.maximum")
+                .and_then(|count| usize::try_from(count).ok())
+                .map_or_else(HintCountMax::default, HintCountMax),
         }
     }
 

@@ -131,6 +131,12 @@ impl ClusterView {
         let away = self.members.iter().filter(|member| !member.is_up);
         let away = away
             .map(|member| json!({"node": member.name, "partitions": self.held(member.id).len()}));
+        let hints = told.iter().flat_map(|(node, told)| {
+            told.stats.hints.iter().map(|each| {
+                json!({"from": self.name(*node), "to": self.name(each.to),
+                       "records": each.record_count, "partitions": each.partition_count})
+            })
+        });
         let active = told.iter().flat_map(|(node, told)| {
             told.stats.active.iter().map(|each| self.active_json(*node, each))
         });
@@ -138,6 +144,7 @@ impl ClusterView {
         json!({
             "waiting": waiting.collect::<Vec<_>>(),
             "away": away.collect::<Vec<_>>(),
+            "hints": hints.collect::<Vec<_>>(),
             "active": active.collect::<Vec<_>>(),
             "silent": silent.map(|member| &member.name).collect::<Vec<_>>(),
             "records_total": told.values().map(|told| told.stats.record_count).sum::<u64>(),
@@ -149,7 +156,7 @@ impl ClusterView {
         let mut told = self.partition_json(each.partition);
         told["type"] = match each.kind {
             TransferKind::Ownership => "ownership",
-            TransferKind::Strays => "hinted",
+            TransferKind::Strays | TransferKind::Hints => "hinted",
         }
         .into();
         told["from"] = self.name(from).into();

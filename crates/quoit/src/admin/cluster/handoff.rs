@@ -311,6 +311,13 @@ fn transfers_page(document: &Value) -> String {
         let (node, partitions) = (plain(&each["node"]), &each["partitions"]);
         lines.push(format!("{node} does not have {partitions} primary partitions running"));
     }
+    for each in list("hints") {
+        let (from, to) = (plain(&each["from"]), plain(&each["to"]));
+        let (records, partitions) = (&each["records"], &each["partitions"]);
+        lines.push(format!(
+            "{from} has hints for {to}: {records} records and {partitions} whole partitions"
+        ));
+    }
     if list("active").is_empty() {
         lines.push("No transfers active".to_owned());
         return lines.join("\n");

@@ -1,0 +1,101 @@
+//! Notes what nodes have missed, and keeps the notes on disk.
+
+use crate::replica::Place;
+use crate::store::ReplicatedStore;
+use crate::topology::Topology;
+use crate::votes::NodePlace;
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+use quoit_model::key::KeyRef;
+use quoit_store::error::StoreError;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How long notes are gathered before they are written together.
+const GATHER: Duration = Duration::from_millis(100);
+/// When writing is tried again after the disk has refused.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl ReplicatedStore {
+    /// Notes that primaries have missed a write of which this node has a copy. `has_reached` tells who
+    /// has the write or may have it yet.
+    ///
+    /// Where this node is no primary itself, or one of those reached is none, nothing has to be noted: that
+    /// node hands its copy to all primaries.
+    pub(crate) fn note_missed(
+        &self,
+        topology: &Topology,
+        key: &Bytes,
+        partition: Partition,
+        n_val: u32,
+        reached: &[NodePlace],
+    ) {
+        let primaries = topology.primaries(partition, n_val);
+        let is_primary = |node: &NodePlace| primaries.contains(node);
+        if !topology.own().is_some_and(|own| is_primary(&own)) || !reached.iter().all(is_primary) {
+            return;
+        }
+        let Ok(place) = Place::new(key, partition) else { return };
+        let reference = (partition, place.at().identity);
+        for node in primaries.iter().filter(|node| !reached.contains(node)) {
+            self.hints.note(topology.node(*node).id, reference);
+        }
+    }
+
+    /// Writes hints to disk, and looks at calls that have failed late, until the task is dropped.
+    pub(crate) async fn run_hints(self: Arc<Self>) {
+        loop {
+            self.hints.wanted.notified().await;
+            sleep(GATHER).await;
+            self.note_late();
+            let store = Arc::clone(&self);
+            let flush = move || Ok(store.hints.flush()?);
+            if let Err(fault) = self.settings.blocking.aside(flush).await {
+                tracing::warn!(%fault, "hints are not on disk");
+                sleep(AGAIN).await;
+                self.hints.wanted.notify_one();
+            }
+        }
+    }
+
+    /// Makes hints of what has failed when nobody waited for it any more. Who failed is not known, so
+    /// all primaries are offered the record.
+    fn note_late(&self) {
+        let (keys, overflow) = self.hints.take_late();
+        let topology = self.topology_now();
+        let Some(own) = topology.own() else { return };
+        for encoded in keys {
+            let Ok(key) = KeyRef::decode(&encoded) else { continue };
+            let Ok((partition, n_val)) = self.partition_of(key) else { continue };
+            self.note_missed(&topology, &encoded, partition, n_val, &[own]);
+        }
+        if overflow {
+            self.note_all_missed(&topology, own);
+        }
+    }
+
+    /// Nobody knows what was missed by whom.
+    fn note_all_missed(&self, topology: &Topology, own: NodePlace) {
+        let n_val = self.n_val_max();
+        for partition in (0..self.ring_size().get()).map(Partition) {
+            let primaries = topology.primaries(partition, n_val);
+            if !primaries.contains(&own) {
+                continue;
+            }
+            for node in primaries.into_iter().filter(|node| *node != own) {
+                self.hints.note_whole(topology.node(node).id, partition);
+            }
+        }
+    }
+
+    /// Writes hints that are not on disk yet: before the process ends.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn flush_hints(&self) -> Result<(), StoreError> {
+        self.note_late();
+        self.hints.flush()
+    }
+}

@@ -1,0 +1,121 @@
+//! Delivers what nodes have missed ([`crate::hints`]) when they are back.
+
+use super::hand::{Handed, TransferError};
+use super::progress::{Kind, Report};
+use super::strays::{PAGE_BYTES, PAGE_COUNT, n_val_of, primaries};
+use crate::replica::Place;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_cluster::{NodeId, Peer, State};
+use quoit_model::hash::{Identity, Partition};
+use quoit_store::engine::Record;
+use std::sync::Arc;
+
+impl ReplicatedStore {
+    /// Nodes that have missed something and can be reached. What those have missed that are gone for good
+    /// is forgotten.
+    pub(super) fn hint_targets(&self, state: &State) -> Vec<NodeId> {
+        let (members, gone): (Vec<_>, Vec<_>) =
+            self.hints.targets().into_iter().partition(|to| state.members().get(*to).is_some());
+        gone.into_iter().for_each(|to| self.hints.forget_node(to));
+        members.into_iter().filter(|to| self.reachable(*to).is_some()).collect()
+    }
+
+    /// Delivers all that a node has missed.
+    pub(super) async fn deliver_hints(self: &Arc<Self>, to: NodeId) -> Result<(), TransferError> {
+        let Some(peer) = self.reachable(to) else { return Ok(()) };
+        loop {
+            let taken = self.hints.take(to, PAGE_COUNT);
+            let Some((partition, _)) = taken.first().copied() else { break };
+            let report = self.transfers.begin(partition, Kind::Hints, Some(to));
+            let identities = taken.iter().map(|(_, identity)| *identity).collect();
+            match self.deliver_records(&peer, partition, identities, &report).await {
+                Ok(()) => self.hints.delivered(to, &taken),
+                Err(fault) => {
+                    self.hints.put_back(to, &taken);
+                    return Err(fault);
+                }
+            }
+        }
+        while let Some(partition) = self.hints.take_whole(to) {
+            let delivered = self.deliver_whole(&peer, partition).await;
+            self.hints.finish_whole(to, partition, delivered.is_ok());
+            delivered?;
+        }
+        Ok(())
+    }
+
+    /// Delivers records of a partition by their identities, some megabytes at a time.
+    async fn deliver_records(
+        self: &Arc<Self>,
+        peer: &Peer,
+        partition: Partition,
+        identities: Vec<Identity>,
+        report: &Report,
+    ) -> Result<(), TransferError> {
+        let mut left = identities.into_iter();
+        while !left.as_slice().is_empty() {
+            let store = Arc::clone(self);
+            let read = move || {
+                let (mut records, mut size_bytes) = (Vec::new(), 0);
+                while size_bytes < PAGE_BYTES
+                    && let Some(identity) = left.next()
+                {
+                    let page = store.engine.fold(partition, identity, 1, false)?;
+                    for (key, record) in page.entries {
+                        let place = Place::new(&key, partition);
+                        if place.is_ok_and(|place| place.at().identity == identity) {
+                            size_bytes += record.value.len();
+                            records.push((key, record));
+                        }
+                    }
+                }
+                Ok((records, left))
+            };
+            let records;
+            (records, left) = self.settings.blocking.aside(read).await?;
+            self.deliver_those(peer, partition, &records, report).await?;
+        }
+        Ok(())
+    }
+
+    async fn deliver_whole(
+        self: &Arc<Self>,
+        peer: &Peer,
+        partition: Partition,
+    ) -> Result<(), TransferError> {
+        let report = self.transfers.begin(partition, Kind::Hints, Some(peer.node_id()));
+        let mut from = Some(Identity(0));
+        let mut count = PAGE_COUNT;
+        while let Some(identity) = from {
+            let page = self.page(partition, identity, count).await?;
+            count = page.next_count();
+            self.deliver_those(peer, partition, &page.records, &report).await?;
+            report.reached(page.next);
+            from = page.next;
+        }
+        Ok(())
+    }
+
+    /// Hands over those records of which the node is a primary.
+    async fn deliver_those(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        records: &[(Bytes, Record)],
+        report: &Report,
+    ) -> Result<(), TransferError> {
+        let state = self.state();
+        let is_home = |(key, _): &&(Bytes, Record)| {
+            let n_val = n_val_of(&state, key);
+            n_val.is_some_and(|n_val| primaries(&state, partition, n_val).contains(&peer.node_id()))
+        };
+        let records: Vec<_> = records.iter().filter(is_home).collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        let Handed { record_count, byte_count } = self.hand(peer, partition, &records).await?;
+        report.handed(record_count, byte_count);
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! What a primary has missed finds it when it is back, without any read.
+
+use crate::fixture::Town;
+use quoit_core::{HintCountMax, StoreSettings, TransferLimits, WriteOptions};
+use std::time::Duration;
+
+const COUNT: usize = 100;
+
+async fn until_no_hints(town: &Town) {
+    town.until("hints are delivered", || {
+        town.running().iter().all(|number| town.hint_counts(*number) == (0, 0))
+    })
+    .await;
+}
+
+/// With as many nodes as replicas nobody can stand in.
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_primary_has_missed_is_delivered_when_it_is_back() {
+    let mut town = Town::joined(3).await;
+    town.kill(3);
+    town.put_many(1, COUNT).await;
+    for index in 0..COUNT {
+        town.update(1, &format!("key {index}"), &format!("value {index}")).await;
+    }
+    assert_eq!(town.hint_counts(1), (COUNT as u64, 0), "one for each record");
+    town.start(3).await;
+    town.until_moved(3, COUNT).await;
+    until_no_hints(&town).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn strict_writes_have_no_stand_ins_and_leave_hints() {
+    let mut town = Town::joined(5).await;
+    town.kill(5);
+    let strict = WriteOptions { sloppy_quorum: Some(false), ..WriteOptions::default() };
+    for index in 0..COUNT {
+        town.put_as(1, &format!("key {index}"), &format!("value {index}"), strict).await;
+    }
+    town.start(5).await;
+    town.until_moved(5, COUNT).await;
+    until_no_hints(&town).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stand_ins_make_hints_needless() {
+    let mut town = Town::joined(5).await;
+    town.kill(5);
+    town.put_many(1, COUNT).await;
+    town.pass(Duration::from_secs(2)).await;
+    // Only what was under way when the others did not know yet.
+    let hints: u64 = (1..=4).map(|number| town.hint_counts(number).0).sum();
+    assert!(hints < 20, "{hints} hints");
+    town.start(5).await;
+    town.until_moved(5, COUNT).await;
+    until_no_hints(&town).await;
+}
+
+/// The write is acknowledged long before the third copy is known to have failed.
+#[tokio::test(start_paused = true)]
+async fn a_primary_that_fails_after_the_answer_gets_what_it_missed() {
+    let town = Town::joined(3).await;
+    for other in ["n1", "n2"] {
+        town.network.silence(other, "n3");
+        town.network.silence("n3", other);
+    }
+    let early = WriteOptions { timeout_ms: Some(500), ..WriteOptions::default() };
+    for index in 0..COUNT {
+        town.put_as(1, &format!("key {index}"), &format!("value {index}"), early).await;
+    }
+    town.network.reset("n1", "n3");
+    town.network.reset("n2", "n3");
+    town.until("the failure is noticed", || {
+        (1..=2).map(|number| town.hint_counts(number).0).sum::<u64>() >= COUNT as u64
+    })
+    .await;
+    for other in ["n1", "n2"] {
+        town.network.heal(other, "n3");
+        town.network.heal("n3", other);
+    }
+    town.until_moved(3, COUNT).await;
+    until_no_hints(&town).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hints_outlast_a_restart_of_their_holder() {
+    let mut town = Town::joined(3).await;
+    town.kill(3);
+    town.put_many(1, COUNT).await;
+    town.pass(Duration::from_secs(1)).await;
+    town.kill(1);
+    town.kill(2);
+    for number in 1..=3 {
+        town.start(number).await;
+    }
+    town.until_moved(3, COUNT).await;
+    until_no_hints(&town).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_hints_than_are_kept_become_whole_partitions() {
+    let hint_count_max = HintCountMax(10);
+    let mut town =
+        Town::joined_with(3, StoreSettings { hint_count_max, ..StoreSettings::default() }).await;
+    town.kill(3);
+    town.put_many(1, COUNT).await;
+    let (record_count, partition_count) = town.hint_counts(1);
+    assert!(record_count <= 10 && partition_count > 0);
+    town.start(3).await;
+    town.until_moved(3, COUNT).await;
+    until_no_hints(&town).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn delivery_goes_on_where_it_was_interrupted() {
+    let mut town = Town::joined(3).await;
+    town.kill(3);
+    town.put_many(1, COUNT).await;
+    town.set_limits(TransferLimits { bytes_per_sec_max: 2_000, ..TransferLimits::default() });
+    town.start(3).await;
+    town.until("some are delivered", || town.hint_counts(1).0 < COUNT as u64).await;
+    town.kill(3);
+    let left = town.hint_counts(1).0;
+    assert!(left > 0, "not all were delivered");
+    town.start(3).await;
+    town.until_moved(3, COUNT).await;
+    until_no_hints(&town).await;
+}
