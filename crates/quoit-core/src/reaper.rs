@@ -11,12 +11,14 @@
 //! never had it or was another one then, any primary has reaped that finds it in a scan.
 
 mod agreement;
+mod graves;
 mod marks;
 mod serve;
 
 use crate::replica::Place;
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
+use graves::Graves;
 use marks::Marks;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
@@ -86,6 +88,8 @@ pub(crate) struct Reaper {
     next_scan_us: AtomicU64,
     /// The layout by which this node knows what it is first primary of.
     layout_version: AtomicU64,
+    /// What this node has reaped lately.
+    pub(crate) graves: Graves,
 }
 
 impl Default for Reaper {
@@ -96,6 +100,7 @@ impl Default for Reaper {
             scan_needed: AtomicBool::new(true),
             next_scan_us: AtomicU64::new(0),
             layout_version: AtomicU64::new(0),
+            graves: Graves::default(),
         }
     }
 }

@@ -113,7 +113,8 @@ impl ReplicatedStore {
         has_to_last: bool,
         access: Access,
     ) -> Result<Option<Taken>, RequestError> {
-        let taken = take(&*self.engine, at, incoming, has_to_last, access)?;
+        let keeps_out = || self.reaper.graves.keeps_out(at, incoming);
+        let taken = take(&*self.engine, at, incoming, has_to_last, access, &keeps_out)?;
         if let Some(Taken::Written(_, meta)) = &taken {
             self.note_written(at.partition, u32::from(meta.n_val_class));
             if meta.tombstone {
@@ -135,17 +136,25 @@ impl ReplicatedStore {
 
     /// Removes a tombstone that is still there as it was.
     pub(crate) fn reap_copy(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
-        reap(&*self.engine, at, digest)
+        if self.topology_now().is_alone() {
+            // Nobody sends anything here.
+            return reap(&*self.engine, at, digest, &|_| true);
+        }
+        let now_us = self.clock.monotonic_us();
+        let bury = |tombstone: &[u8]| self.reaper.graves.bury(at, tombstone, now_us);
+        reap(&*self.engine, at, digest, &bury)
     }
 }
 
-/// Merges an object into a record of an engine, as [`ReplicatedStore::take_copy`] says.
+/// Merges an object into a record of an engine, as [`ReplicatedStore::take_copy`] says. `keeps_out` tells
+/// whether it must not be stored where nothing is.
 fn take(
     engine: &dyn Engine,
     at: &RecordAt<'_>,
     incoming: &Replicated,
     has_to_last: bool,
     access: Access,
+    keeps_out: &dyn Fn() -> bool,
 ) -> Result<Option<Taken>, RequestError> {
     // Most objects replace what they find, which its front is enough to see. What is damaged is replaced
     // unseen: whatever it was, this replica has lost it.
@@ -156,7 +165,10 @@ fn take(
         }
         let mut verdict = Ok(Verdict::Undecided);
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-            verdict = unite(stored, incoming, has_to_last, out);
+            verdict = match stored {
+                None if keeps_out() => Ok(Verdict::Keep),
+                stored => unite(stored, incoming, has_to_last, out),
+            };
             match verdict {
                 Ok(Verdict::Put(meta)) => Decision::Put(meta),
                 Ok(Verdict::Keep | Verdict::Undecided) | Err(_) => Decision::Keep,
@@ -182,14 +194,22 @@ fn take(
     Err(RequestError::Damaged("a whole record was shown as a front".to_owned()))
 }
 
-/// Removes a tombstone of an engine that is still there as it was.
-fn reap(engine: &dyn Engine, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
+/// Removes a tombstone of an engine that is still there as it was, if `bury` has no objection to that.
+fn reap(
+    engine: &dyn Engine,
+    at: &RecordAt<'_>,
+    digest: u64,
+    bury: &dyn Fn(&[u8]) -> bool,
+) -> Result<bool, StoreError> {
     let mut same = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
-        Some(record) if record.meta.tombstone && record.meta.digest == digest => Decision::Remove,
+        Some(record)
+            if record.meta.tombstone && record.meta.digest == digest && bury(record.value) =>
+        {
+            Decision::Remove
+        }
         _ => Decision::Keep,
     };
-    // Its front is enough: what is compared is in the index.
-    let applied = engine.update(at, Before::Front, Access::Wait, &mut same)?;
+    let applied = engine.update(at, Before::Read, Access::Wait, &mut same)?;
     Ok(matches!(applied, Applied::Written(_)))
 }
 

@@ -51,6 +51,7 @@ impl ReplicatedStore {
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: u64) {
         let topology = self.topology();
         self.reaper.note_layout(topology.newest_layout());
+        self.reaper.graves.forget(self.clock.monotonic_us());
         let store = Arc::clone(self);
         let due = move || Ok(store.due_tombstones(delay_ms)?);
         let due = match self.settings.blocking.aside(due).await {
@@ -123,14 +124,17 @@ impl ReplicatedStore {
     async fn still_here(self: &Arc<Self>, mut batch: Vec<Candidate>) -> Vec<Candidate> {
         let store = Arc::clone(self);
         let look = move || {
-            batch.retain(|Candidate { noted, .. }| {
-                let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return false };
-                let head = store.engine.head(&place.at());
-                head.is_ok_and(|head| head.is_some_and(|meta| meta.digest == noted.digest))
-            });
+            batch.retain(|candidate| store.holds(&candidate.noted));
             Ok(batch)
         };
         self.settings.blocking.aside(look).await.unwrap_or_default()
+    }
+
+    /// Whether a tombstone is here as it was noted.
+    fn holds(&self, noted: &Noted) -> bool {
+        let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return false };
+        let head = self.engine.head(&place.at());
+        head.is_ok_and(|head| head.is_some_and(|meta| meta.digest == noted.digest))
     }
 
     /// Asks the other primaries about tombstones, or has them removed there. Says of each whether all have
@@ -170,7 +174,8 @@ impl ReplicatedStore {
         let store = Arc::clone(self);
         let reap = move || {
             let failed = |candidate: &Candidate| match store.reap(&candidate.noted) {
-                Ok(_) => false,
+                // There may be no room to remember it.
+                Ok(reaped) => !reaped && store.holds(&candidate.noted),
                 Err(fault) => {
                     tracing::warn!(%fault, "reaping put off");
                     true

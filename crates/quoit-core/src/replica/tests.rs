@@ -99,7 +99,7 @@ fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
         let object = &objects[chosen % objects.len()];
         let has_to_last = step % 2 == 0;
         let incoming = replicated(object, rule);
-        let taken = take(&engine, &place.at(), &incoming, has_to_last, Access::Wait);
+        let taken = take(&engine, &place.at(), &incoming, has_to_last, Access::Wait, &|| false);
         let taken = taken.expect("the disk is good").expect("it may wait");
         assert!(!has_to_last || matches!(taken, Taken::Written(..)), "nothing to wait for");
         model = Some(model.map_or_else(|| object.clone(), |model| merge(&model, object, rule)));
@@ -152,14 +152,15 @@ fn a_reaped_tombstone_is_gone_and_anything_else_stays() {
     let place = Place::new(&encoded, Partition(3)).expect("the name is good");
     let deliver = |object| {
         let incoming = replicated(object, MergeRule::Causal);
-        take(&engine, &place.at(), &incoming, false, Access::Wait).expect("the disk is good");
+        take(&engine, &place.at(), &incoming, false, Access::Wait, &|| false)
+            .expect("the disk is good");
     };
     let key_count = || engine.stats().key_count;
     deliver(&objects[0]);
-    assert!(!reap(&engine, &place.at(), objects[0].digest()).expect("the disk is good"));
+    assert!(!reap(&engine, &place.at(), objects[0].digest(), &|_| true).expect("the disk is good"));
     assert_eq!(key_count(), 1);
     deliver(&objects[1]);
-    assert!(!reap(&engine, &place.at(), objects[0].digest()).expect("the disk is good"));
-    assert!(reap(&engine, &place.at(), objects[1].digest()).expect("the disk is good"));
+    assert!(!reap(&engine, &place.at(), objects[0].digest(), &|_| true).expect("the disk is good"));
+    assert!(reap(&engine, &place.at(), objects[1].digest(), &|_| true).expect("the disk is good"));
     assert_eq!(key_count(), 0);
 }

@@ -1,6 +1,6 @@
 //! What becomes of tombstones where several nodes hold them.
 
-use crate::fixture::Town;
+use crate::fixture::{Town, id};
 use quoit_wire::internode::reap::METHOD_REAP;
 use quoit_wire::internode::transfer::METHOD_STRAYS;
 use std::time::Duration;
@@ -56,4 +56,70 @@ async fn tombstones_whose_first_primary_changes_are_reaped_nevertheless() {
     town.until_moved(1, 0).await;
     town.pass(Duration::from_secs(30)).await;
     assert_eq!(left(&town, 100), 0);
+}
+
+/// No node shows any of the deleted records, and in the end nothing is left of them.
+async fn check_gone(town: &Town, count: usize) {
+    for number in town.running() {
+        for index in 0..count {
+            assert!(!town.shows(number, &name(index)).await, "{} is back", name(index));
+        }
+    }
+    town.pass(Duration::from_secs(60)).await;
+    assert_eq!(left(town, count), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_while_a_primary_was_away_does_not_come_back_with_it() {
+    let mut town = Town::joined(3).await;
+    town.put_many(1, COUNT).await;
+    town.kill(3);
+    delete_many(&town, 1, COUNT).await;
+    town.pass(Duration::from_secs(60)).await;
+    assert_eq!(left(&town, COUNT), COUNT, "tombstones wait for the node");
+    town.start(3).await;
+    town.until("the node is back", || town.control(1).is_reachable(id(3))).await;
+    check_gone(&town, COUNT).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_records_stay_deleted_under_load_and_while_partitions_move() {
+    let mut town = Town::joined(5).await;
+    town.put_many(1, COUNT).await;
+    town.kill(5);
+    town.add().await;
+    town.join(6).await;
+    for index in 0..COUNT {
+        town.delete(1 + (index % 4) as u8, &name(index)).await;
+        town.put(1 + (index % 3) as u8, &format!("other {index}"), "value").await;
+        if index == COUNT / 3 {
+            town.commit(1).await;
+        }
+        if index == COUNT / 2 {
+            town.start(5).await;
+        }
+        town.pass(Duration::from_millis(100)).await;
+    }
+    town.until_moved(1, 0).await;
+    check_gone(&town, COUNT).await;
+}
+
+/// The link from the coordinator to one replica stalls before the write and is good again after the tombstone
+/// was reaped.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_arrives_after_its_tombstone_was_reaped_is_not_taken() {
+    let town = Town::joined(3).await;
+    town.network.silence("n1", "n3");
+    town.put_many(1, COUNT).await;
+    delete_many(&town, 2, COUNT).await;
+    town.pass(Duration::from_secs(10)).await;
+    let reaped: Vec<usize> =
+        (0..COUNT).filter(|index| town.holders(&name(*index)).is_empty()).collect();
+    assert!(!reaped.is_empty(), "the second node reaps what it is first primary of");
+    town.network.heal("n1", "n3");
+    town.pass(Duration::from_secs(1)).await;
+    for index in reaped {
+        assert!(town.holders(&name(index)).is_empty(), "{} is back", name(index));
+    }
+    check_gone(&town, COUNT).await;
 }

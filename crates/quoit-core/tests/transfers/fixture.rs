@@ -292,6 +292,12 @@ impl Town {
         Some(object.siblings[0].value.clone())
     }
 
+    /// Whether a node shows a client a value of the record.
+    pub async fn shows(&self, number: u8, name: &str) -> bool {
+        let found = self.store(number).get(key(name), &ReadOptions::default()).await.unwrap();
+        found.is_some_and(|object| !object.is_tombstone())
+    }
+
     pub async fn delete(&self, number: u8, name: &str) {
         self.store(number).delete(DeleteRequest::of(key(name))).await.unwrap();
     }
