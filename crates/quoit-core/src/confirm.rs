@@ -125,6 +125,7 @@ impl ReplicatedStore {
     /// out soon; the read is made by [`ReplicatedStore::get`] then.
     pub async fn confirm_read(&self, unconfirmed: Unconfirmed) -> bool {
         let Unconfirmed { mut asked, seen, started_us } = unconfirmed;
+        let _waiting = self.waiting_get();
         let digest = seen.map(|seen| seen.digest);
         let same = timeout(PATIENCE, async {
             while asked.count > 0 {

@@ -5,14 +5,14 @@ use crate::options::ReadOptions;
 use crate::read_replicas::Read;
 use crate::replica::{Copy, Replicated, merge_rule};
 use crate::stats::Sizes;
-use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
+use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{ReadNeed, ReadTally};
 use quoit_model::hash::Partition;
 use quoit_model::key::{EncodedKey, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, ReadQuorums};
-use quoit_store::engine::RecordAt;
+use quoit_store::engine::{Access, RecordAt};
 
 impl ReplicatedStore {
     /// Reads an object. `None` when nothing is stored; tombstones are returned, the protocols decide what
@@ -24,12 +24,13 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// Bad names, unknown bucket types, quorums that can't be met, engine faults.
+    /// Too many reads under way, bad names, unknown bucket types, quorums that can't be met, engine faults.
     pub async fn get(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
+        let _entered = self.admit_get()?;
         let started_us = self.clock.monotonic_us();
         let result = self.get_untimed(key, options).await;
         let time_us = self.clock.monotonic_us() - started_us;
@@ -52,15 +53,17 @@ impl ReplicatedStore {
             let at = record_at(&state, props, key, &encoded);
             if topology.is_alone() {
                 self.check_read(&topology, at.partition, &quorums, true)?;
-                let found = match self.own_copy(&at, true)? {
-                    Copy::Found(_, Some(stored)) => Some(resolve(decode(&stored)?, props)),
-                    Copy::Found(_, None) | Copy::Missing => None,
-                };
-                return Ok(found);
             }
             (self.read_of(at, props, &quorums, options), props.allow_mult)
         };
-        let mut found = self.read_replicas(&read).await?;
+        let mut found = if topology.is_alone() {
+            match self.own_copy(&read.at).await? {
+                Copy::Found(_, Some(stored)) => Some(decode(&stored)?),
+                Copy::Found(_, None) | Copy::Missing => None,
+            }
+        } else {
+            self.read_replicas(&read).await?
+        };
         if let Some(object) = &mut found
             && !allow_mult
         {
@@ -120,8 +123,11 @@ impl ReplicatedStore {
     }
 
     /// Reads this node's copy, waiting for the disk if it has to.
-    pub(crate) fn own_copy(&self, at: &RecordAt<'_>, whole: bool) -> Result<Copy, RequestError> {
-        wait_if_blocked(self.settings.blocking, |access| self.fetch_copy(at, whole, access))
+    async fn own_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
+        match self.fetch_copy(at, true, Access::NoWait)? {
+            Some(copy) => Ok(copy),
+            None => self.cold_copy(at, true).await,
+        }
     }
 }
 

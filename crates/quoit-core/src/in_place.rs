@@ -105,6 +105,7 @@ impl ReplicatedStore {
         options: &ReadOptions,
         show: impl FnOnce(Option<Found<'_>>) -> T,
     ) -> Result<Option<ShownInPlace<T>>, RequestError> {
+        self.check_gets()?;
         let started_us = self.clock.monotonic_us();
         let record = |result: &Result<Option<Sizes>, &RequestError>| {
             self.stats().record_get(self.clock.monotonic_us() - started_us, result);
@@ -187,6 +188,7 @@ impl ReplicatedStore {
     ///
     /// As for [`ReplicatedStore::put`].
     pub fn put_in_place(&self, write: &PlainWrite<'_>) -> Result<Option<Pending>, RequestError> {
+        self.check_puts()?;
         let started_us = self.clock.monotonic_us();
         let accepted = self.accept_plain(write);
         if accepted.is_err() {
@@ -204,9 +206,11 @@ impl ReplicatedStore {
         let Pending { started_us, wants } = pending;
         let result = match wants {
             Wants::Device { quorums, ticket, timeout_ms } => {
+                let _waiting = (quorums.dw > 0).then(|| self.waiting_put());
                 self.confirm(&quorums, Some(ticket), timeout_ms).await
             }
             Wants::Replicas(topology, layouts, made) => {
+                let _waiting = self.waiting_put();
                 self.write_replicas(topology, layouts, &made).await
             }
         };

@@ -139,9 +139,10 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// Bad names, unknown bucket types, quorums, conditions, limits, engine faults. A write whose quorum was
-    /// not met may be stored nevertheless.
+    /// Too many writes under way, bad names, unknown bucket types, quorums, conditions, limits, engine faults.
+    /// A write whose quorum was not met may be stored nevertheless.
     pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
+        let _entered = self.admit_put()?;
         let topology = self.settled_topology(request.options.timeout_ms).await;
         if topology.is_alone() {
             return self.timed_put_here(topology, request).await;
@@ -255,6 +256,7 @@ impl ReplicatedStore {
     ///
     /// As for [`ReplicatedStore::put`].
     pub async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
+        let _entered = self.admit_put()?;
         let topology = self.settled_topology(request.write.timeout_ms).await;
         if self.coordinates(&topology, request.key, &request.write) {
             let deleted = self.delete_here(Arc::clone(&topology), &request).await;

@@ -14,10 +14,13 @@ use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Replies, Reply};
 use quoit_model::object::Object;
-use quoit_store::engine::RecordAt;
+use quoit_store::engine::{Access, RecordAt};
 use quoit_wire::internode::data::{self, Fetch, Fetched, MergeRule, REFUSED_STALE_LAYOUT, Want};
 use smallvec::SmallVec;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -89,7 +92,17 @@ struct Run<'a> {
     failed: SmallVec<[NodePlace; 4]>,
     /// Whether this node's copy is damaged: it is mended with what the others have.
     own_is_damaged: bool,
+    /// This node's copy on its way from the disk.
+    own_read: Option<OwnRead>,
     replies: Replies,
+}
+
+type OwnRead = Pin<Box<dyn Future<Output = Result<Copy, RequestError>> + Send>>;
+
+/// What a waiting read hears.
+enum Heard {
+    Own(Result<Copy, RequestError>),
+    Reply(NodePlace, Result<Reply, CallError>),
 }
 
 impl<'a> Run<'a> {
@@ -110,6 +123,7 @@ impl<'a> Run<'a> {
             waiting: SmallVec::new(),
             failed: SmallVec::new(),
             own_is_damaged: false,
+            own_read: None,
             replies: Replies::new(),
         })
     }
@@ -141,8 +155,8 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
             let tick = *hedge_at.get_or_insert_with(|| Instant::now() + self.hedge_delay());
-            match timeout_at(tick.min(deadline), self.replies.next()).await {
-                Ok(Some((slot, reply))) => self.answered(slot, reply)?,
+            match timeout_at(tick.min(deadline), self.hear()).await {
+                Ok(Some(heard)) => self.take(heard)?,
                 Ok(None) => self.waiting.clear(),
                 Err(_) if Instant::now() >= deadline => return Err(RequestError::Timeout.into()),
                 Err(_) => {
@@ -204,13 +218,13 @@ impl<'a> Run<'a> {
 
     fn ask_for(&mut self, node: NodePlace, whole: bool) {
         match &self.topology.node(node).reach {
-            Reach::Own => match self.store.own_copy(&self.read.at, whole) {
-                Ok(copy) => self.keep(node, copy),
-                Err(fault) => {
-                    tracing::error!(%fault, "reading the local copy failed");
-                    self.own_is_damaged = true;
-                    self.fail(node);
+            Reach::Own => match self.store.fetch_copy(&self.read.at, whole, Access::NoWait) {
+                Ok(Some(copy)) => self.keep(node, copy),
+                Ok(None) => {
+                    self.waiting.push((node, whole));
+                    self.own_read = Some(Box::pin(self.store.cold_copy(&self.read.at, whole)));
                 }
+                Err(fault) => self.own_failed(node, &fault),
             },
             Reach::Peer(peer) => {
                 let want = if whole { Want::Object } else { Want::Digest };
@@ -229,6 +243,43 @@ impl<'a> Run<'a> {
             }
             Reach::Unknown => self.fail(node),
         }
+    }
+
+    fn own_failed(&mut self, own: NodePlace, fault: &RequestError) {
+        tracing::error!(%fault, "reading the local copy failed");
+        self.own_is_damaged = true;
+        self.fail(own);
+    }
+
+    /// Waits for the next answer; `None` when there will be none.
+    async fn hear(&mut self) -> Option<Heard> {
+        poll_fn(|context| {
+            if let Some(read) = &mut self.own_read
+                && let Poll::Ready(copy) = read.as_mut().poll(context)
+            {
+                self.own_read = None;
+                return Poll::Ready(Some(Heard::Own(copy)));
+            }
+            match self.replies.poll_next(context) {
+                Poll::Ready(Some((node, reply))) => Poll::Ready(Some(Heard::Reply(node, reply))),
+                Poll::Ready(None) if self.own_read.is_none() => Poll::Ready(None),
+                Poll::Ready(None) | Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    fn take(&mut self, heard: Heard) -> Result<(), Stop> {
+        match (heard, self.topology.own()) {
+            (Heard::Reply(node, reply), _) => self.answered(node, reply)?,
+            (Heard::Own(Ok(copy)), Some(own)) => {
+                self.waiting.retain(|(node, _)| *node != own);
+                self.keep(own, copy);
+            }
+            (Heard::Own(Err(fault)), Some(own)) => self.own_failed(own, &fault),
+            (Heard::Own(_), None) => {}
+        }
+        Ok(())
     }
 
     fn keep(&mut self, node: NodePlace, copy: Copy) {
@@ -341,13 +392,14 @@ impl<'a> Run<'a> {
         let failed_before = self.failed.len();
         // Late answers to the first question are of no use any more.
         self.replies = Replies::new();
+        self.own_read = None;
         self.waiting.clear();
         for (_, node) in wanted {
             self.ask_for(node, true);
         }
         while !self.waiting.is_empty() {
-            match timeout_at(deadline, self.replies.next()).await {
-                Ok(Some((slot, reply))) => self.answered(slot, reply)?,
+            match timeout_at(deadline, self.hear()).await {
+                Ok(Some(heard)) => self.take(heard)?,
                 Ok(None) => self.waiting.clear(),
                 Err(_) => return Err(RequestError::Timeout.into()),
             }

@@ -13,6 +13,7 @@ use quoit_store::engine::{
 };
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
+use std::sync::Arc;
 
 /// A record's place, found from its encoded name alone.
 pub(crate) struct Place<'a> {
@@ -72,6 +73,27 @@ impl Replicated {
     }
 }
 
+fn fetch(
+    engine: &dyn Engine,
+    at: &RecordAt<'_>,
+    whole: bool,
+    access: Access,
+) -> Result<Option<Copy>, RequestError> {
+    if !whole {
+        let head = engine.head(at)?;
+        return Ok(Some(head.map_or(Copy::Missing, |meta| Copy::Found(meta.digest, None))));
+    }
+    let mut found = None;
+    let mut look = |record: &RecordRef<'_>| {
+        found = Some(Copy::Found(record.meta.digest, Some(record.to_bytes())));
+    };
+    Ok(match engine.show(at, access, &mut look)? {
+        Shown::WouldBlock => None,
+        Shown::Missing => Some(Copy::Missing),
+        Shown::Found => found,
+    })
+}
+
 /// What became of an object that a replica was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
@@ -89,19 +111,24 @@ impl ReplicatedStore {
         whole: bool,
         access: Access,
     ) -> Result<Option<Copy>, RequestError> {
-        if !whole {
-            let head = self.engine.head(at)?;
-            return Ok(Some(head.map_or(Copy::Missing, |meta| Copy::Found(meta.digest, None))));
-        }
-        let mut found = None;
-        let mut look = |record: &RecordRef<'_>| {
-            found = Some(Copy::Found(record.meta.digest, Some(record.to_bytes())));
+        fetch(&*self.engine, at, whole, access)
+    }
+
+    /// Reads the local copy from the disk, aside from what else the thread does: a slow disk holds up neither
+    /// other requests nor the other replicas' answers to this one.
+    pub(crate) fn cold_copy(
+        &self,
+        at: &RecordAt<'_>,
+        whole: bool,
+    ) -> impl Future<Output = Result<Copy, RequestError>> + Send + use<> {
+        let (engine, blocking) = (Arc::clone(&self.engine), self.settings.blocking);
+        let (encoded, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
+        let read = move || {
+            let place = Place::new(&encoded, partition)?;
+            let copy = fetch(&*engine, &place.at(), whole, Access::Wait)?;
+            Ok(copy.expect("an engine that may wait does not answer WouldBlock"))
         };
-        Ok(match self.engine.show(at, access, &mut look)? {
-            Shown::WouldBlock => None,
-            Shown::Missing => Some(Copy::Missing),
-            Shown::Found => found,
-        })
+        blocking.aside(read)
     }
 
     /// Merges an object into the local copy. With `has_to_last` the answer is a ticket even when nothing

@@ -43,8 +43,12 @@ pub enum Counter {
     ReplicaPuts,
     /// Copies and digests that other nodes have asked this one for.
     ReplicaGets,
+    /// Reads refused because too many were under way.
+    GetsRejected,
+    /// Writes refused because too many were under way.
+    PutsRejected,
 }
-const COUNTER_COUNT: usize = 9;
+const COUNTER_COUNT: usize = 11;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -283,6 +287,15 @@ impl StatsSnapshot {
     pub fn last_minute(&self, counter: Counter) -> u64 {
         let before = self.before.as_ref().map_or(0, |sums| sums.counters[counter as usize]);
         self.now.counters[counter as usize] - before
+    }
+
+    /// How much of a distribution's quantity there was in a second of the last minute, on average. Of times in
+    /// microseconds a million is one request under way at every moment (Little's law).
+    #[must_use]
+    pub fn sum_per_sec(&self, distribution: Distribution) -> u64 {
+        let index = distribution as usize;
+        let before = self.before.as_ref().map_or(0, |sums| sums.sums[index]);
+        (self.now.sums[index] - before) / WINDOW_SECS as u64
     }
 
     /// A distribution over the last minute. Percentiles are exact to within 1/16 of the value.

@@ -4,6 +4,7 @@ use crate::blocking::Blocking;
 use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::hints::Hints;
+use crate::in_flight::InFlight;
 use crate::options::WriteOptions;
 use crate::reaper::{DeleteMode, Reaper};
 use crate::service::ReplicaService;
@@ -34,7 +35,7 @@ pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
 /// Keeps generated keys apart from entity tags of the same events.
 const GENERATED_KEY_SALT: u64 = 0x6B65_7973;
 
-/// Limits on what is stored. Repair and replication are exempt from them.
+/// Limits on what is stored and done. Repair and replication are exempt from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Largest object, as stored, in bytes (`object.size.maximum`).
@@ -45,6 +46,8 @@ pub struct Limits {
     pub sibling_count_max: u32,
     /// Objects with more siblings than this are logged (`object.siblings.warning_threshold`).
     pub sibling_count_warning: u32,
+    /// Most requests under way, reads and writes each (`max_concurrent_requests`).
+    pub concurrent_request_count_max: u32,
 }
 
 impl Default for Limits {
@@ -54,6 +57,7 @@ impl Default for Limits {
             object_size_bytes_warning: 5 << 20,
             sibling_count_max: 100,
             sibling_count_warning: 25,
+            concurrent_request_count_max: 50_000,
         }
     }
 }
@@ -109,6 +113,9 @@ pub struct ReplicatedStore {
     pub(crate) hints: Arc<Hints>,
     pub(crate) reaper: Reaper,
     pub(crate) transfers: Transfers,
+    /// Reads and writes under way.
+    pub(crate) gets: InFlight,
+    pub(crate) puts: InFlight,
     stats: Stats,
 }
 
@@ -136,6 +143,8 @@ impl ReplicatedStore {
             hints: Arc::new(Hints::in_memory(settings.hint_count_max.0)),
             reaper: Reaper::default(),
             transfers: Transfers::new(settings.transfer_limits),
+            gets: InFlight::new(settings.limits.concurrent_request_count_max),
+            puts: InFlight::new(settings.limits.concurrent_request_count_max),
             stats: Stats::default(),
         }
     }

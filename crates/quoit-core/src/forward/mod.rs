@@ -20,7 +20,8 @@ use quoit_cluster::{CallError, Lane, Peer, Reply, Responder};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_wire::internode::data::{
-    Forward, Forwarded, METHOD_FORWARD, REFUSED_MALFORMED, REFUSED_STALE_LAYOUT, REFUSED_STORAGE,
+    Forward, Forwarded, METHOD_FORWARD, REFUSED_MALFORMED, REFUSED_OVERLOAD, REFUSED_STALE_LAYOUT,
+    REFUSED_STORAGE,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -76,10 +77,14 @@ impl ReplicatedStore {
         let limit = u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let deadline = Instant::now() + Duration::from_millis(limit);
         let mut tried: SmallVec<[NodePlace; 4]> = SmallVec::new();
+        let mut is_overload = false;
         loop {
             let next = self.coordinator(&topology, key, n_val, sloppy, &tried)?;
             let Some((node, peer)) = next else {
-                return Err(RequestError::AllNodesDown);
+                return Err(match is_overload {
+                    true => RequestError::Overload,
+                    false => RequestError::AllNodesDown,
+                });
             };
             let left = deadline.saturating_duration_since(Instant::now());
             match call(&peer, &forwarding, left).await {
@@ -93,6 +98,10 @@ impl ReplicatedStore {
                     topology = self.topology();
                     forwarding.header.layout_version = topology.layout_version();
                     tried.clear();
+                }
+                Err(CallError::Refused { code: REFUSED_OVERLOAD, .. }) => {
+                    is_overload = true;
+                    tried.push(node);
                 }
                 // The write may have been made there; made again it is a sibling at worst.
                 Err(_) => tried.push(node),
@@ -132,6 +141,10 @@ impl ReplicatedStore {
         if header.layout_version < topology.layout_version() || topology.own().is_none() {
             return reply.refuse(REFUSED_STALE_LAYOUT, "the layout is no longer live");
         }
+        let Ok(_entered) = self.admit_put() else {
+            // Who forwarded the write looks for a node that has less to do.
+            return reply.refuse(REFUSED_OVERLOAD, "overload");
+        };
         let outcome = match message::read(&header, &payload) {
             Ok(message::Forwarded::Put(request)) => {
                 let written = self.timed_put_here(topology, request).await;

@@ -6,8 +6,8 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, NodeId, seed_elections,
 };
 use quoit_core::{
-    Blocking, DeleteMode, DotSequence, PutRequest, ReadOptions, ReplicatedStore, RequestError,
-    StoreSettings, Unreserved,
+    Blocking, DotSequence, PutRequest, ReadOptions, ReplicatedStore, RequestError, StoreSettings,
+    Unreserved,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::{Partition, RingSize};
@@ -43,15 +43,15 @@ pub fn host(number: usize) -> String {
 
 impl Cluster {
     pub async fn of(count: usize) -> Self {
-        Self::with(count, DeleteMode::Keep).await
+        Self::with(count, StoreSettings::default()).await
     }
 
-    pub async fn with(count: usize, delete_mode: DeleteMode) -> Self {
+    pub async fn with(count: usize, settings: StoreSettings) -> Self {
         seed_elections(11);
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
         let mut cluster = Self { network: MemoryNetwork::default(), clock, nodes: Vec::new() };
         for number in 0..count {
-            let node = cluster.start(number, delete_mode).await;
+            let node = cluster.start(number, settings).await;
             cluster.nodes.push(node);
         }
         for number in 1..count {
@@ -67,19 +67,19 @@ impl Cluster {
         cluster
     }
 
-    async fn start(&self, number: usize, delete_mode: DeleteMode) -> Node {
+    async fn start(&self, number: usize, settings: StoreSettings) -> Node {
         let network = self.network.host(&host(number));
         let address = format!("{}:1", host(number));
         let listener = network.bind(&address).await.unwrap();
         let name = format!("{}@test", host(number));
         let id = NodeId([number as u8 + 1; 16]);
-        let settings = quoit_cluster::Settings {
+        let control_settings = quoit_cluster::Settings {
             addresses: Addresses { node: address.into(), ..Addresses::default() },
             ring_size: Some(RingSize::new(8).unwrap()),
             ..quoit_cluster::Settings::new(&name, id)
         };
         let disk = Arc::new(FaultyDisk::new(number as u64));
-        let control = Arc::new(ControlPlane::open(disk, settings).unwrap());
+        let control = Arc::new(ControlPlane::open(disk, control_settings).unwrap());
         let boot_id = number as u64 + 1;
         let internode = Internode::new(InternodeSettings::new(id, name, boot_id, boot_id), network);
         internode.serve(listener).unwrap();
@@ -87,8 +87,7 @@ impl Cluster {
         let clock = || Arc::clone(&self.clock) as Arc<dyn Clock>;
         let engine = MemoryEngine::new(MemorySettings::default(), control.ring_size(), clock());
         let actor = Actor([number as u8 + b'a'; 8][..].into());
-        let settings =
-            StoreSettings { blocking: Blocking::Inline, delete_mode, ..StoreSettings::default() };
+        let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
         let store = Arc::new(ReplicatedStore::new(
             Arc::new(engine),
             Arc::clone(&control),

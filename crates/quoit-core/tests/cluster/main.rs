@@ -5,6 +5,7 @@
 mod failures;
 mod fixture;
 mod listing;
+mod overload;
 mod reads;
 mod reaping;
 mod writes;

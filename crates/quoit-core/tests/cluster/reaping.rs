@@ -1,7 +1,7 @@
 //! Tombstones of several nodes.
 
 use crate::fixture::{Cluster, key, r, values};
-use quoit_core::{DeleteMode, DeleteRequest};
+use quoit_core::{DeleteMode, DeleteRequest, StoreSettings};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -12,13 +12,17 @@ fn background(cluster: &Cluster) -> Vec<JoinHandle<()>> {
     stores.map(|store| tokio::spawn(store.run_background())).collect()
 }
 
+fn after_3_s() -> StoreSettings {
+    StoreSettings { delete_mode: DeleteMode::AfterMs(3_000), ..StoreSettings::default() }
+}
+
 fn key_count(cluster: &Cluster) -> u64 {
     cluster.nodes.iter().map(|node| node.store.engine().stats().key_count).sum()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tombstone_goes_everywhere_when_all_primaries_have_it() {
-    let cluster = Cluster::with(4, DeleteMode::AfterMs(3_000)).await;
+    let cluster = Cluster::with(4, after_3_s()).await;
     let tasks = background(&cluster);
     let at = key("default", "k");
     cluster.nodes[0].put(at, "v").await;
@@ -31,7 +35,7 @@ async fn a_tombstone_goes_everywhere_when_all_primaries_have_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tombstone_stays_while_a_primary_is_away_and_the_delete_holds() {
-    let cluster = Cluster::with(3, DeleteMode::AfterMs(3_000)).await;
+    let cluster = Cluster::with(3, after_3_s()).await;
     let tasks = background(&cluster);
     let at = key("default", "k");
     cluster.nodes[0].put(at, "v").await;

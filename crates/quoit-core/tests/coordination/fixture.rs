@@ -10,6 +10,7 @@ use quoit_model::hash::RingSize;
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
+use quoit_store::engine::Engine;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, ManualClock, RealDisk};
 use serde_json::Value;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 pub const START_US: u64 = 1_700_000_000_000_000;
 pub const SECOND_US: u64 = 1_000_000;
 
-/// A store on the memory engine, with a clock that tests turn.
+/// A store with a clock that tests turn.
 pub struct Fixture {
     pub store: Arc<ReplicatedStore>,
     pub clock: Arc<ManualClock>,
@@ -26,6 +27,16 @@ pub struct Fixture {
 }
 
 pub fn fixture_with(settings: StoreSettings) -> Fixture {
+    fixture_on(settings, |ring_size, clock| {
+        Arc::new(MemoryEngine::new(MemorySettings::default(), ring_size, clock))
+    })
+}
+
+/// A store on an engine of the test's own.
+pub fn fixture_on(
+    settings: StoreSettings,
+    engine: impl FnOnce(RingSize, Arc<dyn Clock>) -> Arc<dyn Engine>,
+) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let control = ControlPlane::open(
         Arc::new(RealDisk::open(dir.path()).unwrap()),
@@ -36,12 +47,10 @@ pub fn fixture_with(settings: StoreSettings) -> Fixture {
     )
     .unwrap();
     let clock = Arc::new(ManualClock::at(START_US));
-    let ring_size = control.ring_size();
-    let clock_of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
-    let engine = MemoryEngine::new(MemorySettings::default(), ring_size, clock_of_engine);
+    let engine = engine(control.ring_size(), Arc::clone(&clock) as Arc<dyn Clock>);
     let dots = DotSequence::new(Actor(b"actor-01"[..].into()), Box::new(Unreserved));
     let store = ReplicatedStore::new(
-        Arc::new(engine),
+        engine,
         Arc::new(control),
         alone(),
         Arc::clone(&clock) as Arc<dyn Clock>,

@@ -6,5 +6,7 @@ mod deletes;
 mod fixture;
 mod in_place;
 mod life;
+mod overload;
 mod refusals;
+mod slow_disk;
 mod writes;

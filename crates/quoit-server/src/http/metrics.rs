@@ -47,6 +47,9 @@ fn render(context: &ServerContext) -> String {
         "Records skipped because they were damaged.",
         engine.corrupt_record_count,
     );
+    let active = context.store.active();
+    text.gauge("quoit_gets_active", "Reads that wait for disks or nodes.", active.gets.into());
+    text.gauge("quoit_puts_active", "Writes that wait for disks or nodes.", active.puts.into());
     connections(&mut text, context);
     let machine = Machine::look();
     text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);
@@ -61,6 +64,8 @@ fn requests(text: &mut Text, snapshot: &StatsSnapshot) {
         ("quoit_puts", "Writes coordinated here.", Counter::Puts),
         ("quoit_get_errors", "Reads that failed.", Counter::GetErrors),
         ("quoit_put_errors", "Writes that failed.", Counter::PutErrors),
+        ("quoit_gets_rejected", "Reads refused: too many under way.", Counter::GetsRejected),
+        ("quoit_puts_rejected", "Writes refused: too many under way.", Counter::PutsRejected),
     ] {
         text.counter(name, help, snapshot.total(counter));
     }

@@ -153,6 +153,20 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
         put(figures, &format!("node_{name}_fsm_in_rate"), per_second);
         put(figures, &format!("node_{name}_fsm_out_rate"), per_second);
     }
+    for (name, time, rejected) in [
+        ("get", Distribution::GetTimeUs, Counter::GetsRejected),
+        ("put", Distribution::PutTimeUs, Counter::PutsRejected),
+    ] {
+        let rejected_60s = snapshot.last_minute(rejected);
+        put(
+            figures,
+            &format!("node_{name}_fsm_active_60s"),
+            snapshot.sum_per_sec(time) / 1_000_000,
+        );
+        put(figures, &format!("node_{name}_fsm_rejected"), rejected_60s / 60);
+        put(figures, &format!("node_{name}_fsm_rejected_60s"), rejected_60s);
+        put(figures, &format!("node_{name}_fsm_rejected_total"), snapshot.total(rejected));
+    }
 }
 
 fn node(figures: &mut Figures, context: &ServerContext) {
@@ -165,6 +179,9 @@ fn node(figures: &mut Figures, context: &ServerContext) {
     put(figures, "pbc_active", context.pb_connections.active());
     put(figures, "pbc_connects_total", context.pb_connections.total());
     put(figures, "pbc_connects", context.pb_connections.last_minute());
+    let active = context.store.active();
+    put(figures, "node_get_fsm_active", active.gets);
+    put(figures, "node_put_fsm_active", active.puts);
     put(figures, "riak_kv_stat_ts", context.store.clock().unix_secs());
     for application in ["riak_kv", "riak_core", "riak_api", "riak_pb", "riak_pipe", "riak_sysmon"] {
         put(figures, &format!("{application}_version"), RIAK_KV_VERSION);
@@ -229,16 +246,6 @@ const ZERO: &[&str] = &[
     "index_fsm_create_error",
     "late_put_fsm_coordinator_ack",
     "list_fsm_active",
-    "node_get_fsm_active",
-    "node_get_fsm_active_60s",
-    "node_get_fsm_rejected",
-    "node_get_fsm_rejected_60s",
-    "node_get_fsm_rejected_total",
-    "node_put_fsm_active",
-    "node_put_fsm_active_60s",
-    "node_put_fsm_rejected",
-    "node_put_fsm_rejected_60s",
-    "node_put_fsm_rejected_total",
     "pipeline_active",
     "pipeline_create_count",
     "pipeline_create_error_count",

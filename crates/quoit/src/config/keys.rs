@@ -237,6 +237,13 @@ pub const KEYS: &[Key] = &[
         "Records that other nodes have missed and that are remembered one by one, each once; what is missed \
          beyond is found by looking through partitions.",
     ),
+    key(
+        "max_concurrent_requests",
+        Kind::Integer(1, 10_000_000),
+        "50000",
+        "Gets, and puts with deletes, that may be under way on this node; further ones are \
+         answered `overload` at once.",
+    ),
     key("object.size.maximum", Kind::Size(1, 1_024 * GB), "50MB", "Larger objects are refused."),
     key(
         "object.size.warning_threshold",
@@ -400,7 +407,6 @@ pub const IGNORED: &[&str] = &[
     "log.*",
     "log_index_fsm",
     "logger.*",
-    "max_concurrent_requests",
     "mbox_check_enabled",
     "mdc.*",
     "metadata_cache_size",

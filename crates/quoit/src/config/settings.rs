@@ -304,6 +304,10 @@ impl Settings {
                     "object.siblings.warning_threshold",
                     limits.sibling_count_warning,
                 ),
+                concurrent_request_count_max: count(
+                    "max_concurrent_requests",
+                    limits.concurrent_request_count_max,
+                ),
             },
             delete_mode: match self.get("delete_mode") {
                 Some("keep") => DeleteMode::Keep,

@@ -1,0 +1,141 @@
+//! Requests under way on this node, up to a limit each for reads and writes.
+//!
+//! What comes above the limit is refused at once (`overload`): a queue would only make everybody wait for
+//! what a slow disk or a slow peer can't do. Requests that are answered without waiting for anything are
+//! not counted; there are never more of them than threads.
+
+use crate::error::RequestError;
+use crate::stats::Counter;
+use crate::store::ReplicatedStore;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Requests of one kind.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    count: AtomicU32,
+    limit: u32,
+}
+
+/// A request that is counted until this is dropped.
+#[must_use = "the request counts only as long as this lives"]
+#[derive(Debug)]
+pub(crate) struct Entered<'a>(&'a InFlight);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl InFlight {
+    pub(crate) const fn new(limit: u32) -> Self {
+        Self { count: AtomicU32::new(0), limit }
+    }
+
+    /// Counts a request, whatever the limit.
+    fn enter(&self) -> (Entered<'_>, u32) {
+        let before = self.count.fetch_add(1, Ordering::Relaxed);
+        (Entered(self), before)
+    }
+
+    /// Counts a request if the limit allows one more.
+    fn try_enter(&self) -> Option<Entered<'_>> {
+        let (entered, before) = self.enter();
+        (before < self.limit).then_some(entered)
+    }
+
+    fn is_full(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= self.limit
+    }
+
+    /// How many there are now.
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+/// Requests that were admitted to this node and have not been answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Active {
+    /// Reads.
+    pub gets: u32,
+    /// Writes and deletes.
+    pub puts: u32,
+}
+
+impl ReplicatedStore {
+    /// Requests under way that wait for a disk or for other nodes.
+    #[must_use]
+    pub fn active(&self) -> Active {
+        Active { gets: self.gets.count(), puts: self.puts.count() }
+    }
+
+    /// Admits a read.
+    ///
+    /// # Errors
+    ///
+    /// `overload` when there are as many as this node takes.
+    pub(crate) fn admit_get(&self) -> Result<Entered<'_>, RequestError> {
+        self.gets.try_enter().ok_or_else(|| self.overload(Counter::GetsRejected))
+    }
+
+    /// Admits a write.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::admit_get`].
+    pub(crate) fn admit_put(&self) -> Result<Entered<'_>, RequestError> {
+        self.puts.try_enter().ok_or_else(|| self.overload(Counter::PutsRejected))
+    }
+
+    /// Whether a read may begin that is counted when it waits ([`ReplicatedStore::waiting_get`]). Threads
+    /// that ask at the same moment may each begin one too many.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::admit_get`].
+    pub(crate) fn check_gets(&self) -> Result<(), RequestError> {
+        if self.gets.is_full() { Err(self.overload(Counter::GetsRejected)) } else { Ok(()) }
+    }
+
+    /// As [`ReplicatedStore::check_gets`], for a write.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::admit_get`].
+    pub(crate) fn check_puts(&self) -> Result<(), RequestError> {
+        if self.puts.is_full() { Err(self.overload(Counter::PutsRejected)) } else { Ok(()) }
+    }
+
+    /// Counts a read that has begun and waits now.
+    pub(crate) fn waiting_get(&self) -> Entered<'_> {
+        self.gets.enter().0
+    }
+
+    /// Counts a write that is in the log and waits now.
+    pub(crate) fn waiting_put(&self) -> Entered<'_> {
+        self.puts.enter().0
+    }
+
+    fn overload(&self, counter: Counter) -> RequestError {
+        self.stats().count(counter);
+        RequestError::Overload
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_as_the_limit_are_let_in_and_each_that_leaves_makes_room() {
+        let gets = InFlight::new(2);
+        let first = gets.try_enter().expect("nobody is there");
+        let second = gets.try_enter();
+        assert!(second.is_some() && gets.try_enter().is_none() && gets.is_full());
+        drop(first);
+        assert_eq!(gets.count(), 1);
+        assert!(gets.try_enter().is_some());
+        assert_eq!(gets.count(), 1, "who is turned away, or has gone, is not counted");
+    }
+}

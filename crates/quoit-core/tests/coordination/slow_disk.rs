@@ -1,0 +1,101 @@
+//! A disk that answers when the test lets it.
+
+use quoit_store::error::StoreError;
+use quoit_store::seam::{Disk, DiskFile, DiskLock, FaultyDisk, ReadAt};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// Whether the device answers.
+#[derive(Default)]
+pub struct Gate {
+    is_closed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    pub fn close(&self) {
+        *self.is_closed.lock().unwrap() = true;
+    }
+
+    pub fn open(&self) {
+        *self.is_closed.lock().unwrap() = false;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let is_closed = self.is_closed.lock().unwrap();
+        drop(self.changed.wait_while(is_closed, |is_closed| *is_closed).unwrap());
+    }
+}
+
+/// Holds up reads that are not in memory, and syncs, while its gate is closed.
+pub struct SlowDisk {
+    pub disk: FaultyDisk,
+    pub gate: Arc<Gate>,
+}
+
+struct SlowFile {
+    file: Arc<dyn DiskFile>,
+    gate: Arc<Gate>,
+}
+
+impl DiskFile for SlowFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
+        self.gate.pass();
+        self.file.read_at(buffer, offset)
+    }
+
+    fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, StoreError> {
+        if *self.gate.is_closed.lock().unwrap() {
+            return Ok(ReadAt::WouldBlock);
+        }
+        self.file.read_at_nowait(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.gate.pass();
+        self.file.sync()
+    }
+
+    fn size_bytes(&self) -> Result<u64, StoreError> {
+        self.file.size_bytes()
+    }
+
+    fn truncate(&self, len: u64) -> Result<(), StoreError> {
+        self.file.truncate(len)
+    }
+}
+
+impl Disk for SlowDisk {
+    fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, StoreError> {
+        let file = self.disk.open(name, create_new)?;
+        Ok(Arc::new(SlowFile { file, gate: Arc::clone(&self.gate) }))
+    }
+
+    fn list(&self) -> Result<Vec<String>, StoreError> {
+        self.disk.list()
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        self.disk.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.disk.rename(from, to)
+    }
+
+    fn sync_directory(&self) -> Result<(), StoreError> {
+        self.disk.sync_directory()
+    }
+
+    fn lock(&self) -> Result<Box<dyn DiskLock>, StoreError> {
+        self.disk.lock()
+    }
+
+    fn path(&self) -> String {
+        self.disk.path()
+    }
+}
