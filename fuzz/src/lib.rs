@@ -30,6 +30,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     targets::pb_frames::TARGET,
     targets::internode_frames::TARGET,
+    targets::exchange_messages::TARGET,
     targets::http_requests::TARGET,
     targets::contexts::TARGET,
     targets::record_keys::TARGET,

@@ -15,7 +15,7 @@ use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_wire::internode::data::{
     self, Acks, Fetch, Fetched, Forward, ListBuckets, ListKeys, MergeRule, Store, Stored, Want,
 };
-use quoit_wire::internode::{operators, reap, transfer};
+use quoit_wire::internode::{exchange, operators, reap, transfer};
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
@@ -62,6 +62,9 @@ impl Service for ReplicaService {
             transfer::METHOD_STRAYS => store.serve_strays(reply),
             operators::METHOD_ASK_TRANSFERS => store.serve_ask_transfers(reply),
             operators::METHOD_SET_TRANSFERS => store.serve_set_transfers(&request, reply),
+            exchange::METHOD_COMPARE => store.serve_compare(&request, reply),
+            exchange::METHOD_DESCEND => store.serve_descend(&request, reply),
+            exchange::METHOD_PULL => store.serve_pull(&request, reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
         }
     }

@@ -47,8 +47,24 @@ pub enum Counter {
     GetsRejected,
     /// Writes refused because too many were under way.
     PutsRejected,
+    /// Comparisons of copies with another node, begun here.
+    Exchanges,
+    /// Of these, ended because everything was equal.
+    ExchangesInSync,
+    /// Ended because what differed had vanished after a moment.
+    ExchangesSettled,
+    /// Ended by repairing what differed.
+    ExchangesRepaired,
+    /// Ended because the other node could not go on, or this one.
+    ExchangeErrors,
+    /// Ended because the other node did not answer in time.
+    ExchangeTimeouts,
+    /// Records repaired on either side by exchanges begun here.
+    ExchangeKeysRepaired,
+    /// Bytes of objects sent and fetched for that.
+    ExchangeBytesRepaired,
 }
-const COUNTER_COUNT: usize = 11;
+const COUNTER_COUNT: usize = 19;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -190,6 +206,11 @@ impl Stats {
         self.shard().count(counter);
     }
 
+    /// Counts several events at once.
+    pub(crate) fn add(&self, counter: Counter, count: u64) {
+        self.shard().add(counter, count);
+    }
+
     /// Keeps the present sums; call it once a second.
     pub fn sample(&self) {
         let sums = self.sums();
@@ -245,7 +266,11 @@ fn add(into: &mut [u64], from: &[AtomicU64]) {
 
 impl Shard {
     fn count(&self, counter: Counter) {
-        self.counters[counter as usize].fetch_add(1, Ordering::Relaxed);
+        self.add(counter, 1);
+    }
+
+    fn add(&self, counter: Counter, count: u64) {
+        self.counters[counter as usize].fetch_add(count, Ordering::Relaxed);
     }
 
     fn record(&self, distribution: Distribution, value: u64) {

@@ -3,6 +3,7 @@
 use crate::blocking::Blocking;
 use crate::dots::DotSequence;
 use crate::error::RequestError;
+use crate::exchange::{ExchangeSettings, Exchanges};
 use crate::hints::Hints;
 use crate::in_flight::InFlight;
 use crate::options::WriteOptions;
@@ -75,6 +76,8 @@ pub struct StoreSettings {
     pub blocking: Blocking,
     /// How much transfers of partitions may take at first.
     pub transfer_limits: TransferLimits,
+    /// How copies are compared.
+    pub exchanges: ExchangeSettings,
     /// References to records that other nodes have missed, at most.
     pub hint_count_max: HintCountMax,
 }
@@ -116,6 +119,7 @@ pub struct ReplicatedStore {
     /// Reads and writes under way.
     pub(crate) gets: InFlight,
     pub(crate) puts: InFlight,
+    pub(crate) exchanges: Exchanges,
     stats: Stats,
 }
 
@@ -131,6 +135,7 @@ impl ReplicatedStore {
         settings: StoreSettings,
     ) -> Self {
         let topology = ArcSwap::from_pointee(Topology::new(&control.read(), &internode));
+        let own = control.read().node_id();
         Self {
             engine,
             control,
@@ -145,6 +150,7 @@ impl ReplicatedStore {
             transfers: Transfers::new(settings.transfer_limits),
             gets: InFlight::new(settings.limits.concurrent_request_count_max),
             puts: InFlight::new(settings.limits.concurrent_request_count_max),
+            exchanges: Exchanges::new(own, settings.exchanges),
             stats: Stats::default(),
         }
     }
@@ -313,7 +319,8 @@ impl ReplicatedStore {
     pub async fn run_background(self: Arc<Self>) {
         let reaper = Arc::clone(&self).run_reaper();
         let hints = Arc::clone(&self).run_hints();
-        tokio::join!(biased; reaper, hints, self.run_transfers());
+        let exchanges = Arc::clone(&self).run_exchanges();
+        tokio::join!(biased; reaper, hints, exchanges, self.run_transfers());
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.

@@ -187,6 +187,12 @@ impl Digests {
     }
 }
 
+/// A digest cut to 32 bits. What one salt makes equal by chance, another one tells apart.
+#[must_use]
+pub const fn salted(digest: u64, salt: u64) -> u32 {
+    finish(digest ^ salt) as u32
+}
+
 pub(crate) fn class_place(n_val_class: u8) -> usize {
     usize::from(n_val_class).min(N_VAL_CLASS_COUNT - 1)
 }

@@ -4,6 +4,7 @@ pub(crate) mod bench_configs;
 pub(crate) mod configuration;
 pub(crate) mod contexts;
 pub(crate) mod erlang_terms;
+pub(crate) mod exchange_messages;
 pub(crate) mod external_terms;
 pub(crate) mod http_requests;
 pub(crate) mod index_snapshots;

@@ -8,7 +8,7 @@ use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer, Reply};
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
-use quoit_store::engine::Record;
+use quoit_store::engine::{Record, RecordMeta};
 use quoit_wire::internode::Payload;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{
@@ -20,7 +20,7 @@ use thiserror::Error;
 use tokio::time::sleep;
 
 /// Objects delivered in one message, in bytes; a single larger one goes alone.
-const BATCH_BYTES: usize = 1 << 20;
+pub(crate) const BATCH_BYTES: usize = 1 << 20;
 /// Time that the receiver has for an answer: it reads, merges and syncs.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -29,7 +29,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why records could not be handed over now.
 #[derive(Debug, Error)]
-pub(super) enum TransferError {
+pub(crate) enum TransferError {
     /// The receiver did not answer, or refused.
     #[error("handing records to {to} failed: {fault}")]
     Call {
@@ -54,15 +54,15 @@ pub(super) enum TransferError {
 
 /// What was handed over.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Handed {
+pub(crate) struct Handed {
     /// Records that the receiver lacked.
-    pub(super) record_count: u64,
+    pub(crate) record_count: u64,
     /// Bytes of their objects.
-    pub(super) byte_count: u64,
+    pub(crate) byte_count: u64,
 }
 
 /// Objects of a batch as one payload.
-struct Objects<'a>(&'a [&'a (Bytes, Record)]);
+pub(crate) struct Objects<'a>(pub(crate) &'a [&'a (Bytes, Record)]);
 
 impl Payload for Objects<'_> {
     fn size_bytes(&self) -> usize {
@@ -85,8 +85,18 @@ impl ReplicatedStore {
         records: &[&(Bytes, Record)],
     ) -> Result<Handed, TransferError> {
         let wanted = self.offer(peer, partition, records).await?;
+        self.deliver_all(peer, partition, &wanted).await
+    }
+
+    /// Delivers records that a node lacks. When it returns, all of them are on that node's disk.
+    pub(crate) async fn deliver_all(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        wanted: &[&(Bytes, Record)],
+    ) -> Result<Handed, TransferError> {
         let mut handed = Handed::default();
-        let mut left = &wanted[..];
+        let mut left = wanted;
         while !left.is_empty() {
             self.transfers.throttle.check_outbound()?;
             let mut size_bytes = 0;
@@ -146,16 +156,19 @@ impl ReplicatedStore {
         Ok(())
     }
 
-    fn delivered(&self, key: &Bytes, record: &Record) -> DeliveredRecord {
+    pub(crate) fn delivered(&self, key: &Bytes, record: &Record) -> DeliveredRecord {
         let state = self.control.read();
         let props = KeyRef::decode(key).ok().and_then(|key| state.bucket_props(key.bucket).ok());
         // Without knowing better nothing may be lost.
         let rule = props.map_or(MergeRule::Causal, |props| merge_rule(props));
+        // The bucket's n_val may have changed since the record was written.
+        let known_class = u32::from(record.meta.n_val_class);
+        let n_val_class = props.map_or(known_class, |props| props.n_val.min(15));
         DeliveredRecord {
             key: key.clone(),
             digest: record.meta.digest,
             tombstone: record.meta.tombstone,
-            n_val_class: u32::from(record.meta.n_val_class),
+            n_val_class,
             expires_at_secs: record.meta.expires_at_secs,
             rule: rule.into(),
             // Frames, and objects with them, are smaller than 4 GB.
@@ -168,8 +181,18 @@ impl ReplicatedStore {
     }
 }
 
+/// What the engine has to know of a delivered record.
+pub(crate) fn meta_of(record: &DeliveredRecord) -> RecordMeta {
+    RecordMeta {
+        digest: record.digest,
+        tombstone: record.tombstone,
+        n_val_class: record.n_val_class.min(15) as u8,
+        expires_at_secs: record.expires_at_secs,
+    }
+}
+
 /// Asks a node, and waits while it has as much to do as it takes: clients' requests go first.
-async fn call(
+pub(crate) async fn call(
     peer: &Peer,
     method: u16,
     header: &impl Message,

@@ -53,7 +53,7 @@ impl LimitChange {
 }
 
 /// Keeps transfers to their limits.
-pub(super) struct Throttle {
+pub(crate) struct Throttle {
     partition_count_max: AtomicU32,
     bytes_per_sec_max: AtomicU64,
     inbound: AtomicBool,
@@ -74,7 +74,7 @@ impl Throttle {
     }
 
     /// Waits as long as so many bytes keep the rate down.
-    pub(super) async fn wait_for(&self, byte_count: u64) {
+    pub(crate) async fn wait_for(&self, byte_count: u64) {
         let bytes_per_sec_max = self.bytes_per_sec_max.load(Ordering::Relaxed);
         if bytes_per_sec_max == 0 {
             return;

@@ -8,10 +8,10 @@
 
 mod copies;
 mod estimate;
-mod hand;
+pub(crate) mod hand;
 mod held;
 mod hinted;
-mod limits;
+pub(crate) mod limits;
 mod operators;
 mod progress;
 mod receive;
@@ -61,7 +61,7 @@ impl Suspects {
 
 /// Transfers of a node.
 pub(crate) struct Transfers {
-    throttle: Throttle,
+    pub(crate) throttle: Throttle,
     active: Arc<Active>,
     suspects: Mutex<Suspects>,
     copies: Mutex<Copies>,
@@ -105,7 +105,7 @@ impl ReplicatedStore {
     }
 
     /// The control plane's state, to keep across waiting.
-    fn state(&self) -> Arc<State> {
+    pub(crate) fn state(&self) -> Arc<State> {
         Guard::into_inner(self.control.read())
     }
 

@@ -1,11 +1,12 @@
 //! Takes records that other nodes hand over.
 
+use super::hand::meta_of;
 use crate::error::RequestError;
 use crate::replica::{Replicated, Taken};
 use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use quoit_cluster::{IncomingRequest, Responder};
-use quoit_store::engine::{Access, RecordMeta, Ticket};
+use quoit_store::engine::{Access, Ticket};
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
 use std::sync::Arc;
@@ -91,12 +92,7 @@ impl ReplicatedStore {
                 return Err(Refusal::Malformed("delivered objects are cut off".to_owned()));
             }
             let replicated = Replicated {
-                meta: RecordMeta {
-                    digest: record.digest,
-                    tombstone: record.tombstone,
-                    n_val_class: record.n_val_class.min(15) as u8,
-                    expires_at_secs: record.expires_at_secs,
-                },
+                meta: meta_of(record),
                 rule: MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal),
                 object: objects.split_to(size_bytes),
             };

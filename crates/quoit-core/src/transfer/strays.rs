@@ -148,7 +148,7 @@ impl ReplicatedStore {
     }
 
     /// The way to a node that can be reached now.
-    pub(super) fn reachable(&self, node: NodeId) -> Option<Arc<Peer>> {
+    pub(crate) fn reachable(&self, node: NodeId) -> Option<Arc<Peer>> {
         self.internode.peer(node).filter(|peer| peer.is_up())
     }
 

@@ -14,8 +14,9 @@ use quoit_core::{
 use quoit_model::clock::{Actor, VersionVector};
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
-use quoit_store::engine::{Access, Engine, Fetch, RecordAt};
+use quoit_store::engine::{Access, Before, Decision, Engine, Fetch, RecordAt, RecordRef};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
 use serde_json::Value;
@@ -73,6 +74,14 @@ pub fn key(name: &str) -> KeyRef<'_> {
 
 pub fn key_in<'a>(bucket_type: &'a str, name: &'a str) -> KeyRef<'a> {
     BucketRef { bucket_type: bucket_type.as_bytes(), bucket: b"bucket" }.key(name.as_bytes())
+}
+
+/// Calls a function with the place of a record.
+fn at<T>(key: KeyRef<'_>, call: impl FnOnce(&RecordAt<'_>) -> T) -> T {
+    let encoded = key.encoded();
+    let hash = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey);
+    let partition = ring_size().partition(hash.placement);
+    call(&RecordAt { key, encoded: &encoded, identity: hash.identity, partition })
 }
 
 fn ring_size() -> RingSize {
@@ -245,6 +254,12 @@ impl Town {
         control.activate_type(name.as_bytes()).await.unwrap();
     }
 
+    pub async fn update_type(&self, name: &str, props: Value) {
+        let Value::Object(props) = props else { panic!("properties are an object") };
+        let updates = PropUpdates::from(props);
+        self.control(1).update_type(name.as_bytes(), &updates).await.unwrap();
+    }
+
     async fn write(&self, number: u8, key: KeyRef<'_>, context: VersionVector, value: &str) {
         self.write_as(number, key, context, value, WriteOptions::default()).await;
     }
@@ -325,13 +340,24 @@ impl Town {
     }
 
     pub fn holders_of(&self, key: KeyRef<'_>) -> BTreeSet<NodeId> {
-        let encoded = key.encoded();
-        let hash = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey);
-        let partition = ring_size().partition(hash.placement);
-        let at = RecordAt { key, encoded: &encoded, identity: hash.identity, partition };
-        let holds = |node: &Node| node.engine.get(&at, Access::Wait).unwrap() != Fetch::Missing;
-        let holders = self.nodes.iter().enumerate().filter(|(_, node)| holds(node));
-        holders.map(|(index, _)| id(index as u8 + 1)).collect()
+        let numbers = 1..=self.nodes.len() as u8;
+        numbers.filter(|number| self.stored(*number, key).is_some()).map(id).collect()
+    }
+
+    /// The object that a node stores under a key.
+    pub fn stored(&self, number: u8, key: KeyRef<'_>) -> Option<Object> {
+        let engine = &self.nodes[usize::from(number) - 1].engine;
+        match at(key, |at| engine.get(at, Access::Wait).unwrap()) {
+            Fetch::Found(record) => Some(Object::decode(&record.value).unwrap()),
+            Fetch::Missing | Fetch::WouldBlock => None,
+        }
+    }
+
+    /// A node loses a record, and does not know it.
+    pub fn lose(&self, number: u8, name: &str) {
+        let engine = &self.nodes[usize::from(number) - 1].engine;
+        let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
+        at(key(name), |at| engine.update(at, Before::Skip, Access::Wait, &mut remove).unwrap());
     }
 
     /// The primaries of a record by the newest layout that a node knows.

@@ -1,6 +1,7 @@
 //! Records move to where they belong: with layouts that change, and after nodes were away.
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
+mod anti_entropy;
 mod deletes;
 mod fixture;
 mod hints;

@@ -26,6 +26,7 @@ fn render(context: &ServerContext) -> String {
     let mut text = Text::default();
     let snapshot = context.store.stats().snapshot();
     requests(&mut text, &snapshot);
+    exchanges(&mut text, &snapshot);
     let engine = context.store.engine().stats();
     text.gauge("quoit_keys", "Records stored, tombstones included.", engine.key_count);
     text.gauge("quoit_tombstones", "Tombstones stored.", engine.tombstone_count);
@@ -103,6 +104,45 @@ fn requests(text: &mut Text, snapshot: &StatsSnapshot) {
         ),
     ] {
         text.histogram(name, help, &snapshot.cumulative(distribution, &bounds), unit);
+    }
+}
+
+fn exchanges(text: &mut Text, snapshot: &StatsSnapshot) {
+    for (name, help, counter) in [
+        ("quoit_aae_exchanges", "Comparisons of copies with other nodes.", Counter::Exchanges),
+        (
+            "quoit_aae_exchanges_in_sync",
+            "Comparisons that found everything equal.",
+            Counter::ExchangesInSync,
+        ),
+        (
+            "quoit_aae_exchanges_settled",
+            "Comparisons whose differences had vanished after a moment.",
+            Counter::ExchangesSettled,
+        ),
+        (
+            "quoit_aae_exchanges_repaired",
+            "Comparisons that repaired something.",
+            Counter::ExchangesRepaired,
+        ),
+        ("quoit_aae_exchange_errors", "Comparisons that failed.", Counter::ExchangeErrors),
+        (
+            "quoit_aae_exchange_timeouts",
+            "Comparisons whose other side did not answer in time.",
+            Counter::ExchangeTimeouts,
+        ),
+        (
+            "quoit_aae_keys_repaired",
+            "Records repaired by comparisons.",
+            Counter::ExchangeKeysRepaired,
+        ),
+        (
+            "quoit_aae_bytes_repaired",
+            "Bytes of objects sent and fetched for that.",
+            Counter::ExchangeBytesRepaired,
+        ),
+    ] {
+        text.counter(name, help, snapshot.total(counter));
     }
 }
 

@@ -20,6 +20,7 @@
 
 pub mod control;
 pub mod data;
+pub mod exchange;
 mod frame;
 mod hello;
 pub mod operators;

@@ -244,6 +244,31 @@ pub const KEYS: &[Key] = &[
         "Gets, and puts with deletes, that may be under way on this node; further ones are \
          answered `overload` at once.",
     ),
+    key(
+        "anti_entropy",
+        Kind::Word(&["active", "active-debug", "passive"]),
+        "active",
+        "Whether the node compares its copies with other nodes' and repairs what differs. Passive: it \
+         only answers others.",
+    ),
+    key(
+        "tictacaae_active",
+        Kind::Word(&["active", "passive"]),
+        "passive",
+        "Riak's setting: active counts where anti_entropy is passive.",
+    ),
+    key(
+        "anti_entropy.concurrency_limit",
+        Kind::Integer(1, 1_000),
+        "2",
+        "Nodes that the node compares its copies with at the same time.",
+    ),
+    key(
+        "anti_entropy.trigger_interval",
+        Kind::Duration(1_000),
+        "15s",
+        "How often the node begins to compare its copies with another one's, with each in turn.",
+    ),
     key("object.size.maximum", Kind::Size(1, 1_024 * GB), "50MB", "Larger objects are refused."),
     key(
         "object.size.warning_threshold",
@@ -369,7 +394,6 @@ pub const KEYS: &[Key] = &[
 /// stands for any further text.
 pub const IGNORED: &[&str] = &[
     "aae_*",
-    "anti_entropy",
     "anti_entropy.*",
     "background_manager",
     "backend_pause_ms",

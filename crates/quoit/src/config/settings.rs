@@ -3,7 +3,9 @@
 use super::keys::{KEYS, Key, Meaning, meaning};
 use super::parse::{self, Entry, Line, Origin, ParseError};
 use super::value;
-use quoit_core::{Blocking, DeleteMode, HintCountMax, Limits, StoreSettings, TransferLimits};
+use quoit_core::{
+    Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, StoreSettings, TransferLimits,
+};
 use quoit_server::{JobClasses, ServerSettings};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -288,6 +290,7 @@ impl Settings {
     /// Settings of the replicated store.
     pub fn store(&self) -> StoreSettings {
         let (limits, transfers) = (Limits::default(), TransferLimits::default());
+        let exchanges = ExchangeSettings::default();
         let bytes = |name: &str, default: u64| self.size_bytes(name).unwrap_or(default);
         let count = |name: &str, default: u32| {
             self.integer(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
@@ -331,6 +334,14 @@ impl Settings {
                 .integer("hints.maximum")
                 .and_then(|count| usize::try_from(count).ok())
                 .map_or_else(HintCountMax::default, HintCountMax),
+            exchanges: ExchangeSettings {
+                active: self.get("anti_entropy") != Some("passive")
+                    || self.get("tictacaae_active") == Some("active"),
+                count_max: count("anti_entropy.concurrency_limit", exchanges.count_max),
+                interval: self
+                    .duration("anti_entropy.trigger_interval")
+                    .unwrap_or(exchanges.interval),
+            },
         }
     }
 
@@ -399,6 +410,20 @@ mod tests {
         };
         let settings = load(&sources).expect("a good configuration");
         assert_eq!(settings.family("listener.http"), ["127.0.0.1:0"]);
+    }
+
+    #[test]
+    fn copies_are_compared_unless_both_of_riaks_settings_say_no() {
+        let active = |lines: &[&str]| {
+            let command_line = lines.iter().map(|line| (*line).to_owned()).collect();
+            let sources = Sources { command_line, ..Sources::default() };
+            load(&sources).expect("a good configuration").store().exchanges.active
+        };
+        assert!(active(&[]));
+        assert!(active(&["anti_entropy = active-debug"]));
+        assert!(active(&["tictacaae_active = passive"]));
+        assert!(active(&["anti_entropy = passive", "tictacaae_active = active"]));
+        assert!(!active(&["anti_entropy = passive"]));
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! Anti-entropy: finds out in which records complete copies of partitions differ, and repairs exactly
+//! those.
+//!
+//! Two nodes compare the digests of all partitions that they share with one message. Where these differ,
+//! they compare those of ever smaller ranges of hashes ([`walk`]), down to single records. What differs for
+//! longer than a moment is fetched or delivered ([`repair`]). Whose turn it is says [`schedule`].
+//!
+//! `docs/design/anti-entropy.md` has the reasons.
+
+mod progress;
+mod repair;
+mod roots;
+mod run;
+mod schedule;
+mod serve;
+mod states;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use progress::{ExchangeStats, PartitionExchanges};
+
+use crate::error::RequestError;
+use crate::transfer::hand::TransferError;
+use parking_lot::Mutex;
+use progress::Progress;
+use quoit_cluster::{CallError, NodeId};
+use schedule::Schedule;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How copies are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExchangeSettings {
+    /// Whether this node compares its copies with others' by itself (`anti_entropy`).
+    pub active: bool,
+    /// Exchanges of this node at the same time (`anti_entropy.concurrency_limit`).
+    pub count_max: u32,
+    /// How often an exchange begins, with each node in turn (`anti_entropy.trigger_interval`).
+    pub interval: Duration,
+}
+
+impl Default for ExchangeSettings {
+    fn default() -> Self {
+        Self { active: true, count_max: 2, interval: Duration::from_secs(15) }
+    }
+}
+
+/// Exchanges of a node.
+pub(crate) struct Exchanges {
+    settings: ExchangeSettings,
+    schedule: Mutex<Schedule>,
+    progress: Progress,
+    /// Exchanges begun: each has a salt of its own.
+    number: AtomicU64,
+    /// Somebody waits for an exchange.
+    wanted: Notify,
+}
+
+impl Exchanges {
+    pub(crate) fn new(own: NodeId, settings: ExchangeSettings) -> Self {
+        let now = Instant::now();
+        Self {
+            settings,
+            schedule: Mutex::new(Schedule::new(own, settings.interval, now)),
+            progress: Progress::new(now),
+            number: AtomicU64::new(0),
+            wanted: Notify::new(),
+        }
+    }
+}
+
+/// Why an exchange ended early.
+#[derive(Debug, Error)]
+pub(crate) enum ExchangeError {
+    /// The other node did not answer, or refused.
+    #[error("comparing copies with {to} failed: {fault}")]
+    Call {
+        /// Name of the other node.
+        to: Arc<str>,
+        /// What went wrong.
+        fault: CallError,
+    },
+    /// The other node's answer is none.
+    #[error("{to} answered a comparison of copies with what is no answer")]
+    Answer {
+        /// Name of the other node.
+        to: Arc<str>,
+    },
+    /// Records could not be sent or fetched.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    /// This node's own storage failed.
+    #[error(transparent)]
+    Own(#[from] RequestError),
+}

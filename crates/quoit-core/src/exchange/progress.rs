@@ -1,0 +1,113 @@
+//! What exchanges have done, for operators.
+
+use super::repair::Repaired;
+use super::roots::Shared;
+use parking_lot::Mutex;
+use quoit_cluster::NodeId;
+use quoit_model::hash::Partition;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Exchanges of one partition with all nodes that share it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PartitionExchanges {
+    /// The partition.
+    pub partition: Partition,
+    /// Time since it was compared last, with any node.
+    pub last_ago: Option<Duration>,
+    /// Time since by which it has been compared with every node that shares it.
+    pub all_ago: Option<Duration>,
+    /// Keys that the last exchange which found a difference has repaired.
+    pub repaired_last: u64,
+    /// Mean number of keys repaired, over all exchanges of the partition.
+    pub repaired_mean: f64,
+    /// Most keys repaired by one exchange.
+    pub repaired_max: u64,
+}
+
+/// Figures of all exchanges that this node has begun.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ExchangeStats {
+    /// Time since digests of the copies here are kept: since the start of the node.
+    pub digests_ago: Duration,
+    /// The partitions of which this node has a complete copy, in order.
+    pub partitions: Vec<PartitionExchanges>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Repairs {
+    exchange_count: u64,
+    last: u64,
+    sum: u64,
+    max: u64,
+}
+
+/// What exchanges have done since the start.
+pub(super) struct Progress {
+    began: Instant,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    compared: BTreeMap<(Partition, NodeId), Instant>,
+    repairs: BTreeMap<Partition, Repairs>,
+}
+
+impl Progress {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { began: now, inner: Mutex::default() }
+    }
+
+    /// An exchange with a node has ended well.
+    pub(super) fn note(
+        &self,
+        node: NodeId,
+        compared: &[Shared],
+        repaired: &BTreeMap<Partition, Repaired>,
+        now: Instant,
+    ) {
+        let mut inner = self.inner.lock();
+        for Shared { partition, .. } in compared {
+            inner.compared.insert((*partition, node), now);
+            let key_count = repaired.get(partition).map_or(0, |repaired| repaired.key_count);
+            let repairs = inner.repairs.entry(*partition).or_default();
+            repairs.exchange_count += 1;
+            repairs.last = key_count;
+            repairs.sum += key_count;
+            repairs.max = repairs.max.max(key_count);
+        }
+    }
+
+    /// When copies of a partition were last compared with a node's.
+    pub(super) fn compared_at(&self, partition: Partition, node: NodeId) -> Option<Instant> {
+        self.inner.lock().compared.get(&(partition, node)).copied()
+    }
+
+    /// Figures of some partitions, each with the nodes that share it.
+    pub(super) fn stats(
+        &self,
+        sharing: &BTreeMap<Partition, Vec<NodeId>>,
+        now: Instant,
+    ) -> ExchangeStats {
+        let inner = self.inner.lock();
+        let figures = |(partition, nodes): (&Partition, &Vec<NodeId>)| {
+            let compared = nodes.iter().map(|node| inner.compared.get(&(*partition, *node)));
+            let times: Vec<Option<Instant>> = compared.map(Option::<&Instant>::copied).collect();
+            let last = times.iter().flatten().max();
+            let all = times.iter().copied().collect::<Option<Vec<Instant>>>();
+            let repairs = inner.repairs.get(partition).copied().unwrap_or_default();
+            PartitionExchanges {
+                partition: *partition,
+                last_ago: last.map(|at| now - *at),
+                all_ago: all.and_then(|all| all.into_iter().min()).map(|at| now - at),
+                repaired_last: repairs.last,
+                repaired_mean: repairs.sum as f64 / repairs.exchange_count.max(1) as f64,
+                repaired_max: repairs.max,
+            }
+        };
+        let partitions = sharing.iter().map(figures).collect();
+        ExchangeStats { digests_ago: now - self.began, partitions }
+    }
+}

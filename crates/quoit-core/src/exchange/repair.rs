@@ -1,0 +1,210 @@
+//! Repairs what an exchange has found: fetches what is newer on the other side, delivers what is newer
+//! here. What is concurrent is merged here and delivered.
+
+use super::ExchangeError;
+use super::states::{Difference, write_tags};
+use crate::error::RequestError;
+use crate::replica::{Place, Replicated};
+use crate::store::ReplicatedStore;
+use crate::transfer::hand::{call, meta_of};
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::Peer;
+use quoit_model::context::encode_context;
+use quoit_model::hash::Partition;
+use quoit_model::object::Object;
+use quoit_store::engine::{Access, Record};
+use quoit_store::index::Tag;
+use quoit_wire::internode::data::MergeRule;
+use quoit_wire::internode::exchange::{Known, METHOD_PULL, Pull, Pulled};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Tags whose records are fetched by one message.
+const PULL_COUNT: usize = 256;
+
+/// Tags whose records are read at once: these are in memory.
+const READ_COUNT: usize = 16;
+
+/// What was repaired, on either side.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Repaired {
+    pub(super) key_count: u64,
+    /// Bytes of the objects that were sent or fetched.
+    pub(super) byte_count: u64,
+}
+
+/// What is to be done about the differences of a partition.
+#[derive(Default)]
+struct Plan {
+    /// Tags of which the other side has something.
+    pull: Vec<Tag>,
+    /// What this side has of these.
+    known: BTreeMap<Tag, Vec<Known>>,
+    /// Records that the other side lacks something of.
+    push: BTreeSet<(Tag, Bytes)>,
+}
+
+impl ReplicatedStore {
+    /// Makes both sides equal in some tags of a partition, as far as they can be read.
+    pub(super) async fn repair_differences(
+        self: &Arc<Self>,
+        peer: &Peer,
+        partition: Partition,
+        layout_version: u64,
+        differences: &[Difference],
+    ) -> Result<Repaired, ExchangeError> {
+        let mut plan = self.plan(partition, differences).await?;
+        let mut repaired = BTreeSet::new();
+        let mut byte_count = 0;
+        let mut left = &std::mem::take(&mut plan.pull)[..];
+        while !left.is_empty() {
+            let tags = &left[..left.len().min(PULL_COUNT)];
+            let mut pull =
+                Pull { partition: u32::from(partition.0), layout_version, ..Pull::default() };
+            write_tags(tags.iter().map(|tag| (*tag, false)), &mut pull.tags);
+            let known: Vec<(Tag, Known)> = tags
+                .iter()
+                .flat_map(|tag| {
+                    plan.known.get(tag).into_iter().flatten().map(|known| (*tag, known))
+                })
+                .map(|(tag, known)| (tag, known.clone()))
+                .collect();
+            pull.known = known.iter().map(|(_, known)| known.clone()).collect();
+            let reply = call(peer, METHOD_PULL, &pull, b"").await?;
+            let answer = || ExchangeError::Answer { to: peer.name() };
+            let pulled = Pulled::decode(reply.header).map_err(|_| answer())?;
+            let tag_count = pulled.tag_count as usize;
+            if tag_count == 0 || tag_count > tags.len() {
+                return Err(answer());
+            }
+            for place in &pulled.wanted {
+                let (tag, known) = known.get(*place as usize).ok_or_else(answer)?;
+                plan.push.insert((*tag, known.key.clone()));
+            }
+            let pulled_bytes = reply.payload.len() as u64;
+            byte_count += pulled_bytes;
+            let taken = self.take_pulled(partition, pulled, reply.payload).await?;
+            for Taken { tag, key, differs } in taken.ok_or_else(answer)? {
+                repaired.insert(key.clone());
+                if differs {
+                    plan.push.insert((tag, key));
+                }
+            }
+            self.transfers.throttle.wait_for(pulled_bytes).await;
+            left = &left[tag_count..];
+        }
+        let pushed: Vec<_> = plan.push.into_iter().collect();
+        for some in pushed.chunks(READ_COUNT) {
+            let records = self.records(partition, some).await?;
+            let records: Vec<_> = records.iter().collect();
+            byte_count += self.deliver_all(peer, partition, &records).await?.byte_count;
+            repaired.extend(records.iter().map(|(key, _)| key.clone()));
+        }
+        Ok(Repaired { key_count: repaired.len() as u64, byte_count })
+    }
+
+    async fn plan(
+        self: &Arc<Self>,
+        partition: Partition,
+        differences: &[Difference],
+    ) -> Result<Plan, ExchangeError> {
+        let mut plan = Plan::default();
+        for some in differences.chunks(READ_COUNT) {
+            let ours: Vec<Tag> =
+                some.iter().filter(|each| each.ours.is_some()).map(|each| each.tag).collect();
+            let records = self.tagged(partition, ours).await?;
+            for difference in some {
+                let tag = difference.tag;
+                let records = records.iter().filter(|(each, ..)| *each == tag);
+                if difference.theirs.is_some() {
+                    plan.pull.push(tag);
+                    let known = records.map(|(_, key, record)| known(key, record)).collect();
+                    plan.known.insert(tag, known);
+                } else {
+                    let live = records.filter(|(.., record)| !record.meta.tombstone);
+                    plan.push.extend(live.map(|(tag, key, _)| (*tag, key.clone())));
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The records of some tags, with their tags.
+    async fn tagged(
+        self: &Arc<Self>,
+        partition: Partition,
+        tags: Vec<Tag>,
+    ) -> Result<Vec<(Tag, Bytes, Record)>, ExchangeError> {
+        let store = Arc::clone(self);
+        let read = move || {
+            let Some(compared) = store.engine.compared() else { return Ok(Vec::new()) };
+            let records = compared.tagged(partition, &tags)?.into_iter();
+            let placed = records.filter_map(|(key, record)| {
+                let tag =
+                    Place::new(&key, partition).ok().map(|place| Tag::of(place.at().identity));
+                tag.map(|tag| (tag, key, record))
+            });
+            Ok(placed.collect())
+        };
+        Ok(self.settings.blocking.aside(read).await?)
+    }
+
+    async fn records(
+        self: &Arc<Self>,
+        partition: Partition,
+        names: &[(Tag, Bytes)],
+    ) -> Result<Vec<(Bytes, Record)>, ExchangeError> {
+        let tags: BTreeSet<Tag> = names.iter().map(|(tag, _)| *tag).collect();
+        let records = self.tagged(partition, tags.into_iter().collect()).await?.into_iter();
+        let wanted = records.filter(|(_, key, _)| names.iter().any(|(_, name)| name == key));
+        Ok(wanted.map(|(_, key, record)| (key, record)).collect())
+    }
+
+    /// Merges what was fetched into this node's records; `None` when the objects are cut off.
+    async fn take_pulled(
+        self: &Arc<Self>,
+        partition: Partition,
+        pulled: Pulled,
+        mut objects: Bytes,
+    ) -> Result<Option<Vec<Taken>>, ExchangeError> {
+        let store = Arc::clone(self);
+        let take = move || {
+            let mut taken = Vec::with_capacity(pulled.records.len());
+            for record in &pulled.records {
+                let size_bytes = record.size_bytes as usize;
+                if size_bytes > objects.len() {
+                    return Ok(None);
+                }
+                let replicated = Replicated {
+                    meta: meta_of(record),
+                    rule: MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal),
+                    object: objects.split_to(size_bytes),
+                };
+                let Ok(place) = Place::new(&record.key, partition) else { return Ok(None) };
+                let at = place.at();
+                // As one that has to last: what is there as it came may be of another n_val class.
+                store.take_copy(&at, &replicated, true, Access::Wait)?;
+                let head = store.engine.head(&at)?;
+                let differs = head.is_some_and(|meta| meta.digest != record.digest);
+                taken.push(Taken { tag: Tag::of(at.identity), key: record.key.clone(), differs });
+            }
+            Ok::<_, RequestError>(Some(taken))
+        };
+        Ok(self.settings.blocking.aside(take).await?)
+    }
+}
+
+/// A record that was fetched and merged.
+struct Taken {
+    tag: Tag,
+    key: Bytes,
+    /// Whether it is now otherwise than on the other side.
+    differs: bool,
+}
+
+fn known(key: &Bytes, record: &Record) -> Known {
+    // A clock that can't be read knows nothing: the other side sends what it has.
+    let clock = Object::decode_clock(&record.value).unwrap_or_default();
+    Known { key: key.clone(), digest: record.meta.digest, clock: encode_context(&clock) }
+}

@@ -1,0 +1,121 @@
+//! Which partitions two nodes can compare, and which of them differ at all.
+
+use super::states::Nonsense;
+use quoit_cluster::{NodeId, State};
+use quoit_model::hash::Partition;
+use quoit_store::compare::{Compare, Digests};
+use quoit_store::error::StoreError;
+use quoit_store::index::N_VAL_CLASS_COUNT;
+use quoit_wire::internode::exchange;
+
+/// A partition of which two nodes have complete copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shared {
+    pub(super) partition: Partition,
+    /// The n_val classes of which both are primaries, as bits.
+    pub(super) classes: u32,
+}
+
+/// The partitions that two nodes can compare: both are primaries by the newest layout, and have all that
+/// a primary has. What a node keeps for others, or is getting yet, is never compared.
+pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<Shared> {
+    let layouts = state.layouts();
+    let newest = layouts.newest();
+    let (Some(one_place), Some(other_place)) = (newest.node_index(one), newest.node_index(other))
+    else {
+        return Vec::new();
+    };
+    let shared = |partition: Partition| {
+        let order = newest.order(partition);
+        let position = |node: u16| order.iter().position(|each| *each == node);
+        let last = position(one_place)?.max(position(other_place)?);
+        let classes = (0..N_VAL_CLASS_COUNT).filter(|class| *class > last);
+        let classes = classes.fold(0, |bits, class| bits | 1 << class);
+        let is_complete = layouts.has_copy(partition, one) && layouts.has_copy(partition, other);
+        (classes != 0 && is_complete).then_some(Shared { partition, classes })
+    };
+    newest.partitions().filter_map(shared).collect()
+}
+
+/// Asks for a comparison of partitions.
+pub(super) fn ask(
+    engine: &dyn Compare,
+    layout_version: u64,
+    hour_min: u32,
+    all: &[Shared],
+) -> Result<exchange::Compare, StoreError> {
+    let mut asked = exchange::Compare { layout_version, hour_min, ..Default::default() };
+    for shared in all {
+        let digests = engine.digests(shared.partition, hour_min)?;
+        let classes = bits(shared.classes).filter(|class| digests.0[*class] != 0);
+        let classes = classes.fold(0, |bits, class| bits | 1 << class);
+        asked.partitions.push(u32::from(shared.partition.0));
+        asked.classes.push(classes);
+        asked.digests.extend(bits(classes).map(|class| digests.0[class]));
+    }
+    Ok(asked)
+}
+
+/// Answers a comparison with a node with which this one shares `all`.
+pub(super) fn answer(
+    engine: &dyn Compare,
+    asked: &exchange::Compare,
+    all: &[Shared],
+) -> Result<Result<exchange::Compared, Nonsense>, StoreError> {
+    let Some(theirs) = digests_of(asked) else { return Ok(Err(Nonsense)) };
+    let mut answer = exchange::Compared::default();
+    for (place, (number, theirs)) in asked.partitions.iter().zip(theirs).enumerate() {
+        let shared = all.iter().find(|shared| u32::from(shared.partition.0) == *number);
+        let mut differing = 0;
+        match shared {
+            Some(shared) => {
+                let ours = engine.digests(shared.partition, asked.hour_min)?;
+                let differs = |class: &usize| ours.0[*class] != theirs.0[*class];
+                let classes = bits(shared.classes).filter(differs);
+                differing = classes.fold(0, |bits, class| bits | 1 << class);
+            }
+            None => answer.passed_over.push(place as u32),
+        }
+        answer.differing.push(differing);
+    }
+    Ok(Ok(answer))
+}
+
+/// The partitions that were compared, with the classes that differ.
+pub(super) fn differing(
+    all: &[Shared],
+    answer: &exchange::Compared,
+) -> Result<Vec<Shared>, Nonsense> {
+    if all.len() != answer.differing.len() {
+        return Err(Nonsense);
+    }
+    let was_compared = |place: &usize| !answer.passed_over.contains(&(*place as u32));
+    let compared = (0..all.len()).filter(was_compared);
+    let differing = compared.map(|place| Shared {
+        partition: all[place].partition,
+        classes: all[place].classes & answer.differing[place],
+    });
+    Ok(differing.collect())
+}
+
+/// Places of the bits that are set.
+pub(super) fn bits(bits: u32) -> impl Iterator<Item = usize> {
+    (0..N_VAL_CLASS_COUNT).filter(move |place| bits & (1 << place) != 0)
+}
+
+/// The digests of each partition; `None` when there are more or fewer than announced.
+fn digests_of(asked: &exchange::Compare) -> Option<Vec<Digests>> {
+    if asked.partitions.len() != asked.classes.len() {
+        return None;
+    }
+    let mut left = asked.digests.iter();
+    let mut all = Vec::with_capacity(asked.partitions.len());
+    for classes in &asked.classes {
+        let mut digests = Digests::default();
+        for class in bits(*classes) {
+            digests.0[class] = *left.next()?;
+        }
+        all.push(digests);
+    }
+    left.next().is_none().then_some(all)
+}

@@ -1,0 +1,296 @@
+//! Runs exchanges: each begun by this node with one other.
+
+use super::ExchangeError;
+use super::progress::ExchangeStats;
+use super::repair::Repaired;
+use super::roots::{self, Shared, bits};
+use super::walk::{Found, Step, Walk};
+use crate::calls::call_while_up;
+use crate::error::RequestError;
+use crate::stats::Counter;
+use crate::store::ReplicatedStore;
+use prost::Message;
+use quoit_cluster::{CallError, Lane, NodeId, Peer};
+use quoit_model::hash::Partition;
+use quoit_store::compare::{Scope, hour_of};
+use quoit_wire::internode::exchange::{
+    Compared, Descend, Descended, METHOD_COMPARE, METHOD_DESCEND,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+/// How often it is looked whose turn it is.
+const TICK: Duration = Duration::from_secs(1);
+/// Time that the other node has for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Differences that are still the same after this time are repaired: what is on its way arrives by itself.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+/// Differences that are repaired before the walk goes on.
+const FOUND_COUNT_MAX: usize = 1024;
+/// What expires within this time is not compared: clocks differ.
+const EXPIRY_MARGIN_SECS: u64 = 600;
+
+/// What an exchange came to.
+#[derive(Default)]
+struct Outcome {
+    /// The partitions that were compared.
+    compared: Vec<Shared>,
+    /// Whether any digests differed.
+    differed: bool,
+    repaired: BTreeMap<Partition, Repaired>,
+}
+
+/// The other side of an exchange, and what both have agreed on.
+struct With<'p> {
+    peer: &'p Peer,
+    layout_version: u64,
+    hour_min: u32,
+    salt: u64,
+}
+
+impl ReplicatedStore {
+    /// Has a partition compared soon with all nodes that share it, whoever's turn it is: for who knows that
+    /// this node or another one has missed something.
+    pub fn want_exchange(&self, partition: Partition) {
+        let now = Instant::now();
+        for node in self.sharing().remove(&partition).unwrap_or_default() {
+            self.exchanges.schedule.lock().want(node, now);
+        }
+        self.exchanges.wanted.notify_one();
+    }
+
+    /// When this node's copy of a partition was last found equal to another node's, or made so.
+    #[must_use]
+    pub fn compared_at(&self, partition: Partition, node: NodeId) -> Option<Instant> {
+        self.exchanges.progress.compared_at(partition, node)
+    }
+
+    /// Figures of the exchanges that this node has begun.
+    #[must_use]
+    pub fn exchange_stats(&self) -> ExchangeStats {
+        self.exchanges.progress.stats(&self.sharing(), Instant::now())
+    }
+
+    /// The nodes that share each partition.
+    fn sharing(&self) -> BTreeMap<Partition, Vec<NodeId>> {
+        let state = self.state();
+        let own = state.node_id();
+        let mut sharing: BTreeMap<Partition, Vec<NodeId>> = BTreeMap::new();
+        for member in state.members().iter().filter(|member| member.id != own) {
+            for shared in roots::shared(&state, own, member.id) {
+                sharing.entry(shared.partition).or_default().push(member.id);
+            }
+        }
+        sharing
+    }
+
+    /// Compares copies with those of other nodes, in turn, until the task is dropped.
+    pub(crate) async fn run_exchanges(self: Arc<Self>) {
+        if !self.exchanges.settings.active || self.engine.compared().is_none() {
+            return;
+        }
+        let mut running = JoinSet::new();
+        loop {
+            self.tell_schedule();
+            while running.len() < self.exchanges.settings.count_max.max(1) as usize {
+                let Some(node) = self.exchanges.schedule.lock().begin(Instant::now()) else {
+                    break;
+                };
+                let store = Arc::clone(&self);
+                running.spawn(async move { (node, store.exchange_with(node).await) });
+            }
+            tokio::select! {
+                biased;
+                Some(done) = running.join_next() => match done {
+                    Ok((node, done)) => self.exchanges.schedule.lock().end(node, done),
+                    Err(fault) => std::panic::resume_unwind(fault.into_panic()),
+                },
+                () = self.exchanges.wanted.notified() => {}
+                () = sleep(TICK) => {}
+            }
+        }
+    }
+
+    fn tell_schedule(&self) {
+        let state = self.state();
+        let others = state.members().iter().filter(|member| member.id != state.node_id());
+        let nodes = others.map(|member| (member.id, self.reachable(member.id).is_some())).collect();
+        self.exchanges.schedule.lock().set_nodes(&nodes, Instant::now());
+    }
+
+    /// One exchange. Says whether it came to its end.
+    async fn exchange_with(self: &Arc<Self>, node: NodeId) -> bool {
+        let Some(peer) = self.reachable(node) else { return false };
+        self.stats().count(Counter::Exchanges);
+        match self.exchange(&peer).await {
+            Ok(outcome) => {
+                self.note_outcome(&peer, &outcome);
+                true
+            }
+            Err(fault) => {
+                let timed_out =
+                    matches!(fault, ExchangeError::Call { fault: CallError::Timeout { .. }, .. });
+                let counter =
+                    if timed_out { Counter::ExchangeTimeouts } else { Counter::ExchangeErrors };
+                self.stats().count(counter);
+                tracing::debug!(with = %peer.name(), %fault, "an exchange is put off");
+                false
+            }
+        }
+    }
+
+    fn note_outcome(&self, peer: &Peer, outcome: &Outcome) {
+        let Outcome { compared, differed, repaired } = outcome;
+        let key_count: u64 = repaired.values().map(|each| each.key_count).sum();
+        let byte_count: u64 = repaired.values().map(|each| each.byte_count).sum();
+        self.stats().count(match (differed, key_count) {
+            (false, _) => Counter::ExchangesInSync,
+            (true, 0) => Counter::ExchangesSettled,
+            (true, _) => Counter::ExchangesRepaired,
+        });
+        self.stats().add(Counter::ExchangeKeysRepaired, key_count);
+        self.stats().add(Counter::ExchangeBytesRepaired, byte_count);
+        if key_count > 0 {
+            let with = peer.name();
+            tracing::info!(%with, key_count, byte_count, "anti-entropy has repaired keys");
+        }
+        self.exchanges.progress.note(peer.node_id(), compared, repaired, Instant::now());
+    }
+
+    async fn exchange(self: &Arc<Self>, peer: &Peer) -> Result<Outcome, ExchangeError> {
+        let number = self.exchanges.number.fetch_add(1, Ordering::Relaxed);
+        let with = With {
+            peer,
+            layout_version: self.state().layouts().newest().version(),
+            hour_min: hour_of(self.clock.unix_secs() + EXPIRY_MARGIN_SECS) + 1,
+            // Nobody gains by knowing it.
+            salt: self.internode.boot_id().wrapping_add(number),
+        };
+        let compared = self.compare_roots(&with).await?;
+        let scope = |class: usize| Scope { n_val_class: class as u8, hour_min: with.hour_min };
+        let steps: Vec<Step> = compared
+            .iter()
+            .flat_map(|Shared { partition, classes }| {
+                bits(*classes).map(move |class| Step::all(*partition, scope(class)))
+            })
+            .collect();
+        let mut outcome =
+            Outcome { compared, differed: !steps.is_empty(), repaired: BTreeMap::new() };
+        let mut walk = Walk::new(with.salt, steps);
+        loop {
+            let is_done = !self.descend(&with, &mut walk).await?;
+            if is_done || walk.found_count() >= FOUND_COUNT_MAX {
+                let lasting = self.lasting(&with, walk.take_found()).await?;
+                self.repair_all(&with, &lasting, &mut outcome.repaired).await?;
+            }
+            if is_done {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Compares whole partitions. The answer has those that could be compared, and the classes in which
+    /// they differ.
+    async fn compare_roots(
+        self: &Arc<Self>,
+        with: &With<'_>,
+    ) -> Result<Vec<Shared>, ExchangeError> {
+        let state = self.state();
+        let shared = roots::shared(&state, state.node_id(), with.peer.node_id());
+        let Some(engine) = self.engine.compared() else { return Ok(Vec::new()) };
+        if shared.is_empty() {
+            return Ok(Vec::new());
+        }
+        let asked = roots::ask(engine, with.layout_version, with.hour_min, &shared);
+        let asked = asked.map_err(RequestError::from)?;
+        let answer: Compared = with.call(METHOD_COMPARE, &asked).await?;
+        roots::differing(&shared, &answer).map_err(|_| with.no_answer())
+    }
+
+    /// Takes a step of a walk. False when it is over.
+    async fn descend(
+        self: &Arc<Self>,
+        with: &With<'_>,
+        walk: &mut Walk,
+    ) -> Result<bool, ExchangeError> {
+        let store = Arc::clone(self);
+        let mut walking = walk.take();
+        let step = move || {
+            let Some(engine) = store.engine.compared() else { return Ok((None, walking)) };
+            let asked = walking.ask(engine)?;
+            Ok((asked, walking))
+        };
+        let (asked, walked) = self.settings.blocking.aside(step).await?;
+        *walk = walked;
+        let Some((ranges, asked)) = asked else { return Ok(false) };
+        let &With { layout_version, hour_min, salt, .. } = with;
+        let descend = Descend { layout_version, hour_min, salt, ranges };
+        let answer: Descended = with.call(METHOD_DESCEND, &descend).await?;
+        walk.take_answer(&asked, &answer).map_err(|_| with.no_answer())?;
+        Ok(true)
+    }
+
+    /// Which differences are still the same after some time.
+    async fn lasting(
+        self: &Arc<Self>,
+        with: &With<'_>,
+        found: Vec<Found>,
+    ) -> Result<Vec<Found>, ExchangeError> {
+        if found.is_empty() {
+            return Ok(found);
+        }
+        sleep(SETTLE_TIME).await;
+        let step = |found: &Found| Step::tag(found.partition, found.scope, found.difference.tag);
+        let mut walk = Walk::new(with.salt, found.iter().map(step));
+        while self.descend(with, &mut walk).await? {}
+        let again: BTreeMap<_, _> =
+            walk.take_found().into_iter().map(|found| (found.place(), found.difference)).collect();
+        let is_same = |found: &Found| again.get(&found.place()) == Some(&found.difference);
+        Ok(found.into_iter().filter(is_same).collect())
+    }
+
+    async fn repair_all(
+        self: &Arc<Self>,
+        with: &With<'_>,
+        found: &[Found],
+        repaired: &mut BTreeMap<Partition, Repaired>,
+    ) -> Result<(), ExchangeError> {
+        let mut by_partition: BTreeMap<Partition, BTreeMap<_, _>> = BTreeMap::new();
+        for found in found {
+            // A record that has changed its class differs in both, and is repaired once.
+            let of_partition = by_partition.entry(found.partition).or_default();
+            of_partition.entry(found.difference.tag).or_insert(found.difference);
+        }
+        for (partition, differences) in by_partition {
+            let differences: Vec<_> = differences.into_values().collect();
+            let done = self
+                .repair_differences(with.peer, partition, with.layout_version, &differences)
+                .await?;
+            let sum = repaired.entry(partition).or_default();
+            sum.key_count += done.key_count;
+            sum.byte_count += done.byte_count;
+        }
+        Ok(())
+    }
+}
+
+impl With<'_> {
+    async fn call<A: Message + Default>(
+        &self,
+        method: u16,
+        header: &impl Message,
+    ) -> Result<A, ExchangeError> {
+        let call = call_while_up(self.peer, method, header, b"", Lane::Large, ANSWER_TIMEOUT);
+        let reply =
+            call.await.map_err(|fault| ExchangeError::Call { to: self.peer.name(), fault })?;
+        A::decode(reply.header).map_err(|_| self.no_answer())
+    }
+
+    fn no_answer(&self) -> ExchangeError {
+        ExchangeError::Answer { to: self.peer.name() }
+    }
+}

@@ -1,0 +1,168 @@
+//! When to compare copies with whom. Plain state.
+
+use quoit_cluster::NodeId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Pause before an exchange that somebody waits for is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// Pause before copies are compared with a node that has come back: what others have kept for it comes
+/// first. Nodes wait for up to as long again, each for a time of its own: two that compare with a third at
+/// once send it everything twice.
+const RETURN_PAUSE: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Turn {
+    is_up: bool,
+    is_running: bool,
+    /// When the last exchange began.
+    began: Option<Instant>,
+    /// When an exchange is due out of turn.
+    due: Option<Instant>,
+    /// The same for the one that is running, if it fails.
+    was_due: Option<Instant>,
+}
+
+impl Turn {
+    fn is_due(&self, now: Instant) -> bool {
+        let is_rested = self.began.is_none_or(|began| began + RETRY_PAUSE <= now);
+        is_rested && self.due.is_some_and(|due| due <= now)
+    }
+}
+
+/// Whose turn it is.
+pub(super) struct Schedule {
+    turns: BTreeMap<NodeId, Turn>,
+    interval: Duration,
+    return_pause: Duration,
+    /// When the next exchange begins that is not out of turn.
+    next: Instant,
+}
+
+impl Schedule {
+    /// The schedule of a node by which an exchange begins every `interval`, with each other one in turn.
+    pub(super) fn new(own: NodeId, interval: Duration, now: Instant) -> Self {
+        let number = own.0.iter().fold(0u8, |sum, byte| sum.wrapping_mul(167).wrapping_add(*byte));
+        let own_pause = RETURN_PAUSE * u32::from(number) / 256;
+        let return_pause = RETURN_PAUSE + own_pause;
+        Self { turns: BTreeMap::new(), interval, return_pause, next: now + interval + own_pause }
+    }
+
+    /// Tells who is there, and whether they can be reached. Who could not and can again has its turn soon.
+    pub(super) fn set_nodes(&mut self, nodes: &BTreeMap<NodeId, bool>, now: Instant) {
+        self.turns.retain(|node, turn| turn.is_running || nodes.contains_key(node));
+        for (node, is_up) in nodes {
+            let turn = self.turns.entry(*node).or_default();
+            if *is_up && !turn.is_up {
+                turn.due = turn.due.or(Some(now + self.return_pause));
+            }
+            turn.is_up = *is_up;
+        }
+    }
+
+    /// Somebody waits for an exchange with a node.
+    pub(super) fn want(&mut self, node: NodeId, now: Instant) {
+        self.turns.entry(node).or_default().due = Some(now);
+    }
+
+    /// The node that an exchange begins with now.
+    pub(super) fn begin(&mut self, now: Instant) -> Option<NodeId> {
+        let free = self.turns.iter().filter(|(_, turn)| turn.is_up && !turn.is_running);
+        let is_due = |turn: &Turn| turn.is_due(now) || self.next <= now;
+        let ready = free.filter(|(_, turn)| is_due(turn));
+        let (node, _) = ready.min_by_key(|(node, turn)| (!turn.is_due(now), turn.began, **node))?;
+        let node = *node;
+        self.next = now + self.interval;
+        let turn = self.turns.entry(node).or_default();
+        (turn.is_running, turn.began, turn.was_due) = (true, Some(now), turn.due.take());
+        Some(node)
+    }
+
+    /// An exchange has ended. One that failed stays due, if it was.
+    pub(super) fn end(&mut self, node: NodeId, succeeded: bool) {
+        if let Some(turn) = self.turns.get_mut(&node) {
+            turn.is_running = false;
+            if !succeeded {
+                turn.due = turn.due.or(turn.was_due);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(15);
+
+    fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    /// A schedule of nodes 1 to 3, after they were met.
+    fn schedule() -> (Schedule, Instant) {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(node(9), INTERVAL, start);
+        schedule.set_nodes(&(1..=3).map(|number| (node(number), true)).collect(), start);
+        let now = start + RETURN_PAUSE * 2;
+        for number in 1..=3 {
+            assert_eq!(schedule.begin(now), Some(node(number)), "each is met once");
+            schedule.end(node(number), true);
+        }
+        (schedule, now)
+    }
+
+    #[test]
+    fn each_node_has_its_turn() {
+        let (mut schedule, mut now) = schedule();
+        for number in [1, 2, 3, 1] {
+            assert_eq!(schedule.begin(now), None);
+            now += INTERVAL;
+            assert_eq!(schedule.begin(now), Some(node(number)));
+            schedule.end(node(number), true);
+        }
+    }
+
+    #[test]
+    fn who_is_waited_for_goes_first_and_again_after_a_failure() {
+        let (mut schedule, mut now) = schedule();
+        now += RETRY_PAUSE;
+        schedule.want(node(3), now);
+        assert_eq!(schedule.begin(now), Some(node(3)));
+        assert_eq!(schedule.begin(now), None, "not twice at once");
+        schedule.end(node(3), false);
+        assert_eq!(schedule.begin(now), None, "not without a pause");
+        now += RETRY_PAUSE;
+        assert_eq!(schedule.begin(now), Some(node(3)));
+        schedule.end(node(3), true);
+        now += RETRY_PAUSE;
+        assert_eq!(schedule.begin(now), None);
+    }
+
+    #[test]
+    fn what_is_wanted_meanwhile_is_not_forgotten() {
+        let (mut schedule, mut now) = schedule();
+        now += INTERVAL;
+        assert_eq!(schedule.begin(now), Some(node(1)));
+        schedule.want(node(1), now);
+        schedule.end(node(1), true);
+        assert_eq!(schedule.begin(now + RETRY_PAUSE), Some(node(1)));
+    }
+
+    #[test]
+    fn who_comes_back_has_time_to_get_what_was_kept_for_it() {
+        let (mut schedule, mut now) = schedule();
+        let nodes = |is_up| (1..=3).map(|number| (node(number), is_up || number != 2)).collect();
+        schedule.set_nodes(&nodes(false), now);
+        for number in [1, 3, 1] {
+            now += INTERVAL;
+            assert_eq!(schedule.begin(now), Some(node(number)), "who is away is passed over");
+            schedule.end(node(number), true);
+        }
+        schedule.set_nodes(&nodes(true), now);
+        assert_eq!(schedule.begin(now + RETURN_PAUSE), None);
+        assert_eq!(schedule.begin(now + RETURN_PAUSE * 2), Some(node(2)));
+    }
+}

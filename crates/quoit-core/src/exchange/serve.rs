@@ -1,0 +1,193 @@
+//! The other side of an exchange.
+
+use super::roots;
+use super::states::{Nonsense, read_tags};
+use super::walk::{RANGE_COUNT_MAX, answer};
+use crate::error::RequestError;
+use crate::replica::{Place, merge_rule};
+use crate::service::{Refusal, refuse};
+use crate::store::ReplicatedStore;
+use crate::transfer::hand::{BATCH_BYTES, Objects};
+use bytes::Bytes;
+use quoit_cluster::{IncomingRequest, Responder};
+use quoit_model::context::decode_context;
+use quoit_model::hash::Partition;
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use quoit_store::compare::Compare;
+use quoit_store::engine::Record;
+use quoit_store::index::Tag;
+use quoit_wire::internode::data::MergeRule;
+use quoit_wire::internode::exchange::{self, Compared, Descend, Descended, Known, Pull, Pulled};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl From<Nonsense> for Refusal {
+    fn from(nonsense: Nonsense) -> Self {
+        Self::Malformed(nonsense.to_string())
+    }
+}
+
+impl ReplicatedStore {
+    pub(crate) fn serve_compare(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let from = request.from;
+        let asked =
+            match self.read_newest(request, |asked: &exchange::Compare| asked.layout_version) {
+                Ok(asked) => asked,
+                Err(refusal) => return refuse(reply, &refusal),
+            };
+        let compare = || -> Result<Compared, Refusal> {
+            let state = self.state();
+            let shared = roots::shared(&state, state.node_id(), from);
+            // An engine whose copies can't be compared has none that are complete.
+            let (engine, shared) = match self.engine.compared() {
+                Some(engine) => (engine, shared),
+                None => return Ok(passing_over_all(&asked)),
+            };
+            Ok(roots::answer(engine, &asked, &shared).map_err(RequestError::from)??)
+        };
+        match compare() {
+            Ok(compared) => reply.send(&compared, b""),
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
+    pub(crate) fn serve_descend(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let asked = match self.read_newest(request, |asked: &Descend| asked.layout_version) {
+            Ok(asked) => asked,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        tokio::spawn(async move {
+            let blocking = self.settings.blocking;
+            match blocking.aside(move || Ok(self.descended(&asked))).await {
+                Ok(Ok(descended)) => reply.send(&descended, b""),
+                Ok(Err(refusal)) => refuse(reply, &refusal),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    fn descended(&self, asked: &Descend) -> Result<Descended, Refusal> {
+        let range_count = |ranges: &exchange::Ranges| ranges.split.len() + ranges.listed.len();
+        if asked.ranges.iter().map(range_count).sum::<usize>() > RANGE_COUNT_MAX {
+            return Err(Nonsense.into());
+        }
+        for ranges in &asked.ranges {
+            self.check_partition(ranges.partition)?;
+        }
+        let engine = self.comparable()?;
+        let answer = answer(engine, asked.hour_min, asked.salt, &asked.ranges);
+        Ok(answer.map_err(RequestError::from)??)
+    }
+
+    pub(crate) fn serve_pull(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let pull = match self.read_newest(request, |pull: &Pull| pull.layout_version) {
+            Ok(pull) => pull,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        tokio::spawn(async move {
+            let blocking = self.settings.blocking;
+            match blocking.aside(move || Ok(self.pulled(&pull))).await {
+                Ok(Ok((pulled, records))) => {
+                    let records: Vec<_> = records.iter().collect();
+                    reply.send(&pulled, &Objects(&records));
+                }
+                Ok(Err(refusal)) => refuse(reply, &refusal),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    fn pulled(&self, pull: &Pull) -> Result<(Pulled, Vec<(Bytes, Record)>), Refusal> {
+        let partition = self.check_partition(pull.partition)?;
+        let tags = read_tags(&mut &pull.tags[..], pull.tags.len())?;
+        let mut known: BTreeMap<Tag, BTreeMap<&Bytes, (u32, &Known)>> = BTreeMap::new();
+        for (place, each) in (0..).zip(&pull.known) {
+            let at = Place::new(&each.key, partition);
+            let at = at.map_err(|fault| Refusal::Malformed(fault.to_string()))?.at();
+            known.entry(Tag::of(at.identity)).or_default().insert(&each.key, (place, each));
+        }
+        let engine = self.comparable()?;
+        let mut pulled = Pulled::default();
+        let mut records: Vec<(Bytes, Record)> = Vec::new();
+        let mut size_bytes = 0;
+        for (tag, _) in tags {
+            if size_bytes >= BATCH_BYTES {
+                break;
+            }
+            let mut known = known.remove(&tag).unwrap_or_default();
+            for (key, record) in engine.tagged(partition, &[tag]).map_err(RequestError::from)? {
+                let known = known.remove(&key);
+                match known.map_or(Newer::Here, |(_, known)| self.newer(&key, &record, known)) {
+                    // Who lacks a deleted record is not sent its tombstone.
+                    Newer::Here if known.is_none() && record.meta.tombstone => {}
+                    Newer::Here => {
+                        size_bytes += record.value.len();
+                        pulled.records.push(self.delivered(&key, &record));
+                        records.push((key, record));
+                    }
+                    Newer::There => pulled.wanted.extend(known.map(|(place, _)| place)),
+                    Newer::Neither => {}
+                }
+            }
+            pulled.wanted.extend(known.values().map(|(place, _)| *place));
+            pulled.tag_count += 1;
+        }
+        Ok((pulled, records))
+    }
+
+    /// Who has the newer version of a record; concurrent ones, and those whose order can't be told without
+    /// the whole, count as newer here.
+    fn newer(&self, key: &Bytes, ours: &Record, theirs: &Known) -> Newer {
+        if ours.meta.digest == theirs.digest {
+            return Newer::Neither;
+        }
+        let state = self.control.read();
+        let props = KeyRef::decode(key).ok().and_then(|key| state.bucket_props(key.bucket).ok());
+        let is_causal = props.is_none_or(|props| merge_rule(props) == MergeRule::Causal);
+        match (Object::decode_clock(&ours.value), decode_context(&theirs.clock)) {
+            (Ok(our), Ok(their)) if is_causal && their.descends(&our) && !our.descends(&their) => {
+                Newer::There
+            }
+            _ => Newer::Here,
+        }
+    }
+
+    fn comparable(&self) -> Result<&dyn Compare, Refusal> {
+        let compared = self.engine.compared();
+        compared.ok_or_else(|| Refusal::Malformed("copies of this engine can't be compared".into()))
+    }
+
+    fn check_partition(&self, number: u32) -> Result<Partition, Refusal> {
+        let partition = u16::try_from(number).ok().filter(|each| *each < self.ring_size().get());
+        let none = || Refusal::Malformed(format!("there is no partition {number}"));
+        partition.map(Partition).ok_or_else(none)
+    }
+
+    /// Decodes a header that was made with the newest layout that this node knows: who is to have which
+    /// copy has to be agreed on.
+    fn read_newest<M: prost::Message + Default>(
+        &self,
+        request: &IncomingRequest,
+        layout_version: impl Fn(&M) -> u64,
+    ) -> Result<M, Refusal> {
+        let header = M::decode(request.header.clone())
+            .map_err(|fault| Refusal::Malformed(fault.to_string()))?;
+        if layout_version(&header) != self.state().layouts().newest().version() {
+            return Err(Refusal::StaleLayout);
+        }
+        Ok(header)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Newer {
+    Here,
+    There,
+    Neither,
+}
+
+fn passing_over_all(asked: &exchange::Compare) -> Compared {
+    let count = asked.partitions.len();
+    Compared { differing: vec![0; count], passed_over: (0..count as u32).collect() }
+}

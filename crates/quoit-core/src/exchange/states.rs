@@ -1,0 +1,157 @@
+//! What the two sides of an exchange have of single tags, and how that is written down.
+
+use quoit_store::compare::{Leaf, salted};
+use quoit_store::index::Tag;
+use std::cmp::Ordering;
+use thiserror::Error;
+
+/// A message that says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("its lists contradict each other")]
+pub(super) struct Nonsense;
+
+/// What one side has of a tag; mostly one record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TagState {
+    pub(super) tag: Tag,
+    /// Sum of the salted digests of its records; of those that are no tombstones, if there are any.
+    pub(super) state: u32,
+    /// Whether one of them is no tombstone.
+    pub(super) live: bool,
+}
+
+/// A tag that the sides differ in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Difference {
+    pub(super) tag: Tag,
+    pub(super) ours: Option<TagState>,
+    pub(super) theirs: Option<TagState>,
+}
+
+/// The states of leaves that come in ascending order of tags.
+pub(super) fn states(leaves: &[Leaf], salt: u64) -> Vec<TagState> {
+    let mut states: Vec<TagState> = Vec::with_capacity(leaves.len());
+    for leaf in leaves {
+        let state = salted(leaf.digest, salt);
+        match states.last_mut().filter(|last| last.tag == leaf.tag) {
+            Some(last) if last.live && leaf.tombstone => {}
+            Some(last) if last.live != leaf.tombstone => {
+                last.state = last.state.wrapping_add(state)
+            }
+            Some(last) => (last.state, last.live) = (state, true),
+            None => states.push(TagState { tag: leaf.tag, state, live: !leaf.tombstone }),
+        }
+    }
+    states
+}
+
+/// The tags in which two sides differ. A tombstone that the other side knows nothing of is no difference:
+/// it lacks what was deleted, too. Nor are two tombstones.
+pub(super) fn differences(ours: &[TagState], theirs: &[TagState]) -> Vec<Difference> {
+    let (mut ours, mut theirs) = (ours.iter().peekable(), theirs.iter().peekable());
+    let mut found = Vec::new();
+    loop {
+        let order = match (ours.peek(), theirs.peek()) {
+            (None, None) => return found,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(our), Some(their)) => our.tag.cmp(&their.tag),
+        };
+        let our = if order.is_le() { ours.next().copied() } else { None };
+        let their = if order.is_ge() { theirs.next().copied() } else { None };
+        let is_live = |state: Option<TagState>| state.is_some_and(|state| state.live);
+        if our != their && (is_live(our) || is_live(their)) {
+            let tag = our.or(their).map_or(Tag::MIN, |state| state.tag);
+            found.push(Difference { tag, ours: our, theirs: their });
+        }
+    }
+}
+
+/// Writes tags down in ascending order, as distances, with a bit each.
+pub(super) fn write_tags(tags: impl Iterator<Item = (Tag, bool)>, out: &mut Vec<u64>) {
+    let mut before = 0;
+    for (tag, bit) in tags {
+        out.push((tag.number() - before) << 1 | u64::from(bit));
+        before = tag.number();
+    }
+}
+
+/// Reads so many tags of [`write_tags`].
+pub(super) fn read_tags(written: &mut &[u64], count: usize) -> Result<Vec<(Tag, bool)>, Nonsense> {
+    let (these, rest) = written.split_at_checked(count).ok_or(Nonsense)?;
+    *written = rest;
+    let mut before = 0u64;
+    let mut tags = Vec::with_capacity(count);
+    for (place, each) in these.iter().enumerate() {
+        let number = before.checked_add(each >> 1).filter(|number| *number <= Tag::MAX.number());
+        let number = number.filter(|number| place == 0 || *number > before).ok_or(Nonsense)?;
+        tags.push((Tag::from_number(number), each & 1 == 1));
+        before = number;
+    }
+    Ok(tags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn leaves() -> impl Strategy<Value = Vec<Leaf>> {
+        let leaf = (0..12u64, 0..3u64, any::<bool>()).prop_map(|(tag, digest, tombstone)| Leaf {
+            tag: Tag::from_number(tag * 1_000),
+            digest: digest << 1 | u64::from(tombstone),
+            tombstone,
+        });
+        prop::collection::vec(leaf, 0..12).prop_map(|mut leaves| {
+            leaves.sort_unstable();
+            leaves.dedup();
+            leaves
+        })
+    }
+
+    fn by_tag(leaves: &[Leaf]) -> BTreeMap<Tag, Vec<Leaf>> {
+        let mut by_tag: BTreeMap<Tag, Vec<Leaf>> = BTreeMap::new();
+        leaves.iter().for_each(|leaf| by_tag.entry(leaf.tag).or_default().push(*leaf));
+        by_tag
+    }
+
+    proptest! {
+        #[test]
+        fn tags_differ_where_live_records_do(
+            ours in leaves(), theirs in leaves(), salt: u64,
+        ) {
+            let found = differences(&states(&ours, salt), &states(&theirs, salt));
+            let found: Vec<Tag> = found.iter().map(|difference| difference.tag).collect();
+            let (ours, theirs) = (by_tag(&ours), by_tag(&theirs));
+            let live = |leaves: Option<&Vec<Leaf>>| -> Vec<Leaf> {
+                leaves.into_iter().flatten().filter(|leaf| !leaf.tombstone).copied().collect()
+            };
+            let tags = (0..12).map(|number| Tag::from_number(number * 1_000));
+            let expected: Vec<Tag> =
+                tags.filter(|tag| live(ours.get(tag)) != live(theirs.get(tag))).collect();
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn tags_survive_being_written_down(
+            tags in prop::collection::btree_map(0..1u64 << 40, any::<bool>(), 0..50),
+        ) {
+            let tags: Vec<_> =
+                tags.into_iter().map(|(tag, bit)| (Tag::from_number(tag), bit)).collect();
+            let mut written = Vec::new();
+            write_tags(tags.iter().copied(), &mut written);
+            let mut rest = &written[..];
+            prop_assert_eq!(read_tags(&mut rest, tags.len()), Ok(tags));
+            prop_assert!(rest.is_empty());
+        }
+    }
+
+    #[test]
+    fn tags_out_of_order_or_beyond_the_last_are_nonsense() {
+        for written in [&[4u64, 1][..], &[1 << 42], &[u64::MAX, u64::MAX], &[1 << 41, 2]] {
+            assert_eq!(read_tags(&mut &written[..], written.len()), Err(Nonsense), "{written:?}");
+        }
+        assert_eq!(read_tags(&mut &[2u64][..], 2), Err(Nonsense));
+    }
+}

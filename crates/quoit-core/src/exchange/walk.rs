@@ -1,0 +1,310 @@
+//! How the side that begins an exchange finds out what differs: from ranges of hashes to their parts, down
+//! to single records. Plain state: what is asked and answered is carried by others.
+
+use super::states::{Difference, Nonsense, TagState, differences, read_tags, states, write_tags};
+use quoit_model::hash::Partition;
+use quoit_store::compare::{Compare, HashRange, SPLIT_COUNT, Scope, salted};
+use quoit_store::error::StoreError;
+use quoit_store::index::{TAG_BITS, Tag};
+use quoit_wire::internode::exchange::{Descended, Differences, Ranges};
+
+/// A range with at most so many records on the asking side is compared record by record.
+pub(super) const LISTED_COUNT: usize = 16;
+/// Ranges that are compared by one message.
+pub(super) const RANGE_COUNT_MAX: usize = 256;
+
+/// A range to be compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Step {
+    pub(super) partition: Partition,
+    pub(super) scope: Scope,
+    pub(super) range: HashRange,
+    /// Whether its parts are compared even if it has few records here.
+    must_split: bool,
+}
+
+impl Step {
+    /// All of a partition's records of a scope.
+    pub(super) const fn all(partition: Partition, scope: Scope) -> Self {
+        Self { partition, scope, range: HashRange::ALL, must_split: false }
+    }
+
+    /// One tag.
+    pub(super) fn tag(partition: Partition, scope: Scope, tag: Tag) -> Self {
+        let number = 1 << TAG_BITS | tag.number();
+        let range = HashRange::from_number(number).expect("a tag has so many bits");
+        Self { partition, scope, range, must_split: false }
+    }
+}
+
+/// A difference and where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Found {
+    pub(super) partition: Partition,
+    pub(super) scope: Scope,
+    pub(super) difference: Difference,
+}
+
+impl Found {
+    /// Where it is.
+    pub(super) const fn place(&self) -> (Partition, Scope, Tag) {
+        (self.partition, self.scope, self.difference.tag)
+    }
+}
+
+/// What was asked of one class of a partition.
+struct AskedRanges {
+    partition: Partition,
+    scope: Scope,
+    split: Vec<HashRange>,
+    listed: Vec<(HashRange, Vec<TagState>)>,
+}
+
+/// What was asked by one message.
+pub(super) struct Asked(Vec<AskedRanges>);
+
+/// A walk through what differs. Ranges wait on a stack, so that their number stays small.
+pub(super) struct Walk {
+    salt: u64,
+    waiting: Vec<Step>,
+    found: Vec<Found>,
+}
+
+impl Walk {
+    pub(super) fn new(salt: u64, steps: impl IntoIterator<Item = Step>) -> Self {
+        Self { salt, waiting: steps.into_iter().collect(), found: Vec::new() }
+    }
+
+    /// Leaves an empty walk in its place.
+    pub(super) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::new(self.salt, []))
+    }
+
+    /// Takes out what was found so far.
+    pub(super) fn take_found(&mut self) -> Vec<Found> {
+        std::mem::take(&mut self.found)
+    }
+
+    pub(super) fn found_count(&self) -> usize {
+        self.found.len()
+    }
+
+    /// The next ranges to ask for; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The engine's.
+    pub(super) fn ask(
+        &mut self,
+        engine: &dyn Compare,
+    ) -> Result<Option<(Vec<Ranges>, Asked)>, StoreError> {
+        let count = self.waiting.len().min(RANGE_COUNT_MAX);
+        if count == 0 {
+            return Ok(None);
+        }
+        let steps = self.waiting.split_off(self.waiting.len() - count);
+        let is_one =
+            |one: &Step, other: &Step| (one.partition, one.scope) == (other.partition, other.scope);
+        let mut all = Vec::new();
+        let mut asked = Vec::new();
+        for steps in steps.chunk_by(is_one) {
+            let (ranges, these) = self.ask_of(engine, steps)?;
+            all.push(ranges);
+            asked.push(these);
+        }
+        Ok(Some((all, Asked(asked))))
+    }
+
+    /// `steps` are of one class of one partition, at least one.
+    fn ask_of(
+        &self,
+        engine: &dyn Compare,
+        steps: &[Step],
+    ) -> Result<(Ranges, AskedRanges), StoreError> {
+        let Step { partition, scope, .. } = steps[0];
+        let mut asked = AskedRanges { partition, scope, split: Vec::new(), listed: Vec::new() };
+        let mut ranges = Ranges {
+            partition: u32::from(partition.0),
+            n_val_class: u32::from(scope.n_val_class),
+            ..Ranges::default()
+        };
+        for Step { range, must_split, .. } in steps {
+            let page = engine.leaves(partition, scope, *range, Tag::MIN, LISTED_COUNT)?;
+            let is_listed = range.parts().len() == 0 || page.next.is_none() && !must_split;
+            if is_listed {
+                let states = states(&page.leaves, self.salt);
+                ranges.listed.push(range.number());
+                ranges.counts.push(states.len() as u32);
+                write_tags(states.iter().map(|state| (state.tag, state.live)), &mut ranges.tags);
+                ranges.states.extend(states.iter().map(|state| state.state));
+                asked.listed.push((*range, states));
+            } else {
+                let parts: Vec<HashRange> = range.parts().collect();
+                let digests = engine.range_digests(partition, scope, &parts)?;
+                ranges.split.push(range.number());
+                ranges.parts.extend(digests.iter().map(|digest| salted(*digest, self.salt)));
+                asked.split.push(*range);
+            }
+        }
+        Ok((ranges, asked))
+    }
+
+    /// Goes on by what the other side says.
+    ///
+    /// # Errors
+    ///
+    /// When that does not answer what was asked.
+    pub(super) fn take_answer(
+        &mut self,
+        asked: &Asked,
+        answer: &Descended,
+    ) -> Result<(), Nonsense> {
+        if asked.0.len() != answer.differences.len() {
+            return Err(Nonsense);
+        }
+        for (asked, answer) in asked.0.iter().zip(&answer.differences) {
+            self.take_parts(asked, answer)?;
+            self.take_lists(asked, answer)?;
+        }
+        Ok(())
+    }
+
+    fn take_parts(&mut self, asked: &AskedRanges, answer: &Differences) -> Result<(), Nonsense> {
+        if asked.split.len() != answer.parts.len() {
+            return Err(Nonsense);
+        }
+        for (range, differing) in asked.split.iter().zip(&answer.parts) {
+            if *differing >= 1 << SPLIT_COUNT {
+                return Err(Nonsense);
+            }
+            let parts = range.parts().enumerate();
+            let differing = parts.filter(|(place, _)| differing & (1 << place) != 0);
+            let &AskedRanges { partition, scope, .. } = asked;
+            let step = |range| Step { partition, scope, range, must_split: false };
+            self.waiting.extend(differing.map(|(_, range)| step(range)));
+        }
+        Ok(())
+    }
+
+    fn take_lists(&mut self, asked: &AskedRanges, answer: &Differences) -> Result<(), Nonsense> {
+        let &AskedRanges { partition, scope, .. } = asked;
+        if asked.listed.len() != answer.counts.len() || answer.tags.len() != answer.states.len() {
+            return Err(Nonsense);
+        }
+        let (mut tags, mut their_states) = (&answer.tags[..], &answer.states[..]);
+        for ((range, ours), count) in asked.listed.iter().zip(&answer.counts) {
+            let differing = read_tags(&mut tags, *count as usize)?;
+            let (these, rest) = their_states.split_at_checked(differing.len()).ok_or(Nonsense)?;
+            their_states = rest;
+            for ((tag, live), state) in differing.into_iter().zip(these) {
+                if !(range.first()..=range.last()).contains(&tag) {
+                    return Err(Nonsense);
+                }
+                let their = TagState { tag, state: *state, live };
+                let theirs = (their.live || their.state != 0).then_some(their);
+                let our = ours.iter().find(|our| our.tag == tag).copied();
+                let difference = Difference { tag, ours: our, theirs };
+                self.found.push(Found { partition, scope, difference });
+            }
+        }
+        for place in &answer.crowded {
+            let (range, _) = asked.listed.get(*place as usize).ok_or(Nonsense)?;
+            if range.parts().len() == 0 {
+                return Err(Nonsense);
+            }
+            self.waiting.push(Step { partition, scope, range: *range, must_split: true });
+        }
+        Ok(())
+    }
+}
+
+/// The other side: says what differs.
+///
+/// # Errors
+///
+/// The engine's; nonsense as an answer of its own.
+pub(super) fn answer(
+    engine: &dyn Compare,
+    hour_min: u32,
+    salt: u64,
+    all: &[Ranges],
+) -> Result<Result<Descended, Nonsense>, StoreError> {
+    let mut differences = Vec::with_capacity(all.len());
+    for ranges in all {
+        match answer_ranges(engine, hour_min, salt, ranges)? {
+            Ok(answer) => differences.push(answer),
+            Err(nonsense) => return Ok(Err(nonsense)),
+        }
+    }
+    Ok(Ok(Descended { differences }))
+}
+
+fn answer_ranges(
+    engine: &dyn Compare,
+    hour_min: u32,
+    salt: u64,
+    ranges: &Ranges,
+) -> Result<Result<Differences, Nonsense>, StoreError> {
+    let Some(asked) = read_ranges(hour_min, ranges) else { return Ok(Err(Nonsense)) };
+    let AskedRanges { partition, scope, split, listed } = asked;
+    let mut answer = Differences::default();
+    for (range, theirs) in split.iter().zip(ranges.parts.chunks(SPLIT_COUNT)) {
+        let parts: Vec<HashRange> = range.parts().collect();
+        let ours = engine.range_digests(partition, scope, &parts)?;
+        let differs = |(place, (ours, theirs)): (usize, (&u64, &u32))| {
+            u32::from(salted(*ours, salt) != *theirs) << place
+        };
+        answer.parts.push(ours.iter().zip(theirs).enumerate().map(differs).sum());
+    }
+    for (place, (range, theirs)) in listed.iter().enumerate() {
+        let page = engine.leaves(partition, scope, *range, Tag::MIN, CROWD_COUNT)?;
+        if page.next.is_some() {
+            answer.crowded.push(place as u32);
+            answer.counts.push(0);
+            continue;
+        }
+        // What is "ours" to the asking side is theirs here.
+        let differing = differences(theirs, &states(&page.leaves, salt));
+        answer.counts.push(differing.len() as u32);
+        let is_live = |side: Option<TagState>| side.is_some_and(|state| state.live);
+        let tags = differing.iter().map(|each| (each.tag, is_live(each.theirs)));
+        write_tags(tags, &mut answer.tags);
+        let state = |each: &Difference| each.theirs.map_or(0, |state| state.state);
+        answer.states.extend(differing.iter().map(state));
+    }
+    Ok(Ok(answer))
+}
+
+/// More leaves than this in a listed range are not told one by one.
+const CROWD_COUNT: usize = 256;
+
+/// Reads what is asked; `None` when it is nonsense.
+fn read_ranges(hour_min: u32, ranges: &Ranges) -> Option<AskedRanges> {
+    let n_val_class = u8::try_from(ranges.n_val_class).ok().filter(|class| *class <= 15)?;
+    let ranges_of = |numbers: &[u64]| -> Option<Vec<HashRange>> {
+        numbers.iter().map(|number| HashRange::from_number(*number)).collect()
+    };
+    let split = ranges_of(&ranges.split)?;
+    let can_split = split.iter().all(|range| range.parts().len() == SPLIT_COUNT);
+    let listed = ranges_of(&ranges.listed)?;
+    let counted = listed.len() == ranges.counts.len() && ranges.tags.len() == ranges.states.len();
+    if !can_split || ranges.parts.len() != split.len() * SPLIT_COUNT || !counted {
+        return None;
+    }
+    let (mut tags, mut states) = (&ranges.tags[..], &ranges.states[..]);
+    let mut lists = Vec::with_capacity(listed.len());
+    for (range, count) in listed.iter().zip(&ranges.counts) {
+        let these = read_tags(&mut tags, *count as usize).ok()?;
+        let (states_here, rest) = states.split_at_checked(these.len())?;
+        states = rest;
+        let state =
+            |((tag, live), state): ((Tag, bool), &u32)| TagState { tag, state: *state, live };
+        lists.push((*range, these.into_iter().zip(states_here).map(state).collect()));
+    }
+    Some(AskedRanges {
+        partition: Partition(u16::try_from(ranges.partition).ok()?),
+        scope: Scope { n_val_class, hour_min },
+        split,
+        listed: lists,
+    })
+}

@@ -1,0 +1,165 @@
+use crate::fixture::{Town, id, key, key_in};
+use quoit_cluster::StagedChange;
+use quoit_core::{Counter, PutRequest};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const COUNT: usize = 100;
+
+/// Time in which every node has compared its copies with every other one.
+const ROUND: Duration = Duration::from_secs(100);
+
+fn total(town: &Town, counter: Counter) -> u64 {
+    let of = |number| town.store(number).stats().snapshot().total(counter);
+    town.running().into_iter().map(of).sum()
+}
+
+fn name(index: usize) -> String {
+    format!("key {index}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_primary_has_lost_is_given_back_without_a_read() {
+    let town = Town::joined(5).await;
+    town.put_many(1, COUNT).await;
+    let lost: Vec<String> =
+        (0..COUNT).map(name).filter(|name| town.primaries(1, name).contains(&id(3))).collect();
+    lost.iter().for_each(|name| town.lose(3, name));
+    town.pass(ROUND).await;
+    for name in (0..COUNT).map(name) {
+        assert_eq!(town.holders(&name), town.primaries(1, &name), "{name}");
+    }
+    assert!(total(&town, Counter::ExchangeKeysRepaired) >= lost.len() as u64);
+    assert_eq!(total(&town, Counter::ExchangeErrors), 0);
+    let repaired: u64 = (1..=5)
+        .flat_map(|number| town.store(number).exchange_stats().partitions)
+        .map(|partition| partition.repaired_max)
+        .sum();
+    assert!(repaired > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_copies_cost_one_message() {
+    let town = Town::joined(3).await;
+    town.put_many(1, COUNT).await;
+    town.pass(ROUND).await;
+    let in_sync = total(&town, Counter::ExchangesInSync);
+    assert!(in_sync >= 6, "{in_sync} exchanges");
+    assert_eq!(total(&town, Counter::Exchanges), in_sync);
+    for partition in town.store(1).exchange_stats().partitions {
+        assert!(partition.all_ago.is_some_and(|ago| ago < ROUND), "{partition:?}");
+        assert!(partition.last_ago <= partition.all_ago, "{partition:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_has_missed_gets_to_it_without_a_read() {
+    let mut town = Town::joined(3).await;
+    town.put_many(1, COUNT).await;
+    town.kill(3);
+    for index in 0..10 {
+        town.update(1, &name(index), "new").await;
+        town.delete(1, &name(10 + index)).await;
+        town.put(1, &name(COUNT + index), "more").await;
+    }
+    town.start(3).await;
+    town.pass(ROUND).await;
+    for index in 0..10 {
+        let found = |index| town.stored(3, key(&name(index)));
+        assert_eq!(found(index).unwrap().siblings[0].value, "new");
+        assert!(found(10 + index).is_none_or(|object| object.is_tombstone()));
+        assert_eq!(found(COUNT + index).unwrap().siblings[0].value, "more");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_that_know_nothing_of_each_other_become_siblings_on_all_copies() {
+    let town = Town::joined(3).await;
+    town.create_type("siblings", json!({"allow_mult": true})).await;
+    for other in [1, 2] {
+        for (from, to) in [(other, 3), (3, other)] {
+            town.network.silence(&format!("n{from}"), &format!("n{to}"));
+        }
+    }
+    let place = key_in("siblings", "key");
+    for (number, value) in [(1, "one"), (3, "three")] {
+        let mut put = PutRequest::of(place, value.into());
+        put.options.timeout_ms = Some(1_000);
+        // The side of one node takes it, and can't promise more.
+        let _ = town.store(number).put(put).await;
+    }
+    for other in [1, 2] {
+        for (from, to) in [(other, 3), (3, other)] {
+            town.network.heal(&format!("n{from}"), &format!("n{to}"));
+        }
+    }
+    town.pass(ROUND).await;
+    for number in 1..=3 {
+        let siblings = town.stored(number, place).unwrap().siblings;
+        let values: BTreeSet<_> = siblings.iter().map(|sibling| sibling.value.clone()).collect();
+        assert_eq!(values, BTreeSet::from(["one".into(), "three".into()]), "node {number}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_for_others_is_not_compared() {
+    let mut town = Town::joined(5).await;
+    town.kill(5);
+    town.put_many(1, COUNT).await;
+    let before: Vec<_> = (0..COUNT).map(|index| town.holders(&name(index))).collect();
+    town.pass(ROUND).await;
+    let after: Vec<_> = (0..COUNT).map(|index| town.holders(&name(index))).collect();
+    assert_eq!(before, after);
+    assert_eq!(total(&town, Counter::ExchangeKeysRepaired), 0);
+    assert!(total(&town, Counter::ExchangesInSync) > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_copies_of_a_removed_node_are_made_anew() {
+    let mut town = Town::joined(5).await;
+    town.put_many(1, COUNT).await;
+    town.kill(5);
+    town.stage(StagedChange::ForceRemove { node: id(5) }).await;
+    town.commit(1).await;
+    town.pass(ROUND).await;
+    for name in (0..COUNT).map(name) {
+        let mut holders = town.holders(&name);
+        holders.remove(&id(5));
+        assert_eq!(holders, town.primaries(1, &name), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_follow_their_bucket_into_another_class() {
+    let town = Town::joined(5).await;
+    town.create_type("kinds", json!({"n_val": 3})).await;
+    town.put_in(1, "kinds", "key", "value").await;
+    let place = key_in("kinds", "key");
+    let primaries = town.primaries_of(1, place, 2);
+    town.update_type("kinds", json!({"n_val": 2})).await;
+    let primary = (1..=5).find(|number| primaries.contains(&id(*number))).unwrap();
+    // One of them learns of it: what is written now is of the other class.
+    let read = town.stored(primary, place).unwrap();
+    let put = PutRequest { context: read.clock, ..PutRequest::of(place, "new".into()) };
+    town.store(primary).put(put).await.unwrap();
+    town.pass(ROUND).await;
+    let repaired = total(&town, Counter::ExchangeKeysRepaired);
+    town.pass(ROUND).await;
+    assert_eq!(total(&town, Counter::ExchangeKeysRepaired), repaired, "it comes to an end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_an_exchange_has_it_soon() {
+    let town = Town::joined(3).await;
+    town.put_many(1, COUNT).await;
+    town.pass(ROUND).await;
+    let partition = town.store(1).exchange_stats().partitions[0].partition;
+    let before = [2, 3].map(|number| town.store(1).compared_at(partition, id(number)));
+    town.pass(Duration::from_secs(6)).await;
+    town.store(1).want_exchange(partition);
+    town.pass(Duration::from_secs(6)).await;
+    for (number, before) in [2, 3].into_iter().zip(before) {
+        assert!(town.store(1).compared_at(partition, id(number)) > before);
+    }
+}

@@ -1,0 +1,75 @@
+//! Messages by which nodes compare their copies.
+
+use bytes::Bytes;
+use prost::Message;
+use quoit_wire::internode::exchange::{
+    Compare, Compared, Descend, Descended, Differences, Known, Pull, Pulled, Ranges,
+};
+use quoit_wire::internode::transfer::DeliveredRecord;
+
+use crate::Target;
+
+pub(crate) const TARGET: Target = Target { name: "exchange-messages", run, seeds };
+
+/// A message that is understood is the same after it was sent on.
+fn run(input: &[u8]) {
+    let Some((kind, message)) = input.split_first() else { return };
+    match kind % 6 {
+        0 => check::<Compare>(message),
+        1 => check::<Compared>(message),
+        2 => check::<Descend>(message),
+        3 => check::<Descended>(message),
+        4 => check::<Pull>(message),
+        _ => check::<Pulled>(message),
+    }
+}
+
+fn check<M: Message + Default + PartialEq>(bytes: &[u8]) {
+    let Ok(message) = M::decode(bytes) else { return };
+    let again = M::decode(&message.encode_to_vec()[..]).expect("what was sent is understood");
+    assert!(message == again, "a message changes by being sent");
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let compare = Compare {
+        layout_version: 3,
+        hour_min: 480_000,
+        partitions: vec![0, 1, 63],
+        classes: vec![8, 0, 40],
+        digests: vec![1, 2, 3],
+    };
+    let compared = Compared { differing: vec![8, 0, 32], passed_over: vec![1] };
+    let ranges = Ranges {
+        partition: 5,
+        n_val_class: 3,
+        split: vec![1],
+        parts: (0..16).collect(),
+        listed: vec![16],
+        counts: vec![2],
+        tags: vec![7, 9],
+        states: vec![1, 2],
+    };
+    let descend = Descend { layout_version: 3, hour_min: 480_000, salt: 7, ranges: vec![ranges] };
+    let differences = Differences {
+        parts: vec![1 << 15],
+        crowded: vec![0],
+        counts: vec![1],
+        tags: vec![7],
+        states: vec![1],
+    };
+    let descended = Descended { differences: vec![differences] };
+    let key = Bytes::from_static(b"key");
+    let known = Known { key: key.clone(), digest: 5, clock: Bytes::from_static(b"clock") };
+    let pull = Pull { partition: 5, layout_version: 3, tags: vec![14], known: vec![known] };
+    let record = DeliveredRecord { key, digest: 5, size_bytes: 10, ..DeliveredRecord::default() };
+    let pulled = Pulled { records: vec![record], wanted: vec![0], tag_count: 1 };
+    let messages = [
+        compare.encode_to_vec(),
+        compared.encode_to_vec(),
+        descend.encode_to_vec(),
+        descended.encode_to_vec(),
+        pull.encode_to_vec(),
+        pulled.encode_to_vec(),
+    ];
+    (0..).zip(messages).map(|(kind, message)| [vec![kind], message].concat()).collect()
+}
