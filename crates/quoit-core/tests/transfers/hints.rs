@@ -1,10 +1,17 @@
 //! What a primary has missed finds it when it is back, without any read.
 
 use crate::fixture::Town;
-use quoit_core::{HintCountMax, StoreSettings, TransferLimits, WriteOptions};
+use quoit_core::{ExchangeSettings, HintCountMax, StoreSettings, TransferLimits, WriteOptions};
 use std::time::Duration;
 
 const COUNT: usize = 100;
+
+/// Nodes that do not compare their copies: what heals here heals by hints and strays alone.
+async fn town(count: u8, hint_count_max: HintCountMax) -> Town {
+    let exchanges = ExchangeSettings { active: false, ..ExchangeSettings::default() };
+    let settings = StoreSettings { exchanges, hint_count_max, ..StoreSettings::default() };
+    Town::joined_with(count, settings).await
+}
 
 async fn until_no_hints(town: &Town) {
     town.until("hints are delivered", || {
@@ -16,7 +23,7 @@ async fn until_no_hints(town: &Town) {
 /// With as many nodes as replicas nobody can stand in.
 #[tokio::test(start_paused = true)]
 async fn what_a_dead_primary_has_missed_is_delivered_when_it_is_back() {
-    let mut town = Town::joined(3).await;
+    let mut town = town(3, HintCountMax::default()).await;
     town.kill(3);
     town.put_many(1, COUNT).await;
     for index in 0..COUNT {
@@ -30,7 +37,7 @@ async fn what_a_dead_primary_has_missed_is_delivered_when_it_is_back() {
 
 #[tokio::test(start_paused = true)]
 async fn strict_writes_have_no_stand_ins_and_leave_hints() {
-    let mut town = Town::joined(5).await;
+    let mut town = town(5, HintCountMax::default()).await;
     town.kill(5);
     let strict = WriteOptions { sloppy_quorum: Some(false), ..WriteOptions::default() };
     for index in 0..COUNT {
@@ -43,7 +50,7 @@ async fn strict_writes_have_no_stand_ins_and_leave_hints() {
 
 #[tokio::test(start_paused = true)]
 async fn stand_ins_make_hints_needless() {
-    let mut town = Town::joined(5).await;
+    let mut town = town(5, HintCountMax::default()).await;
     town.kill(5);
     town.put_many(1, COUNT).await;
     town.pass(Duration::from_secs(2)).await;
@@ -58,7 +65,7 @@ async fn stand_ins_make_hints_needless() {
 /// The write is acknowledged long before the third copy is known to have failed.
 #[tokio::test(start_paused = true)]
 async fn a_primary_that_fails_after_the_answer_gets_what_it_missed() {
-    let town = Town::joined(3).await;
+    let town = town(3, HintCountMax::default()).await;
     for other in ["n1", "n2"] {
         town.network.silence(other, "n3");
         town.network.silence("n3", other);
@@ -83,7 +90,7 @@ async fn a_primary_that_fails_after_the_answer_gets_what_it_missed() {
 
 #[tokio::test(start_paused = true)]
 async fn hints_outlast_a_restart_of_their_holder() {
-    let mut town = Town::joined(3).await;
+    let mut town = town(3, HintCountMax::default()).await;
     town.kill(3);
     town.put_many(1, COUNT).await;
     town.pass(Duration::from_secs(1)).await;
@@ -98,9 +105,7 @@ async fn hints_outlast_a_restart_of_their_holder() {
 
 #[tokio::test(start_paused = true)]
 async fn more_hints_than_are_kept_become_whole_partitions() {
-    let hint_count_max = HintCountMax(10);
-    let mut town =
-        Town::joined_with(3, StoreSettings { hint_count_max, ..StoreSettings::default() }).await;
+    let mut town = town(3, HintCountMax(10)).await;
     town.kill(3);
     town.put_many(1, COUNT).await;
     let (record_count, partition_count) = town.hint_counts(1);
@@ -112,7 +117,7 @@ async fn more_hints_than_are_kept_become_whole_partitions() {
 
 #[tokio::test(start_paused = true)]
 async fn delivery_goes_on_where_it_was_interrupted() {
-    let mut town = Town::joined(3).await;
+    let mut town = town(3, HintCountMax::default()).await;
     town.kill(3);
     town.put_many(1, COUNT).await;
     town.set_limits(TransferLimits { bytes_per_sec_max: 2_000, ..TransferLimits::default() });

@@ -51,6 +51,8 @@ fn render(context: &ServerContext) -> String {
     let active = context.store.active();
     text.gauge("quoit_gets_active", "Reads that wait for disks or nodes.", active.gets.into());
     text.gauge("quoit_puts_active", "Writes that wait for disks or nodes.", active.puts.into());
+    let hints: u64 = context.store.transfers().hints.iter().map(|each| each.record_count).sum();
+    text.gauge("quoit_hints", "Records that other nodes have missed.", hints);
     connections(&mut text, context);
     let machine = Machine::look();
     text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);

@@ -316,3 +316,51 @@ async fn a_node_that_stops_waits_for_answers_that_nobody_else_waits_for() {
     let after = start.elapsed();
     assert!(after >= Duration::from_millis(200) && after < Duration::from_millis(300), "{after:?}");
 }
+
+#[derive(Default)]
+struct Heard(parking_lot::Mutex<Vec<Bytes>>);
+
+impl LateFaults for Heard {
+    fn failed(&self, note: Bytes) {
+        self.0.lock().push(note);
+    }
+}
+
+/// Each note is heard of once, however many calls it was left for.
+#[tokio::test(start_paused = true)]
+async fn calls_that_fail_when_nobody_waits_any_more_are_told_once() {
+    let network = MemoryNetwork::default();
+    let (_one, _other, peer) = two(&network).await;
+    assert!(echo(&peer, b"value").await.is_ok());
+    let heard = Arc::new(Heard::default());
+    let leave = |methods: &[u16], note: &'static [u8]| {
+        let replies = Replies::new();
+        for method in methods {
+            peer.send(*method, &50_u64, b"", Lane::Small, &replies, 0).unwrap();
+        }
+        let told = Arc::clone(&heard) as Arc<dyn LateFaults>;
+        replies.leave(told, Bytes::from_static(note));
+    };
+    leave(&[ECHO], b"answered");
+    leave(&[REFUSE, REFUSE], b"refused");
+    leave(&[ECHO_LATER, ECHO_LATER], b"cut off");
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(*heard.0.lock(), [&b"refused"[..]]);
+    network.reset("n1", "n2");
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(*heard.0.lock(), [&b"refused"[..], b"cut off"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_nobody_has_looked_at_is_told_too() {
+    let network = MemoryNetwork::default();
+    let (_one, _other, peer) = two(&network).await;
+    let heard = Arc::new(Heard::default());
+    let replies = Replies::new();
+    peer.send(REFUSE, &(), b"", Lane::Small, &replies, 0).unwrap();
+    sleep(Duration::from_millis(10)).await;
+    assert!(heard.0.lock().is_empty());
+    let told = Arc::clone(&heard) as Arc<dyn LateFaults>;
+    replies.leave(told, Bytes::from_static(b"refused"));
+    assert_eq!(*heard.0.lock(), [&b"refused"[..]]);
+}
