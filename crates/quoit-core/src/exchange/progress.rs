@@ -80,11 +80,6 @@ impl Progress {
         }
     }
 
-    /// When copies of a partition were last compared with a node's.
-    pub(super) fn compared_at(&self, partition: Partition, node: NodeId) -> Option<Instant> {
-        self.inner.lock().compared.get(&(partition, node)).copied()
-    }
-
     /// Figures of some partitions, each with the nodes that share it.
     pub(super) fn stats(
         &self,

@@ -63,12 +63,6 @@ impl ReplicatedStore {
         self.exchanges.wanted.notify_one();
     }
 
-    /// When this node's copy of a partition was last found equal to another node's, or made so.
-    #[must_use]
-    pub fn compared_at(&self, partition: Partition, node: NodeId) -> Option<Instant> {
-        self.exchanges.progress.compared_at(partition, node)
-    }
-
     /// Figures of the exchanges that this node has begun.
     #[must_use]
     pub fn exchange_stats(&self) -> ExchangeStats {

@@ -1,5 +1,6 @@
 //! The operator's interface over HTTP: `/admin/v1/`. `docs/admin-api.md` is its contract.
 
+mod aae;
 mod bucket_types;
 mod cluster;
 mod names;
@@ -47,6 +48,14 @@ impl Connection {
             [b"services"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 self.services(query)?
+            }
+            [b"aae"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                aae::status(&self.context)
+            }
+            [b"aae", b"exchange"] => {
+                allow(method, &[Method::Post])?;
+                aae::exchange(&self.context, query)?
             }
             [b"transfers"] => {
                 allow(method, &[Method::Get, Method::Head])?;

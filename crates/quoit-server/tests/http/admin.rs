@@ -175,3 +175,14 @@ fn limits_of_transfers_are_shown_and_changed() {
     }
     assert_eq!(node.get("/admin/v1/transfers").json()["active"], json!([]));
 }
+
+#[test]
+fn a_node_alone_shares_no_copies() {
+    let node = Node::start();
+    let status = node.get("/admin/v1/aae").json();
+    assert_eq!((&status["partitions"], &status["keys_repaired_total"]), (&json!([]), &json!(0)));
+    let wanted = node.send_json("POST", "/admin/v1/aae/exchange", "{}").json();
+    assert_eq!(wanted, json!({"partitions": 0}));
+    let answer = node.send_json("POST", "/admin/v1/aae/exchange?id=3", "{}");
+    assert_eq!((answer.status, word(&answer.json())), (404, "no_partition"));
+}

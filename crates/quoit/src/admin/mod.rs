@@ -1,5 +1,6 @@
 //! `quoit admin`: a running node as operators know it.
 
+mod aae;
 mod api;
 mod bucket_types;
 mod cluster;
@@ -69,6 +70,14 @@ enum AdminCommand {
     /// Look at what is handed over, and switch it on and off.
     #[command(subcommand)]
     Handoff(cluster::HandoffCommand),
+    /// Print when copies were last compared with other nodes', and what was repaired.
+    #[command(alias = "aae_status")]
+    AaeStatus,
+    /// Compare the node's copies with other nodes' now.
+    AaeExchange {
+        /// Number of a partition; all if there is none.
+        partition: Option<u16>,
+    },
     /// Join a cluster at once, with -f; see cluster join.
     Join(cluster::UnstagedArgs),
     /// Leave the cluster at once, with -f; see cluster leave.
@@ -101,6 +110,8 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::TransferLimit(limit) => cluster::transfer_limit(&api, limit, args.format),
         AdminCommand::TransferRate(rate) => cluster::transfer_rate(&api, rate, args.format),
         AdminCommand::Handoff(command) => cluster::handoff(&api, command, args.format),
+        AdminCommand::AaeStatus => aae::status(&api, args.format),
+        AdminCommand::AaeExchange { partition } => aae::exchange(&api, *partition, args.format),
         AdminCommand::Join(change) => cluster::join(&api, change, args.format),
         AdminCommand::Leave(change) => cluster::leave(&api, change, args.format),
         AdminCommand::ForceRemove(change) => cluster::force_remove(&api, change, args.format),

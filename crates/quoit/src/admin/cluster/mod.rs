@@ -14,6 +14,7 @@ pub(super) use looks::{
     WaitArgs, member_status, ring_ready, ring_status, services, wait_for_service,
 };
 pub(super) use unstaged::{UnstagedArgs, force_remove, join, leave};
+pub(super) use words::bar;
 
 use super::{Api, done, plain, print, segment};
 use crate::config_command::Format;

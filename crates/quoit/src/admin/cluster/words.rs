@@ -7,7 +7,7 @@ use serde_json::Value;
 const WIDTH: usize = 79;
 
 /// A heading in a bar across the page.
-pub(super) fn bar(title: &str) -> String {
+pub(in crate::admin) fn bar(title: &str) -> String {
     let around = WIDTH.saturating_sub(title.len() + 2);
     let (before, after) = (around / 2, around.div_ceil(2));
     format!("{} {title} {}", "=".repeat(before), "=".repeat(after))
