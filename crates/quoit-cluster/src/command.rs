@@ -101,8 +101,9 @@ pub enum Change {
     PutLayout {
         /// The layout.
         layout: Arc<Layout>,
-        /// The largest `n_val` of any bucket: so many copies have to be complete.
-        n_val: u32,
+        /// The `n_val`s of all buckets, ascending. As many copies as the largest says have to be
+        /// complete.
+        n_vals: Vec<u32>,
     },
     /// A node has complete copies of partitions.
     Copied {

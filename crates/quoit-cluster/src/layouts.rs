@@ -137,15 +137,23 @@ impl Layouts {
         })
     }
 
-    /// Adds a layout to the live ones. Nodes that it makes primaries and that had no complete copy before
-    /// have to get one. `n_val` is the largest of any bucket.
-    pub(crate) fn push(&mut self, layout: Arc<Layout>, n_val: u32) {
-        self.n_val = self.n_val.max(n_val);
+    /// Adds a layout to the live ones. Nodes to which it gives more votes for a partition than they have
+    /// where it is read now have to get a complete copy: votes that count for more than before must know
+    /// more than before. Mostly these are nodes that become primaries, and where there are fewer nodes than
+    /// positions some of those that are. `n_vals` are those of all buckets, ascending.
+    pub(crate) fn push(&mut self, layout: Arc<Layout>, n_vals: &[u32]) {
+        self.n_val = n_vals.last().map_or(self.n_val, |n_val| self.n_val.max(*n_val));
         let mut added = Vec::new();
         for partition in layout.partitions() {
+            let read_by = self.for_reads(partition);
             for place in layout.primaries(partition, self.n_val) {
                 let node = layout.nodes()[usize::from(*place)];
-                if !self.holds(&self.live, partition, node) {
+                let before = read_by.node_index(node);
+                let gains = |n_val: &u32| {
+                    let votes = before.map_or(0, |before| read_by.votes(partition, *n_val, before));
+                    layout.votes(partition, *n_val, *place) > votes
+                };
+                if n_vals.iter().any(gains) {
                     added.push((partition, node));
                 }
             }
@@ -207,5 +215,56 @@ impl Layouts {
             complete.unwrap_or_default() as u8
         };
         self.reads = self.newest().partitions().map(newest).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::hash::RingSize;
+    use quoit_model::layout::{LayoutMember, LayoutRequest};
+
+    fn node(number: u8) -> NodeId {
+        NodeId([number; 16])
+    }
+
+    fn after(previous: &Layout, numbers: impl IntoIterator<Item = u8>) -> Arc<Layout> {
+        let members: Vec<_> = numbers.into_iter().map(|n| LayoutMember::new(node(n))).collect();
+        Arc::new(Layout::compute(&LayoutRequest::after(previous, &members)).unwrap())
+    }
+
+    /// Layouts of nodes 1 to `count`, all copies complete.
+    fn of(count: u8, n_vals: &[u32]) -> Layouts {
+        let single = Layout::single(node(1), RingSize::new(16).unwrap());
+        let mut layouts = Layouts::new(after(&single, 1..=count));
+        layouts.n_val = n_vals.last().copied().unwrap_or_default();
+        layouts
+    }
+
+    #[test]
+    fn where_nodes_have_several_votes_those_that_get_more_get_a_copy() {
+        let mut layouts = of(3, &[3]);
+        let two = after(layouts.newest(), [2, 3]);
+        layouts.push(Arc::clone(&two), &[3]);
+        // One of the two has two votes, which were one.
+        for partition in two.partitions() {
+            let first = two.nodes()[usize::from(two.order(partition)[0])];
+            let incomplete: Vec<_> =
+                layouts.incomplete().filter(|(of, _)| *of == partition).collect();
+            assert_eq!(incomplete, [(partition, first)]);
+            assert_eq!(layouts.for_reads(partition).nodes().len(), 3);
+        }
+    }
+
+    #[test]
+    fn who_keeps_its_votes_needs_no_copy() {
+        let mut layouts = of(5, &[3]);
+        let before = Arc::clone(layouts.newest());
+        layouts.push(after(&before, 1..=4), &[3]);
+        assert!(layouts.incomplete().count() > 0);
+        for (partition, id) in layouts.incomplete() {
+            let place = before.node_index(id).unwrap();
+            assert!(!before.primaries(partition, 3).contains(&place), "{partition:?} {id:?}");
+        }
     }
 }

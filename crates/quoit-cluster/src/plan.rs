@@ -158,8 +158,9 @@ impl State {
         let same = now.members() == then.members()
             && now.partitions().all(|partition| now.order(partition) == then.order(partition));
         let layout = if same { Arc::clone(now) } else { Arc::new(then) };
-        let n_val = self.n_val_max();
-        let movement = Movement::between(now, &layout, n_val);
+        let n_vals = self.n_vals();
+        let n_val_max = n_vals.last().copied().unwrap_or(1);
+        let movement = Movement::between(now, &layout, n_val_max);
         let transfers = movement.by_pair().into_iter();
         let transfers = transfers.map(|((from, to), partition_count)| PlannedTransfer {
             from,
@@ -169,7 +170,7 @@ impl State {
         });
         let mut changes = self.membership_changes(&outcome);
         if !same {
-            changes.push(Change::PutLayout { layout: Arc::clone(&layout), n_val });
+            changes.push(Change::PutLayout { layout: Arc::clone(&layout), n_vals });
         }
         changes.push(Change::Stage { staged: Vec::new() });
         let mut name = layout.encode();

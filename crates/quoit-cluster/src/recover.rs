@@ -154,8 +154,8 @@ fn changes_without(state: &State, lost: &BTreeSet<NodeId>) -> Result<Vec<Change>
         left.filter(|member| holds(member.status)).map(|member| member.for_layout()).collect();
     if lost.iter().any(|node| newest.node_index(*node).is_some()) {
         let layout = Layout::compute(&LayoutRequest::after(newest, &left))?;
-        let n_val = state.n_val_max();
-        changes.push(Change::PutLayout { layout: Arc::new(layout), n_val });
+        let n_vals = state.n_vals();
+        changes.push(Change::PutLayout { layout: Arc::new(layout), n_vals });
     }
     changes.push(Change::Stage { staged: Vec::new() });
     Ok(changes)

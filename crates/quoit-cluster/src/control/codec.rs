@@ -57,9 +57,11 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
             message.remove_member = Some(Removal { id: id_bytes(*id), for_ever: *for_ever });
         }
         Change::Stage { staged } => message.stage = Some(encode_staged(staged)),
-        Change::PutLayout { layout, n_val } => {
+        Change::PutLayout { layout, n_vals } => {
             let layout = Bytes::from(layout.encode());
-            message.put_layout = Some(LayoutMessage { layout, n_val: *n_val });
+            let (n_val, smaller) = n_vals.split_last().unwrap_or((&1, &[]));
+            let smaller_n_vals = smaller.to_vec();
+            message.put_layout = Some(LayoutMessage { layout, n_val: *n_val, smaller_n_vals });
         }
         Change::Copied { node, partitions } => {
             message.copied = Some(encode_copies(*node, partitions));
@@ -92,8 +94,9 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
     if let Some(staged) = &message.stage {
         return Ok(Change::Stage { staged: decode_staged(staged)? });
     }
-    if let Some(LayoutMessage { layout, n_val }) = &message.put_layout {
-        return Ok(Change::PutLayout { layout: decode_layout(layout)?, n_val: *n_val });
+    if let Some(LayoutMessage { layout, n_val, smaller_n_vals }) = &message.put_layout {
+        let n_vals = smaller_n_vals.iter().chain([n_val]).copied().collect();
+        return Ok(Change::PutLayout { layout: decode_layout(layout)?, n_vals });
     }
     if let Some(copies) = &message.copied {
         let (node, partitions) = decode_copies(copies)?;

@@ -218,9 +218,12 @@ impl State {
         buckets.get(bucket).map(|own| &own.own)
     }
 
-    /// The largest `n_val` of any bucket.
-    pub(crate) fn n_val_max(&self) -> u32 {
-        self.placements().iter().map(|placements| placements.n_val).max().unwrap_or(1)
+    /// The `n_val`s of all buckets, ascending; at least one.
+    pub(crate) fn n_vals(&self) -> Vec<u32> {
+        let mut n_vals: Vec<u32> = self.placements().iter().map(|each| each.n_val).collect();
+        n_vals.sort_unstable();
+        n_vals.dedup();
+        n_vals
     }
 
     pub(crate) fn has_own_props(&self, bucket: BucketRef<'_>) -> bool {

@@ -191,8 +191,8 @@ impl State {
                 Arc::make_mut(&mut self.layouts).forget(*id);
             }
             Change::Stage { staged } => self.staged = Arc::new(staged.clone()),
-            Change::PutLayout { layout, n_val } => {
-                Arc::make_mut(&mut self.layouts).push(Arc::clone(layout), *n_val);
+            Change::PutLayout { layout, n_vals } => {
+                Arc::make_mut(&mut self.layouts).push(Arc::clone(layout), n_vals);
             }
             Change::Copied { node, partitions } => {
                 Arc::make_mut(&mut self.layouts).complete(*node, partitions);

@@ -3,6 +3,8 @@
 //! A read quorum of the new primaries must meet every write that a quorum of the old ones has taken.
 //! It does if each new primary has what the old holder of its position had. Where that one is gone, what
 //! it had is with the other primaries, as far as it was written to a quorum: then all of them hand over.
+//! They do as well where there are fewer nodes than positions, and a node has several votes: what a
+//! majority of the votes has taken may be on one node alone.
 
 use quoit_cluster::NodeId;
 use quoit_model::hash::Partition;
@@ -26,7 +28,9 @@ pub(super) fn sources(
         .flat_map(|n_val| Movement::of_partition(complete, newest, partition, n_val));
     let mut sources: BTreeSet<NodeId> =
         transfers.filter(|transfer| transfer.to == to).map(|transfer| transfer.from).collect();
-    if sources.is_empty() || !sources.iter().all(|node| is_there(*node)) {
+    let count = |layout: &Layout| layout.primaries(partition, n_val_max).len() as u32;
+    let are_votes_even = count(complete) == n_val_max && count(newest) == n_val_max;
+    if sources.is_empty() || !are_votes_even || !sources.iter().all(|node| is_there(*node)) {
         let primaries = complete.primaries(partition, n_val_max).iter();
         sources = primaries.map(|node| complete.nodes()[usize::from(*node)]).collect();
     }
@@ -84,6 +88,61 @@ mod tests {
             others.remove(&transfer.from);
             others.remove(&transfer.to);
             assert_eq!(sources, others);
+        }
+    }
+
+    /// Votes that these nodes have together.
+    fn votes(layout: &Layout, partition: Partition, n_val: u32, nodes: &BTreeSet<NodeId>) -> u32 {
+        let places = nodes.iter().filter_map(|node| layout.node_index(*node));
+        places.map(|place| layout.votes(partition, n_val, place)).sum()
+    }
+
+    /// Checks that whatever a majority of the votes has taken by one layout, in buckets of this `n_val`,
+    /// is found by every majority by the next one, when nodes that gain votes have heard their sources.
+    fn check_majorities(before: &Layout, after: &Layout, n_val: u32, partition: Partition) {
+        let majority = n_val / 2 + 1;
+        let old: Vec<NodeId> = ids(before, partition, n_val).into_iter().collect();
+        for chosen in 0_u32..1 << old.len() {
+            let took = old.iter().enumerate().filter(|(place, _)| chosen & 1 << place != 0);
+            let took: BTreeSet<NodeId> = took.map(|(_, node)| *node).collect();
+            if votes(before, partition, n_val, &took) < majority {
+                continue;
+            }
+            let has = |to: &NodeId| {
+                let only = BTreeSet::from([*to]);
+                let gains =
+                    votes(after, partition, n_val, &only) > votes(before, partition, n_val, &only);
+                let sources = sources(before, after, n_val, partition, *to, |_| true);
+                took.contains(to) || gains && !sources.is_disjoint(&took)
+            };
+            let new = ids(after, partition, n_val);
+            let lack: BTreeSet<NodeId> = new.into_iter().filter(|node| !has(node)).collect();
+            let lacking = votes(after, partition, n_val, &lack);
+            assert!(lacking < majority, "{partition:?}: {took:?} had it, {lack:?} lack it");
+        }
+    }
+
+    #[test]
+    fn majorities_meet_when_nodes_with_several_votes_come_and_go() {
+        let single = Layout::single(node(1), RingSize::new(64).unwrap());
+        let mut before = single;
+        let steps: [&[u8]; 9] = [
+            &[1, 2],
+            &[1, 2, 3],
+            &[2, 3],
+            &[3],
+            &[3, 4],
+            &[3, 4, 5, 6],
+            &[5, 6],
+            &[6, 7],
+            &[6, 7, 8],
+        ];
+        for members in steps {
+            let after = layout(&before, members.iter().copied());
+            for partition in before.partitions() {
+                (1..=5).for_each(|n_val| check_majorities(&before, &after, n_val, partition));
+            }
+            before = after;
         }
     }
 

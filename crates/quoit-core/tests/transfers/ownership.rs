@@ -214,3 +214,22 @@ async fn buckets_with_fewer_replicas_keep_theirs_where_they_belong() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_gets_more_votes_first_gets_what_the_others_have() {
+    let mut town = Town::joined(3).await;
+    town.kill(3);
+    town.put_many(2, COUNT).await;
+    town.start(3).await;
+    town.until("the node is back", || town.control(1).is_reachable(id(3))).await;
+    // Two nodes are left for three positions: each has the majority of the votes for some keys.
+    town.stage(StagedChange::Leave { node: id(1) }).await;
+    town.commit(1).await;
+    let moves = |town: &Town| town.control(3).read().layouts().is_moving();
+    town.until("the layout changes", || moves(&town)).await;
+    town.until("the old layout retires", || !moves(&town)).await;
+    for index in 0..COUNT {
+        let value = town.get(3, &format!("key {index}")).await;
+        assert_eq!(value.expect("the record is there"), format!("value {index}"));
+    }
+}

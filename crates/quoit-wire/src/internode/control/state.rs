@@ -105,6 +105,9 @@ pub struct LayoutMessage {
     /// So many copies of each partition have to be complete.
     #[prost(uint32, tag = "2")]
     pub n_val: u32,
+    /// The smaller numbers of replicas that buckets have, ascending.
+    #[prost(uint32, repeated, tag = "3")]
+    pub smaller_n_vals: Vec<u32>,
 }
 
 /// Copies of partitions on one node.
