@@ -23,6 +23,7 @@ use quoit_store::seam::{Disk, DiskLock};
 use quoit_wire::internode::control::{METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -76,6 +77,8 @@ pub struct ControlPlane {
     /// One attempt to join at a time.
     joining: tokio::sync::Mutex<()>,
     departure: watch::Sender<Option<Departure>>,
+    /// The layout by which nothing on this node belongs to others only.
+    clear_by: AtomicU64,
     keeper: Mutex<Option<AbortHandle>>,
     /// Let go after everything else.
     _lock: Box<dyn DiskLock>,
@@ -146,6 +149,7 @@ impl ControlPlane {
             shown_plan: Mutex::new(None),
             joining: tokio::sync::Mutex::new(()),
             departure: watch::Sender::new(None),
+            clear_by: AtomicU64::new(u64::MAX),
             keeper: Mutex::new(None),
             _lock: lock,
         })
@@ -176,6 +180,20 @@ impl ControlPlane {
         if let Some(earlier) = self.keeper.lock().replace(keeping.abort_handle()) {
             earlier.abort();
         }
+    }
+
+    /// Says by which layout this node has no records that belong to others only; 0 = it may have some. A
+    /// node that leaves goes when it has none by the only layout. Until it is told, the control plane takes
+    /// it that there is no store.
+    pub fn set_clear_by(&self, layout_version: u64) {
+        self.clear_by.store(layout_version, Ordering::Release);
+    }
+
+    /// Whether this node has nothing any more that belongs to others only.
+    pub(crate) fn is_clear(&self, state: &State) -> bool {
+        let layouts = state.layouts();
+        let newest = layouts.newest().version();
+        !layouts.is_moving() && self.clear_by.load(Ordering::Acquire) >= newest
     }
 
     /// Ends the node's part in the cluster in good order. Reading goes on, changes are refused.

@@ -136,6 +136,8 @@ impl ReplicatedStore {
     ) -> Self {
         let topology = ArcSwap::from_pointee(Topology::new(&control.read(), &internode));
         let own = control.read().node_id();
+        // Nobody has looked yet.
+        control.set_clear_by(0);
         Self {
             engine,
             control,

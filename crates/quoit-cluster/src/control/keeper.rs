@@ -276,6 +276,9 @@ impl Keeper {
         if member.status == MemberStatus::Down {
             wanted.push(MembershipCommand::Up(own));
         }
+        if member.status == MemberStatus::Exiting && plane.is_clear(state) {
+            wanted.push(MembershipCommand::Gone(own));
+        }
         let mut complaint = None;
         for command in wanted {
             if let Err(fault) = plane.run_membership(command).await {
@@ -336,7 +339,6 @@ impl Keeper {
             }
             return;
         }
-        self.see_off(plane, state, metrics).await;
         let gone = present.iter().filter(|node| state.members().get(**node).is_none());
         let gone = gone.filter(|node| !voters.contains(*node));
         let gone: Vec<NodeId> = gone.copied().collect();
@@ -346,18 +348,6 @@ impl Keeper {
             && let Err(fault) = raft.change_membership(ChangeMembers::RemoveNodes(gone), true).await
         {
             tracing::debug!(%fault, "nodes could not be removed from the group");
-        }
-    }
-
-    /// Members that have handed over their data go, once they know that they may.
-    async fn see_off(&mut self, plane: &ControlPlane, state: &State, metrics: &Metrics) {
-        for member in state.members().iter() {
-            if member.status == MemberStatus::Exiting
-                && self.is_informed(member.id, metrics)
-                && let Err(fault) = plane.run_membership(MembershipCommand::Gone(member.id)).await
-            {
-                tracing::debug!(%fault, "a member could not be seen off");
-            }
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) enum MembershipCommand<'a> {
     Down(NodeId),
     /// A member that was marked as absent is there.
     Up(NodeId),
-    /// A member that has handed over its data has stopped.
+    /// A member that leaves has handed over all that it had.
     Gone(NodeId),
 }
 

@@ -129,6 +129,10 @@ impl ReplicatedStore {
                 self.suspect_all(&state);
                 live_before = live;
             }
+            let is_clear = self.transfers.suspects.lock().all().is_empty();
+            // Of several layouts only the last one decides what belongs here.
+            let settled = Some(state.layouts()).filter(|layouts| is_clear && !layouts.is_moving());
+            self.control.set_clear_by(settled.map_or(0, |layouts| layouts.newest().version()));
             let mut jobs = self.jobs(&state);
             jobs.retain(|job| !running_jobs.contains(job));
             let mut jobs = jobs.into_iter();

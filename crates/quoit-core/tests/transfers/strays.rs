@@ -1,4 +1,5 @@
 use crate::fixture::{Town, id};
+use quoit_cluster::StagedChange;
 use quoit_core::TransferLimits;
 use std::time::Duration;
 
@@ -113,4 +114,28 @@ async fn a_node_that_has_just_started_has_nobody_stand_in_for_nodes_it_has_not_r
         assert!(town.holders(&name).is_subset(&primaries), "{name}");
         assert_eq!(town.get(2, &name).await.expect("it was written"), "value");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_leaves_stays_until_it_has_handed_over_its_strays() {
+    let mut town = Town::joined(5).await;
+    town.kill(4);
+    town.put_many(1, COUNT).await;
+    let has = |town: &Town, index: usize| town.holders(&format!("key {index}")).contains(&id(5));
+    let is_stray = |town: &Town, index: usize| {
+        has(town, index) && !town.primaries(1, &format!("key {index}")).contains(&id(5))
+    };
+    assert!((0..COUNT).any(|index| is_stray(&town, index)), "it took something for another node");
+    town.start(4).await;
+    let slow = TransferLimits {
+        partition_count_max: 1,
+        bytes_per_sec_max: 300,
+        ..TransferLimits::default()
+    };
+    town.store(5).set_transfer_limits(slow);
+    town.stage(StagedChange::Leave { node: id(5) }).await;
+    town.commit(1).await;
+    let departure = town.control(5).departure();
+    town.until("the node goes", || departure.borrow().is_some()).await;
+    assert_eq!((0..COUNT).filter(|index| has(&town, *index)).count(), 0);
 }
