@@ -2,7 +2,8 @@
 
 use crate::cluster::Cluster;
 use crate::faults::{Fault, LATENCY_US};
-use crate::machine::Machine;
+use crate::machine::{Machine, Use};
+use crate::operator::Order;
 use quoit_store::seam::Disk;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,9 @@ use std::time::Duration;
 impl Cluster {
     /// Lets something go wrong, or mends it.
     pub(crate) fn apply(&mut self, fault: Fault) {
+        if fault.machine().is_some_and(|place| self.machine(place).used() != Use::InService) {
+            return;
+        }
         match fault {
             Fault::Kill(place) => {
                 self.note(place, "KILL");
@@ -56,22 +60,49 @@ impl Cluster {
         }
     }
 
+    /// Does what the operator has ordered, and switches off what is retired.
+    pub(crate) fn obey(&mut self) {
+        for order in self.ground.orders.take() {
+            match order {
+                Order::SwitchOn(place) => {
+                    self.note(place, "SWITCHED ON");
+                    let machine = self.machine(place);
+                    machine.set_used(Use::InService);
+                    self.add_host(&machine);
+                    let held = self.held.iter().copied().collect::<Vec<_>>();
+                    held.into_iter().for_each(|other| self.hold(other));
+                }
+                Order::Destroy(place) => {
+                    self.note(place, "DESTROYED");
+                    let now_us = self.ground.time.now_us();
+                    self.ground.history.lock().hardships.losses_us.push(now_us);
+                    self.machine(place).set_used(Use::Retired);
+                }
+            }
+        }
+        for machine in Arc::clone(&self.ground.machines).iter() {
+            let name = machine.name.as_str();
+            if machine.used() == Use::Retired && self.sim.is_host_running(name) {
+                self.stop(machine.index, true);
+            }
+        }
+    }
+
     /// Undoes all that is wrong.
     pub(crate) fn mend(&mut self) {
         self.ground.trace.note("run", "MEND EVERYTHING");
         self.sim.set_max_message_latency(Duration::from_micros(LATENCY_US));
-        let machine_count = self.ground.machines.len();
-        for place in 0..machine_count {
-            let machine = self.machine(place);
+        let machines = self.ground.in_service();
+        for machine in &machines {
+            let place = machine.index;
             machine.clock.set_skew_us(0);
             machine.disk_delay.set_us_max(0);
             machine.disks().set_room(None);
             machine.disks().set_faults(|faults| faults.would_block_one_in = 0);
             machine.set_stalled(false);
             self.release(place);
-            for other in 0..machine_count {
-                let names = [self.machine(place), self.machine(other)];
-                self.ways.set_blocked(&names[0].name, &names[1].name, false);
+            for other in &machines {
+                self.ways.set_blocked(&machine.name, &other.name, false);
             }
             self.start(place);
         }
@@ -101,19 +132,27 @@ impl Cluster {
     }
 
     /// Holds all messages from and to a machine.
-    fn hold(&self, place: usize) {
+    fn hold(&mut self, place: usize) {
+        self.held.insert(place);
         let machine = self.machine(place);
-        for other in self.ground.machines.iter().filter(|other| other.index != place) {
+        for other in self.others(place) {
             self.sim.hold(machine.name.as_str(), other.name.as_str());
         }
     }
 
     /// Lets messages from and to a machine go on.
-    fn release(&self, place: usize) {
+    fn release(&mut self, place: usize) {
+        self.held.remove(&place);
         let machine = self.machine(place);
-        for other in self.ground.machines.iter().filter(|other| other.index != place) {
+        for other in self.others(place) {
             self.sim.release(machine.name.as_str(), other.name.as_str());
         }
+    }
+
+    /// The other machines that were ever switched on.
+    fn others(&self, place: usize) -> impl Iterator<Item = &Arc<Machine>> {
+        let machines = self.ground.machines.iter();
+        machines.filter(move |other| other.index != place && other.used() != Use::Spare)
     }
 
     fn cut(&self, from: usize, to: usize, is_cut: bool) {

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::network::{MachineNetwork, Ways};
 use crate::planted::{Planted, PlantedEngine};
 use crate::random::Random;
-use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, NodeId, OpenError};
+use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, OpenError};
 use quoit_core::{
     Blocking, CounterReserve, DeleteMode, DotSequence, ReplicatedStore, StoreSettings,
 };
@@ -41,15 +41,20 @@ pub struct Surroundings {
     pub ways: Ways,
 }
 
+/// A node that runs.
+pub struct Node {
+    /// What clients ask.
+    pub store: Arc<ReplicatedStore>,
+    /// Its connections to others.
+    pub internode: Arc<Internode>,
+}
+
 /// Starts the node of a machine.
 ///
 /// # Errors
 ///
 /// When the disk refuses, or what is on it is not a node's.
-pub async fn start(
-    machine: &Machine,
-    around: &Surroundings,
-) -> Result<Arc<ReplicatedStore>, StartError> {
+pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, StartError> {
     let boot = machine.begin_boot();
     let number = machine.index as u64 * 1_000 + boot;
     let mut random = Random::new(around.seed, "boot", number);
@@ -89,7 +94,7 @@ pub async fn start(
     store.serve_replicas();
     connected.connect(&internode);
     internode.serve(listener)?;
-    Ok(store)
+    Ok(Node { store, internode })
 }
 
 fn open_control(
@@ -97,7 +102,7 @@ fn open_control(
     address: &str,
     disk: FaultyDisk,
 ) -> Result<ControlPlane, OpenError> {
-    let node_id = NodeId([machine.index as u8 + 1; 16]);
+    let node_id = Machine::node_id_at(machine.index);
     let ring_size = RingSize::new(PARTITION_COUNT).expect("a power of two in the range");
     let mut settings = quoit_cluster::Settings::new(&machine.name, node_id);
     settings.ring_size = Some(ring_size);

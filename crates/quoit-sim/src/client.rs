@@ -3,8 +3,9 @@
 use crate::history::{
     Found, History, KeyNumber, Outcome, Policy, Read, ReadNumber, Reader, Write, WriteKind,
 };
-use crate::machine::{Asked, Machine};
+use crate::machine::{Asked, Machine, Use};
 use crate::names::Name;
+use crate::operator::Orders;
 use crate::planted::Planted;
 use crate::random::Random;
 use crate::requests::{self, Quorums, WriteRequest};
@@ -28,8 +29,10 @@ const PAUSE_US_MAX: u64 = 600_000;
 /// What the clients of a run share.
 #[derive(Clone)]
 pub struct Ground {
-    /// The machines of the cluster.
+    /// All machines, spares among them.
     pub machines: Arc<[Arc<Machine>]>,
+    /// What the operator wants to be done with machines, for the run to do.
+    pub orders: Orders,
     /// What happened so far.
     pub history: Arc<Mutex<History>>,
     /// Simulated time.
@@ -41,6 +44,12 @@ pub struct Ground {
 }
 
 impl Ground {
+    /// The machines that nodes of the cluster run on, or should.
+    pub fn in_service(&self) -> Vec<Arc<Machine>> {
+        let machines = self.machines.iter();
+        machines.filter(|machine| machine.used() == Use::InService).cloned().collect()
+    }
+
     /// The quorums that a store with the planted bug, if any, makes of these.
     fn sent(&self, quorums: Quorums) -> Quorums {
         match self.planted {
@@ -150,7 +159,7 @@ impl Client {
     }
 
     async fn step(&mut self) {
-        let machines = Arc::clone(&self.ground.machines);
+        let machines = self.ground.in_service();
         let machine = &**self.random.pick(&machines);
         let key_count = self.ground.history.lock().keys.len() as u64;
         let key = KeyNumber(self.random.below(key_count) as u32);

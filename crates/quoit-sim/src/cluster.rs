@@ -1,24 +1,30 @@
 //! A cluster in a simulated world.
 
-use crate::boot::{self, Surroundings};
+use crate::boot::{self, Node, Surroundings};
 use crate::check::{self, Violation, check};
 use crate::client::{Client, Ground};
 use crate::faults::{LATENCY_US, Planned, plan};
 use crate::finish::read_back;
 use crate::form::form;
 use crate::history::History;
-use crate::machine::{Disks, Machine};
+use crate::machine::{Disks, Machine, Use};
 use crate::names::policies;
 use crate::network::Ways;
+use crate::operator::{Operator, Orders};
 use crate::random::Random;
 use crate::run::Settings;
 use crate::time::SimTime;
 use crate::trace::Trace;
 use parking_lot::Mutex;
+use quoit_cluster::Departure;
+use quoit_core::ReplicatedStore;
+use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::task::JoinError;
+use tokio::time::timeout;
 use turmoil::Sim;
 
 /// Simulated time goes on in steps of so many microseconds.
@@ -31,6 +37,12 @@ const SEGMENTS_MAX: usize = 4_096;
 const LONGEST: Duration = Duration::from_secs(600);
 /// A process that could not start is tried again after so long.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
+/// Time that a node which goes gives to requests in hand.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
+/// Time that changes of members may take when nothing is wrong any more.
+const CHANGES_LIMIT: Duration = Duration::from_secs(60);
+/// Machines that the operator may take into service.
+const SPARE_COUNT: usize = 2;
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +67,8 @@ pub struct Cluster {
     stage: Arc<Mutex<Stage>>,
     verdict: Arc<Mutex<Result<(), Violation>>>,
     planned: Vec<Planned>,
+    /// Machines that no messages reach.
+    pub(crate) held: BTreeSet<usize>,
 }
 
 impl Cluster {
@@ -62,18 +76,21 @@ impl Cluster {
     pub fn new(seed: u64, settings: &Settings) -> Self {
         let time = SimTime::default();
         let trace = Trace::new(time.clone(), settings.line_count_max, settings.tell);
+        let founder_count = settings.machine_count_of(seed);
         let machine = |index| {
             let disks = Disks::new(&mut Random::new(seed, "disk", index as u64));
-            Arc::new(Machine::new(index, disks, &time))
+            let used = if index < founder_count { Use::InService } else { Use::Spare };
+            Arc::new(Machine::new(index, used, disks, &time))
         };
-        let machine_count = settings.machine_count_of(seed);
+        let has_operator = settings.has_operator(seed);
+        let machine_count = founder_count + if has_operator { SPARE_COUNT } else { 0 };
         let machines: Arc<[_]> = (0..machine_count).map(machine).collect();
         let history = History { keys: policies(settings.key_count), ..History::default() };
         let history = Arc::new(Mutex::new(history));
-        let ground = Ground { machines, history, time, trace, planted: settings.planted };
+        let (orders, planted) = (Orders::default(), settings.planted);
+        let ground = Ground { machines, orders, history, time, trace, planted };
         let ways = Ways::default();
         let is_calm = Arc::new(AtomicBool::new(false));
-        let planted = settings.planted;
         let around = Surroundings { seed, planted, is_calm, ways: ways.clone() };
         let mut builder = turmoil::Builder::new();
         builder
@@ -94,8 +111,12 @@ impl Cluster {
             stage: Arc::new(Mutex::new(Stage::Form)),
             verdict: Arc::new(Mutex::new(Ok(()))),
             planned,
+            held: BTreeSet::new(),
         };
-        cluster.add_hosts();
+        for machine in cluster.ground.in_service() {
+            cluster.add_host(&machine);
+        }
+        cluster.add_clients(has_operator);
         cluster
     }
 
@@ -104,23 +125,25 @@ impl Cluster {
         &self.ground.trace
     }
 
-    fn add_hosts(&mut self) {
-        for machine in self.ground.machines.iter() {
-            let (machine, trace) = (Arc::clone(machine), self.ground.trace.clone());
-            let around = self.around.clone();
-            self.sim.host(machine.name.clone(), move || {
-                let (machine, trace) = (Arc::clone(&machine), trace.clone());
-                let around = around.clone();
-                async move {
-                    live(&machine, &around, &trace).await;
-                    Ok(())
-                }
-            });
-        }
+    /// Switches a machine on.
+    pub(crate) fn add_host(&mut self, machine: &Arc<Machine>) {
+        let (machine, trace) = (Arc::clone(machine), self.ground.trace.clone());
+        let around = self.around.clone();
+        self.sim.host(machine.name.clone(), move || {
+            let (machine, trace) = (Arc::clone(&machine), trace.clone());
+            let around = around.clone();
+            async move {
+                live(&machine, &around, &trace).await;
+                Ok(())
+            }
+        });
+    }
+
+    fn add_clients(&mut self, has_operator: bool) {
         let (ground, settings, seed) = (self.ground.clone(), self.settings, self.around.seed);
         let (stage, verdict) = (Arc::clone(&self.stage), Arc::clone(&self.verdict));
         self.sim.client("clients", async move {
-            let result = drive(ground, settings, seed, stage).await;
+            let result = drive(ground, settings, seed, stage, has_operator).await;
             *verdict.lock() = result;
             Ok(())
         });
@@ -147,6 +170,7 @@ impl Cluster {
             {
                 self.apply(fault);
             }
+            self.obey();
             if stage == Stage::Mend {
                 self.mend();
                 self.around.is_calm.store(true, Ordering::Relaxed);
@@ -169,15 +193,41 @@ impl Cluster {
 async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
     loop {
         match boot::start(machine, around).await {
-            Ok(store) => {
+            Ok(Node { store, internode }) => {
                 trace.note(&machine.name, "serves");
-                tokio::spawn(Arc::clone(&store).run_background());
-                machine.serve(store).await;
+                let background = tokio::spawn(Arc::clone(&store).run_background());
+                let departure = tokio::select! {
+                    biased;
+                    departure = departure(&store) => departure,
+                    () = machine.serve(Arc::clone(&store)) => return,
+                };
+                trace.note(&machine.name, &format!("goes: {departure}"));
+                machine.close_door();
+                internode.stop(STOP_LIMIT).await;
+                background.abort();
+                store.control().stop().await;
+                if let Err(error) = store.engine().close() {
+                    trace.note(&machine.name, &format!("can't close its disk: {error}"));
+                }
+                machine.set_used(Use::Retired);
                 pending::<()>().await;
             }
             Err(error) => trace.note(&machine.name, &format!("can't start: {error}")),
         }
         tokio::time::sleep(RESTART_PAUSE).await;
+    }
+}
+
+/// Waits until a node no longer belongs to its cluster.
+async fn departure(store: &ReplicatedStore) -> Departure {
+    let mut departure = store.control().departure();
+    loop {
+        if let Some(departure) = departure.borrow_and_update().clone() {
+            return departure;
+        }
+        if departure.changed().await.is_err() {
+            pending::<()>().await;
+        }
     }
 }
 
@@ -187,6 +237,7 @@ async fn drive(
     settings: Settings,
     seed: u64,
     stage: Arc<Mutex<Stage>>,
+    has_operator: bool,
 ) -> Result<(), Violation> {
     form(&ground).await?;
     *stage.lock() = Stage::Work;
@@ -194,14 +245,25 @@ async fn drive(
         let client = Client::new(number, seed, ground.clone());
         tokio::spawn(client.run(settings.operation_count))
     });
-    for client in clients.collect::<Vec<_>>() {
-        if let Err(error) = client.await {
-            return Err(Violation::new(check::Fault::Broken, error.to_string()));
-        }
+    let clients = clients.collect::<Vec<_>>();
+    let operator = has_operator.then(|| {
+        let (operator, stage) = (Operator::new(seed, ground.clone()), Arc::clone(&stage));
+        tokio::spawn(operator.run(move || *stage.lock() == Stage::Work))
+    });
+    let broken = |error: JoinError| Violation::new(check::Fault::Broken, error.to_string());
+    for client in clients {
+        client.await.map_err(broken)?;
     }
     *stage.lock() = Stage::Mend;
     while *stage.lock() != Stage::Calm {
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    if let Some(operator) = operator {
+        let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
+            let text = "changes of members come to no end";
+            return Err(Violation::new(check::Fault::Unanswered, text));
+        };
+        done.map_err(broken)?;
     }
     read_back(&ground).await
 }

@@ -29,6 +29,25 @@ pub enum Fault {
     Rot(usize, u64),
 }
 
+impl Fault {
+    /// The machine that it concerns, of those that concern one.
+    #[must_use]
+    pub const fn machine(self) -> Option<usize> {
+        match self {
+            Self::Kill(place)
+            | Self::PowerLoss(place)
+            | Self::Start(place)
+            | Self::Stall(place, _)
+            | Self::Clock(place, _)
+            | Self::SlowDisk(place, _)
+            | Self::DiskRoom(place, _)
+            | Self::ColdReads(place, _)
+            | Self::Rot(place, _) => Some(place),
+            Self::Cut(..) | Self::Latency(_) => None,
+        }
+    }
+}
+
 /// A fault and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {

@@ -28,7 +28,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 ///
 /// When a request still fails, a listing is not what the reads were, or replicas differ.
 pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
-    for machine in ground.machines.iter() {
+    for machine in &ground.in_service() {
         let found = read_all(ground, machine).await?;
         check_listings(ground, machine, &found).await?;
     }
@@ -112,17 +112,18 @@ fn look_inside(ground: &Ground) -> Result<Vec<Contents>, Violation> {
         ground.trace.note(&machine.name, &format!("holds {count} records, digest {digest:016x}"));
         Ok(contents)
     };
-    ground.machines.iter().map(look).collect()
+    ground.in_service().iter().map(look).collect()
 }
 
 /// Compares what the primaries of a key hold.
 fn check_replicas(ground: &Ground, key: KeyNumber, contents: &[Contents]) -> Result<(), Violation> {
     let name = Name::of(key, ground.policy(key));
-    let store = ground.machines.iter().find_map(|machine| machine.store());
+    let machines = ground.in_service();
+    let store = machines.iter().find_map(|machine| machine.store());
     let places = store.and_then(|store| store.preflist(name.key_ref()).ok()).unwrap_or_default();
     let primaries: BTreeSet<&str> =
         places.iter().filter(|place| place.primary).map(|place| place.node.as_str()).collect();
-    let held = ground.machines.iter().zip(contents).filter_map(|(machine, contents)| {
+    let held = machines.iter().zip(contents).filter_map(|(machine, contents)| {
         let is_primary = primaries.contains(machine.name.as_str());
         is_primary.then(|| (machine, contents.objects.get(&key)))
     });

@@ -16,21 +16,19 @@ use std::sync::Arc;
 ///
 /// When a cluster in which nothing is wrong yet refuses.
 pub async fn form(ground: &Ground) -> Result<(), Violation> {
-    let first = &ground.machines[0];
-    for machine in &ground.machines[1..] {
+    let machines = ground.in_service();
+    let first = &machines[0];
+    for machine in &machines[1..] {
         let address = format!("{}:{NODE_PORT}", first.name);
         let join = || join(machine, address.clone());
         insist(ground, &format!("join of {}", machine.name), join).await?;
     }
-    if ground.machines.len() > 1 {
+    if machines.len() > 1 {
         insist(ground, "commit of the joins", || commit(first)).await?;
     }
-    for machine in ground.machines.iter() {
-        let report = || report_copies(machine, ground.machines.len());
-        insist(ground, &format!("report of {}", machine.name), report).await?;
-    }
-    for machine in ground.machines.iter() {
-        insist(ground, &format!("settling of {}", machine.name), || settle(machine)).await?;
+    for machine in &machines {
+        let settle = || settle(machine, machines.len());
+        insist(ground, &format!("settling of {}", machine.name), settle).await?;
     }
     for policy in Policy::ALL {
         let create = || create_type(first, policy);
@@ -51,29 +49,15 @@ async fn commit(machine: &Machine) -> Result<(), String> {
     answer(machine.ask(commit).await)
 }
 
-/// Tells the cluster that a node has everything that was stored so far: nothing.
-async fn report_copies(machine: &Machine, machine_count: usize) -> Result<(), String> {
-    let report = move |store: Arc<ReplicatedStore>| async move {
-        let control = store.control();
-        let (layouts, own) = (control.read().layouts().clone(), control.read().node_id());
-        if layouts.newest().nodes().len() != machine_count {
-            return Err("the layout is not known yet".to_owned());
-        }
-        let missing = layouts.incomplete().filter(|(_, node)| *node == own);
-        let missing: Vec<_> = missing.map(|(partition, _)| partition).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        control.report_moved(&missing).await.map_err(|error| error.to_string())
-    };
-    answer(machine.ask(report).await)
-}
-
 /// Whether a node knows that the cluster is as it shall be.
-async fn settle(machine: &Machine) -> Result<(), String> {
-    let settle = |store: Arc<ReplicatedStore>| async move {
-        let is_moving = store.control().read().layouts().is_moving();
-        if is_moving { Err("partitions move".to_owned()) } else { Ok(()) }
+async fn settle(machine: &Machine, machine_count: usize) -> Result<(), String> {
+    let settle = move |store: Arc<ReplicatedStore>| async move {
+        let state = store.control().read();
+        let layouts = state.layouts();
+        match layouts.newest().nodes().len() == machine_count && !layouts.is_moving() {
+            true => Ok(()),
+            false => Err("partitions move".to_owned()),
+        }
     };
     answer(machine.ask(settle).await)
 }

@@ -158,8 +158,8 @@ pub struct Hardships {
     pub is_disk_damaged: bool,
     /// Whether wall clocks were wrong.
     pub are_clocks_wrong: bool,
-    /// Whether the set of primaries has changed while clients worked.
-    pub has_membership_changed: bool,
+    /// When machines were lost for good, and with them all that was on their disks.
+    pub losses_us: Vec<u64>,
 }
 
 /// All of it.
@@ -245,7 +245,12 @@ impl History {
     #[must_use]
     pub fn is_firm(&self, write: &Write) -> bool {
         let hardships = &self.hardships;
-        let lost_power = hardships.power_losses_us.iter().any(|at_us| *at_us >= write.start_us);
+        let came_after = |times_us: &[u64]| times_us.iter().any(|at_us| *at_us >= write.start_us);
+        let lost_power = came_after(&hardships.power_losses_us);
+        // What stand-ins have taken may have been on the lost machine alone.
+        if came_after(&hardships.losses_us) && !write.is_strict {
+            return false;
+        }
         let copies_needed = match (lost_power, hardships.is_disk_damaged) {
             (_, true) => 2,
             (true, false) => 1,

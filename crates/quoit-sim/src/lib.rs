@@ -31,6 +31,7 @@ mod logs;
 mod machine;
 mod names;
 mod network;
+mod operator;
 mod planted;
 mod random;
 mod requests;

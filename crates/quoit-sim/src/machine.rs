@@ -4,6 +4,7 @@ use crate::execution::DiskDelay;
 use crate::random::Random;
 use crate::time::{SimClock, SimTime};
 use parking_lot::Mutex;
+use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_store::seam::{Faults, FaultyDisk};
 use std::pin::Pin;
@@ -77,7 +78,19 @@ impl Disks {
     }
 }
 
+/// What the operator does with a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// It is switched off, and there to be had.
+    Spare,
+    /// A node runs on it, as far as nothing is wrong with it.
+    InService,
+    /// Its node was removed or lost, and never comes back.
+    Retired,
+}
+
 struct State {
+    used: Use,
     disks: Disks,
     door: Option<Door>,
     is_stalled: bool,
@@ -106,15 +119,32 @@ pub enum Asked<T> {
 impl Machine {
     /// A machine that was never switched on.
     #[must_use]
-    pub fn new(index: usize, disks: Disks, time: &SimTime) -> Self {
+    pub fn new(index: usize, used: Use, disks: Disks, time: &SimTime) -> Self {
         Self {
             name: format!("n{}", index + 1),
             index,
             clock: Arc::new(SimClock::new(time.clone())),
             disk_delay: DiskDelay::default(),
             boot_count: AtomicU64::new(0),
-            state: Mutex::new(State { disks, door: None, is_stalled: false }),
+            state: Mutex::new(State { used, disks, door: None, is_stalled: false }),
         }
+    }
+
+    /// The identity of the node on the machine at a place.
+    #[must_use]
+    pub const fn node_id_at(place: usize) -> NodeId {
+        NodeId([place as u8 + 1; 16])
+    }
+
+    /// What the operator does with it.
+    #[must_use]
+    pub fn used(&self) -> Use {
+        self.state.lock().used
+    }
+
+    /// Takes it into service, or out of it for good.
+    pub fn set_used(&self, used: Use) {
+        self.state.lock().used = used;
     }
 
     /// Counts a start of a process; the number of it, from 1.
@@ -142,6 +172,11 @@ impl Machine {
         while let Some(call) = called.recv().await {
             tokio::spawn(call(Arc::clone(&store)));
         }
+    }
+
+    /// Lets no more clients in.
+    pub fn close_door(&self) {
+        self.state.lock().door = None;
     }
 
     /// Ends the process, before its runtime is dropped: from now on it reaches neither disk nor clients.

@@ -59,7 +59,15 @@ impl Settings {
         let drawn = || *Random::new(seed, "machines", 0).pick(&MACHINE_COUNTS);
         self.machine_count.unwrap_or_else(drawn)
     }
+
+    /// Whether members of a seed's cluster come and go.
+    pub(crate) fn has_operator(&self, seed: u64) -> bool {
+        !self.with_rot && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
+    }
 }
+
+/// So many runs of a hundred have an operator who changes the cluster.
+const OPERATOR_PERCENT: u64 = 40;
 
 /// What came of a run.
 pub struct Report {

@@ -79,12 +79,7 @@ impl Causes<'_> {
             Reader::Writer(writer) => writer == number,
             Reader::Union => came_before && self.history.is_firm(write),
             Reader::Final => came_before && write.is_strict && self.history.is_firm(write),
-            Reader::Strict => {
-                came_before
-                    && write.is_strict
-                    && !hardships.is_disk_damaged
-                    && !hardships.has_membership_changed
-            }
+            Reader::Strict => came_before && write.is_strict && !hardships.is_disk_damaged,
         }
     }
 

@@ -1,0 +1,313 @@
+//! The operator: changes who belongs to the cluster while clients work.
+//!
+//! Like one at a keyboard, it asks any member, and asks again, another one perhaps, until it sees that what
+//! it wants is so. It takes a machine for lost only when nothing moves any more: a second loss before the
+//! first is made good takes data with it, in any store that keeps three copies.
+
+use crate::boot::NODE_PORT;
+use crate::client::Ground;
+use crate::finish::answer;
+use crate::machine::{Machine, Use};
+use crate::random::Random;
+use parking_lot::Mutex;
+use quoit_cluster::{
+    CAPACITY_DEFAULT, ControlPlane, JoinError, MemberStatus, NodeId, StagedChange, State,
+};
+use quoit_core::ReplicatedStore;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Longest pause between two changes, in microseconds.
+const PAUSE_US_MAX: u64 = 5_000_000;
+/// Pause between two tries.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Primaries of a key: with fewer nodes one of them has several votes.
+const PRIMARY_COUNT: usize = 3;
+
+/// What the run itself has to do for the operator. Machines are told by their places, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Switch on a spare machine.
+    SwitchOn(usize),
+    /// Destroy a machine with its disks.
+    Destroy(usize),
+}
+
+/// Orders that wait. Clones are the same orders.
+#[derive(Clone, Default)]
+pub struct Orders(Arc<Mutex<Vec<Order>>>);
+
+impl Orders {
+    /// Takes the orders that wait.
+    #[must_use]
+    pub fn take(&self) -> Vec<Order> {
+        std::mem::take(&mut self.0.lock())
+    }
+
+    fn give(&self, order: Order) {
+        self.0.lock().push(order);
+    }
+}
+
+/// A change of members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Join { new: usize },
+    Leave { old: usize },
+    Replace { old: usize, new: usize },
+    RemoveLost { old: usize },
+    ReplaceLost { old: usize, new: usize },
+    Capacity { of: usize, capacity: u32 },
+}
+
+impl Change {
+    /// The machine that comes.
+    const fn newcomer(self) -> Option<usize> {
+        match self {
+            Self::Join { new } | Self::Replace { new, .. } | Self::ReplaceLost { new, .. } => {
+                Some(new)
+            }
+            _ => None,
+        }
+    }
+
+    /// The machine that goes.
+    const fn old(self) -> Option<usize> {
+        match self {
+            Self::Leave { old }
+            | Self::Replace { old, .. }
+            | Self::RemoveLost { old }
+            | Self::ReplaceLost { old, .. } => Some(old),
+            _ => None,
+        }
+    }
+
+    /// The machine that is destroyed first.
+    const fn lost(self) -> Option<usize> {
+        match self {
+            Self::RemoveLost { old } | Self::ReplaceLost { old, .. } => Some(old),
+            _ => None,
+        }
+    }
+
+    /// What has to be staged; a join stages itself.
+    fn staged(self) -> Option<StagedChange> {
+        let id = Machine::node_id_at;
+        match self {
+            Self::Join { .. } => None,
+            Self::Leave { old } => Some(StagedChange::Leave { node: id(old) }),
+            Self::Replace { old, new } => {
+                Some(StagedChange::Replace { old: id(old), new: id(new) })
+            }
+            Self::RemoveLost { old } => Some(StagedChange::ForceRemove { node: id(old) }),
+            Self::ReplaceLost { old, new } => {
+                Some(StagedChange::ForceReplace { old: id(old), new: id(new) })
+            }
+            Self::Capacity { of, capacity } => {
+                Some(StagedChange::Capacity { node: id(of), capacity })
+            }
+        }
+    }
+
+    /// Whether it is committed.
+    fn is_made(self, state: &State) -> bool {
+        let member = |place| state.members().get(Machine::node_id_at(place));
+        let came = self.newcomer().is_none_or(|new| {
+            member(new).is_some_and(|member| member.status == MemberStatus::Valid)
+        });
+        let goes = self.old().is_none_or(|old| {
+            let status = member(old).map(|member| member.status);
+            matches!(status, None | Some(MemberStatus::Leaving | MemberStatus::Exiting))
+        });
+        let weighs = match self {
+            Self::Capacity { of, capacity } => {
+                member(of).is_none_or(|member| member.capacity == capacity)
+            }
+            _ => true,
+        };
+        came && goes && weighs
+    }
+}
+
+/// The operator of a run.
+pub struct Operator {
+    ground: Ground,
+    random: Random,
+    /// Places of the machines that should be members.
+    members: BTreeSet<usize>,
+}
+
+impl Operator {
+    /// The operator of a cluster of all machines in service.
+    #[must_use]
+    pub fn new(seed: u64, ground: Ground) -> Self {
+        let members = ground.in_service().iter().map(|machine| machine.index).collect();
+        Self { ground, random: Random::new(seed, "operator", 0), members }
+    }
+
+    /// Makes some changes, begun while `are_clients_working`, and waits until all is settled and no node
+    /// runs any more that is no member.
+    pub async fn run(mut self, are_clients_working: impl Fn() -> bool) {
+        let mut is_settled = true;
+        for _ in 0..self.random.within(1..5) {
+            let pause_us = self.random.below(PAUSE_US_MAX);
+            sleep(Duration::from_micros(pause_us)).await;
+            if !are_clients_working() {
+                break;
+            }
+            let change = self.draw(is_settled);
+            self.make(change).await;
+            is_settled = self.random.percent(70);
+            if is_settled {
+                self.settle().await;
+            }
+        }
+        self.settle().await;
+        while self.ground.in_service().len() > self.members.len() {
+            self.switch_off_hermits();
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// Switches off removed machines whose nodes were away when they were removed, and know no member that
+    /// could tell them.
+    fn switch_off_hermits(&self) {
+        for machine in self.ground.in_service() {
+            let Some(store) = machine.store() else { continue };
+            let state = store.control().read();
+            let mut known = state.members().iter().map(|member| member.id);
+            let is_member = |id| self.members.iter().any(|of| Machine::node_id_at(*of) == id);
+            if !self.members.contains(&machine.index) && !known.any(is_member) {
+                self.note(&format!("{} was removed, and knows nobody any more", machine.name));
+                machine.set_used(Use::Retired);
+            }
+        }
+    }
+
+    /// What to do next, of what is possible.
+    fn draw(&mut self, is_settled: bool) -> Change {
+        let machines = Arc::clone(&self.ground.machines);
+        let spare = machines.iter().find(|machine| machine.used() == Use::Spare);
+        let new = spare.map(|machine| machine.index);
+        let members: Vec<usize> = self.members.iter().copied().collect();
+        let old = *self.random.pick(&members);
+        let capacity = CAPACITY_DEFAULT * self.random.within(1..4) as u32;
+        let mut possible = vec![Change::Capacity { of: old, capacity }];
+        if members.len() > 1 {
+            possible.push(Change::Leave { old });
+        }
+        if is_settled && members.len() > PRIMARY_COUNT {
+            possible.push(Change::RemoveLost { old });
+        }
+        if let Some(new) = new {
+            possible.extend([Change::Join { new }, Change::Join { new }]);
+            possible.push(Change::Replace { old, new });
+            if is_settled && members.len() >= PRIMARY_COUNT {
+                possible.push(Change::ReplaceLost { old, new });
+            }
+        }
+        *self.random.pick(&possible)
+    }
+
+    async fn make(&mut self, change: Change) {
+        self.note(&format!("{change:?}"));
+        if let Some(new) = change.newcomer() {
+            self.ground.orders.give(Order::SwitchOn(new));
+        }
+        if let Some(lost) = change.lost() {
+            self.ground.orders.give(Order::Destroy(lost));
+            self.members.remove(&lost);
+        }
+        if let Some(new) = change.newcomer() {
+            self.join(new).await;
+        }
+        // Who has gone does so because it is made.
+        let old = change.old().map(|old| Arc::clone(&self.ground.machines[old]));
+        let is_gone = || old.as_ref().is_some_and(|old| old.used() == Use::Retired);
+        let is_made = move |control| step(control, change);
+        while !self.says(&format!("{change:?}"), is_made).await
+            && (change.lost().is_some() || !is_gone())
+        {
+            sleep(RETRY_PAUSE).await;
+        }
+        if let Some(old) = change.old() {
+            self.members.remove(&old);
+        }
+        self.members.extend(change.newcomer());
+    }
+
+    /// Lets a node join. One that knows that it has is known to the others, too.
+    async fn join(&mut self, new: usize) {
+        let machine = Arc::clone(&self.ground.machines[new]);
+        loop {
+            let address = format!("{}:{NODE_PORT}", self.member().name);
+            let join = |store: Arc<ReplicatedStore>| async move {
+                match store.control().join(&address).await {
+                    Ok(()) | Err(JoinError::AlreadyMember { .. }) => Ok(()),
+                    Err(failure) => Err(failure),
+                }
+            };
+            let Err(failure) = answer(machine.ask(join).await) else { return };
+            self.note(&format!("join of {} -> {failure}", machine.name));
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// Waits until all changes have come to their end: partitions are where they belong, and who had to
+    /// go is gone.
+    async fn settle(&mut self) {
+        let wanted: BTreeSet<NodeId> =
+            self.members.iter().map(|place| Machine::node_id_at(*place)).collect();
+        let is_settled = |control: Arc<ControlPlane>| async move {
+            let state = control.read();
+            let members = state.members();
+            let is_whole = members.iter().all(|member| member.status == MemberStatus::Valid)
+                && members.iter().map(|member| member.id).collect::<BTreeSet<_>>() == wanted;
+            Ok(is_whole && !state.layouts().is_moving())
+        };
+        while !self.says("settling", is_settled.clone()).await {
+            sleep(RETRY_PAUSE).await;
+        }
+        self.note("settled");
+    }
+
+    /// Whether a member says that it is so.
+    async fn says<A, F>(&mut self, what: &str, ask: A) -> bool
+    where
+        A: FnOnce(Arc<ControlPlane>) -> F + Send + 'static,
+        F: Future<Output = Result<bool, String>> + Send + 'static,
+    {
+        let machine = self.member();
+        let asked = answer(machine.ask(|store| ask(Arc::clone(store.control()))).await);
+        asked.unwrap_or_else(|failure| {
+            self.note(&format!("{what} at {} -> {failure}", machine.name));
+            false
+        })
+    }
+
+    fn member(&mut self) -> Arc<Machine> {
+        let members: Vec<usize> = self.members.iter().copied().collect();
+        Arc::clone(&self.ground.machines[*self.random.pick(&members)])
+    }
+
+    fn note(&self, text: &str) {
+        self.ground.trace.note("operator", text);
+    }
+}
+
+/// One step towards a change; whether it is made.
+async fn step(control: Arc<ControlPlane>, change: Change) -> Result<bool, String> {
+    if change.is_made(&control.read()) {
+        return Ok(true);
+    }
+    if let Some(staged) = change.staged()
+        && !control.read().staged().contains(&staged)
+    {
+        control.stage(&staged).await.map_err(|fault| fault.to_string())?;
+    }
+    control.plan().map_err(|fault| fault.to_string())?;
+    control.commit_staged(None).await.map_err(|fault| fault.to_string())?;
+    Ok(change.is_made(&control.read()))
+}
