@@ -147,6 +147,11 @@ def part_moving():
                     {"QUOIT_BINARY": built("quoit")})
 
 
+def part_healing():
+    return counting([PYTHON, os.path.join(HERE, "process", "healing.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
 def part_bench_report():
     return counting([PYTHON, os.path.join(HERE, "bench_report", "run.py")], CLOSING_LINE,
                     {"QUOIT_BINARY": built("quoit")})
@@ -192,6 +197,7 @@ PARTS = [
     ("process", "tests of the real process", part_process),
     ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
+    ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
     ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
     ("golden", "recorded conversations with Riak", part_golden),
     ("python-client", "Riak's client for Python", part_python_client),

@@ -1,0 +1,92 @@
+"""Tests of what comes back to a node that was away, and of what must not."""
+import json
+import os
+import sys
+import time
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE)]
+
+from support import unittest_runner  # noqa: E402
+from support.cluster import wait_until  # noqa: E402
+from support.cluster_case import KEYS, ClusterCase, put_all, values  # noqa: E402
+from support.pb import Connection  # noqa: E402
+
+COUNT = 1000
+# Longer than a tombstone of these tests lives where nothing is in its way.
+PAST_REAPING_SECONDS = 5
+
+
+def stat(node, name):
+    with urllib.request.urlopen(node.url + "/stats", timeout=10) as answer:
+        return json.load(answer)[name]
+
+
+def stats(cluster, name):
+    return [stat(node, name) for node in cluster if node.is_running()]
+
+
+def delete_all(node, keys):
+    with Connection(node.pb) as pb:
+        for key in keys:
+            pb.call("RpbDelReq", bucket="b", key=key)
+
+
+class Healing(ClusterCase):
+    def test_what_a_node_has_missed_reaches_it_without_a_read(self):
+        # Nothing but hints can bring it: nobody stands in, nobody reads, nobody compares.
+        cluster = self.cluster(3, ("ring_size=8", "anti_entropy=passive"))
+        first, _, third = cluster
+        third.kill()
+        wait_until(lambda: "down!" in first.run("cluster", "status"), "the death to be seen")
+        put_all(first, KEYS, "v")
+        self.assertIn("hints for %s: %d records" % (third.name, len(KEYS)),
+                      first.run("transfers"))
+        third.start()
+        wait_until(lambda: stat(third, "quoit_keys") == len(KEYS), "the third to have all")
+        wait_until(lambda: "hints for" not in first.run("transfers"), "no hint to be left")
+        self.assertEqual(values(third, KEYS, r=1), [[b"v"]] * len(KEYS))
+
+    def test_hints_outlast_the_death_of_their_holder(self):
+        cluster = self.cluster(3, ("ring_size=8", "anti_entropy=passive"))
+        first, second, third = cluster
+        third.kill()
+        wait_until(lambda: "down!" in first.run("cluster", "status"), "the death to be seen")
+        put_all(first, KEYS, "v")
+        hints = os.path.join(first.data_dir, "hints", "HINTS")
+        # A line for each and one at the head, 32 bytes each.
+        wait_until(lambda: os.path.exists(hints) and
+                   os.path.getsize(hints) == 32 * (len(KEYS) + 1), "hints to be on disk")
+        first.kill()
+        second.kill()
+        for node in (third, first, second):
+            node.start()
+        wait_until(lambda: stat(third, "quoit_keys") == len(KEYS), "the third to have all")
+
+    def test_deleted_keys_do_not_return_with_a_node_that_was_away(self):
+        cluster = self.cluster(3, ("ring_size=8", "delete_mode=200"))
+        first, second, third = cluster
+        keys = ["k%d" % number for number in range(COUNT)]
+        put_all(first, keys, "v")
+        wait_until(lambda: stats(cluster, "quoit_keys") == [COUNT] * 3, "all to have all")
+        # Where nothing is in the way, tombstones go soon.
+        put_all(first, ["other"], "v")
+        delete_all(first, ["other"])
+        wait_until(lambda: stats(cluster, "quoit_keys") == [COUNT] * 3, "a tombstone to be reaped")
+        third.kill()
+        delete_all(second, keys)
+        time.sleep(PAST_REAPING_SECONDS)
+        self.assertEqual(stats(cluster, "quoit_tombstones"), [COUNT] * 2)
+        third.start()
+        for node in cluster:
+            self.assertEqual(values(node, keys), [[]] * COUNT)
+        wait_until(lambda: stats(cluster, "quoit_keys") == [0] * 3, "all tombstones to be reaped")
+        for node in cluster:
+            self.assertEqual(values(node, keys), [[]] * COUNT)
+        self.assert_unharmed(cluster)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest_runner.run(sys.modules[__name__]))
