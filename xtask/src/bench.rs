@@ -43,6 +43,8 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("merge", "latency at half the maximum rate, with and without a merge running"),
     comparison("cluster", "processor time of all nodes an operation: three nodes beside one"),
     comparison("ladder", "processor time of all nodes an operation in clusters of 3 to 14 nodes"),
+    comparison("failover", "latencies by the second when one of five nodes is killed under load"),
+    comparison("growth", "a cluster that grows from 3 to 14 nodes under load: moves and latencies"),
     comparison("client", "the load generator's processor time of a get beside redis-benchmark's"),
     comparison("start", "time to serve with many keys, after a clean stop and after SIGKILL"),
     comparison("ec2", "the HTTP configuration of a published measurement, beside its figures"),

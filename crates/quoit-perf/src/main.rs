@@ -12,7 +12,10 @@ mod dev_cluster;
 mod drive;
 mod ec2;
 mod echo;
+mod failover;
+mod growth;
 mod ladder;
+mod live;
 mod mesh;
 mod places;
 mod protocol;
@@ -85,6 +88,10 @@ enum Command {
     /// Processor time of all nodes an operation for growing clusters, with clients that know replicas and
     /// with clients that do not.
     Ladder(ladder::Options),
+    /// Latencies by the second when a node of a cluster under verified load is killed.
+    Failover(failover::Options),
+    /// A cluster that grows under verified load: what moves, and what requests notice.
+    Growth(growth::Options),
     /// The load generator's own processor time of a get, beside redis-benchmark's.
     Client(client::Options),
     /// One exchange against a node that runs already: for profilers.
@@ -133,6 +140,8 @@ impl Command {
             // The load generator has threads of its own, and shares the processors.
             Self::Ec2(_)
             | Self::Ladder(_)
+            | Self::Failover(_)
+            | Self::Growth(_)
             | Self::Client(_)
             | Self::Echo { .. }
             | Self::Mesh { .. } => None,
@@ -157,6 +166,8 @@ fn main() -> Result<()> {
         Command::Start { common } => start::start(&common),
         Command::Cluster(common) => cluster::cluster(&common),
         Command::Ladder(options) => ladder::ladder(&options),
+        Command::Failover(options) => failover::failover(&options),
+        Command::Growth(options) => growth::growth(&options),
         Command::Ec2(options) => ec2::ec2(&options),
         Command::Client(options) => client::client(&options),
         Command::Drive { common, address, pid, exchange } => {
