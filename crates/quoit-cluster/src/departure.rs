@@ -23,6 +23,14 @@ pub enum Departure {
         /// What the others say: where the other process is.
         words: Arc<str>,
     },
+    /// Its clock is far from that of most other nodes.
+    #[error(
+        "{words}. Most other nodes say so, so this one stops: start it again when its clock is right"
+    )]
+    Clock {
+        /// What one of them says.
+        words: Arc<str>,
+    },
     /// Its data directory is older than what the cluster knows of it.
     #[error(
         "the data directory is an old copy: it counts {starts} starts of this node, and the cluster has seen \

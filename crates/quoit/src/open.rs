@@ -76,7 +76,10 @@ fn open_internode(control: &ControlPlane) -> Result<Arc<Internode>> {
     let random = || getrandom::u64().context("asking the system for random bytes");
     let (boot_id, seed) = (random()?, random()?);
     let state = control.read();
-    let settings = InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed);
+    let settings = InternodeSettings {
+        unix_us: Some(|| SystemClock::default().unix_us()),
+        ..InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
+    };
     let internode = Internode::new(settings, Arc::new(TokioNetwork));
     Ok(internode)
 }

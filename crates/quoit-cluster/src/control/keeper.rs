@@ -10,7 +10,7 @@ use crate::departure::Departure;
 use crate::members::MemberStatus;
 use crate::plane::ControlPlane;
 use crate::state::{MembershipCommand, State};
-use crate::transport::Internode;
+use crate::transport::{Internode, Trouble};
 use crate::{ClusterId, NodeId};
 use openraft::ChangeMembers;
 use prost::Message as _;
@@ -37,9 +37,9 @@ const FAREWELL_PATIENCE: Duration = Duration::from_secs(10);
 const FAREWELL_INTERVAL: Duration = Duration::from_secs(1);
 /// A node that knows no leader for so long asks whether it was removed.
 const LEADERLESS_PATIENCE: Duration = Duration::from_secs(5);
-/// A node that is turned away for so long as a second process with one identity is one. Longer than it
-/// takes until a process that died without a word is no longer taken for alive.
-const DOUBLE_PATIENCE: Duration = Duration::from_secs(5);
+/// A node that is turned away for so long, as a second process with one identity or for its clock, stops.
+/// Longer than it takes until a process that died without a word is no longer taken for alive.
+const TURNED_AWAY_PATIENCE: Duration = Duration::from_secs(5);
 /// Entries of the log that a node may be behind and still be asked to vote.
 const LAG_ENTRIES_MAX: u64 = 64;
 
@@ -99,8 +99,8 @@ impl Keeper {
         }
         let state = plane.state();
         self.keep_ways(plane, &state);
-        if let Some(words) = self.is_double() {
-            plane.depart(Departure::Double { words });
+        if let Some(departure) = self.turned_away() {
+            plane.depart(departure);
             return;
         }
         if self.cluster != Some(state.cluster_id()) {
@@ -143,11 +143,20 @@ impl Keeper {
         plane.link().keep_only(&kept);
     }
 
-    /// What others say if they take this node for a second process with one identity, for long enough.
-    fn is_double(&self) -> Option<Arc<str>> {
+    /// Why this node must stop, if others have turned it away for long enough. One suffices that has
+    /// another process with its identity; whose clock is wrong, more than half of all members decide.
+    fn turned_away(&self) -> Option<Departure> {
         let peers = self.internode.peers();
-        let mut taken = peers.iter().filter_map(|peer| peer.taken_for_double());
-        taken.find(|(since, _)| *since >= DOUBLE_PATIENCE).map(|(_, words)| words)
+        let told = |trouble| {
+            let told = peers.iter();
+            told.filter_map(move |peer| peer.trouble_for(trouble, TURNED_AWAY_PATIENCE))
+        };
+        if let Some(words) = told(Trouble::Double).next() {
+            return Some(Departure::Double { words });
+        }
+        let is_majority = told(Trouble::Clock).count() * 2 > peers.len() + 1;
+        let words = told(Trouble::Clock).next().filter(|_| is_majority)?;
+        Some(Departure::Clock { words })
     }
 
     /// Tells others of this start until all have noted it; the way is open when enough have.

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::error::{CallError, Fault};
 use super::greeting;
 use super::outbound::OutboundDriver;
-use super::peer::Peer;
+use super::peer::{Peer, Trouble};
 use super::redial::Backoff;
 use quoit_wire::internode::code;
 use std::sync::Arc;
@@ -44,9 +44,12 @@ async fn connect_once(context: &Arc<Context>, peer: &Peer, lane: Lane) -> bool {
                 tracing::warn!(peer = %peer.name(), %address, %fault, "a node can't be reached");
             }
             peer.disconnected(lane, &reason, &CallError::Unreachable(Arc::clone(&reason)));
-            let is_double =
-                matches!(fault, Fault::Refused { code: code::TWO_WITH_ONE_IDENTITY, .. });
-            peer.refused(Instant::now(), is_double.then_some(&reason));
+            let trouble = match fault {
+                Fault::Refused { code: code::TWO_WITH_ONE_IDENTITY, .. } => Some(Trouble::Double),
+                Fault::Refused { code: code::CLOCK, .. } | Fault::Clock(_) => Some(Trouble::Clock),
+                _ => None,
+            };
+            peer.refused(Instant::now(), trouble.map(|trouble| (trouble, &reason)));
             return false;
         }
     };

@@ -66,6 +66,8 @@ pub(super) enum Fault {
     OtherNode { address: String, found: crate::NodeId, expected: crate::NodeId },
     #[error("{text}")]
     Refused { code: u32, text: String },
+    #[error("{0}")]
+    Clock(String),
     #[error("no {what} within {after_ms} ms")]
     Timeout { what: &'static str, after_ms: u64 },
     #[error("the frame of kind {kind} has no place here")]

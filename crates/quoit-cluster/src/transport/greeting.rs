@@ -1,5 +1,6 @@
 //! The first frames of a connection: who is there, and do both want to talk.
 
+use super::clocks;
 use super::context::Context;
 use super::error::Fault;
 use super::network::Stream;
@@ -85,6 +86,9 @@ pub(super) async fn dial(
     if let Some(expected) = expected.filter(|&expected| expected != found) {
         return Err(Fault::OtherNode { address: address.to_owned(), found, expected });
     }
+    if let Some(complaint) = clock_complaint(context, &theirs) {
+        return Err(Fault::Clock(complaint));
+    }
     Ok(Greeted::new(context, stream, input, &theirs))
 }
 
@@ -141,6 +145,9 @@ fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
     }
     let newcomer = newcomer(theirs);
     context.check_identity(&newcomer)?;
+    if let Some(complaint) = clock_complaint(context, theirs) {
+        return refusal(code::CLOCK, complaint);
+    }
     let own_id = context.settings.node_id;
     if !theirs.guest {
         if theirs.expected_node_id != own_id.0[..] {
@@ -165,6 +172,12 @@ fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
         Ok(()) => Ok(()),
         Err(fault) => refusal(code::NOT_ADMITTED, fault.0),
     }
+}
+
+fn clock_complaint(context: &Context, theirs: &Hello) -> Option<String> {
+    let own = &context.settings;
+    let own_us = own.unix_us.map(|unix_us| unix_us());
+    clocks::complaint(&theirs.node_name, theirs.unix_us, &own.node_name, own_us)
 }
 
 fn newcomer(hello: &Hello) -> Newcomer {

@@ -9,6 +9,7 @@
 //! Not here: what requests mean, and who is a member.
 
 mod calls;
+mod clocks;
 mod context;
 mod dialing;
 mod error;
@@ -39,6 +40,7 @@ pub use error::CallError;
 pub use internode::Internode;
 pub use network::{BoxFuture, Listener, Network, Stream, TokioNetwork};
 pub use peer::Peer;
+pub(crate) use peer::Trouble;
 pub use replies::{Answered, LateFaults, Replies, Reply};
 pub use responder::Responder;
 pub use service::{Admission, IncomingRequest, Newcomer, NotAdmitted, Service};

@@ -40,8 +40,17 @@ pub struct Peer {
 #[derive(Default)]
 struct Refusals {
     last_at: Option<Instant>,
-    /// Since when the node takes this one for a second process with one identity, and its words.
-    as_double: Option<(Instant, Arc<str>)>,
+    /// What keeps the two apart, since when, and in words.
+    trouble: Option<(Trouble, Instant, Arc<str>)>,
+}
+
+/// What keeps two nodes apart until somebody does something about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The peer takes this node for a second process with one identity.
+    Double,
+    /// The clocks differ too much.
+    Clock,
 }
 
 /// What may change about a peer.
@@ -285,20 +294,20 @@ impl Peer {
 
     /// A connection of `lane` was made.
     pub(super) fn connected(&self, lane: Lane) {
-        self.refusals.lock().as_double = None;
+        self.refusals.lock().trouble = None;
         if lane == Lane::Small {
             self.health.connected(Instant::now());
         }
     }
 
-    /// No connection could be made. `double` is what the node says if it takes this one for a second
-    /// process with one identity.
-    pub(super) fn refused(&self, now: Instant, double: Option<&Arc<str>>) {
+    /// No connection could be made; `trouble` if that will not change by itself.
+    pub(super) fn refused(&self, now: Instant, trouble: Option<(Trouble, &Arc<str>)>) {
         let mut refusals = self.refusals.lock();
         refusals.last_at = Some(now);
-        refusals.as_double = double.map(|words| {
-            let since = refusals.as_double.take().map_or(now, |(since, _)| since);
-            (since, Arc::clone(words))
+        let before = refusals.trouble.take();
+        refusals.trouble = trouble.map(|(trouble, words)| {
+            let since = before.filter(|(earlier, ..)| *earlier == trouble);
+            (trouble, since.map_or(now, |(_, since, _)| since), Arc::clone(words))
         });
     }
 
@@ -307,10 +316,11 @@ impl Peer {
         self.refusals.lock().last_at.is_some_and(|last_at| last_at >= time)
     }
 
-    /// How long the node has taken this one for a second process with one identity, and its words.
-    pub(crate) fn taken_for_double(&self) -> Option<(Duration, Arc<str>)> {
+    /// What has kept the two apart for at least so long, in words.
+    pub(crate) fn trouble_for(&self, wanted: Trouble, patience: Duration) -> Option<Arc<str>> {
         let refusals = self.refusals.lock();
-        refusals.as_double.as_ref().map(|(since, words)| (since.elapsed(), Arc::clone(words)))
+        let (trouble, since, words) = refusals.trouble.as_ref()?;
+        (*trouble == wanted && since.elapsed() >= patience).then(|| Arc::clone(words))
     }
 
     /// The connection of `lane` is gone, or none could be made: its calls fail, and later ones until there

@@ -22,6 +22,9 @@ pub struct InternodeSettings {
     pub limits: Limits,
     /// When a silent node is suspected.
     pub liveness: LivenessSettings,
+    /// The node's wall clock, in microseconds since 1970. Nodes whose clocks are ahead of it are refused;
+    /// none: clocks are not compared.
+    pub unix_us: Option<fn() -> u64>,
 }
 
 impl InternodeSettings {
@@ -41,6 +44,7 @@ impl InternodeSettings {
             versions: VersionRange::CURRENT,
             limits: Limits::default(),
             liveness: LivenessSettings::default(),
+            unix_us: None,
         }
     }
 }

@@ -70,6 +70,9 @@ pub struct Hello {
     /// How many bytes of a stream's answers the sender takes ahead of using them.
     #[prost(uint32, tag = "15")]
     pub stream_window_bytes: u32,
+    /// The sender's clock, microseconds since 1970; 0 = it does not tell.
+    #[prost(uint64, tag = "16")]
+    pub unix_us: u64,
 }
 
 /// What the first frame of a connection is when it is no greeting.

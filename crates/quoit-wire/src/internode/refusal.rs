@@ -41,6 +41,8 @@ pub mod code {
     pub const TOO_MANY_CONNECTIONS: u32 = 21;
     /// The node is about to stop.
     pub const STOPPING: u32 = 22;
+    /// The clock of the requester is too far ahead.
+    pub const CLOCK: u32 = 23;
     /// The first code that services define for themselves.
     pub const SERVICE_MIN: u32 = 1024;
 }

@@ -55,6 +55,33 @@ async fn an_address_at_which_another_node_answers_now_is_found_out() {
     assert!(trouble.contains("(n2), not 0303030303"), "{trouble}");
 }
 
+/// Settings of a node whose clock stands at so many seconds.
+fn at<const SECS: u64>(number: u8) -> InternodeSettings {
+    InternodeSettings { unix_us: Some(|| SECS * 1_000_000), ..settings(number) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much() {
+    let network = MemoryNetwork::default();
+    let right = node_with(&network, "n1", at::<10_000>(1)).await;
+    let ahead = node_with(&network, "n2", at::<13_600>(2)).await;
+    let untold = node(&network, 3).await;
+    for one in [&right, &ahead, &untold] {
+        one.set_peers(&members(&[1, 2, 3]));
+    }
+    let expected = "the clock of n2 is 3600.0 s ahead of that of n1";
+    for (one, other) in [(&right, 2), (&ahead, 1)] {
+        let peer = one.peer(id(other)).unwrap();
+        until("there is trouble", || peer.trouble().is_some()).await;
+        assert!(peer.trouble().unwrap().contains(expected), "{:?}", peer.trouble());
+        assert!(peer.trouble_for(Trouble::Clock, Duration::ZERO).is_some());
+        assert!(peer.trouble_for(Trouble::Double, Duration::ZERO).is_none());
+        // Who tells no time is taken as before.
+        echo(&one.peer(id(3)).unwrap(), b"x").await.unwrap();
+        assert!(!peer.is_up());
+    }
+}
+
 /// Admits nobody.
 struct Closed;
 

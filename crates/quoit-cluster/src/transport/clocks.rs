@@ -1,0 +1,48 @@
+//! Whether the clocks of two nodes agree.
+//!
+//! Times of writes decide between values where causality does not, and each node's times follow its own
+//! clock. A node whose clock runs ahead would win against everybody until the others get there.
+
+use std::time::Duration;
+
+/// A peer's clock may be so far ahead of this node's. It is also what times of writes may be ahead.
+const AHEAD_MAX: Duration = Duration::from_millis(500);
+
+/// What is wrong with the clock of the node `name`, which has just told `theirs_us`; `None` if nothing is,
+/// or one of the two told no time. Times are microseconds since 1970.
+///
+/// Only who is ahead is found out: a greeting that was long on its way looks as if its sender were behind.
+/// Each of two nodes greets the other, so one of them notices.
+pub(super) fn complaint(
+    name: &str,
+    theirs_us: u64,
+    own_name: &str,
+    own_us: Option<u64>,
+) -> Option<String> {
+    let own_us = own_us.filter(|_| theirs_us != 0)?;
+    let ahead = Duration::from_micros(theirs_us.saturating_sub(own_us));
+    (ahead > AHEAD_MAX).then(|| {
+        format!(
+            "the clock of {name} is {:.1} s ahead of that of {own_name}, and no more than {} ms are \
+             taken: set both clocks (NTP)",
+            ahead.as_secs_f64(),
+            AHEAD_MAX.as_millis()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_ahead_is_complained_of_with_both_names() {
+        let of = |theirs_us, own_us| complaint("a", theirs_us, "b", own_us);
+        assert_eq!(of(10_500_000, Some(10_000_000)), None);
+        assert_eq!(of(10_000_000, Some(3_600_000_000)), None, "the other will complain");
+        assert_eq!(of(0, Some(10)), None, "an older node tells no time");
+        assert_eq!(of(u64::MAX, None), None);
+        let words = of(3_610_000_000, Some(10_000_000)).unwrap();
+        assert!(words.starts_with("the clock of a is 3600.0 s ahead of that of b"), "{words}");
+    }
+}
