@@ -63,6 +63,8 @@ def counting(command, pattern, env=None, hide=None):
     count = Count()
 
     def read(line):
+        if line.startswith("skipped: "):
+            count.note = line.strip()
         found = re.search(pattern, line)
         if found:
             count.passed += int(found.group("passed"))
@@ -72,7 +74,7 @@ def counting(command, pattern, env=None, hide=None):
     if status != 0 and count.failed == 0:
         count.failed = 1
         count.note = "ended with status %d" % status
-    elif count.passed + count.failed == 0:
+    elif count.passed + count.failed == 0 and not count.note:
         count.failed = 1
         count.note = "ran nothing"
     return count
@@ -152,6 +154,11 @@ def part_healing():
                     {"QUOIT_BINARY": built("quoit")})
 
 
+def part_split():
+    return counting([PYTHON, os.path.join(HERE, "process", "split.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
 def part_bench_report():
     return counting([PYTHON, os.path.join(HERE, "bench_report", "run.py")], CLOSING_LINE,
                     {"QUOIT_BINARY": built("quoit")})
@@ -198,6 +205,7 @@ PARTS = [
     ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
+    ("split", "a cluster whose network is cut in two, and joined again", part_split),
     ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
     ("golden", "recorded conversations with Riak", part_golden),
     ("python-client", "Riak's client for Python", part_python_client),

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(HERE)]
 
-from support import unittest_runner  # noqa: E402
+from support import shifted_clock, unittest_runner  # noqa: E402
 from support.cluster import ClusterNode, wait_until  # noqa: E402
 from support.cluster_case import KEYS, ClusterCase, end, put_all, values  # noqa: E402
 from support.node import binary_from_environment  # noqa: E402
@@ -193,6 +193,26 @@ class Strangers(ClusterCase):
         twin.assert_refused(self, "is in use by a live node")
         put_all(first, KEYS, "v")
         self.assertEqual(values(cluster[0], KEYS), [[b"v"]] * len(KEYS))
+        self.assert_unharmed(cluster)
+
+    def test_a_node_whose_clock_is_an_hour_off_says_so_and_stops_and_comes_back_with_a_right_one(self):
+        if shifted_clock.compiler() is None:
+            self.skipTest("there is no C compiler (cc) on this machine to make a wrong clock with")
+        cluster = self.cluster(3)
+        wrong = cluster[2]
+        for turn, (hours, words) in enumerate(((1, "the clock of %s is 3600" % wrong.name),
+                                               (-1, "s ahead of that of %s" % wrong.name))):
+            put_all(cluster[0], KEYS, "v%d" % turn)
+            wrong.stop()
+            wrong.environment = shifted_clock.environment(self.folder, hours * 3600)
+            wrong.assert_refused(self, words)
+            self.assertIn("this one stops", wrong.log_tail())
+            for node in list(cluster)[:2]:
+                self.assertEqual(values(node, KEYS), [[b"v%d" % turn]] * len(KEYS))
+            wrong.environment = {}
+            wrong.start()
+            cluster.settle()
+            self.assertEqual(values(wrong, KEYS, pr=3), [[b"v%d" % turn]] * len(KEYS))
         self.assert_unharmed(cluster)
 
 

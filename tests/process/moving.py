@@ -94,5 +94,43 @@ class Operators(ClusterCase):
         self.assertEqual(values(cluster[0], KEYS), [[b"v"]] * len(KEYS))
 
 
+class Interrupted(ClusterCase):
+    def test_nodes_killed_again_and_again_while_data_moves_lose_nothing(self):
+        cluster = self.cluster(3, ("ring_size=8", "transfer_rate=6KB"))
+        keys = ["k%d" % number for number in range(300)]
+        put_all(cluster[0], keys, "v" * 500)
+        fourth = cluster.add()
+        fourth.join(cluster[0])
+        wait_until(cluster.joining_are_up, "the fourth to be reached")
+        cluster[0].run("cluster", "plan")
+        cluster[0].run("cluster", "commit")
+        interrupted = 0
+        # Senders, the receiver, and both again; each in the middle of what is moved.
+        for victim in (cluster[1], fourth, cluster[2], fourth, cluster[0]):
+            before = bytes_moved(cluster)
+            wait_until(lambda: bytes_moved(cluster) != before or not pending(cluster[0]),
+                       "something to be moved")
+            interrupted += bool(pending(cluster[0]))
+            victim.kill()
+            victim.start()
+        self.assertGreaterEqual(interrupted, 2)
+        for node in cluster:
+            node.run("wait-for-service", "riak_kv", node.name)
+        cluster[0].run("transfer-rate", "0")
+        cluster.settle()
+        for node in cluster:
+            self.assertEqual(values(node, keys, pr=3), [[b"v" * 500]] * len(keys))
+        self.assert_unharmed(cluster)
+
+
+def bytes_moved(cluster):
+    """What all nodes have handed over, each since its start."""
+    return cluster[0].json("transfers")["bytes_total"]
+
+
+def pending(node):
+    return node.json("ring-status")["pending"]
+
+
 if __name__ == "__main__":
     sys.exit(unittest_runner.run(sys.modules[__name__]))

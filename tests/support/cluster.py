@@ -86,10 +86,14 @@ class Cluster:
 
     def add(self, settings=None, flags=()):
         """One more node, started and alone."""
+        return self.new(settings, flags).start()
+
+    def new(self, settings=None, flags=()):
+        """One more node, not started yet."""
         settings = self.settings if settings is None else settings
         node = ClusterNode(self.folder, len(self.nodes) + 1, settings, self.flags + list(flags))
         self.nodes.append(node)
-        return node.start()
+        return node
 
     def join(self, *nodes):
         """Joins nodes to the first one, and waits until all agree."""

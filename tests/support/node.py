@@ -31,6 +31,9 @@ class Node:
         self.data_dir = data_dir
         self.settings = list(settings)
         self.flags = list(flags)
+        self.environment = {}
+        # What the command line begins with, where the node is not started directly.
+        self.prefix = []
         self.process = None
         self.record = None
         self.folder_above = os.path.dirname(data_dir)
@@ -46,15 +49,15 @@ class Node:
         ready_path = os.path.join(self.folder_above, "ready.json")
         if os.path.exists(ready_path):
             os.unlink(ready_path)
-        command = [self.binary, "serve", "--data-dir", self.data_dir, "--pb", "127.0.0.1:0",
-                   "--http", "127.0.0.1:0", "--node", "127.0.0.1:0",
-                   "--ready-file", ready_path]
+        command = self.prefix + [
+            self.binary, "serve", "--data-dir", self.data_dir, "--pb", "127.0.0.1:0",
+            "--http", "127.0.0.1:0", "--node", "127.0.0.1:0", "--ready-file", ready_path]
         for setting in self.settings:
             command += ["--set", setting]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 command + self.flags, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                preexec_fn=_die_with_parent)
+                env={**os.environ, **self.environment}, preexec_fn=_die_with_parent)
         return ready_path
 
     def assert_refused(self, test, words):

@@ -26,6 +26,11 @@ class _Result(unittest.TextTestResult):
         super(unittest.TextTestResult, self).addFailure(test, err)
         self._line("FAIL", test)
 
+    def addSkip(self, test, reason):
+        super(unittest.TextTestResult, self).addSkip(test, reason)
+        self.stream.writeln("skipped %s.%s: %s"
+                            % (type(test).__name__, test._testMethodName, reason))
+
     def addError(self, test, err):
         super(unittest.TextTestResult, self).addError(test, err)
         self.stream.writeln("FAIL %s" % test)
