@@ -158,7 +158,8 @@ impl HintFile {
                 "hints were lost: anti-entropy finds what they stood for"
             );
         }
-        opened.file = Some(file);
+        // An empty one has no header yet: it is written anew.
+        opened.file = (opened.size_bytes > 0).then_some(file);
         Ok(opened)
     }
 

@@ -29,11 +29,16 @@ impl ReplicatedStore {
         let mut agreed = Marks::none(reap.tombstones.len());
         for (index, tombstone) in reap.tombstones.iter().enumerate() {
             let place = self.place(&tombstone.key, tombstone.partition)?;
-            if reap.remove {
-                self.reap_copy(&place.at(), tombstone.digest).map_err(RequestError::from)?;
-            }
-            let head = self.engine.head(&place.at()).map_err(RequestError::from)?;
-            if head.is_none_or(|meta| !reap.remove && meta.digest == tombstone.digest) {
+            let at = place.at();
+            let is_gone =
+                reap.remove && self.reap_copy(&at, tombstone.digest).map_err(RequestError::from)?;
+            let is_as_asked = || {
+                let head = self.engine.head(&at).map_err(RequestError::from)?;
+                Ok::<bool, RequestError>(
+                    head.is_none_or(|meta| !reap.remove && meta.digest == tombstone.digest),
+                )
+            };
+            if is_gone || is_as_asked()? {
                 agreed.set(index);
             }
         }

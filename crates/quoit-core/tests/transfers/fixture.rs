@@ -210,8 +210,8 @@ impl Town {
         self.control(number).commit_staged(None).await.unwrap();
     }
 
-    /// Waits until one layout is left, and as many of [`Town::put_many`] are on their primaries and
-    /// nowhere else among the running nodes.
+    /// Waits until one layout is left, and as many of [`Town::put_many`] are on their primaries, the same
+    /// on all, and nowhere else among the running nodes.
     pub async fn until_moved(&self, reader: u8, count: usize) {
         self.until("the old layouts retire", || {
             self.running().iter().all(|number| !self.control(*number).read().layouts().is_moving())
@@ -223,6 +223,7 @@ impl Town {
                 let name = format!("key {index}");
                 let holders = self.holders(&name).intersection(&running).copied().collect();
                 BTreeSet::eq(&self.primaries(reader, &name), &holders)
+                    && self.version_count(&name) == 1
             })
         })
         .await;
@@ -342,6 +343,12 @@ impl Town {
     pub fn holders_of(&self, key: KeyRef<'_>) -> BTreeSet<NodeId> {
         let numbers = 1..=self.nodes.len() as u8;
         numbers.filter(|number| self.stored(*number, key).is_some()).map(id).collect()
+    }
+
+    /// How many different objects the running nodes store under a name.
+    fn version_count(&self, name: &str) -> usize {
+        let stored = self.running().into_iter().filter_map(|number| self.stored(number, key(name)));
+        stored.map(|object| object.digest()).collect::<BTreeSet<u64>>().len()
     }
 
     /// The object that a node stores under a key.

@@ -62,6 +62,29 @@ async fn stand_ins_make_hints_needless() {
     until_no_hints(&town).await;
 }
 
+/// Every node writes all the time, also in the moments in which not all know that one is gone or back.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_away_under_load_heals_by_hints_and_strays_alone() {
+    let mut town = town(5, HintCountMax::default()).await;
+    town.put_many(1, COUNT).await;
+    for round in 0..40 {
+        if round == 10 {
+            town.kill(5);
+        }
+        if round == 30 {
+            town.start(5).await;
+        }
+        for number in 1..=4 {
+            for index in (round % 5..COUNT).step_by(5) {
+                town.update(number, &format!("key {index}"), &format!("value {index}")).await;
+            }
+        }
+        town.pass(Duration::from_secs(3)).await;
+    }
+    town.until_moved(5, COUNT).await;
+    until_no_hints(&town).await;
+}
+
 /// The write is acknowledged long before the third copy is known to have failed.
 #[tokio::test(start_paused = true)]
 async fn a_primary_that_fails_after_the_answer_gets_what_it_missed() {
