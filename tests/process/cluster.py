@@ -226,7 +226,7 @@ class Changes(ClusterCase):
         plan = cluster[0].run("cluster", "plan")
         self.assertRegex(plan, "leave +'%s'" % leaving.name)
         self.assertIn("Transfers resulting from cluster changes:", plan)
-        self.assertRegex(plan, r"Data to be moved: about [\d.]+ .?B in [\d.]+ s")
+        self.assertRegex(plan, r"Data to be moved: about [\d.]+ .?B in (under )?[\d.]+ s")
         self.assertIn("Cluster changes committed", cluster[0].run("cluster", "commit"))
         self.assertEqual(leaving.process.wait(60), 0, leaving.log_tail())
         cluster.settle()

@@ -23,9 +23,17 @@ pub(crate) struct Options {
 /// Lets a cluster grow and prints a row for each step.
 pub(crate) fn growth(options: &Options) -> Result<()> {
     let (first, steps) = options.nodes.split_first().context("a size to begin with")?;
+    let rate = match options.live.rate {
+        Some(rate) => rate,
+        None => {
+            // On shared processors the largest cluster does least.
+            let largest = options.nodes.iter().max().copied().unwrap_or(*first);
+            let dir = tempfile::tempdir_in(&options.live.dir)?;
+            Live::start(&options.live, dir.path(), largest)?.rate()?
+        }
+    };
     let dir = tempfile::tempdir_in(&options.live.dir)?;
     let mut live = Live::start(&options.live, dir.path(), *first)?;
-    let rate = live.rate()?;
     println!("get 4 : put 4 : delete 1 at {rate:.0} op/s, n_val=3, r=w=2, every read verified");
     println!(
         "| nodes | copies moved | fewest possible | MB moved | seconds | get p99 ms before | \

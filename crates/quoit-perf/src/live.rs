@@ -27,7 +27,7 @@ pub(crate) struct LiveOptions {
     pub(crate) dir: PathBuf,
     /// Operations a second [default: half of what the cluster does at most].
     #[arg(long)]
-    rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// Seconds in which the highest rate is found out.
     #[arg(long, default_value_t = 10)]
     max_s: u64,

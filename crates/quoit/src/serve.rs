@@ -7,7 +7,7 @@ use crate::{descriptors, open, ready_file};
 use anyhow::{Context, Result};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
-use quoit_cluster::Departure;
+use quoit_cluster::{Departure, Internode};
 use quoit_core::ReplicatedStore;
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
 use serde_json::json;
@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 /// Time for requests in hand when the node is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
@@ -141,6 +142,24 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         write_ready_file(path, &node_name, &at)?;
     }
     let departure = until_stopped(&mut stop, &store).await;
+    stop_in_order(server, &internode, &store, &background).await?;
+    if let Some(path) = &args.ready_file {
+        ready_file::remove(path);
+    }
+    tracing::info!("stopped");
+    match departure {
+        None | Some(Departure::Left) => Ok(()),
+        Some(departure) => Err(departure.into()),
+    }
+}
+
+/// Ends what runs, each part when nothing needs it any more.
+async fn stop_in_order(
+    server: Server,
+    internode: &Internode,
+    store: &Arc<ReplicatedStore>,
+    background: &JoinHandle<()>,
+) -> Result<()> {
     // Both at once: requests of clients may need other nodes to the end, and those of other nodes stop
     // coming as soon as they are told to ask somebody else.
     let stopped = tokio::join!(server.stop(STOP_LIMIT), internode.stop(STOP_LIMIT));
@@ -154,19 +173,11 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         );
     }
     store.control().stop().await;
-    let closing = Arc::clone(&store);
+    let closing = Arc::clone(store);
     tokio::task::spawn_blocking(move || closing.flush_hints().and(closing.engine().close()))
         .await
         .context("closing the storage engine")?
-        .context("closing the storage engine")?;
-    if let Some(path) = &args.ready_file {
-        ready_file::remove(path);
-    }
-    tracing::info!("stopped");
-    match departure {
-        None | Some(Departure::Left) => Ok(()),
-        Some(departure) => Err(departure.into()),
-    }
+        .context("closing the storage engine")
 }
 
 /// Waits until the process is told to stop, or the node must stop because it no longer belongs to its

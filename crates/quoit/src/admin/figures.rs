@@ -20,9 +20,12 @@ pub(crate) fn size(bytes: &Value) -> String {
     format!("{scaled:.1} TB")
 }
 
-/// Seconds, as in `0.4 s`, `12 s`, `3 min 20 s` and `2 h 5 min`.
+/// Seconds, as in `under 0.1 s`, `0.4 s`, `12 s`, `3 min 20 s` and `2 h 5 min`.
 pub(crate) fn duration(secs: &Value) -> String {
     let secs = secs.as_f64().unwrap_or_default();
+    if secs < 0.05 {
+        return "under 0.1 s".to_owned();
+    }
     if secs < 9.95 {
         return format!("{secs:.1} s");
     }
@@ -51,6 +54,6 @@ mod tests {
     fn times_have_one_or_two_units() {
         let of = |secs: f64| duration(&json!(secs));
         let all = [of(0.0), of(0.44), of(9.96), of(59.4), of(200.0), of(7_530.0)];
-        assert_eq!(all, ["0.0 s", "0.4 s", "10 s", "59 s", "3 min 20 s", "2 h 5 min"]);
+        assert_eq!(all, ["under 0.1 s", "0.4 s", "10 s", "59 s", "3 min 20 s", "2 h 5 min"]);
     }
 }
