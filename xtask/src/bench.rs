@@ -58,6 +58,11 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "memory of the index with many keys",
         program: Program::Example { package: "quoit-store", example: "index_memory" },
     },
+    Benchmark {
+        name: "aae",
+        about: "bytes and processor time of comparing copies, in sync and with differences",
+        program: Program::Example { package: "quoit-core", example: "anti_entropy" },
+    },
     bench("bitcask", "the engine: get and put of cached records", "quoit-store", "bitcask"),
     bench("model", "objects: decode, encode, merge, contexts", "quoit-model", "model"),
     bench("wire", "messages: decode and encode", "quoit-wire", "codec"),

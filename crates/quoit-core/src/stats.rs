@@ -63,8 +63,14 @@ pub enum Counter {
     ExchangeKeysRepaired,
     /// Bytes of objects sent and fetched for that.
     ExchangeBytesRepaired,
+    /// Bytes of the data on disk that were read to find damage.
+    VerifiedBytes,
+    /// Damaged records found by that.
+    DamagedRecords,
+    /// Of these, replaced by what other replicas have.
+    HealedRecords,
 }
-const COUNTER_COUNT: usize = 19;
+const COUNTER_COUNT: usize = 22;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -322,7 +322,8 @@ impl ReplicatedStore {
         let reaper = Arc::clone(&self).run_reaper();
         let hints = Arc::clone(&self).run_hints();
         let exchanges = Arc::clone(&self).run_exchanges();
-        tokio::join!(biased; reaper, hints, exchanges, self.run_transfers());
+        let verification = Arc::clone(&self).run_verification();
+        tokio::join!(biased; reaper, hints, exchanges, verification, self.run_transfers());
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.

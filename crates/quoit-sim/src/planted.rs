@@ -8,8 +8,9 @@ use quoit_model::key::BucketRef;
 use quoit_model::object::Object;
 use quoit_store::compare::Compare;
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Change, Decision, Engine, EngineStats, Fetch, KeyPage,
-    KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
+    Access, Applied, BatchWrite, Before, Change, DataPlace, Decision, Engine, EngineStats, Fetch,
+    KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
+    Verified,
 };
 use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
@@ -224,6 +225,10 @@ impl Engine for PlantedEngine {
 
     fn compared(&self) -> Option<&dyn Compare> {
         self.inner.compared()
+    }
+
+    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+        self.inner.verify(from, limit_bytes)
     }
 
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {

@@ -14,6 +14,7 @@ use std::task::{Poll, Waker};
 
 use crate::compare::Compare;
 use crate::error::StoreError;
+use crate::index::Tag;
 
 /// Where a record lives: its name, encoded name, identity and partition.
 #[derive(Clone, Copy, Debug)]
@@ -220,6 +221,24 @@ pub struct RecordPage {
     pub next: Option<Identity>,
 }
 
+/// A place in an engine's data.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct DataPlace {
+    pub(crate) segment: u32,
+    pub(crate) offset: u64,
+}
+
+/// What reading a piece of the data came to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Verified {
+    /// Bytes that were read.
+    pub byte_count: u64,
+    /// Records that are damaged, by the highest bits of their identities; their names may be lost.
+    pub damaged: Vec<(Partition, Tag)>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<DataPlace>,
+}
+
 /// Figures of an engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EngineStats {
@@ -330,6 +349,10 @@ pub trait Engine: Send + Sync {
     /// What this engine's copies can be compared by; `None` where it drops records to keep its bounds, so
     /// that no copy is complete.
     fn compared(&self) -> Option<&dyn Compare>;
+
+    /// Reads a piece of the data on disk, of about `limit_bytes`, and compares checksums. `from` is where the
+    /// last piece ended, `None` at the beginning. May wait for the disk.
+    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError>;
 
     /// Removes all records of a partition; they stay removed after a crash once the ticket is durable.
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError>;

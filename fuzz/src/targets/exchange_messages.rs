@@ -60,7 +60,8 @@ fn seeds() -> Vec<Vec<u8>> {
     let descended = Descended { differences: vec![differences] };
     let key = Bytes::from_static(b"key");
     let known = Known { key: key.clone(), digest: 5, clock: Bytes::from_static(b"clock") };
-    let pull = Pull { partition: 5, layout_version: 3, tags: vec![14], known: vec![known] };
+    let (tags, known) = (vec![14], vec![known]);
+    let pull = Pull { partition: 5, layout_version: 3, tags, known, with_tombstones: true };
     let record = DeliveredRecord { key, digest: 5, size_bytes: 10, ..DeliveredRecord::default() };
     let pulled = Pulled { records: vec![record], wanted: vec![0], tag_count: 1 };
     let messages = [

@@ -3,7 +3,8 @@
 //!
 //! Two nodes compare the digests of all partitions that they share with one message. Where these differ,
 //! they compare those of ever smaller ranges of hashes ([`walk`]), down to single records. What differs for
-//! longer than a moment is fetched or delivered ([`repair`]). Whose turn it is says [`schedule`].
+//! longer than a moment is fetched or delivered ([`repair`]). Whose turn it is says [`schedule`]. Beside
+//! that each node reads its own data over and over, and fetches what is damaged ([`verify`]).
 //!
 //! `docs/design/anti-entropy.md` has the reasons.
 
@@ -16,6 +17,7 @@ mod serve;
 mod states;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod walk;
 
 pub use progress::{ExchangeStats, PartitionExchanges};
@@ -42,11 +44,18 @@ pub struct ExchangeSettings {
     pub count_max: u32,
     /// How often an exchange begins, with each node in turn (`anti_entropy.trigger_interval`).
     pub interval: Duration,
+    /// Bytes of the data on disk that are read in a second to find damage; 0 = none (`verify_rate`).
+    pub verified_bytes_per_sec: u64,
 }
 
 impl Default for ExchangeSettings {
     fn default() -> Self {
-        Self { active: true, count_max: 2, interval: Duration::from_secs(15) }
+        Self {
+            active: true,
+            count_max: 2,
+            interval: Duration::from_secs(15),
+            verified_bytes_per_sec: 1 << 20,
+        }
     }
 }
 

@@ -162,7 +162,7 @@ impl ReplicatedStore {
     }
 
     /// Merges what was fetched into this node's records; `None` when the objects are cut off.
-    async fn take_pulled(
+    pub(super) async fn take_pulled(
         self: &Arc<Self>,
         partition: Partition,
         pulled: Pulled,
@@ -196,8 +196,8 @@ impl ReplicatedStore {
 }
 
 /// A record that was fetched and merged.
-struct Taken {
-    tag: Tag,
+pub(super) struct Taken {
+    pub(super) tag: Tag,
     key: Bytes,
     /// Whether it is now otherwise than on the other side.
     differs: bool,

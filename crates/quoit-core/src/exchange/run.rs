@@ -70,7 +70,7 @@ impl ReplicatedStore {
     }
 
     /// The nodes that share each partition.
-    fn sharing(&self) -> BTreeMap<Partition, Vec<NodeId>> {
+    pub(super) fn sharing(&self) -> BTreeMap<Partition, Vec<NodeId>> {
         let state = self.state();
         let own = state.node_id();
         let mut sharing: BTreeMap<Partition, Vec<NodeId>> = BTreeMap::new();

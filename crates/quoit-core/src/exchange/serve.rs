@@ -120,7 +120,8 @@ impl ReplicatedStore {
                 let known = known.remove(&key);
                 match known.map_or(Newer::Here, |(_, known)| self.newer(&key, &record, known)) {
                     // Who lacks a deleted record is not sent its tombstone.
-                    Newer::Here if known.is_none() && record.meta.tombstone => {}
+                    Newer::Here
+                        if known.is_none() && record.meta.tombstone && !pull.with_tombstones => {}
                     Newer::Here => {
                         size_bytes += record.value.len();
                         pulled.records.push(self.delivered(&key, &record));

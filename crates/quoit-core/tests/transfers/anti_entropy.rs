@@ -159,5 +159,22 @@ async fn who_waits_for_an_exchange_has_it_soon() {
     town.pass(pause).await;
     town.store(1).want_exchange(partition);
     town.pass(pause).await;
-    assert!(first(&town).all_ago < Some(pause), "{:?}", first(&town));
+    assert!(first(&town).all_ago <= Some(pause), "{:?}", first(&town));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_rots_on_a_disk_is_found_and_healed_before_it_is_read() {
+    let town = Town::joined_on_disks(3).await;
+    town.put_many(1, COUNT).await;
+    let readable = || (0..COUNT).filter(|index| town.is_readable(3, &name(*index))).count();
+    assert_eq!(readable(), COUNT);
+    town.rot(3);
+    let damaged_count = COUNT - readable();
+    assert!(damaged_count > COUNT / 2, "{damaged_count} are damaged");
+    tokio::time::sleep(Duration::from_secs(700)).await;
+    assert_eq!(readable(), COUNT);
+    assert_eq!(total(&town, Counter::DamagedRecords), damaged_count as u64);
+    assert_eq!(total(&town, Counter::HealedRecords), damaged_count as u64);
+    let object = town.stored(3, key(&name(5))).unwrap();
+    assert_eq!(object.siblings[0].value, "value 5");
 }

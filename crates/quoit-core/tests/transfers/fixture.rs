@@ -16,9 +16,10 @@ use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
 use quoit_store::engine::{Access, Before, Decision, Engine, Fetch, RecordAt, RecordRef};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
-use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
+use quoit_store::seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +48,9 @@ impl Drop for Process {
 struct Node {
     disk: FaultyDisk,
     hints: FaultyDisk,
-    engine: Arc<MemoryEngine>,
+    engine: Arc<dyn Engine>,
+    /// What the engine writes to, of one that does.
+    data: Option<FaultyDisk>,
     process: Option<Process>,
 }
 
@@ -58,6 +61,7 @@ pub struct Town {
     settings: StoreSettings,
     nodes: Vec<Node>,
     boots: u64,
+    has_disks: bool,
 }
 
 pub fn id(number: u8) -> NodeId {
@@ -84,6 +88,19 @@ fn at<T>(key: KeyRef<'_>, call: impl FnOnce(&RecordAt<'_>) -> T) -> T {
     call(&RecordAt { key, encoded: &encoded, identity: hash.identity, partition })
 }
 
+/// An engine with small segments, whose background work stands still.
+fn on_disk(data: &FaultyDisk, clock: Arc<dyn Clock>) -> BitcaskEngine {
+    let settings = BitcaskSettings {
+        ring_size: ring_size(),
+        durability: Durability::Relaxed,
+        max_file_size_bytes: 4_000,
+        ..BitcaskSettings::new(1)
+    };
+    let execution = ManualExecution::default();
+    let opened = BitcaskEngine::open(Arc::new(data.clone()), clock, &execution, settings);
+    opened.unwrap().0
+}
+
 fn ring_size() -> RingSize {
     RingSize::new(16).unwrap()
 }
@@ -95,11 +112,16 @@ impl Town {
     }
 
     pub async fn with(count: u8, settings: StoreSettings) -> Self {
+        Self::found(count, settings, false).await
+    }
+
+    async fn found(count: u8, settings: StoreSettings, has_disks: bool) -> Self {
         seed_elections(7);
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
         let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
         let network = MemoryNetwork::default();
-        let mut town = Self { network, clock, settings, nodes: Vec::new(), boots: 0 };
+        let boots = 0;
+        let mut town = Self { network, clock, settings, nodes: Vec::new(), boots, has_disks };
         for _ in 0..count {
             town.add().await;
         }
@@ -112,23 +134,35 @@ impl Town {
     }
 
     pub async fn joined_with(count: u8, settings: StoreSettings) -> Self {
-        let town = Self::with(count, settings).await;
-        for number in 2..=count {
-            town.join(number).await;
+        Self::with(count, settings).await.together().await
+    }
+
+    /// As [`Town::joined`], with engines that write to disks.
+    pub async fn joined_on_disks(count: u8) -> Self {
+        Self::found(count, StoreSettings::default(), true).await.together().await
+    }
+
+    async fn together(self) -> Self {
+        for number in 2..=self.nodes.len() as u8 {
+            self.join(number).await;
         }
-        town.commit(1).await;
-        town.until_moved(1, 0).await;
-        town
+        self.commit(1).await;
+        self.until_moved(1, 0).await;
+        self
     }
 
     /// One more node, alone.
     pub async fn add(&mut self) {
         let number = self.nodes.len() as u8 + 1;
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
-        let engine = MemoryEngine::new(MemorySettings::default(), ring_size(), clock);
+        let data = self.has_disks.then(|| FaultyDisk::new(u64::from(number) << 8));
+        let engine: Arc<dyn Engine> = match &data {
+            None => Arc::new(MemoryEngine::new(MemorySettings::default(), ring_size(), clock)),
+            Some(data) => Arc::new(on_disk(data, clock)),
+        };
         let disk = FaultyDisk::new(u64::from(number));
         let hints = FaultyDisk::new(u64::from(number));
-        self.nodes.push(Node { disk, hints, engine: Arc::new(engine), process: None });
+        self.nodes.push(Node { disk, hints, engine, data, process: None });
         self.start(number).await;
     }
 
@@ -147,7 +181,7 @@ impl Town {
         let internode = Internode::new(settings, host);
         let actor = Actor(self.boots.to_be_bytes()[..].into());
         let store = ReplicatedStore::new(
-            Arc::clone(&node.engine) as Arc<dyn Engine>,
+            Arc::clone(&node.engine),
             Arc::clone(&control),
             Arc::clone(&internode),
             Arc::clone(&self.clock) as Arc<dyn Clock>,
@@ -357,6 +391,25 @@ impl Town {
         match at(key, |at| engine.get(at, Access::Wait).unwrap()) {
             Fetch::Found(record) => Some(Object::decode(&record.value).unwrap()),
             Fetch::Missing | Fetch::WouldBlock => None,
+        }
+    }
+
+    /// Whether a node can read what it stores under a key.
+    pub fn is_readable(&self, number: u8, name: &str) -> bool {
+        let engine = &self.nodes[usize::from(number) - 1].engine;
+        at(key(name), |at| engine.get(at, Access::Wait).is_ok())
+    }
+
+    /// Flips a bit in every hundred bytes of a node's data, but for the segment that it writes to.
+    pub fn rot(&self, number: u8) {
+        let data = self.nodes[usize::from(number) - 1].data.as_ref().expect("it has a disk");
+        let names = Disk::list(data).unwrap().into_iter();
+        let mut segments: Vec<String> = names.filter(|name| name.ends_with(".log")).collect();
+        segments.sort();
+        segments.pop();
+        for name in segments {
+            let size_bytes = data.bytes(&name).unwrap().len();
+            (100..size_bytes).step_by(100).for_each(|at| data.flip_bit(&name, at, 1));
         }
     }
 

@@ -143,6 +143,13 @@ fn exchanges(text: &mut Text, snapshot: &StatsSnapshot) {
             "Bytes of objects sent and fetched for that.",
             Counter::ExchangeBytesRepaired,
         ),
+        ("quoit_verified_bytes", "Bytes of data read to find damage.", Counter::VerifiedBytes),
+        ("quoit_damaged_records", "Damaged records found by that.", Counter::DamagedRecords),
+        (
+            "quoit_healed_records",
+            "Damaged records replaced by those of other replicas.",
+            Counter::HealedRecords,
+        ),
     ] {
         text.counter(name, help, snapshot.total(counter));
     }

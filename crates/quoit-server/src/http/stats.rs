@@ -133,6 +133,8 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
         ("tictacaae_error", &[Counter::ExchangeErrors]),
         ("tictacaae_timeout", &[Counter::ExchangeTimeouts]),
         ("quoit_aae_keys_repaired", &[Counter::ExchangeKeysRepaired]),
+        ("quoit_damaged_records", &[Counter::DamagedRecords]),
+        ("quoit_healed_records", &[Counter::HealedRecords]),
     ] {
         let last_minute: u64 = counters.iter().map(|each| snapshot.last_minute(*each)).sum();
         let total: u64 = counters.iter().map(|each| snapshot.total(*each)).sum();

@@ -8,8 +8,8 @@ use super::settings::BitcaskSettings;
 use super::store::Store;
 use crate::compare::Compare;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Change, Engine, EngineStats, Fetch, KeyPage, KeyRange,
-    RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
+    Access, Applied, BatchWrite, Before, Change, DataPlace, Engine, EngineStats, Fetch, KeyPage,
+    KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::seam::{Clock, Disk, Execution, WorkerHandle};
@@ -201,6 +201,10 @@ impl Engine for BitcaskEngine {
 
     fn compared(&self) -> Option<&dyn Compare> {
         Some(&*self.store)
+    }
+
+    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+        self.store.verify(from, limit_bytes)
     }
 
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {

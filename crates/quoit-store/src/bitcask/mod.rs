@@ -48,6 +48,7 @@ mod seal;
 mod segment;
 mod settings;
 mod store;
+mod verify;
 
 pub use directory::is_store;
 pub use engine::{BitcaskEngine, COMMIT_WORKER, MERGE_WORKER, SEAL_WORKER, SNAPSHOT_WORKER};

@@ -113,6 +113,11 @@ impl Scan {
         self.next
     }
 
+    /// Whether another scan can start where this one is: in no batch, and after a good record.
+    pub(super) fn is_between(&self) -> bool {
+        self.next >= self.batch_end && self.damage_start.is_none()
+    }
+
     /// The damage met so far that a good record follows.
     pub(super) fn damages(&self) -> &[Damage] {
         &self.damages

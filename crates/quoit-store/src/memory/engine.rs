@@ -4,8 +4,9 @@ use super::listing::{list_buckets, list_keys};
 use super::stripe::{Bounds, Stripe, cost_bytes};
 use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Change, Decision, Engine, EngineStats, Fetch, KeyPage,
-    KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket, listing_place,
+    Access, Applied, BatchWrite, Before, Change, DataPlace, Decision, Engine, EngineStats, Fetch,
+    KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
+    Verified, listing_place,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -209,6 +210,11 @@ impl Engine for MemoryEngine {
 
     fn compared(&self) -> Option<&dyn Compare> {
         (self.settings == MemorySettings::default()).then_some(self)
+    }
+
+    fn verify(&self, _: Option<DataPlace>, _: u64) -> Result<Verified, StoreError> {
+        // There is nothing on a disk.
+        Ok(Verified::default())
     }
 
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {

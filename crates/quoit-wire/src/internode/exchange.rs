@@ -149,12 +149,15 @@ pub struct Pull {
     /// The newest layout that the sender knows.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
-    /// Tags whose records are fetched, in ascending order, each as its distance from the one before.
+    /// Tags whose records are fetched, as in [`Ranges::tags`] without the bit.
     #[prost(uint64, repeated, tag = "3")]
     pub tags: Vec<u64>,
     /// What the sender has of these tags.
     #[prost(message, repeated, tag = "4")]
     pub known: Vec<Known>,
+    /// Whether tombstones are fetched of which the sender knows nothing: it has lost what it had.
+    #[prost(bool, tag = "5")]
+    pub with_tombstones: bool,
 }
 
 /// The records that were fetched; their objects follow each other in the payload.

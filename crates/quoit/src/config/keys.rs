@@ -269,6 +269,13 @@ pub const KEYS: &[Key] = &[
         "15s",
         "How often the node begins to compare its copies with another one's, with each in turn.",
     ),
+    key(
+        "verify_rate",
+        Kind::Size(0, 10 * GB),
+        "1MB",
+        "Bytes of the data on disk that are read in a second to find damage, which other replicas heal; 0: \
+         none.",
+    ),
     key("object.size.maximum", Kind::Size(1, 1_024 * GB), "50MB", "Larger objects are refused."),
     key(
         "object.size.warning_threshold",

@@ -341,6 +341,7 @@ impl Settings {
                 interval: self
                     .duration("anti_entropy.trigger_interval")
                     .unwrap_or(exchanges.interval),
+                verified_bytes_per_sec: bytes("verify_rate", exchanges.verified_bytes_per_sec),
             },
         }
     }

@@ -1,0 +1,121 @@
+//! Reads the data on this node's disk piece by piece, and has what is damaged healed by other replicas.
+
+use super::ExchangeError;
+use super::states::write_tags;
+use crate::stats::Counter;
+use crate::store::ReplicatedStore;
+use crate::transfer::hand::call;
+use prost::Message;
+use quoit_cluster::Peer;
+use quoit_model::hash::Partition;
+use quoit_store::engine::{DataPlace, Verified};
+use quoit_store::index::Tag;
+use quoit_wire::internode::exchange::{METHOD_PULL, Pull, Pulled};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Bytes that are read at once.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Pause after a start and after all has been read.
+const ROUND_PAUSE: Duration = Duration::from_secs(600);
+/// Tags that are asked for at once.
+const TAG_COUNT: usize = 256;
+
+impl ReplicatedStore {
+    /// Verifies and heals, at the rate that is set, until the task is dropped.
+    pub(crate) async fn run_verification(self: Arc<Self>) {
+        let bytes_per_sec = self.exchanges.settings.verified_bytes_per_sec;
+        if bytes_per_sec == 0 {
+            return;
+        }
+        let mut place: Option<DataPlace> = None;
+        loop {
+            if place.is_none() {
+                sleep(ROUND_PAUSE).await;
+            }
+            let store = Arc::clone(&self);
+            let piece_bytes = PIECE_BYTES.min(bytes_per_sec);
+            let read = move || Ok(store.engine.verify(place, piece_bytes)?);
+            let verified = match self.settings.blocking.aside(read).await {
+                Ok(verified) => verified,
+                Err(fault) => {
+                    tracing::warn!(%fault, "data on disk could not be verified");
+                    sleep(ROUND_PAUSE).await;
+                    continue;
+                }
+            };
+            let Verified { byte_count, damaged, next } = verified;
+            self.stats().add(Counter::VerifiedBytes, byte_count);
+            if !damaged.is_empty() {
+                self.heal(&damaged).await;
+            }
+            place = next;
+            sleep(Duration::from_secs_f64(byte_count as f64 / bytes_per_sec as f64)).await;
+        }
+    }
+
+    /// Has damaged records replaced by those of other replicas.
+    async fn heal(self: &Arc<Self>, damaged: &[(Partition, Tag)]) {
+        let damaged_count = damaged.len() as u64;
+        self.stats().add(Counter::DamagedRecords, damaged_count);
+        let mut sharing = self.sharing();
+        let mut by_partition: BTreeMap<Partition, BTreeSet<Tag>> = BTreeMap::new();
+        for (partition, tag) in damaged {
+            by_partition.entry(*partition).or_default().insert(*tag);
+        }
+        let mut healed_count = 0;
+        for (partition, mut tags) in by_partition {
+            for node in sharing.remove(&partition).unwrap_or_default() {
+                let Some(peer) = self.reachable(node) else { continue };
+                match self.fetch_tags(&peer, partition, &tags).await {
+                    Ok(healed) => {
+                        healed_count += healed.len() as u64;
+                        tags.retain(|tag| !healed.contains(tag));
+                    }
+                    Err(fault) => tracing::debug!(%fault, "a replica could not heal records"),
+                }
+                if tags.is_empty() {
+                    break;
+                }
+            }
+        }
+        self.stats().add(Counter::HealedRecords, healed_count);
+        tracing::warn!(damaged_count, healed_count, "records on this node's disk were damaged");
+    }
+
+    /// Replaces what this node has of some tags by what another one has, tombstones as well. The answer has
+    /// the tags of which it has anything.
+    async fn fetch_tags(
+        self: &Arc<Self>,
+        peer: &Peer,
+        partition: Partition,
+        tags: &BTreeSet<Tag>,
+    ) -> Result<BTreeSet<Tag>, ExchangeError> {
+        let tags: Vec<Tag> = tags.iter().copied().collect();
+        let mut fetched = BTreeSet::new();
+        let mut left = &tags[..];
+        while !left.is_empty() {
+            let some = &left[..left.len().min(TAG_COUNT)];
+            let mut pull = Pull {
+                partition: u32::from(partition.0),
+                layout_version: self.state().layouts().newest().version(),
+                with_tombstones: true,
+                ..Pull::default()
+            };
+            write_tags(some.iter().map(|tag| (*tag, false)), &mut pull.tags);
+            let reply = call(peer, METHOD_PULL, &pull, b"").await?;
+            let answer = || ExchangeError::Answer { to: peer.name() };
+            let pulled = Pulled::decode(reply.header).map_err(|_| answer())?;
+            let tag_count = pulled.tag_count as usize;
+            if tag_count == 0 || tag_count > some.len() {
+                return Err(answer());
+            }
+            let taken = self.take_pulled(partition, pulled, reply.payload).await?;
+            fetched.extend(taken.ok_or_else(answer)?.into_iter().map(|taken| taken.tag));
+            left = &left[tag_count..];
+        }
+        Ok(fetched)
+    }
+}

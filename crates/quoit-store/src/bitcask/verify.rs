@@ -1,0 +1,74 @@
+//! Reads what is on disk and compares checksums, before anybody asks for it.
+
+use super::scan::{Damage, Scan};
+use super::segment::{SEGMENT_HEADER_BYTES, Segment};
+use super::store::Store;
+use crate::engine::{DataPlace, Verified};
+use crate::error::StoreError;
+use crate::index::Tag;
+use quoit_model::hash::Partition;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Store {
+    /// See [`Engine::verify`](crate::engine::Engine::verify). Segments that are written to are left for
+    /// later.
+    pub(super) fn verify(
+        &self,
+        from: Option<DataPlace>,
+        limit_bytes: u64,
+    ) -> Result<Verified, StoreError> {
+        self.check_open()?;
+        let from = from.unwrap_or(DataPlace { segment: 0, offset: 0 });
+        let table = self.table.load_full();
+        let mut closed = table.all().iter().filter(|segment| segment.is_closed());
+        let Some(segment) = closed.find(|segment| segment.number >= from.segment) else {
+            return Ok(Verified::default());
+        };
+        let offset = if segment.number == from.segment { from.offset } else { 0 };
+        let offset = offset.max(SEGMENT_HEADER_BYTES);
+        let size_bytes = segment.file.size_bytes()?;
+        let file = Arc::clone(&segment.file);
+        let mut scan = Scan::new(file, self.reader.store_id, segment.number, offset)?;
+        let mut is_over = false;
+        while !is_over && (scan.offset() < offset.saturating_add(limit_bytes) || !scan.is_between())
+        {
+            is_over = scan.next()?.is_none();
+        }
+        let end = if is_over { size_bytes } else { scan.offset() };
+        let mut damages = scan.damages().to_vec();
+        if is_over {
+            // Where a write was cut short the index expects nothing.
+            damages.push(Damage { start: size_bytes - scan.torn_bytes(), end: size_bytes });
+        }
+        let next = if is_over {
+            DataPlace { segment: segment.number + 1, offset: 0 }
+        } else {
+            DataPlace { segment: segment.number, offset: end }
+        };
+        Ok(Verified {
+            byte_count: end - offset,
+            damaged: self.records_within(segment, &damages),
+            next: Some(next),
+        })
+    }
+
+    /// The records of damaged stretches of a segment to which the index refers. Looks at all of the index
+    /// if there are any such stretches.
+    fn records_within(&self, segment: &Segment, damages: &[Damage]) -> Vec<(Partition, Tag)> {
+        if damages.iter().all(|damage| damage.start == damage.end) {
+            return Vec::new();
+        }
+        let mut damaged = BTreeSet::new();
+        for (partition, stripe) in (0..).map(Partition).zip(&self.stripes) {
+            for entry in stripe.read().iter() {
+                let offset = entry.location.offset_bytes();
+                let is_within = |damage: &Damage| (damage.start..damage.end).contains(&offset);
+                if entry.location.segment() == segment.number && damages.iter().any(is_within) {
+                    damaged.insert((partition, entry.tag));
+                }
+            }
+        }
+        damaged.into_iter().collect()
+    }
+}
