@@ -6,6 +6,7 @@
 //! asked: one more is when an answer is late, and when one fails.
 
 use crate::error::RequestError;
+use crate::reaper::SENT_FOR;
 use crate::replica::{Copy, Replicated, merge};
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Reach, Topology, cost_us};
@@ -67,11 +68,12 @@ impl ReplicatedStore {
         read: &Read<'_>,
     ) -> Result<Option<Object>, RequestError> {
         let timeout_ms = u64::from(read.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
-        let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+        let began = Instant::now();
+        let deadline = began + Duration::from_millis(timeout_ms);
         loop {
             let topology = self.topology();
             let version = topology.version();
-            match Run::new(self, topology, read)?.run(deadline).await {
+            match Run::new(self, topology, read, began)?.run(deadline).await {
                 Ok(found) => return Ok(found),
                 Err(Stop::Fault(fault)) => return Err(fault),
                 Err(Stop::StaleLayout) => self.wait_for_newer(version, deadline).await?,
@@ -85,6 +87,8 @@ struct Run<'a> {
     store: &'a ReplicatedStore,
     topology: Arc<Topology>,
     read: &'a Read<'a>,
+    /// When the first replica was asked.
+    began: Instant,
     voters: Voters,
     answers: SmallVec<[(NodePlace, Copy); 4]>,
     /// Asked and not answered yet; whether for the object.
@@ -110,6 +114,7 @@ impl<'a> Run<'a> {
         store: &'a ReplicatedStore,
         topology: Arc<Topology>,
         read: &'a Read<'a>,
+        began: Instant,
     ) -> Result<Self, RequestError> {
         let (partition, n_val) = (read.at.partition, read.need.n_val);
         let voters = topology.readers(partition, n_val, read.sloppy, &[]);
@@ -118,6 +123,7 @@ impl<'a> Run<'a> {
             store,
             topology,
             read,
+            began,
             voters,
             answers: SmallVec::new(),
             waiting: SmallVec::new(),
@@ -368,7 +374,10 @@ impl<'a> Run<'a> {
             });
         }
         let Some((digest, object)) = merged else { return Ok(Some(None)) };
-        self.repair(digest, &object);
+        // Later it may have been deleted and the tombstone forgotten.
+        if self.began.elapsed() < SENT_FOR {
+            self.repair(digest, &object);
+        }
         Ok(Some(Some(object)))
     }
 

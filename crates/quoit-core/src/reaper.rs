@@ -15,6 +15,8 @@ mod graves;
 mod marks;
 mod serve;
 
+pub(crate) use graves::SENT_FOR;
+
 use crate::replica::Place;
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;

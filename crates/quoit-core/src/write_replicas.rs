@@ -5,6 +5,7 @@
 //! of its quorums.
 
 use crate::error::RequestError;
+use crate::reaper::SENT_FOR;
 use crate::replica::Replicated;
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT};
@@ -72,17 +73,20 @@ impl ReplicatedStore {
     ) -> Result<(), RequestError> {
         self.note_written(made.partition, made.quorums.n_val);
         let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
-        let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+        let began = Instant::now();
+        let (deadline, sends_until) = (began + Duration::from_millis(timeout_ms), began + SENT_FOR);
         loop {
             let (version, newest) = (topology.version(), topology.newest_layout());
-            match Run::new(self, topology, layouts, made).run(deadline).await? {
+            match Run::new(self, topology, layouts, made, sends_until).run(deadline).await? {
                 // A layout that came meanwhile has to be satisfied too: its copies are made of what
                 // was there before everybody wrote by it.
                 End::Met if self.topology_now().newest_layout() == newest => {
                     return Ok(());
                 }
                 End::Met => {}
-                End::StaleLayout => self.wait_for_newer(version, deadline).await?,
+                End::StaleLayout => {
+                    self.wait_for_newer(version, deadline.min(sends_until)).await?;
+                }
             }
             topology = self.topology();
             let n_val = made.quorums.n_val;
@@ -163,6 +167,8 @@ struct Run<'a> {
     /// Those of them that owe an answer.
     waiting: SmallVec<[NodePlace; 6]>,
     failed: SmallVec<[NodePlace; 4]>,
+    /// When it is too late to send the object to further nodes.
+    sends_until: Instant,
     /// Whether this node's sync is waited for.
     syncing: bool,
     replies: Replies,
@@ -174,6 +180,7 @@ impl<'a> Run<'a> {
         topology: Arc<Topology>,
         layouts: Layouts,
         made: &'a Made,
+        sends_until: Instant,
     ) -> Self {
         let mut run = Self {
             store,
@@ -184,6 +191,7 @@ impl<'a> Run<'a> {
             sent: SmallVec::new(),
             waiting: SmallVec::new(),
             failed: SmallVec::new(),
+            sends_until,
             syncing: made.quorums.dw > 0,
             replies: Replies::new(),
         };
@@ -319,7 +327,10 @@ impl<'a> Run<'a> {
         self.waiting.retain(|other| *other != node);
         self.failed.push(node);
         self.work_out_again();
-        self.spread();
+        // Later the record may have been deleted and its tombstone forgotten: the copy here is newer.
+        if Instant::now() < self.sends_until {
+            self.spread();
+        }
     }
 
     /// Hands on the votes of nodes that have died meanwhile.

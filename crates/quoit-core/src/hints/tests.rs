@@ -133,6 +133,28 @@ fn a_file_that_holds_no_hints_is_refused() {
     assert!(Hints::open(Arc::new(disk), ring_size(), 1).is_err());
 }
 
+proptest! {
+    /// Whatever is in the file behind its head, it is read without harm, and what is whole counts.
+    #[test]
+    fn bytes_that_are_no_hints_do_no_harm(
+        garbage in prop::collection::vec(any::<u8>(), 0..200),
+        spoiled in 32..64_usize,
+    ) {
+        let disk = FaultyDisk::new(1);
+        let hints = open(&disk, 100);
+        hints.note(node(1), reference(2, 3));
+        hints.note(node(1), reference(2, 4));
+        hints.flush().expect("the disk works");
+        let file = disk.open("HINTS", false).expect("it is there");
+        file.write_at(&garbage, 96).expect("the disk works");
+        let mut byte = [0];
+        file.read_at(&mut byte, spoiled as u64).expect("the disk works");
+        file.write_at(&[!byte[0]], spoiled as u64).expect("the disk works");
+        let hints = open(&disk, 100);
+        prop_assert_eq!(due(&hints, node(1)).0, [reference(2, 4)]);
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Note(u8, u16, u64),

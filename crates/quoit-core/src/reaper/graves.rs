@@ -13,10 +13,14 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_store::engine::RecordAt;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-/// How long a reaped tombstone is remembered. A message that is older than this does not arrive: requests
-/// take a minute at most unless a client says otherwise, a connection that is silent for half a minute ends.
-pub(super) const REMEMBERED_US: u64 = 120_000_000;
+/// How long a reaped tombstone is remembered. An object that was read or written before does not arrive
+/// later: nobody sends what he has had in hand for longer than [`SENT_FOR`], and a connection that is silent
+/// for half a minute ends.
+const REMEMBERED_US: u64 = 120_000_000;
+/// How long after its beginning a request may still send to further replicas what it has read or written.
+pub(crate) const SENT_FOR: Duration = Duration::from_secs(60);
 /// Tombstones that are remembered at most. Further ones are reaped later.
 const COUNT_MAX: usize = 250_000;
 /// Bytes of them, with the names of their records.
