@@ -16,7 +16,7 @@ use quoit_store::compare::{Scope, hour_of};
 use quoit_wire::internode::exchange::{
     Compared, Descend, Descended, METHOD_COMPARE, METHOD_DESCEND,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -116,8 +116,17 @@ impl ReplicatedStore {
         self.exchanges.schedule.lock().set_nodes(&nodes, Instant::now());
     }
 
-    /// One exchange. Says whether it came to its end.
-    async fn exchange_with(self: &Arc<Self>, node: NodeId) -> bool {
+    /// The partitions that an exchange with a node compares; none where this node compares nothing.
+    pub(crate) fn compared_with(&self, node: NodeId) -> BTreeSet<Partition> {
+        if !self.exchanges.settings.active || self.engine.compared().is_none() {
+            return BTreeSet::new();
+        }
+        let state = self.state();
+        roots::shared(&state, state.node_id(), node).iter().map(|each| each.partition).collect()
+    }
+
+    /// One exchange. Says whether it came to its end: copies that both had complete are equal then.
+    pub(crate) async fn exchange_with(self: &Arc<Self>, node: NodeId) -> bool {
         let Some(peer) = self.reachable(node) else { return false };
         self.stats().count(Counter::Exchanges);
         match self.exchange(&peer).await {

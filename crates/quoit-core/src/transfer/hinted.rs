@@ -37,12 +37,27 @@ impl ReplicatedStore {
                 }
             }
         }
-        while let Some(partition) = self.hints.take_whole(to) {
-            let delivered = self.deliver_whole(&peer, partition).await;
-            self.hints.finish_whole(to, partition, delivered.is_ok());
-            delivered?;
+        self.heal_whole(to, &peer).await
+    }
+
+    /// Brings whole partitions of a node up to date, of which it has missed nobody knows how much: by an
+    /// exchange of digests, which compares all of them at once, else by offering every record.
+    async fn heal_whole(self: &Arc<Self>, to: NodeId, peer: &Peer) -> Result<(), TransferError> {
+        let whole: Vec<Partition> = std::iter::from_fn(|| self.hints.take_whole(to)).collect();
+        let mut compared = self.compared_with(to);
+        compared.retain(|partition| whole.contains(partition));
+        if !compared.is_empty() && !self.exchange_with(to).await {
+            compared.clear();
         }
-        Ok(())
+        let mut healed = Ok(());
+        for partition in whole {
+            if healed.is_ok() && !compared.contains(&partition) {
+                healed = self.deliver_whole(peer, partition).await;
+            }
+            let is_done = healed.is_ok() || compared.contains(&partition);
+            self.hints.finish_whole(to, partition, is_done);
+        }
+        healed
     }
 
     /// Delivers records of a partition by their identities, some megabytes at a time.

@@ -1,7 +1,9 @@
 //! What a primary has missed finds it when it is back, without any read.
 
 use crate::fixture::Town;
-use quoit_core::{ExchangeSettings, HintCountMax, StoreSettings, TransferLimits, WriteOptions};
+use quoit_core::{
+    Counter, ExchangeSettings, HintCountMax, StoreSettings, TransferLimits, WriteOptions,
+};
 use std::time::Duration;
 
 const COUNT: usize = 100;
@@ -136,6 +138,29 @@ async fn more_hints_than_are_kept_become_whole_partitions() {
     town.start(3).await;
     town.until_moved(3, COUNT).await;
     until_no_hints(&town).await;
+}
+
+/// Where nodes compare their copies, that finds what was missed in all partitions with a few messages.
+#[tokio::test(start_paused = true)]
+async fn whole_partitions_are_healed_by_one_exchange_where_nodes_compare() {
+    let hint_count_max = HintCountMax(10);
+    // In turn they do it after the test only.
+    let interval = Duration::from_secs(100_000);
+    let exchanges = ExchangeSettings { interval, ..ExchangeSettings::default() };
+    let settings = StoreSettings { exchanges, hint_count_max, ..StoreSettings::default() };
+    let mut town = Town::joined_with(3, settings).await;
+    let exchange_count = |town: &Town| {
+        let of = |number| town.store(number).stats().snapshot().total(Counter::Exchanges);
+        [1, 2].map(of).iter().sum::<u64>()
+    };
+    town.kill(3);
+    town.put_many(1, COUNT).await;
+    assert!(town.hint_counts(1).1 > 1, "of several partitions");
+    let before = exchange_count(&town);
+    town.start(3).await;
+    until_no_hints(&town).await;
+    assert_eq!(exchange_count(&town), before + 1);
+    town.until_moved(3, COUNT).await;
 }
 
 #[tokio::test(start_paused = true)]
