@@ -139,8 +139,8 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// Too many writes under way, bad names, unknown bucket types, quorums, conditions, limits, engine faults.
-    /// A write whose quorum was not met may be stored nevertheless.
+    /// Too many writes under way, bad names, unknown bucket types, quorums, conditions, limits, engine
+    /// faults. A write whose quorum was not met may be stored nevertheless.
     pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_put()?;
         let topology = self.settled_topology(request.options.timeout_ms).await;

@@ -320,8 +320,8 @@ impl StatsSnapshot {
         self.now.counters[counter as usize] - before
     }
 
-    /// How much of a distribution's quantity there was in a second of the last minute, on average. Of times in
-    /// microseconds a million is one request under way at every moment (Little's law).
+    /// How much of a distribution's quantity there was in a second of the last minute, on average. Of times
+    /// in microseconds a million is one request under way at every moment (Little's law).
     #[must_use]
     pub fn sum_per_sec(&self, distribution: Distribution) -> u64 {
         let index = distribution as usize;
