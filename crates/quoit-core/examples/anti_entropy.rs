@@ -150,7 +150,7 @@ async fn compare(what: &str, [one, other]: [&Node; 2], object_bytes: u64) {
     let before = (cpu_us(), one.traffic_bytes() + other.traffic_bytes());
     let (ended, repaired) = (one.ended_count(), one.repaired_count());
     let partition = one.store.exchange_stats().partitions[0].partition;
-    one.store.want_exchange(partition);
+    one.store.want_exchange(&[partition]);
     while one.ended_count() == ended {
         sleep(Duration::from_millis(1)).await;
     }

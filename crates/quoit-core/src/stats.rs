@@ -69,8 +69,10 @@ pub enum Counter {
     DamagedRecords,
     /// Of these, replaced by what other replicas have.
     HealedRecords,
+    /// Copies of partitions made here in the place of those of nodes that are gone.
+    CopiesRestored,
 }
-const COUNTER_COUNT: usize = 22;
+const COUNTER_COUNT: usize = 23;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,6 +7,7 @@ use quoit_store::compare::{Compare, Digests};
 use quoit_store::error::StoreError;
 use quoit_store::index::N_VAL_CLASS_COUNT;
 use quoit_wire::internode::exchange;
+use std::collections::BTreeSet;
 
 /// A partition of which two nodes have complete copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +18,7 @@ pub(super) struct Shared {
 }
 
 /// The partitions that two nodes can compare: both are primaries by the newest layout, and have all that
-/// a primary has. What a node keeps for others, or is getting yet, is never compared.
+/// a primary has. What a node keeps for others, or is getting yet, is never compared. In order of partitions.
 pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<Shared> {
     let layouts = state.layouts();
     let newest = layouts.newest();
@@ -56,7 +57,7 @@ pub(super) fn ask(
     Ok(asked)
 }
 
-/// Answers a comparison with a node with which this one shares `all`.
+/// Answers a comparison with a node with which this one shares `all`, in order of partitions.
 pub(super) fn answer(
     engine: &dyn Compare,
     asked: &exchange::Compare,
@@ -65,16 +66,17 @@ pub(super) fn answer(
     let Some(theirs) = digests_of(asked) else { return Ok(Err(Nonsense)) };
     let mut answer = exchange::Compared::default();
     for (place, (number, theirs)) in asked.partitions.iter().zip(theirs).enumerate() {
-        let shared = all.iter().find(|shared| u32::from(shared.partition.0) == *number);
+        let found = all.binary_search_by_key(number, |shared| u32::from(shared.partition.0));
         let mut differing = 0;
-        match shared {
-            Some(shared) => {
+        match found {
+            Ok(found) => {
+                let shared = &all[found];
                 let ours = engine.digests(shared.partition, asked.hour_min)?;
                 let differs = |class: &usize| ours.0[*class] != theirs.0[*class];
                 let classes = bits(shared.classes).filter(differs);
                 differing = classes.fold(0, |bits, class| bits | 1 << class);
             }
-            None => answer.passed_over.push(place as u32),
+            Err(_) => answer.passed_over.push(place as u32),
         }
         answer.differing.push(differing);
     }
@@ -89,7 +91,8 @@ pub(super) fn differing(
     if all.len() != answer.differing.len() {
         return Err(Nonsense);
     }
-    let was_compared = |place: &usize| !answer.passed_over.contains(&(*place as u32));
+    let passed_over: BTreeSet<u32> = answer.passed_over.iter().copied().collect();
+    let was_compared = |place: &usize| !passed_over.contains(&(*place as u32));
     let compared = (0..all.len()).filter(was_compared);
     let differing = compared.map(|place| Shared {
         partition: all[place].partition,

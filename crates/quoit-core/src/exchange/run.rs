@@ -53,13 +53,14 @@ struct With<'p> {
 }
 
 impl ReplicatedStore {
-    /// Has a partition compared soon with all nodes that share it, whoever's turn it is: for who knows that
-    /// this node or another one has missed something.
-    pub fn want_exchange(&self, partition: Partition) {
+    /// Has partitions compared soon with all nodes that share them, whoever's turn it is: for who knows
+    /// that this node or another one has missed something.
+    pub fn want_exchange(&self, partitions: &[Partition]) {
         let now = Instant::now();
-        for node in self.sharing().remove(&partition).unwrap_or_default() {
-            self.exchanges.schedule.lock().want(node, now);
-        }
+        let sharing = self.sharing();
+        let nodes: BTreeSet<NodeId> =
+            partitions.iter().filter_map(|each| sharing.get(each)).flatten().copied().collect();
+        nodes.into_iter().for_each(|node| self.exchanges.schedule.lock().want(node, now));
         self.exchanges.wanted.notify_one();
     }
 

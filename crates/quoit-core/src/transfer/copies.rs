@@ -5,9 +5,10 @@
 
 use super::hand::{ANSWER_TIMEOUT, Handed, TransferError};
 use super::progress::Kind;
-use super::sources::sources;
+use super::sources::{replaces_lost, sources};
 use super::strays::{PAGE_COUNT, is_there};
 use crate::service::refuse;
+use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use quoit_cluster::{IncomingRequest, Lane, MemberStatus, NodeId, Peer, Responder, State};
 use quoit_model::hash::{Identity, Partition};
@@ -33,6 +34,8 @@ pub(super) struct Copies {
     shared: BTreeSet<NewCopy>,
     /// For this node's own copies, who is through with them.
     heard: BTreeMap<NewCopy, BTreeSet<NodeId>>,
+    /// This node's own copies that were counted as restored.
+    restored: BTreeSet<NewCopy>,
 }
 
 impl Copies {
@@ -41,6 +44,7 @@ impl Copies {
         self.handed.retain(|copy| copy.layout_version >= layout_version);
         self.shared.retain(|copy| copy.layout_version >= layout_version);
         self.heard.retain(|copy, _| copy.layout_version >= layout_version);
+        self.restored.retain(|copy| copy.layout_version >= layout_version);
     }
 }
 
@@ -151,16 +155,31 @@ impl ReplicatedStore {
             copies.shared.contains(copy)
                 && heard.map_or(sources.is_empty(), |heard| sources.is_subset(heard))
         };
-        let complete: Vec<Partition> = wanted_copies(state)
-            .filter(|copy| copy.to == own)
-            .filter(is_complete)
-            .map(|copy| copy.partition)
-            .collect();
-        if !complete.is_empty()
-            && let Err(fault) = self.control.report_moved(&complete).await
-        {
-            tracing::debug!(%fault, "complete copies could not be reported");
+        let complete: Vec<NewCopy> =
+            wanted_copies(state).filter(|copy| copy.to == own).filter(is_complete).collect();
+        if complete.is_empty() {
+            return;
         }
+        let partitions: Vec<Partition> = complete.iter().map(|copy| copy.partition).collect();
+        match self.control.report_moved(&partitions).await {
+            Ok(()) => self.count_restored(state, &complete),
+            Err(fault) => tracing::debug!(%fault, "complete copies could not be reported"),
+        }
+    }
+
+    /// Counts those of the copies of this node that take the place of lost ones.
+    fn count_restored(&self, state: &State, complete: &[NewCopy]) {
+        let (_, n_val_max) = super::n_vals(state);
+        let newest = state.layouts().newest();
+        let replaces_lost = |copy: &&NewCopy| {
+            let before = state.layouts().for_reads(copy.partition);
+            let is_there = |node| is_there(state, node);
+            replaces_lost(before, newest, n_val_max, copy.partition, copy.to, is_there)
+        };
+        let mut copies = self.transfers.copies.lock();
+        let restored = complete.iter().filter(replaces_lost);
+        let new_count = restored.filter(|copy| copies.restored.insert(**copy)).count();
+        self.stats().add(Counter::CopiesRestored, new_count as u64);
     }
 
     /// How many copies wait to be handed over by this node, by who gets them.

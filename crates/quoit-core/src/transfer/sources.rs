@@ -38,6 +38,21 @@ pub(super) fn sources(
     sources
 }
 
+/// Whether the copy of `to` takes the place of one that is lost: that of a node which can't be expected to
+/// hand anything over. Arguments are those of [`sources`].
+pub(super) fn replaces_lost(
+    complete: &Layout,
+    newest: &Layout,
+    n_val_max: u32,
+    partition: Partition,
+    to: NodeId,
+    is_there: impl Fn(NodeId) -> bool,
+) -> bool {
+    let transfers = (1..=n_val_max)
+        .flat_map(|n_val| Movement::of_partition(complete, newest, partition, n_val));
+    transfers.filter(|transfer| transfer.to == to).any(|transfer| !is_there(transfer.from))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +103,8 @@ mod tests {
             others.remove(&transfer.from);
             others.remove(&transfer.to);
             assert_eq!(sources, others);
+            assert!(replaces_lost(&before, &after, 3, partition, transfer.to, is_there));
+            assert!(!replaces_lost(&before, &after, 3, partition, transfer.to, |_| true));
         }
     }
 

@@ -119,6 +119,7 @@ async fn what_is_kept_for_others_is_not_compared() {
 async fn the_copies_of_a_removed_node_are_made_anew() {
     let mut town = Town::joined(5).await;
     town.put_many(1, COUNT).await;
+    let lost_count = town.copies_of(1, 5);
     town.kill(5);
     town.stage(StagedChange::ForceRemove { node: id(5) }).await;
     town.commit(1).await;
@@ -128,6 +129,7 @@ async fn the_copies_of_a_removed_node_are_made_anew() {
         holders.remove(&id(5));
         assert_eq!(holders, town.primaries(1, &name), "{name}");
     }
+    assert_eq!(total(&town, Counter::CopiesRestored), lost_count);
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +159,7 @@ async fn who_waits_for_an_exchange_has_it_soon() {
     let first = |town: &Town| town.store(1).exchange_stats().partitions[0];
     let (pause, partition) = (Duration::from_secs(6), first(&town).partition);
     town.pass(pause).await;
-    town.store(1).want_exchange(partition);
+    town.store(1).want_exchange(&[partition]);
     town.pass(pause).await;
     assert!(first(&town).all_ago <= Some(pause), "{:?}", first(&town));
 }

@@ -12,7 +12,7 @@ use quoit_core::{
     TransferLimits, Unreserved, WriteOptions,
 };
 use quoit_model::clock::{Actor, VersionVector};
-use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
@@ -418,6 +418,15 @@ impl Town {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
         at(key(name), |at| engine.update(at, Before::Skip, Access::Wait, &mut remove).unwrap());
+    }
+
+    /// How many partitions have a node as a primary, by the newest layout that another one knows.
+    pub fn copies_of(&self, number: u8, node: u8) -> u64 {
+        let state = self.control(number).read();
+        let layout = state.layouts().newest();
+        let place = layout.node_index(id(node)).expect("it is in the layout");
+        let has_it = |partition: &Partition| layout.primaries(*partition, 3).contains(&place);
+        layout.partitions().filter(has_it).count() as u64
     }
 
     /// The primaries of a record by the newest layout that a node knows.

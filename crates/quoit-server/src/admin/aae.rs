@@ -60,6 +60,6 @@ pub(super) fn exchange(context: &ServerContext, query: &[u8]) -> Result<Value, R
             vec![partition.ok_or_else(|| error(404, "no_partition", &message))?]
         }
     };
-    wanted.iter().for_each(|partition| context.store.want_exchange(*partition));
+    context.store.want_exchange(&wanted);
     Ok(json!({"partitions": wanted.len()}))
 }

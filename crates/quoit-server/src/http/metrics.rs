@@ -143,6 +143,11 @@ fn exchanges(text: &mut Text, snapshot: &StatsSnapshot) {
             "Bytes of objects sent and fetched for that.",
             Counter::ExchangeBytesRepaired,
         ),
+        (
+            "quoit_copies_restored",
+            "Copies of partitions made in the place of lost ones.",
+            Counter::CopiesRestored,
+        ),
         ("quoit_verified_bytes", "Bytes of data read to find damage.", Counter::VerifiedBytes),
         ("quoit_damaged_records", "Damaged records found by that.", Counter::DamagedRecords),
         (

@@ -133,6 +133,7 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
         ("tictacaae_error", &[Counter::ExchangeErrors]),
         ("tictacaae_timeout", &[Counter::ExchangeTimeouts]),
         ("quoit_aae_keys_repaired", &[Counter::ExchangeKeysRepaired]),
+        ("quoit_copies_restored", &[Counter::CopiesRestored]),
         ("quoit_damaged_records", &[Counter::DamagedRecords]),
         ("quoit_healed_records", &[Counter::HealedRecords]),
     ] {
