@@ -1,5 +1,6 @@
 """Tests of data that moves between real nodes: seen, slowed, stopped, interrupted."""
 import os
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -121,6 +122,53 @@ class Interrupted(ClusterCase):
         for node in cluster:
             self.assertEqual(values(node, keys, pr=3), [[b"v" * 500]] * len(keys))
         self.assert_unharmed(cluster)
+
+
+class FullDisk(ClusterCase):
+    def setUp(self):
+        super().setUp()
+        if subprocess.run(SMALL_DISK + ["true", self.folder], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("this machine lets nobody mount a small disk in a namespace of its own")
+
+    def test_a_node_whose_disk_is_full_costs_no_write_and_has_them_all_when_there_is_room(self):
+        cluster = self.cluster(3)
+        full = cluster.new()
+        os.mkdir(full.data_dir)
+        full.prefix = SMALL_DISK + ["exec", full.data_dir]
+        full.start()
+        cluster.join(full)
+        put_all(cluster[0], KEYS, "before")
+        # The disk is seen only from inside of the node's namespace.
+        junk = "/proc/%d/root%s/junk" % (full.process.pid, full.data_dir)
+        fill(junk)
+        for turn in range(4):
+            for node in list(cluster)[:3]:
+                put_all(node, KEYS, ("%d" % turn) * 50000)
+        now = [[b"3" * 50000]] * len(KEYS)
+        for node in cluster:
+            self.assertEqual(values(node, KEYS), now, node.name)
+        self.assertIn("disk full", full.log_tail(1000))
+        os.unlink(junk)
+        cluster.settle()
+        for node in cluster:
+            self.assertEqual(values(node, KEYS, pr=3), now, node.name)
+        self.assert_unharmed(cluster)
+
+
+# Runs what follows, but for its first two words: `exec` or anything else, and where to mount the disk.
+SMALL_DISK = ["unshare", "-rm", "sh", "-c",
+              'mount -t tmpfs -o size=48m none "$1" && if [ "$0" = exec ]; then shift; exec "$@"; fi']
+
+
+def fill(path):
+    """Writes to a file until nothing more fits."""
+    with open(path, "wb", buffering=0) as junk:
+        for size in (1 << 20, 1 << 10, 1):
+            try:
+                while True:
+                    junk.write(b"x" * size)
+            except OSError:
+                continue
 
 
 def bytes_moved(cluster):

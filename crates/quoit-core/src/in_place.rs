@@ -263,8 +263,8 @@ impl ReplicatedStore {
             }
         };
         let applied = match self.engine.update(&at, before, Access::NoWait, &mut change) {
-            // What to do with a damaged copy is decided on the general way.
-            Err(StoreError::Corrupt { .. }) => return Ok(None),
+            // What to do with a damaged copy or a full disk is decided on the general way.
+            Err(StoreError::Corrupt { .. } | StoreError::DiskFull { .. }) => return Ok(None),
             applied => applied?,
         };
         let ticket = match (applied, fault) {

@@ -149,9 +149,14 @@ impl ReplicatedStore {
         }
         if self.coordinates(&topology, request.key, &request.options) {
             let written = self.timed_put_here(Arc::clone(&topology), request.clone()).await;
-            if !is_damage(&written) {
+            if !needs_another(&written) {
                 return written;
             }
+            return match self.forward_put(topology, request).await {
+                // Nobody else can: what is wrong here is more useful to know.
+                Err(RequestError::AllNodesDown) => written,
+                forwarded => forwarded,
+            };
         }
         self.forward_put(topology, request).await
     }
@@ -260,9 +265,13 @@ impl ReplicatedStore {
         let topology = self.settled_topology(request.write.timeout_ms).await;
         if self.coordinates(&topology, request.key, &request.write) {
             let deleted = self.delete_here(Arc::clone(&topology), &request).await;
-            if topology.is_alone() || !is_damage(&deleted) {
+            if topology.is_alone() || !needs_another(&deleted) {
                 return deleted;
             }
+            return match self.forward_delete(topology, &request).await {
+                Err(RequestError::AllNodesDown) => deleted,
+                forwarded => forwarded,
+            };
         }
         self.forward_delete(topology, &request).await
     }
@@ -370,10 +379,12 @@ impl ReplicatedStore {
     }
 }
 
-/// Whether a write failed because this node's copy is damaged: whoever coordinates with a damaged copy
-/// claims to have seen what it has lost. Another replica coordinates then, and mends the copy.
-pub(crate) fn is_damage<T>(result: &Result<T, RequestError>) -> bool {
-    matches!(result, Err(RequestError::Store(StoreError::Corrupt { .. })))
+/// Whether a write failed for a reason that only this node has, and wrote nothing: another replica
+/// coordinates it then. A full disk is one. A damaged copy is another: whoever coordinates with it claims to
+/// have seen what it has lost; another replica mends it.
+pub(crate) fn needs_another<T>(result: &Result<T, RequestError>) -> bool {
+    let Err(RequestError::Store(fault)) = result else { return false };
+    matches!(fault, StoreError::Corrupt { .. } | StoreError::DiskFull { .. })
 }
 
 /// Checks what a node that is alone can give to a write. The write itself stands either way.

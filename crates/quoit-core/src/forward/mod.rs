@@ -8,7 +8,7 @@ mod message;
 
 use crate::calls::call_while_up;
 use crate::error::RequestError;
-use crate::put::{DeleteRequest, Deleted, PutRequest, is_damage};
+use crate::put::{DeleteRequest, Deleted, PutRequest, needs_another};
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Topology, cost_us};
@@ -156,9 +156,10 @@ impl ReplicatedStore {
             }
             Err(reason) => return reply.refuse(REFUSED_MALFORMED, reason),
         };
-        if is_damage(&outcome) {
+        if needs_another(&outcome) {
             // Who forwarded the write has another replica coordinate it.
-            return reply.refuse(REFUSED_STORAGE, "this node's copy of the record is damaged");
+            return reply
+                .refuse(REFUSED_STORAGE, "this node's copy is damaged, or its disk is full");
         }
         answer(outcome, reply);
     }
