@@ -67,7 +67,8 @@ pub(crate) fn ladder(options: &Options) -> Result<()> {
     println!("get 4 : put 4 : delete 1, n_val=3, r=w=2; processor time of all nodes an operation");
     places::divide(true)?;
     println!(
-        "| nodes | replica-aware us/op | vs. first | op/s | any node us/op | vs. first | op/s | failed | mesh us/op | vs. first |"
+        "| nodes | replica-aware us/op | vs. first | op/s | any node us/op | vs. first | op/s \
+         | failed | mesh us/op | vs. first |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let mut first: Option<(f64, f64, f64)> = None;
@@ -78,7 +79,8 @@ pub(crate) fn ladder(options: &Options) -> Result<()> {
             *first.get_or_insert((aware.cpu_us, any.cpu_us, mesh_us));
         let more = |now: f64, first: f64| (now / first - 1.0) * 100.0;
         println!(
-            "| {node_count} | {:.1} | {:+.0} % | {:.0} | {:.1} | {:+.0} % | {:.0} | {} | {mesh_us:.1} | {:+.0} % |",
+            "| {node_count} | {:.1} | {:+.0} % | {:.0} | {:.1} | {:+.0} % | {:.0} | {} \
+             | {mesh_us:.1} | {:+.0} % |",
             aware.cpu_us,
             more(aware.cpu_us, first_aware),
             aware.per_s,
