@@ -71,7 +71,8 @@ impl Object {
     }
 
     /// What two replicas of a record hold together where the last write wins: the value with the latest
-    /// time, as [`Object::resolve_latest`] chooses, under the events of both clocks.
+    /// time, as [`Object::resolve_latest`] chooses, under the clock that it has. The events of what is
+    /// dropped are not kept: replicas drop different values, and would differ in their clocks for ever.
     ///
     /// Commutative, associative and idempotent as far as [`Object::digest`] looks, once both hold one
     /// value: the choice is the greatest in a total order of all values ever written, which no replica
@@ -80,11 +81,20 @@ impl Object {
     /// object does not know its events.
     #[must_use]
     pub fn merge_last_write_wins(&self, other: &Self) -> Self {
-        let latest = self.siblings.iter().chain(&other.siblings).max_by(|a, b| by_age(a, b));
-        let siblings = latest.into_iter().cloned().collect();
-        let mut clock = self.clock.clone();
-        clock.merge(&other.clock);
-        Self { clock, siblings }
+        let latest = |of: &Self| of.siblings.iter().max_by(|a, b| by_age(a, b)).cloned();
+        let (ours, theirs) = (latest(self), latest(other));
+        let order = match (&ours, &theirs) {
+            (Some(ours), Some(theirs)) => by_age(ours, theirs),
+            (ours, theirs) => ours.is_some().cmp(&theirs.is_some()),
+        };
+        let (mut clock, latest) = match order {
+            Ordering::Less => (other.clock.clone(), theirs),
+            Ordering::Equal | Ordering::Greater => (self.clock.clone(), ours),
+        };
+        if order == Ordering::Equal {
+            clock.merge(&other.clock);
+        }
+        Self { clock, siblings: latest.into_iter().collect() }
     }
 
     /// The object after a write that this store coordinates.

@@ -216,6 +216,24 @@ proptest! {
     }
 
     #[test]
+    fn of_last_writes_replicas_that_took_different_ones_before_are_equal_after_the_last(
+        replicas in prop::collection::vec(0..REPLICAS, 1..20),
+        last in 0..REPLICAS,
+    ) {
+        let mut world = World::new(WritePolicy::LastWriteWins);
+        for (count, replica) in replicas.iter().enumerate() {
+            world.write(*replica, Default::default(), count as u64 + 1);
+        }
+        world.objects[last] = Object::default();
+        world.write(last, Default::default(), replicas.len() as u64 + 1);
+        for to in 0..REPLICAS {
+            world.step(&Step::Merge { from: last, to });
+        }
+        let digests: Vec<_> = world.objects.iter().map(Object::digest).collect();
+        prop_assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+    }
+
+    #[test]
     fn of_blind_writes_with_rising_times_every_order_of_merges_keeps_the_last(
         replicas in prop::collection::vec(0..REPLICAS, 1..20),
         merges in prop::collection::vec((0..REPLICAS, 0..REPLICAS, 0..20usize), 0..20),
