@@ -2,7 +2,7 @@
 
 use super::causes::Causes;
 use super::{Fault, Violation};
-use crate::history::{Found, Outcome, Policy, Read, Reader, Write, WriteNumber};
+use crate::history::{Found, Outcome, Policy, Read, Reader, Write, WriteKind, WriteNumber};
 
 impl Causes<'_> {
     /// Checks one read.
@@ -138,7 +138,10 @@ impl Causes<'_> {
         match read.found.first() {
             None | Some(Found::Tombstone(..)) => self.is_deleted_later(read, write),
             Some(Found::Value(shown)) => {
-                self.may_be_later(&self.history.writes[shown.0 as usize], write)
+                let shown = &self.history.writes[shown.0 as usize];
+                // A delete that sees for itself does not see what only stand-ins have.
+                let is_unseen = write.kind == WriteKind::DeleteUnseen && !shown.is_strict;
+                is_unseen || self.may_be_later(shown, write)
             }
             Some(Found::Foreign(_)) => false,
         }
