@@ -7,7 +7,8 @@ use crate::planted::{Planted, PlantedEngine};
 use crate::random::Random;
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, OpenError};
 use quoit_core::{
-    Blocking, CounterReserve, DeleteMode, DotSequence, ReplicatedStore, StoreSettings,
+    Blocking, CounterReserve, DeleteMode, DotSequence, ExchangeSettings, ReplicatedStore,
+    StoreSettings, TransferLimits,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -17,10 +18,14 @@ use quoit_store::error::StoreError;
 use quoit_store::seam::{Clock, FaultyDisk};
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Partitions of simulated clusters: few, so that each has some keys.
 pub const PARTITION_COUNT: u16 = 8;
+
+/// How often nodes compare their copies with another's.
+const EXCHANGE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The port for other nodes, on every machine.
 pub const NODE_PORT: u16 = 8099;
@@ -35,6 +40,10 @@ pub struct Surroundings {
     pub seed: u64,
     /// The bug to plant.
     pub planted: Option<Planted>,
+    /// Whether nodes compare their copies.
+    pub has_exchanges: bool,
+    /// Bytes a second that nodes hand over while things go wrong.
+    pub transfer_rate: u64,
     /// Whether clients are done and nothing goes wrong any more.
     pub is_calm: Arc<AtomicBool>,
     /// The network.
@@ -81,11 +90,24 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let mut engine = engine as Arc<dyn Engine>;
     if let Some(bug) = around.planted {
         let (random, is_calm) = (Random::new(around.seed, "planted", number), &around.is_calm);
-        engine = Arc::new(PlantedEngine::new(engine, bug, random, Arc::clone(is_calm)));
+        let (is_calm, control) = (Arc::clone(is_calm), Arc::clone(&control));
+        engine = Arc::new(PlantedEngine::new(engine, bug, random, is_calm, control));
     }
     let settings = StoreSettings {
         delete_mode: DeleteMode::AfterMs(3_000),
         blocking: Blocking::Inline,
+        transfer_limits: TransferLimits {
+            bytes_per_sec_max: match around.is_calm.load(Ordering::Relaxed) {
+                true => TransferLimits::default().bytes_per_sec_max,
+                false => around.transfer_rate,
+            },
+            ..TransferLimits::default()
+        },
+        exchanges: ExchangeSettings {
+            active: around.has_exchanges,
+            interval: EXCHANGE_INTERVAL,
+            ..ExchangeSettings::default()
+        },
         ..StoreSettings::default()
     };
     let (connected, of_store) = (Arc::clone(&control), Arc::clone(&internode));
@@ -93,8 +115,27 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let store = Arc::new(store.with_hints(Arc::new(disks.hints))?);
     store.serve_replicas();
     connected.connect(&internode);
+    if around.planted == Some(Planted::ClaimsCopies) {
+        tokio::spawn(claim_copies(connected));
+    }
     internode.serve(listener)?;
     Ok(Node { store, internode })
+}
+
+/// Tells the cluster that all copies of a node are complete, whether they are or not.
+async fn claim_copies(control: Arc<ControlPlane>) {
+    loop {
+        let copies: Vec<_> = {
+            let state = control.read();
+            let own = state.layouts().incomplete().filter(|(_, node)| *node == state.node_id());
+            own.map(|(partition, _)| partition).collect()
+        };
+        if !copies.is_empty() {
+            // One that is not heard is told again.
+            let _ = control.report_moved(&copies).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 fn open_control(

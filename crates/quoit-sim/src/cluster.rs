@@ -12,6 +12,7 @@ use crate::names::policies;
 use crate::network::Ways;
 use crate::operator::{Operator, Orders};
 use crate::random::Random;
+use crate::rest::come_to_rest;
 use crate::run::Settings;
 use crate::time::SimTime;
 use crate::trace::Trace;
@@ -91,7 +92,14 @@ impl Cluster {
         let ground = Ground { machines, orders, history, time, trace, planted };
         let ways = Ways::default();
         let is_calm = Arc::new(AtomicBool::new(false));
-        let around = Surroundings { seed, planted, is_calm, ways: ways.clone() };
+        let around = Surroundings {
+            seed,
+            planted,
+            has_exchanges: settings.has_exchanges(seed),
+            transfer_rate: settings.transfer_rate(seed),
+            is_calm,
+            ways: ways.clone(),
+        };
         let mut builder = turmoil::Builder::new();
         builder
             .rng_seed(Random::new(seed, "turmoil", 0).number())
@@ -265,5 +273,6 @@ async fn drive(
         };
         done.map_err(broken)?;
     }
+    come_to_rest(&ground, settings.has_exchanges(seed)).await?;
     read_back(&ground).await
 }

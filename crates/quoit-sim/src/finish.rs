@@ -44,7 +44,7 @@ pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
     keys(ground).try_for_each(|key| check_replicas(ground, key, &contents))
 }
 
-fn keys(ground: &Ground) -> impl Iterator<Item = KeyNumber> + use<> {
+pub(crate) fn keys(ground: &Ground) -> impl Iterator<Item = KeyNumber> + use<> {
     (0..ground.history.lock().keys.len() as u32).map(KeyNumber)
 }
 
@@ -103,20 +103,35 @@ async fn check_listings(
 
 /// The contents of all nodes, which go into the story too.
 fn look_inside(ground: &Ground) -> Result<Vec<Contents>, Violation> {
+    let all = contents_of_all(ground)?;
+    for (machine, contents) in ground.in_service().iter().zip(&all) {
+        let (count, digest) = (contents.objects.len(), contents.digest);
+        ground.trace.note(&machine.name, &format!("holds {count} records, digest {digest:016x}"));
+    }
+    Ok(all)
+}
+
+/// The contents of all nodes in service.
+///
+/// # Errors
+///
+/// When one is down, or can't be read.
+pub(crate) fn contents_of_all(ground: &Ground) -> Result<Vec<Contents>, Violation> {
     let look = |machine: &Arc<Machine>| {
         let broken = |text: String| Violation::new(Fault::Broken, text);
         let store = machine.store().ok_or_else(|| broken(format!("{} is down", machine.name)))?;
-        let contents = Contents::of(&store, PARTITION_COUNT)
-            .map_err(|error| broken(format!("{} can't be read: {error}", machine.name)))?;
-        let (count, digest) = (contents.objects.len(), contents.digest);
-        ground.trace.note(&machine.name, &format!("holds {count} records, digest {digest:016x}"));
-        Ok(contents)
+        Contents::of(&store, PARTITION_COUNT)
+            .map_err(|error| broken(format!("{} can't be read: {error}", machine.name)))
     };
     ground.in_service().iter().map(look).collect()
 }
 
 /// Compares what the primaries of a key hold.
-fn check_replicas(ground: &Ground, key: KeyNumber, contents: &[Contents]) -> Result<(), Violation> {
+pub(crate) fn check_replicas(
+    ground: &Ground,
+    key: KeyNumber,
+    contents: &[Contents],
+) -> Result<(), Violation> {
     let name = Name::of(key, ground.policy(key));
     let machines = ground.in_service();
     let store = machines.iter().find_map(|machine| machine.store());

@@ -160,6 +160,8 @@ pub struct Hardships {
     pub are_clocks_wrong: bool,
     /// When machines were lost for good, and with them all that was on their disks.
     pub losses_us: Vec<u64>,
+    /// Whether a process has ended, and with it what it remembered.
+    pub has_process_ended: bool,
 }
 
 /// All of it.

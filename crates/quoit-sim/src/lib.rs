@@ -35,6 +35,7 @@ mod operator;
 mod planted;
 mod random;
 mod requests;
+mod rest;
 mod run;
 mod time;
 mod trace;

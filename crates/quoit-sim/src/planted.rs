@@ -2,17 +2,20 @@
 //! in what clients send. Nothing that ships knows of them.
 
 use crate::random::Random;
+use bytes::Bytes;
 use parking_lot::Mutex;
+use quoit_cluster::ControlPlane;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
 use quoit_model::object::Object;
-use quoit_store::compare::Compare;
+use quoit_store::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use quoit_store::engine::{
     Access, Applied, BatchWrite, Before, Change, DataPlace, Decision, Engine, EngineStats, Fetch,
     KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
     Verified,
 };
 use quoit_store::error::StoreError;
+use quoit_store::index::Tag;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -35,17 +38,34 @@ pub enum Planted {
     CountsQuorumsWrong,
     /// What reads find out about stale replicas is not written to them.
     LosesRepairs,
+    /// What others have missed is not delivered to them.
+    DropsHints,
+    /// A node that becomes a primary confirms writes that it has not made as long as reads go by the layout
+    /// before.
+    SkipsNewLayouts,
+    /// A node takes its copies for complete before it has got them.
+    ClaimsCopies,
+    /// A node removes tombstones that others have not got yet.
+    ReapsEarly,
+    /// The digests that copies are compared by are not kept up. Hints are dropped too, which would make good
+    /// most of it.
+    ForgetsDigests,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 11] = [
         Self::ForgetsSyncs,
         Self::DropsSiblings,
         Self::LosesWrites,
         Self::ReadsStale,
         Self::CountsQuorumsWrong,
         Self::LosesRepairs,
+        Self::DropsHints,
+        Self::SkipsNewLayouts,
+        Self::ClaimsCopies,
+        Self::ReapsEarly,
+        Self::ForgetsDigests,
     ];
 
     /// Its name on the command line.
@@ -58,7 +78,24 @@ impl Planted {
             Self::ReadsStale => "reads-stale",
             Self::CountsQuorumsWrong => "counts-quorums-wrong",
             Self::LosesRepairs => "loses-repairs",
+            Self::DropsHints => "drops-hints",
+            Self::SkipsNewLayouts => "skips-new-layouts",
+            Self::ClaimsCopies => "claims-copies",
+            Self::ReapsEarly => "reaps-early",
+            Self::ForgetsDigests => "forgets-digests",
         }
+    }
+
+    /// Whether it shows only while members come and go.
+    #[must_use]
+    pub const fn needs_operator(self) -> bool {
+        matches!(self, Self::SkipsNewLayouts | Self::ClaimsCopies)
+    }
+
+    /// Whether anti-entropy makes good what it does, so that it shows only without.
+    #[must_use]
+    pub const fn is_healed_by_exchanges(self) -> bool {
+        matches!(self, Self::DropsHints | Self::SkipsNewLayouts | Self::ClaimsCopies)
     }
 }
 
@@ -72,6 +109,9 @@ impl FromStr for Planted {
     }
 }
 
+/// Replicas of the run's records.
+const N_VAL: u32 = 3;
+
 /// Of so many chances a bug takes one.
 const ONE_IN: u64 = 12;
 
@@ -84,6 +124,9 @@ pub struct PlantedEngine {
     before: Mutex<BTreeMap<Vec<u8>, Option<Record>>>,
     /// Whether clients are done: what is written from now on is repair.
     is_calm: Arc<AtomicBool>,
+    control: Arc<ControlPlane>,
+    /// The first digests that were asked for, by partition.
+    digests: Mutex<BTreeMap<Partition, Digests>>,
 }
 
 impl PlantedEngine {
@@ -94,15 +137,31 @@ impl PlantedEngine {
         bug: Planted,
         random: Random,
         is_calm: Arc<AtomicBool>,
+        control: Arc<ControlPlane>,
     ) -> Self {
-        Self { inner, bug, random: Mutex::new(random), before: Mutex::default(), is_calm }
+        let (random, before) = (Mutex::new(random), Mutex::default());
+        Self { inner, bug, random, before, is_calm, control, digests: Mutex::default() }
+    }
+
+    fn truly_compared(&self) -> &dyn Compare {
+        self.inner.compared().expect("the engine of the run has digests")
     }
 
     fn strikes(&self, bug: Planted) -> bool {
         self.bug == bug && self.random.lock().below(ONE_IN) == 0
     }
 
-    fn drops_write(&self) -> bool {
+    fn drops_write(&self, at: &RecordAt<'_>, access: Access) -> bool {
+        // Transfers may wait for the disk, requests try without.
+        if self.bug == Planted::SkipsNewLayouts && access == Access::NoWait {
+            let state = self.control.read();
+            let (layouts, own) = (state.layouts(), state.node_id());
+            let read_by = layouts.for_reads(at.partition);
+            let primaries = read_by.primaries(at.partition, N_VAL).iter();
+            let is_read =
+                primaries.into_iter().any(|node| read_by.nodes()[usize::from(*node)] == own);
+            return layouts.is_moving() && !is_read;
+        }
         let is_repair = self.is_calm.load(Ordering::Relaxed);
         self.strikes(Planted::LosesWrites) || self.bug == Planted::LosesRepairs && is_repair
     }
@@ -164,7 +223,8 @@ impl Engine for PlantedEngine {
         access: Access,
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
-        let (loses, drops) = (self.drops_write(), self.strikes(Planted::DropsSiblings));
+        let (loses, drops) = (self.drops_write(at, access), self.strikes(Planted::DropsSiblings));
+        let reaps = self.bug == Planted::ReapsEarly && self.random.lock().percent(50);
         let mut writes = false;
         let mut planted = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             let start = out.len();
@@ -176,6 +236,7 @@ impl Engine for PlantedEngine {
             }
             match decision {
                 _ if loses => Decision::Keep,
+                Decision::Put(meta) if reaps && meta.tombstone => Decision::Remove,
                 Decision::Put(meta) if drops => Decision::Put(drop_sibling(start, out, meta)),
                 decision => decision,
             }
@@ -209,7 +270,7 @@ impl Engine for PlantedEngine {
         bucket_type: Option<&[u8]>,
         after: Option<BucketRef<'_>>,
         limit: usize,
-    ) -> Result<Vec<(bytes::Bytes, bytes::Bytes)>, StoreError> {
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         self.inner.list_buckets(bucket_type, after, limit)
     }
 
@@ -220,11 +281,19 @@ impl Engine for PlantedEngine {
         limit: usize,
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError> {
+        // Only what was missed is looked up one by one.
+        let drops_hints = matches!(self.bug, Planted::DropsHints | Planted::ForgetsDigests);
+        if drops_hints && limit == 1 {
+            return Ok(RecordPage { entries: Vec::new(), next: None });
+        }
         self.inner.fold(partition, from, limit, tombstones_only)
     }
 
     fn compared(&self) -> Option<&dyn Compare> {
-        self.inner.compared()
+        match self.bug {
+            Planted::ForgetsDigests => Some(self),
+            _ => self.inner.compared(),
+        }
     }
 
     fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
@@ -245,5 +314,40 @@ impl Engine for PlantedEngine {
 
     fn close(&self) -> Result<(), StoreError> {
         self.inner.close()
+    }
+}
+
+impl Compare for PlantedEngine {
+    fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError> {
+        let now = self.truly_compared().digests(partition, hour_min)?;
+        Ok(*self.digests.lock().entry(partition).or_insert(now))
+    }
+
+    fn range_digests(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        ranges: &[HashRange],
+    ) -> Result<Vec<u64>, StoreError> {
+        self.truly_compared().range_digests(partition, scope, ranges)
+    }
+
+    fn leaves(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        range: HashRange,
+        from: Tag,
+        limit: usize,
+    ) -> Result<LeafPage, StoreError> {
+        self.truly_compared().leaves(partition, scope, range, from, limit)
+    }
+
+    fn tagged(
+        &self,
+        partition: Partition,
+        tags: &[Tag],
+    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
+        self.truly_compared().tagged(partition, tags)
     }
 }

@@ -8,6 +8,7 @@ use crate::random::Random;
 use crate::trace::{LINE_COUNT_DEFAULT, Trace};
 use quoit_cluster::seed_elections;
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tracing::Level;
 
@@ -62,12 +63,37 @@ impl Settings {
 
     /// Whether members of a seed's cluster come and go.
     pub(crate) fn has_operator(&self, seed: u64) -> bool {
-        !self.with_rot && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
+        let is_needed = self.planted.is_some_and(Planted::needs_operator);
+        is_needed || !self.with_rot && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
+    }
+
+    /// Bytes a second that a seed's nodes hand over while things go wrong.
+    pub(crate) fn transfer_rate(&self, seed: u64) -> u64 {
+        let mut random = Random::new(seed, "transfers", 0);
+        let is_slow = random.percent(SLOW_TRANSFERS_PERCENT)
+            || self.planted.is_some_and(Planted::needs_operator);
+        let rates = if is_slow { SLOW_RATES } else { FAST_RATES };
+        random.within(rates)
+    }
+
+    /// Whether nodes of a seed's cluster compare their copies.
+    pub(crate) fn has_exchanges(&self, seed: u64) -> bool {
+        match self.planted {
+            Some(bug) => !bug.is_healed_by_exchanges(),
+            None => !Random::new(seed, "exchanges", 0).percent(NO_EXCHANGES_PERCENT),
+        }
     }
 }
 
 /// So many runs of a hundred have an operator who changes the cluster.
 const OPERATOR_PERCENT: u64 = 40;
+/// In so many runs of a hundred transfers take long, so that much happens meanwhile.
+const SLOW_TRANSFERS_PERCENT: u64 = 30;
+/// Bytes a second of slow and of other transfers.
+const SLOW_RATES: Range<u64> = 500..10_000;
+const FAST_RATES: Range<u64> = 1_000_000..100_000_000;
+/// So many runs of a hundred do without anti-entropy, which mends what other parts have missed.
+const NO_EXCHANGES_PERCENT: u64 = 25;
 
 /// What came of a run.
 pub struct Report {

@@ -1,0 +1,96 @@
+//! After everything is mended, and before anybody reads: a cluster that is left alone comes to rest.
+//!
+//! Nothing has grown then: no node keeps what belongs to others, nothing waits for anybody, tombstones are
+//! reaped. And replicas are the same without any read that repairs them.
+
+use crate::check::{Fault, Violation};
+use crate::client::Ground;
+use crate::contents::Contents;
+use crate::finish::{check_replicas, contents_of_all, keys};
+use crate::names::Name;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Time that a cluster may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between two looks.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+
+/// Waits until nothing moves, nothing is left over, and the replicas are the same.
+///
+/// Without anti-entropy replicas may stay different when a process has ended with what it remembered of
+/// others' absence, and where the last write wins when nodes did not agree on which that is. Tombstones of a
+/// clock that was ahead stay until their time has come.
+///
+/// # Errors
+///
+/// What there still is after a minute.
+pub async fn come_to_rest(ground: &Ground, has_exchanges: bool) -> Result<(), Violation> {
+    let wanted = {
+        let hardships = &ground.history.lock().hardships;
+        if hardships.is_disk_damaged {
+            return Ok(());
+        }
+        let is_told = !hardships.has_process_ended && !hardships.are_clocks_wrong;
+        let equal_replicas = has_exchanges || is_told;
+        Wanted { equal_replicas, no_tombstones: equal_replicas && !hardships.are_clocks_wrong }
+    };
+    let give_up_at = Instant::now() + PATIENCE;
+    loop {
+        match look(ground, wanted) {
+            Ok(()) => break,
+            Err(violation) if Instant::now() > give_up_at => return Err(violation),
+            Err(_) => sleep(LOOK_PAUSE).await,
+        }
+    }
+    ground.trace.note("run", "AT REST");
+    Ok(())
+}
+
+/// What may be asked of a cluster after what it has been through.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    equal_replicas: bool,
+    no_tombstones: bool,
+}
+
+fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
+    let grows = |text: String| Err(Violation::new(Fault::Grows, text));
+    for machine in ground.in_service() {
+        let Some(store) = machine.store() else { continue };
+        let transfers = store.transfers();
+        if transfers.stray_partition_count > 0 || !transfers.waiting.is_empty() {
+            return grows(format!("{} never comes to an end with {transfers:?}", machine.name));
+        }
+    }
+    let contents = contents_of_all(ground)?;
+    if wanted.equal_replicas {
+        keys(ground).try_for_each(|key| check_replicas(ground, key, &contents))?;
+    }
+    check_leftovers(ground, &contents, wanted)
+}
+
+/// Checks that nobody keeps what belongs to others, nor tombstones that everybody has.
+fn check_leftovers(
+    ground: &Ground,
+    contents: &[Contents],
+    wanted: Wanted,
+) -> Result<(), Violation> {
+    for (machine, contents) in ground.in_service().iter().zip(contents) {
+        let Some(store) = machine.store() else { continue };
+        for (key, object) in &contents.objects {
+            let name = Name::of(*key, ground.policy(*key));
+            let places = store.preflist(name.key_ref()).unwrap_or_default();
+            let is_own = places.iter().any(|place| place.primary && place.node == machine.name);
+            let left = match (is_own, object.is_tombstone()) {
+                (true, false) => continue,
+                (true, true) if !wanted.no_tombstones => continue,
+                (true, true) => "a tombstone",
+                (false, _) => "what is not its own",
+            };
+            let text = format!("{} keeps {left} under key {}", machine.name, key.0);
+            return Err(Violation::new(Fault::Grows, text));
+        }
+    }
+    Ok(())
+}
