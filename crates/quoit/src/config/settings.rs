@@ -1,6 +1,7 @@
 //! From entries to settings.
 
-use super::keys::{KEYS, Key, Meaning, meaning};
+use super::keys::{KEYS, Key};
+use super::meaning::{Meaning, meaning};
 use super::parse::{self, Entry, Line, Origin, ParseError};
 use super::value;
 use quoit_core::{
