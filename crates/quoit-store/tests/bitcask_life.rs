@@ -6,7 +6,7 @@ mod support;
 
 use quoit_model::hash::{Identity, Partition};
 use quoit_store::bitcask::{COMMIT_WORKER, Durability, MERGE_WORKER, SEAL_WORKER};
-use quoit_store::engine::{BatchWrite, Engine, RecordMeta};
+use quoit_store::engine::{Access, BatchWrite, Before, Decision, Engine, RecordMeta, RecordRef};
 use quoit_store::seam::{Clock, Next};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -144,11 +144,110 @@ fn a_segment_with_a_damaged_record_survives_merges() {
     let name = store.segments().remove(0);
     store.disk.flip_bit(&name, 64 + 100, 2);
     store.open().unwrap();
-    while store.execution.step(MERGE_WORKER) == Some(Next::Again) {}
+    merge_until_rest(&store);
     assert!(store.disk.bytes(&name).is_some(), "{:?}", store.segments());
     let found = support::get(store.engine(), "rotten");
     assert!(found.is_err(), "{found:?}");
     assert_eq!(keys(store.engine()).len(), 11);
+    // It may go when the record was replaced, but is not tried at once.
+    let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        out.extend_from_slice(b"repaired");
+        Decision::Put(RecordMeta::default())
+    };
+    let at = Name::new("rotten");
+    store.engine().update(&at.at(), Before::Skip, Access::Wait, change).unwrap();
+    merge_until_rest(&store);
+    assert!(store.disk.bytes(&name).is_some(), "{:?}", store.segments());
+    store.clock.advance_us(store.settings.merge.check_interval_us);
+    merge_until_rest(&store);
+    assert!(store.disk.bytes(&name).is_none(), "{:?}", store.segments());
+    assert_eq!(value(store.engine(), "rotten").unwrap(), b"repaired");
+}
+
+/// Writes one record so often.
+fn overwrite(store: &Faulty, count: u8) {
+    for round in 0..count {
+        put(store.engine(), "churned", &[round; 150]);
+    }
+}
+
+/// Merges until there is nothing more to do now.
+fn merge_until_rest(store: &Faulty) {
+    for _ in 0..100 {
+        if store.execution.step(MERGE_WORKER) != Some(Next::Again) {
+            return;
+        }
+    }
+    panic!("merges go on for ever: {:?}", store.engine().stats());
+}
+
+#[test]
+fn removals_beside_a_damaged_segment_are_not_merged_for_ever() {
+    let mut store = Faulty::new(4_000);
+    for number in 0..10 {
+        put(store.engine(), &format!("gone{number}"), &[1; 150]);
+    }
+    put(store.engine(), "rotten", &[1; 150]);
+    overwrite(&store, 10);
+    // Removals in another segment: they have to be kept, because the damaged one has older writes.
+    (0..10).for_each(|number| remove(store.engine(), &format!("gone{number}")));
+    overwrite(&store, 40);
+    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    store.close();
+    let name = store.segments().remove(0);
+    let bytes = store.disk.bytes(&name).unwrap();
+    let at = bytes.windows(6).position(|window| window == b"rotten").unwrap();
+    store.disk.flip_bit(&name, at + 50, 2);
+    store.open().unwrap();
+    merge_until_rest(&store);
+    assert_eq!(keys(store.engine()), ["churned", "rotten"]);
+    let before = store.engine().stats();
+    for _ in 0..100 {
+        store.clock.advance_us(store.settings.merge.check_interval_us);
+        merge_until_rest(&store);
+    }
+    let after = store.engine().stats();
+    // The removals go along whenever the damaged segment is tried again.
+    assert!(after.merge_count - before.merge_count < 8, "{before:?} {after:?}");
+    store.kill();
+    store.forget_indexes();
+    store.open().unwrap();
+    assert_eq!(keys(store.engine()), ["churned"], "removed records stay away");
+}
+
+#[test]
+fn merges_that_gain_nothing_are_tried_less_and_less() {
+    let mut store = Faulty::new(4_000);
+    store.kill();
+    store.settings.merge.small_file_threshold_bytes = 0;
+    store.open().unwrap();
+    // The oldest segment of all, of which little stays.
+    put(store.engine(), "oldest", &[1; 150]);
+    overwrite(&store, 30);
+    // Segments that are not worth a merge, with older writes of what is removed.
+    for number in 0..34 {
+        put(store.engine(), &format!("key{number:02}"), &[2; 150]);
+    }
+    for number in (3..7).chain(19..23) {
+        remove(store.engine(), &format!("key{number:02}"));
+    }
+    overwrite(&store, 40);
+    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
+    merge_until_rest(&store);
+    let merges = || store.engine().stats().merge_count;
+    let first = merges();
+    let interval_us = store.settings.merge.check_interval_us;
+    let mut counts = Vec::new();
+    for _ in 0..2 {
+        for _ in 0..64 {
+            store.clock.advance_us(interval_us);
+            merge_until_rest(&store);
+        }
+        counts.push(merges() - first);
+    }
+    assert!((3..8).contains(&counts[0]), "{counts:?}");
+    assert!(counts[1] - counts[0] <= 1, "{counts:?}");
+    assert_eq!(keys(store.engine()).len(), 28);
 }
 
 #[test]

@@ -189,7 +189,6 @@ pub struct Segment {
     expires_first_secs: AtomicU32,
     expires_last_secs: AtomicU32,
     closed: AtomicBool,
-    spoiled: AtomicBool,
 }
 
 impl Segment {
@@ -217,7 +216,6 @@ impl Segment {
             expires_first_secs: AtomicU32::new(u32::MAX),
             expires_last_secs: AtomicU32::new(0),
             closed: AtomicBool::new(false),
-            spoiled: AtomicBool::new(false),
         }
     }
 
@@ -230,18 +228,6 @@ impl Segment {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
-    }
-
-    /// Tells that the index refers to damaged records in it: it is kept, so that reading them tells of the
-    /// damage.
-    pub fn spoil(&self) {
-        self.spoiled.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the index refers to damaged records in it.
-    #[must_use]
-    pub fn is_spoiled(&self) -> bool {
-        self.spoiled.load(Ordering::Relaxed)
     }
 
     /// Counts a record that was written.

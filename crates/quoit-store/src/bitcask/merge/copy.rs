@@ -84,6 +84,15 @@ impl Target {
     }
 }
 
+/// What a merge wrote.
+#[derive(Default)]
+pub(super) struct Made {
+    /// Numbers of the segments.
+    pub(super) segments: Vec<u32>,
+    /// Size of the records.
+    pub(super) size_bytes: u64,
+}
+
 /// Copies the records of victims.
 pub(super) struct Copier<'m> {
     store: &'m Store,
@@ -96,6 +105,7 @@ pub(super) struct Copier<'m> {
     lookups_left: u64,
     target: Option<Target>,
     moves: Vec<Move>,
+    made: Made,
 }
 
 impl<'m> Copier<'m> {
@@ -122,6 +132,7 @@ impl<'m> Copier<'m> {
             lookups_left: LOOKUPS_MAX,
             target: None,
             moves: Vec::new(),
+            made: Made::default(),
         }
     }
 
@@ -137,9 +148,11 @@ impl<'m> Copier<'m> {
         Ok(true)
     }
 
-    /// Completes the last target, also when copying has failed: the index refers to it.
-    pub(super) fn finish(mut self) -> Result<(), StoreError> {
-        self.close_target()
+    /// Completes the last target, also when copying has failed: the index refers to it. Says what was
+    /// written.
+    pub(super) fn finish(mut self) -> Result<Made, StoreError> {
+        self.close_target()?;
+        Ok(self.made)
     }
 
     fn copy_segment(&mut self, victim: &Arc<Segment>) -> Result<bool, StoreError> {
@@ -253,6 +266,7 @@ impl<'m> Copier<'m> {
             Some(target) => target,
             None => {
                 let segment = self.store.log.begin_merge_segment()?;
+                self.made.segments.push(segment.number);
                 self.target.insert(Target {
                     keys: ActiveKeys::new(segment.number),
                     segment,
@@ -279,6 +293,7 @@ impl<'m> Copier<'m> {
     fn flush(&mut self) -> Result<(), StoreError> {
         if let Some(target) = &mut self.target {
             let written = target.write(self.store)?;
+            self.made.size_bytes += written;
             self.store.counters.merged_bytes.fetch_add(written, Ordering::Relaxed);
         }
         let table = self.store.table.load();

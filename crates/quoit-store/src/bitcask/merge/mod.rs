@@ -9,6 +9,7 @@
 
 mod copy;
 mod policy;
+mod rest;
 
 use super::meta::Meta;
 use super::planted::{self, Planted};
@@ -16,20 +17,27 @@ use super::store::Store;
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Worker};
 use copy::Copier;
+use parking_lot::Mutex;
 use policy::Candidate;
+use rest::Rests;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
+
+/// A merge that gives back less than so many percent of what it read was of no use.
+const GAIN_PERCENT_MIN: u64 = 10;
 
 /// Merges in the background.
 pub(super) struct Merger {
     store: Arc<Store>,
     check_count: AtomicU64,
+    rests: Mutex<Rests>,
 }
 
 impl Merger {
     pub(super) fn new(store: Arc<Store>) -> Self {
-        Self { store, check_count: AtomicU64::new(0) }
+        Self { store, check_count: AtomicU64::new(0), rests: Mutex::new(Rests::default()) }
     }
 
     /// Time to the next check, varied so that the nodes of a cluster don't merge all at once.
@@ -41,11 +49,71 @@ impl Merger {
         let random = xxh3_64(&(self.store.settings.entropy ^ count).to_le_bytes());
         interval - spread + random % (2 * spread + 1)
     }
+
+    /// Merges once if it is worth it. False when there is nothing more to do now, or it was told to stop.
+    fn merge(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
+        let store = &*self.store;
+        store.meta.lock().remove_retired(&*store.disk)?;
+        let now_secs = store.clock.unix_secs();
+        if !policy::is_allowed(store.settings.merge.policy, now_secs) {
+            return Ok(false);
+        }
+        let mut candidates = store.merge_candidates()?;
+        let now_us = store.clock.monotonic_us();
+        let rests = self.rests.lock();
+        candidates.retain(|candidate| !rests.is_resting(candidate.number, now_us));
+        drop(rests);
+        let oldest_sequence = store.oldest_sequence();
+        let chosen = policy::choose(&candidates, oldest_sequence, &store.settings.merge, now_secs);
+        if chosen.is_empty() {
+            return Ok(false);
+        }
+        let victims: Vec<u32> = chosen.iter().map(|candidate| candidate.number).collect();
+        tracing::info!(?victims, "merging");
+        let mut copier = Copier::new(store, &victims, pace);
+        // What it found, or that it was told to stop, counts only after the last target is complete.
+        let copied = copier.copy_all();
+        let finished = copier.finish();
+        if !copied? {
+            return Ok(false);
+        }
+        let made = finished?;
+        match store.retire(&victims, pace)? {
+            Retired::All => {
+                let read_bytes: u64 = chosen.iter().map(|candidate| candidate.size_bytes).sum();
+                let gained_bytes = read_bytes.saturating_sub(made.size_bytes);
+                let is_futile = gained_bytes * 100 < read_bytes * GAIN_PERCENT_MIN;
+                if is_futile {
+                    self.rest(&victims, &made.segments, "a merge gained little");
+                }
+                Ok(!is_futile)
+            }
+            Retired::NoneOf { referred } => {
+                self.rest(&referred, &referred, "segments with damaged records are kept");
+                Ok(referred.len() < victims.len())
+            }
+            Retired::NotNow => Ok(false),
+        }
+    }
+
+    /// Leaves segments alone, after a merge of `victims` that was of no use, for longer each time. Says so
+    /// the first time.
+    fn rest(&self, victims: &[u32], segments: &[u32], reason: &str) {
+        let mut rests = self.rests.lock();
+        let futile_count = rests.futile_count(victims).saturating_add(1);
+        let now_us = self.store.clock.monotonic_us();
+        rests.begin(segments, futile_count, self.store.settings.merge.check_interval_us, now_us);
+        let table = self.store.table.load();
+        rests.retain(|number| table.get(number).is_some());
+        if futile_count == 1 {
+            tracing::warn!(?segments, "{reason}; merges leave them alone for longer and longer");
+        }
+    }
 }
 
 impl Worker for Merger {
     fn step(&self, pace: &dyn Pace) -> Next {
-        match self.store.merge(pace) {
+        match self.merge(pace) {
             Ok(true) => Next::Again,
             Ok(false) => Next::AfterUs(self.interval_us()),
             Err(error) => {
@@ -56,30 +124,22 @@ impl Worker for Merger {
     }
 }
 
+/// What became of segments whose records were copied.
+enum Retired {
+    /// They are gone.
+    All,
+    /// All are kept: the index still refers to records of these, which are damaged.
+    NoneOf { referred: Vec<u32> },
+    /// All are kept: told to stop, or another snapshot is being written.
+    NotNow,
+}
+
 impl Store {
-    /// Merges once if it is worth it. False when there was nothing to do, or it was told to stop.
-    fn merge(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
-        self.meta.lock().remove_retired(&*self.disk)?;
-        let now_secs = self.clock.unix_secs();
-        if !policy::is_allowed(self.settings.merge.policy, now_secs) {
-            return Ok(false);
-        }
-        let candidates = self.merge_candidates()?;
-        let chosen = policy::choose(&candidates, &self.settings.merge, now_secs);
-        if chosen.is_empty() {
-            return Ok(false);
-        }
-        let victims: Vec<u32> = chosen.iter().map(|candidate| candidate.number).collect();
-        tracing::info!(?victims, "merging");
-        let mut copier = Copier::new(self, &victims, pace);
-        // What it found, or that it was told to stop, counts only after the last target is complete.
-        let copied = copier.copy_all();
-        let finished = copier.finish();
-        if !copied? {
-            return Ok(false);
-        }
-        finished?;
-        self.retire(victims, pace)
+    /// The lowest sequence of a record in any segment.
+    fn oldest_sequence(&self) -> u64 {
+        let table = self.table.load();
+        let sequences = table.all().iter().map(|other| other.sequence_min.load(Ordering::Relaxed));
+        sequences.min().unwrap_or(u64::MAX)
     }
 
     /// Closed segments that have a key file.
@@ -88,8 +148,7 @@ impl Store {
         let table = self.table.load();
         let mut candidates = Vec::new();
         for segment in table.all() {
-            let is_whole = segment.is_closed() && keyed.binary_search(&segment.number).is_ok();
-            if is_whole && !segment.is_spoiled() {
+            if segment.is_closed() && keyed.binary_search(&segment.number).is_ok() {
                 candidates.push(Candidate {
                     number: segment.number,
                     size_bytes: segment.file.size_bytes()?,
@@ -102,22 +161,24 @@ impl Store {
     }
 
     /// Lets go of segments whose records have all been copied.
-    fn retire(&self, victims: Vec<u32>, pace: &dyn Pace) -> Result<bool, StoreError> {
-        let checks = !planted::has(Planted::LeavesIndexBehind);
-        if checks && self.spoil_referred(&victims) {
-            // All or none: removals were dropped on the promise that all victims go.
-            return Ok(true);
+    fn retire(&self, victims: &[u32], pace: &dyn Pace) -> Result<Retired, StoreError> {
+        if !planted::has(Planted::LeavesIndexBehind) {
+            let referred = self.referred(victims);
+            if !referred.is_empty() {
+                // All or none: removals were dropped on the promise that all victims go.
+                return Ok(Retired::NoneOf { referred });
+            }
         }
         // The snapshot makes all that was written durable as well: what made records of the victims
         // useless must survive if they don't.
         let checkpointing = self.checkpointing.try_lock_for(CHECKPOINT_WAIT);
         let is_safe = planted::has(Planted::RetiresTooEarly)
-            || checkpointing.is_some() && self.checkpoint(&victims, pace)?;
+            || checkpointing.is_some() && self.checkpoint(victims, pace)?;
         if !is_safe {
-            return Ok(false);
+            return Ok(Retired::NotNow);
         }
         let mut meta = self.meta.lock();
-        let retiring = Meta { retiring: victims.clone(), ..meta.meta().clone() };
+        let retiring = Meta { retiring: victims.to_vec(), ..meta.meta().clone() };
         meta.write(retiring)?;
         drop(meta);
         {
@@ -126,35 +187,27 @@ impl Store {
                 key_files.remove(number);
             });
         }
-        self.log.forget_segments(&victims);
+        self.log.forget_segments(victims);
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
         self.meta.lock().remove_retired(&*self.disk)?;
-        Ok(true)
+        Ok(Retired::All)
     }
 
-    /// Marks those of the victims that the index still refers to: their records are damaged. Whether there
-    /// are such.
-    fn spoil_referred(&self, victims: &[u32]) -> bool {
+    /// Those of the victims that the index still refers to: their records are damaged.
+    fn referred(&self, victims: &[u32]) -> Vec<u32> {
         let table = self.table.load_full();
-        let victims: Vec<_> = victims.iter().filter_map(|number| table.get(*number)).collect();
-        if victims.iter().all(|victim| victim.counts().live_count == 0) {
-            return false;
+        let segments: Vec<_> = victims.iter().filter_map(|number| table.get(*number)).collect();
+        if segments.iter().all(|segment| segment.counts().live_count == 0) {
+            return Vec::new();
         }
         // The counts may lag behind; the index doesn't.
-        let mut is_spoiled = false;
+        let mut referred = BTreeSet::new();
         for stripe in &self.stripes {
-            for entry in stripe.read().iter() {
-                let number = entry.location.segment();
-                if let Some(victim) = victims.iter().find(|victim| victim.number == number) {
-                    victim.spoil();
-                    is_spoiled = true;
-                }
-            }
+            let index = stripe.read();
+            let numbers = index.iter().map(|entry| entry.location.segment());
+            referred.extend(numbers.filter(|number| victims.contains(number)));
         }
-        if is_spoiled {
-            tracing::warn!("segments with damaged records are kept");
-        }
-        is_spoiled
+        referred.into_iter().collect()
     }
 }
 

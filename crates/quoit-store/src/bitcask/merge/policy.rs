@@ -54,14 +54,16 @@ pub(super) fn is_allowed(policy: MergePolicy, now_secs: u64) -> bool {
 }
 
 /// The segments to merge, the one with the oldest records first; none when it is not worth it.
+/// `oldest_sequence` is the lowest sequence of a record in any segment, also of those that are no candidates.
 pub(super) fn choose(
     candidates: &[Candidate],
+    oldest_sequence: u64,
     settings: &MergeSettings,
     now_secs: u64,
 ) -> Vec<Candidate> {
-    let oldest = candidates.iter().map(|candidate| candidate.sequence_min).min();
-    let wasted =
-        |candidate: &Candidate| candidate.waste(Some(candidate.sequence_min) == oldest, now_secs);
+    let wasted = |candidate: &Candidate| {
+        candidate.waste(candidate.sequence_min == oldest_sequence, now_secs)
+    };
     let triggers = |candidate: &Candidate| {
         let waste = wasted(candidate);
         candidate.counts.record_count > 0
@@ -108,7 +110,8 @@ mod tests {
     }
 
     fn chosen(candidates: &[Candidate]) -> Vec<u32> {
-        let chosen = choose(candidates, &MergeSettings::default(), 1_000_000);
+        let oldest = candidates.iter().map(|candidate| candidate.sequence_min).min().unwrap();
+        let chosen = choose(candidates, oldest, &MergeSettings::default(), 1_000_000);
         chosen.iter().map(|candidate| candidate.number).collect()
     }
 
@@ -141,6 +144,8 @@ mod tests {
         let kept = candidate(2, 100, 0, 100);
         assert!(chosen(&[candidate(1, 100, 100, 0), kept]).is_empty());
         assert_eq!(chosen(&[candidate(3, 100, 100, 0), kept]), [2]);
+        // The oldest one may be none that can be merged.
+        assert!(choose(&[kept], 1, &MergeSettings::default(), 1_000_000).is_empty());
     }
 
     #[test]
@@ -149,7 +154,7 @@ mod tests {
         expiring.counts.expiring_count = 100;
         expiring.counts.expires_first_secs = 1_000;
         expiring.counts.expires_last_secs = 2_000;
-        let at = |secs| choose(&[expiring], &MergeSettings::default(), secs).len();
+        let at = |secs| choose(&[expiring], 1, &MergeSettings::default(), secs).len();
         assert_eq!((at(900), at(1_500), at(1_700), at(9_000)), (0, 0, 1, 1));
     }
 
@@ -157,7 +162,7 @@ mod tests {
     fn a_merge_is_bounded() {
         let settings = MergeSettings { max_merge_size_bytes: 150 << 20, ..Default::default() };
         let candidates = [1, 2, 3].map(|number| candidate(number, 100, 0, 0));
-        let chosen = choose(&candidates, &settings, 0);
+        let chosen = choose(&candidates, 1, &settings, 0);
         assert_eq!(chosen, candidates[..2]);
     }
 
