@@ -282,6 +282,37 @@ fn a_store_that_lost_its_name_gets_it_back_from_its_segments() {
 }
 
 #[test]
+fn damage_after_a_clean_stop_begins_an_incarnation() {
+    let mut store = closed_store(12);
+    let first = store.open().unwrap().incarnation;
+    store.close();
+    let mut last = store.open().unwrap().incarnation;
+    assert_eq!(last, first, "nothing was damaged");
+    store.close();
+    let segment = store.segments().remove(0);
+    let size = store.disk.bytes(&segment).unwrap().len();
+    // A record in the middle, and the last one of the segment: nothing tells it from one cut short.
+    for at in [64 + 60, size - 20] {
+        store.forget_indexes();
+        store.disk.flip_bit(&segment, at, 1);
+        let report = store.open().unwrap();
+        assert!(report.clean && report.incarnation == last + 1, "byte {at}: {report:?}");
+        assert_eq!(store.engine().incarnation(), last + 1);
+        last = report.incarnation;
+        // For good, whatever happens next.
+        store.crash();
+        let report = store.open().unwrap();
+        assert!(!report.clean && report.incarnation == last + 1, "byte {at}: {report:?}");
+        store.close();
+        store.disk.flip_bit(&segment, at, 1);
+        store.forget_indexes();
+        last = store.open().unwrap().incarnation;
+        assert_eq!(last, report.incarnation, "nothing is damaged any more");
+        store.close();
+    }
+}
+
+#[test]
 fn somebody_elses_store_file_is_not_overwritten() {
     let mut store = Faulty::new(SEGMENT_BYTES);
     store.kill();

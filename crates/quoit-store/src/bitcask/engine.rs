@@ -73,7 +73,8 @@ impl BitcaskEngine {
         self.store.reader.store_id
     }
 
-    /// 1 when the store was made, one more after each stop that was not in good order.
+    /// 1 when the store was made, one more after each stop that was not in good order, and when damage was
+    /// found after one that was.
     #[must_use]
     pub fn incarnation(&self) -> u64 {
         self.store.meta.lock().meta().incarnation

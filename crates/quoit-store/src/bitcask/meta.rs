@@ -8,7 +8,8 @@
 //! byte 12  4  flags: bit 0 the store was closed in good order
 //! byte 16  8  generation of the slot; the higher one counts
 //! byte 24  8  store id, random
-//! byte 32  8  incarnation: 1 at creation, one more after each stop that was not in good order
+//! byte 32  8  incarnation: 1 at creation, one more after each stop that was not in good order, and
+//!             when damage is found after one that was
 //! byte 40  8  counters up to this one may have been given out
 //! byte 48  4  number n of segments that a merge has replaced and that must not be read again
 //! byte 52  4n their numbers
@@ -42,7 +43,7 @@ pub struct Meta {
     pub clean: bool,
     /// Random id of the store.
     pub store_id: u64,
-    /// Goes up at creation and after each stop that was not in good order.
+    /// Goes up at creation, after each stop that was not in good order, and when damage is found.
     pub incarnation: u64,
     /// Counters up to this one may have been given out.
     pub reserved_counter: u64,

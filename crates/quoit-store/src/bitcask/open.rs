@@ -54,12 +54,12 @@ impl Store {
         }
         let directory = Directory::of(disk.list()?);
         let candidates = opening.candidates(&directory)?;
-        let meta = opening.begin_incarnation(meta, &directory, &candidates)?;
-        let (store_id, incarnation) = (meta.meta().store_id, meta.meta().incarnation);
+        let mut meta = opening.begin_incarnation(meta, &directory, &candidates)?;
         let start = LogStart::after(&candidates);
-        let segments = opening.segments(candidates, store_id)?;
-        let reader = Reader { store_id, directory: disk.path() };
+        let segments = opening.segments(candidates, opening.report.store_id)?;
+        let reader = Reader { store_id: opening.report.store_id, directory: disk.path() };
         let loaded = opening.load(&directory, segments, &reader)?;
+        opening.begin_incarnation_if_damaged(&mut meta)?;
         let Opening { mut report, unkeyed, key_files, .. } = opening;
         let table = Arc::new(ArcSwap::from_pointee(SegmentTable::new(loaded.segments)));
         let next_sequence = start.next_sequence.max(loaded.sequence_max + 1);
@@ -71,7 +71,7 @@ impl Store {
                 recent: RecentWrites::new(settings.recent_writes_bytes),
             },
             LogLimits::of(&settings),
-            LogIdentity { store_id, incarnation },
+            LogIdentity { store_id: report.store_id, incarnation: report.incarnation },
             LogStart { next_sequence, ..start },
             unkeyed,
         )?);
@@ -192,6 +192,19 @@ impl<'o> Opening<'o> {
         self.report.store_id = meta.meta().store_id;
         self.report.incarnation = meta.meta().incarnation;
         Ok(meta)
+    }
+
+    /// Begins a new incarnation if records were lost although the last one ended in good order: events of
+    /// that incarnation may be among them, and it must not go on after events that it has forgotten.
+    fn begin_incarnation_if_damaged(&mut self, meta: &mut MetaFile) -> Result<(), StoreError> {
+        // A damaged record at the end of a segment looks like one that was cut short.
+        let has_damage = self.report.damage_count > 0 || self.report.torn_bytes > 0;
+        if self.report.clean && has_damage {
+            let last = meta.meta().clone();
+            meta.write(Meta { incarnation: last.incarnation + 1, ..last })?;
+            self.report.incarnation = meta.meta().incarnation;
+        }
+        Ok(())
     }
 
     /// Those candidates that are segments of this store.

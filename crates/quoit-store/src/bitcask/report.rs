@@ -17,7 +17,8 @@ pub struct OpenReport {
     pub meta_rebuilt: bool,
     /// Random id of the store.
     pub store_id: u64,
-    /// 1 at creation, one more after each stop that was not in good order.
+    /// 1 at creation, one more after each stop that was not in good order, and when damage is found after
+    /// one that was.
     pub incarnation: u64,
     /// Whether the index came from a snapshot.
     pub from_snapshot: bool,
