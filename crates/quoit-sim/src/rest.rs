@@ -1,7 +1,7 @@
 //! After everything is mended, and before anybody reads: a cluster that is left alone comes to rest.
 //!
-//! Nothing has grown then: no node keeps what belongs to others, nothing waits for anybody, tombstones are
-//! reaped. And replicas are the same without any read that repairs them.
+//! Nothing has grown then: no node keeps what belongs to others, no request is under way, nothing waits for
+//! anybody, tombstones are reaped. And replicas are the same without any read that repairs them.
 
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
@@ -59,8 +59,13 @@ fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
     for machine in ground.in_service() {
         let Some(store) = machine.store() else { continue };
         let transfers = store.transfers();
-        if transfers.stray_partition_count > 0 || !transfers.waiting.is_empty() {
+        let is_owed = !transfers.waiting.is_empty() || !transfers.hints.is_empty();
+        if transfers.stray_partition_count > 0 || is_owed {
             return grows(format!("{} never comes to an end with {transfers:?}", machine.name));
+        }
+        let active = store.active();
+        if active.gets + active.puts > 0 {
+            return grows(format!("{} never comes to an end with {active:?}", machine.name));
         }
     }
     let contents = contents_of_all(ground)?;
