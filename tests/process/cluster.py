@@ -36,7 +36,8 @@ class Together(ClusterCase):
         self.assertAlmostEqual(sum(each["ring_percent"] for each in status["members"]), 100, 0)
         self.assertIn("TRUE All nodes agree on the ring", cluster[1].run("ringready"))
         self.assertIn("No pending changes.", cluster[2].run("ring-status"))
-        self.assertIn("No transfers active", cluster[2].run("transfers"))
+        wait_until(lambda: "No transfers active" in cluster[2].run("transfers"),
+                   "what is looked into after a change of layouts to be done")
         self.assertIn("There are no staged changes", cluster[0].run("cluster", "plan"))
         with urllib.request.urlopen(cluster[0].url + "/stats", timeout=10) as answer:
             stats = json.load(answer)

@@ -55,7 +55,8 @@ class Operators(ClusterCase):
 
         cluster[3].run("handoff", "enable", "both", "--all")
         cluster.settle()
-        self.assertIn("No transfers active", cluster[1].run("transfers"))
+        wait_until(lambda: "No transfers active" in cluster[1].run("transfers"),
+                   "what is looked into after a change of layouts to be done")
         for node in cluster:
             self.assertEqual(values(node, KEYS), [[b"v" * 1000]] * len(KEYS))
 
