@@ -145,12 +145,11 @@ impl ReplicatedStore {
         let quorums = options.resolve(props)?;
         let encoded = key.encoded();
         let at = record_at(&state, props, key, &encoded);
-        if !self.internode.is_settled() {
-            return Ok(None);
-        }
         let topology = self.topology_now();
         if topology.is_alone() {
             self.check_read(&topology, at.partition, &quorums, true)?;
+        } else if !self.internode.is_settled() {
+            return Ok(None);
         } else {
             let need = ReadNeed::from(&quorums);
             *asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
@@ -219,11 +218,11 @@ impl ReplicatedStore {
     }
 
     fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<Wants>, RequestError> {
-        if !self.internode.is_settled() {
-            return Ok(None);
-        }
         let topology = self.topology_now();
         let replicates = !topology.is_alone();
+        if replicates && !self.internode.is_settled() {
+            return Ok(None);
+        }
         write.key.check()?;
         self.check_context(&write.context)?;
         let state = self.control.read();
