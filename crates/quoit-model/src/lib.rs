@@ -1,5 +1,5 @@
-//! Pure values of the store: keys, hashes, partitions, layouts, causality, objects and bucket
-//! properties.
+//! Pure values of the store: keys, hashes, partitions, layouts, causality, objects, data types and
+//! bucket properties.
 //!
 //! Nothing here does I/O, waits, or reads a clock or a source of randomness that is not an
 //! argument.
@@ -9,6 +9,7 @@ pub mod clock;
 pub mod codec;
 pub mod context;
 mod cursor;
+pub mod data_type;
 mod digest;
 pub mod etf;
 pub mod hash;

@@ -1,0 +1,82 @@
+//! Fields of maps.
+
+use bytes::Bytes;
+use std::fmt;
+
+/// What a field of a map holds. Grow-only sets and HyperLogLogs can't be in maps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FieldKind {
+    /// A number that is incremented and decremented.
+    Counter,
+    /// A set of byte strings.
+    Set,
+    /// A byte string; the latest assignment wins.
+    Register,
+    /// A truth value; enabling wins over disabling at the same time.
+    Flag,
+    /// A map of such fields again.
+    Map,
+}
+
+impl FieldKind {
+    /// The word in JSON, where it ends the field's name (`visits_counter`).
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Set => "set",
+            Self::Register => "register",
+            Self::Flag => "flag",
+            Self::Map => "map",
+        }
+    }
+}
+
+/// The name of a field: two fields of one name and different kinds are different fields.
+///
+/// Sorted by name, then by kind.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FieldName {
+    /// The name that clients gave, without the kind.
+    pub name: Bytes,
+    /// What the field holds.
+    pub kind: FieldKind,
+}
+
+impl FieldName {
+    /// The name of a field.
+    #[must_use]
+    pub fn new(name: impl Into<Bytes>, kind: FieldKind) -> Self {
+        Self { name: name.into(), kind }
+    }
+}
+
+impl fmt::Display for FieldName {
+    /// As JSON names it, with bytes that are no printable ASCII escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.name.escape_ascii(), self.kind.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_shown_as_json_names_them() {
+        let field = FieldName::new("page visits", FieldKind::Counter);
+        assert_eq!(field.to_string(), "page visits_counter");
+        assert_eq!(FieldName::new(&b"\xff"[..], FieldKind::Flag).to_string(), "\\xff_flag");
+    }
+
+    #[test]
+    fn fields_sort_by_name_before_kind() {
+        let mut fields = [
+            FieldName::new("b", FieldKind::Counter),
+            FieldName::new("a", FieldKind::Map),
+            FieldName::new("a", FieldKind::Set),
+        ];
+        fields.sort();
+        assert_eq!(fields.map(|field| field.to_string()), ["a_set", "a_map", "b_counter"]);
+    }
+}

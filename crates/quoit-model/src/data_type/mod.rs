@@ -1,0 +1,13 @@
+//! Data types: values that merge by rules of their own instead of becoming siblings.
+//!
+//! Clients send [`Operation`]s, not values. What kind of data type a record holds is a property of its
+//! bucket type ([`Datatype`](crate::props::Datatype)); maps hold fields, each named by bytes and a
+//! [`FieldKind`].
+
+mod field;
+mod operation;
+
+pub use field::{FieldKind, FieldName};
+pub use operation::{
+    FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,
+};

@@ -1,0 +1,234 @@
+//! What clients ask a data type to do.
+
+use super::{FieldKind, FieldName};
+use crate::props::Datatype;
+use bytes::Bytes;
+use thiserror::Error;
+
+/// Most maps inside one another, the outermost included.
+///
+/// Bounds the recursion of everything that walks through a map. Both protocols' parsers stop somewhat
+/// deeper by themselves.
+pub const MAP_DEPTH_MAX: usize = 32;
+
+/// One request to change a data type. It is done whole or not at all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Adds to a counter; negative numbers take away.
+    Counter(i64),
+    /// Changes a set, in the order given.
+    Set(Vec<SetChange>),
+    /// Adds these elements to a grow-only set.
+    Gset(Vec<Bytes>),
+    /// Counts these elements in a HyperLogLog.
+    Hll(Vec<Bytes>),
+    /// Changes a map.
+    Map(MapOperation),
+}
+
+/// One change of a set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SetChange {
+    /// Adds an element; an element that is there already is added once more, which protects it from
+    /// removes that did not see this.
+    Add(Bytes),
+    /// Removes an element.
+    Remove(Bytes),
+}
+
+/// Changes of a map: first fields are removed, then fields are updated, in the order given.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MapOperation {
+    /// Fields to remove, with all that is in them.
+    pub removes: Vec<FieldName>,
+    /// Fields to change; those that are not there are created.
+    pub updates: Vec<FieldUpdate>,
+}
+
+/// A change of one field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FieldUpdate {
+    /// The field's name without its kind, which is the operation's.
+    pub name: Bytes,
+    /// What to do.
+    pub operation: FieldOperation,
+}
+
+/// What to do with a field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FieldOperation {
+    /// Adds to a counter; negative numbers take away.
+    Counter(i64),
+    /// Changes a set, in the order given.
+    Set(Vec<SetChange>),
+    /// Assigns to a register.
+    Register(Bytes),
+    /// Enables (true) or disables a flag.
+    Flag(bool),
+    /// Changes a map.
+    Map(MapOperation),
+}
+
+/// Why an operation can't be done, whatever is stored.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum OperationError {
+    /// An operation of one type on a record of another.
+    #[error(
+        "operation is of type {}, records of this bucket type are of type {}; use a bucket type \
+         with the property datatype={}",
+        .operation.as_str(), .bucket.as_str(), .operation.as_str()
+    )]
+    WrongType {
+        /// What the operation is for.
+        operation: Datatype,
+        /// What the bucket type holds.
+        bucket: Datatype,
+    },
+    /// Maps in maps in maps.
+    #[error("operation nests maps deeper than {MAP_DEPTH_MAX}; keep data flatter")]
+    TooDeep,
+}
+
+impl Operation {
+    /// The type that the operation is for.
+    #[must_use]
+    pub const fn datatype(&self) -> Datatype {
+        match self {
+            Self::Counter(_) => Datatype::Counter,
+            Self::Set(_) => Datatype::Set,
+            Self::Gset(_) => Datatype::Gset,
+            Self::Hll(_) => Datatype::Hll,
+            Self::Map(_) => Datatype::Map,
+        }
+    }
+
+    /// Checks all that can be checked without the record: that the operation is for records of
+    /// `bucket`'s type, and that maps are not nested too deeply.
+    ///
+    /// # Errors
+    ///
+    /// When one of these is not so.
+    pub fn check(&self, bucket: Datatype) -> Result<(), OperationError> {
+        if self.datatype() != bucket {
+            return Err(OperationError::WrongType { operation: self.datatype(), bucket });
+        }
+        match self {
+            Self::Map(map) => map.check_depth(1),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl MapOperation {
+    /// `depth` is this map's own, from 1. Looks no deeper than what is allowed.
+    fn check_depth(&self, depth: usize) -> Result<(), OperationError> {
+        let holds_maps = |field: &FieldName| field.kind == FieldKind::Map;
+        if depth == MAP_DEPTH_MAX && self.removes.iter().any(holds_maps) {
+            return Err(OperationError::TooDeep);
+        }
+        for update in &self.updates {
+            if let FieldOperation::Map(map) = &update.operation {
+                if depth == MAP_DEPTH_MAX {
+                    return Err(OperationError::TooDeep);
+                }
+                map.check_depth(depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FieldUpdate {
+    /// A change of a field.
+    #[must_use]
+    pub fn new(name: impl Into<Bytes>, operation: FieldOperation) -> Self {
+        Self { name: name.into(), operation }
+    }
+
+    /// The field's name.
+    #[must_use]
+    pub fn field(&self) -> FieldName {
+        FieldName { name: self.name.clone(), kind: self.operation.kind() }
+    }
+}
+
+impl FieldOperation {
+    /// The kind of field that the operation is for.
+    #[must_use]
+    pub const fn kind(&self) -> FieldKind {
+        match self {
+            Self::Counter(_) => FieldKind::Counter,
+            Self::Set(_) => FieldKind::Set,
+            Self::Register(_) => FieldKind::Register,
+            Self::Flag(_) => FieldKind::Flag,
+            Self::Map(_) => FieldKind::Map,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `depth` maps inside one another, the innermost with one more update.
+    fn nested(depth: usize, innermost: FieldOperation) -> Operation {
+        let mut operation = innermost;
+        let mut map = MapOperation::default();
+        for _ in 0..depth {
+            map = MapOperation { updates: vec![FieldUpdate::new("m", operation)], ..map };
+            operation = FieldOperation::Map(std::mem::take(&mut map));
+        }
+        match operation {
+            FieldOperation::Map(map) => Operation::Map(map),
+            other => panic!("{other:?} is no map"),
+        }
+    }
+
+    #[test]
+    fn an_operation_fits_its_own_type_alone() {
+        let operations = [
+            Operation::Counter(1),
+            Operation::Set(Vec::new()),
+            Operation::Gset(Vec::new()),
+            Operation::Hll(Vec::new()),
+            Operation::Map(MapOperation::default()),
+        ];
+        for operation in &operations {
+            for bucket in operations.iter().map(Operation::datatype) {
+                let fits = operation.datatype() == bucket;
+                assert_eq!(operation.check(bucket).is_ok(), fits, "{operation:?} {bucket:?}");
+            }
+        }
+        let refused = Operation::Counter(1).check(Datatype::Set).unwrap_err();
+        let text = "operation is of type counter, records of this bucket type are of type set; use \
+                    a bucket type with the property datatype=counter";
+        assert_eq!(refused.to_string(), text);
+    }
+
+    #[test]
+    fn maps_nest_up_to_the_bound() {
+        let flag = || FieldOperation::Flag(true);
+        assert_eq!(nested(MAP_DEPTH_MAX, flag()).check(Datatype::Map), Ok(()));
+        let too_deep = Err(OperationError::TooDeep);
+        assert_eq!(nested(MAP_DEPTH_MAX + 1, flag()).check(Datatype::Map), too_deep);
+        let empty = FieldOperation::Map(MapOperation::default());
+        assert_eq!(nested(MAP_DEPTH_MAX, empty).check(Datatype::Map), too_deep);
+    }
+
+    #[test]
+    fn maps_too_deep_to_be_there_are_not_removed_either() {
+        let removing = |kind| {
+            let removes = vec![FieldName::new("f", kind)];
+            let map = MapOperation { removes, ..MapOperation::default() };
+            nested(MAP_DEPTH_MAX - 1, FieldOperation::Map(map)).check(Datatype::Map)
+        };
+        assert_eq!(removing(FieldKind::Set), Ok(()));
+        assert_eq!(removing(FieldKind::Map), Err(OperationError::TooDeep));
+    }
+
+    #[test]
+    fn an_update_names_its_field() {
+        let update = FieldUpdate::new("tags", FieldOperation::Set(Vec::new()));
+        assert_eq!(update.field(), FieldName::new("tags", FieldKind::Set));
+    }
+}
