@@ -3,10 +3,19 @@
 //! Clients send [`Operation`]s, not values. What kind of data type a record holds is a property of its
 //! bucket type ([`Datatype`](crate::props::Datatype)); maps hold fields, each named by bytes and a
 //! [`FieldKind`].
+//!
+//! What a state has seen is its [`CausalClock`]; clients get it as an opaque [`context`].
 
+mod clock;
+pub mod context;
+mod error;
+mod events;
 mod field;
 mod operation;
 
+pub use clock::CausalClock;
+pub use error::StoredFormError;
+pub use events::{EventSet, Run};
 pub use field::{FieldKind, FieldName};
 pub use operation::{
     FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,

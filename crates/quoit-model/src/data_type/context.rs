@@ -1,0 +1,202 @@
+//! What clients are told about the state that they read, and hand back with removes.
+//!
+//! To clients a context is an opaque byte string. It is, in this order:
+//!
+//! | piece | form |
+//! | --- | --- |
+//! | format | byte 0x5f, which begins no context of a plain object |
+//! | vector | varint number, then an entry for each actor, sorted by actor |
+//! | entry | varint length of the actor, actor, varint counter (not 0) |
+//! | cloud | the events beyond gaps, as `docs/design/data-types.md` says |
+//! | checksum | lowest 32 bits of the XXH3-64 of all before it, seeded with the record's identity |
+//!
+//! The seed has contexts of other records refused: their events would wait for ever to be seen here.
+
+use super::{CausalClock, EventSet, StoredFormError};
+use crate::clock::{Actor, Dot, VersionVector};
+use crate::cursor::{Cursor, put_counted, put_varint};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::fmt::Write;
+use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// First byte of a context.
+pub const CONTEXT_FORMAT_1: u8 = 0x5f;
+
+/// Most entries of the vector and runs of the cloud that a context may have together.
+pub const CONTEXT_ENTRIES_MAX: usize = 1000;
+
+const CHECKSUM_BYTES: usize = 4;
+
+/// Why bytes from a client are not a context to remove with.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ContextError {
+    /// Not a context of a data type, or of another record.
+    #[error(
+        "context of {size_bytes} bytes that begins with {start} is none of this record ({why}); \
+         send back the context of an earlier answer about this record unchanged, or none"
+    )]
+    Garbage {
+        /// Size of the context.
+        size_bytes: usize,
+        /// Its first bytes in hexadecimal.
+        start: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// More entries than any clock of a working cluster has.
+    #[error(
+        "context has {entry_count} entries, more than {CONTEXT_ENTRIES_MAX}; fetch the record again \
+         and send the context of that answer"
+    )]
+    TooManyEntries {
+        /// Number of entries.
+        entry_count: usize,
+    },
+    /// Claims an event of this store that never was.
+    #[error(
+        "context claims event {counter} of actor {actor}, which this store has not issued; fetch the \
+         record again and send the context of that answer"
+    )]
+    NeverIssued {
+        /// The actor in hexadecimal.
+        actor: String,
+        /// The counter claimed.
+        counter: u64,
+    },
+}
+
+/// The actor that a store makes events of one record with, from its first event in the record's
+/// present life on: the store's own actor and a number that the store has never used before, so that
+/// counters can begin at 1.
+#[must_use]
+pub fn incarnation(store: &Actor, number: u64) -> Actor {
+    let mut bytes = store.0.clone();
+    bytes.extend_from_slice(&number.to_be_bytes());
+    Actor(bytes)
+}
+
+/// The number of an incarnation of this store; `None` for actors of others.
+fn incarnation_number(actor: &Actor, store: &Actor) -> Option<u64> {
+    let number = actor.0.strip_prefix(store.0.as_slice())?;
+    Some(u64::from_be_bytes(number.try_into().ok()?))
+}
+
+/// The context of a state with this clock. `record` is the record's identity.
+#[must_use]
+pub fn encode_context(clock: &CausalClock, record: u64) -> Bytes {
+    let mut entries: SmallVec<[&Dot; 8]> =
+        clock.vector().entries().iter().filter(|entry| entry.counter > 0).collect();
+    entries.sort_unstable_by_key(|entry| &entry.actor);
+    let mut out = Vec::with_capacity(8 + entries.len() * 24);
+    out.push(CONTEXT_FORMAT_1);
+    put_varint(&mut out, entries.len() as u64);
+    for entry in entries {
+        put_counted(&mut out, &entry.actor.0);
+        put_varint(&mut out, entry.counter);
+    }
+    clock.cloud().encode_into(&mut out);
+    let checksum = checksum(&out, record);
+    out.extend_from_slice(&checksum);
+    out.into()
+}
+
+/// The clock that a context stands for, without times.
+///
+/// # Errors
+///
+/// When the bytes are no context of this record, or have too many entries.
+pub fn decode_context(context: &[u8], record: u64) -> Result<CausalClock, ContextError> {
+    let garbage = |why| {
+        let start = hex(&context[..context.len().min(16)]);
+        ContextError::Garbage { size_bytes: context.len(), start, why }
+    };
+    if context.first() != Some(&CONTEXT_FORMAT_1) {
+        return Err(garbage("another format"));
+    }
+    let cut_off = || garbage("cut off");
+    let (body, sum) = context.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(cut_off)?;
+    if *sum != checksum(body, record) {
+        return Err(garbage("wrong checksum"));
+    }
+    let mut cursor = Cursor::borrowing(body);
+    let (entries, cloud) = decode_parts(&mut cursor).map_err(|bad| match bad {
+        StoredFormError::CutOff { .. } => cut_off(),
+        StoredFormError::BadForm { what, .. } => garbage(what),
+    })?;
+    if cursor.remaining() > 0 {
+        return Err(garbage("bytes behind its end"));
+    }
+    let entry_count = entries.len() + cloud.run_count();
+    if entry_count > CONTEXT_ENTRIES_MAX {
+        return Err(ContextError::TooManyEntries { entry_count });
+    }
+    Ok(CausalClock::new(VersionVector::from_sorted(entries), cloud))
+}
+
+type Parts = (SmallVec<[Dot; 2]>, EventSet);
+
+fn decode_parts(cursor: &mut Cursor<'_>) -> Result<Parts, StoredFormError> {
+    cursor.u8()?;
+    let entry_count = cursor.count()?;
+    let mut entries: SmallVec<[Dot; 2]> = SmallVec::new();
+    for _ in 0..entry_count {
+        let actor = Actor(SmallVec::from_slice(cursor.counted_slice()?));
+        let entry = Dot { actor, counter: cursor.varint()?, time_secs: 0 };
+        let sorted = entries.last().is_none_or(|before| before.actor < entry.actor);
+        if !sorted || entry.counter == 0 {
+            let what = "entries that are not sorted actors with counters";
+            return Err(StoredFormError::BadForm { what, at: cursor.at() });
+        }
+        entries.push(entry);
+    }
+    Ok((entries, EventSet::decode(cursor)?))
+}
+
+/// Refuses a context that claims events which this store has not issued: events that are still to come
+/// would count as seen by the remover. Events of other stores are normal.
+///
+/// `clock` is the record's here, `store` the store's own actor, whose counters and incarnations were
+/// issued up to `issued_max`.
+///
+/// # Errors
+///
+/// When such events are claimed.
+pub fn check_context(
+    context: &CausalClock,
+    clock: &CausalClock,
+    store: &Actor,
+    issued_max: u64,
+) -> Result<(), ContextError> {
+    let in_vector = context.vector().entries().iter().map(|entry| (&entry.actor, entry.counter));
+    let in_cloud = context.cloud().iter().map(|(actor, _)| (actor, context.cloud().last(actor)));
+    for (actor, counter) in in_vector.chain(in_cloud) {
+        let issued = match incarnation_number(actor, store) {
+            Some(number) => match clock.last(actor) {
+                // An incarnation of an earlier life of the record, or when this store stood in.
+                0 => number <= issued_max,
+                last => counter <= last,
+            },
+            None => actor != store || counter <= issued_max,
+        };
+        if !issued {
+            return Err(ContextError::NeverIssued { actor: hex(&actor.0), counter });
+        }
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("strings take everything");
+        text
+    })
+}
+
+fn checksum(bytes: &[u8], record: u64) -> [u8; CHECKSUM_BYTES] {
+    (xxh3_64_with_seed(bytes, record) as u32).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests;

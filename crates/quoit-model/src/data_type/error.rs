@@ -1,0 +1,29 @@
+//! Errors of the stored forms.
+
+use crate::cursor::CutOff;
+use thiserror::Error;
+
+/// Why stored bytes are not what a data type is stored as.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum StoredFormError {
+    /// The bytes end too early, or a length in them is larger than what follows.
+    #[error("stored data type is cut off at byte {at}; restore the record from another replica")]
+    CutOff {
+        /// Offset of the field that does not fit.
+        at: usize,
+    },
+    /// Something that no writer makes.
+    #[error("stored data type has {what} at byte {at}; restore the record from another replica")]
+    BadForm {
+        /// What is wrong.
+        what: &'static str,
+        /// Offset behind the field.
+        at: usize,
+    },
+}
+
+impl From<CutOff> for StoredFormError {
+    fn from(cut_off: CutOff) -> Self {
+        Self::CutOff { at: cut_off.at }
+    }
+}

@@ -1,0 +1,160 @@
+//! Sets of events of any shape.
+
+use super::CausalClock;
+use crate::clock::{Actor, Dot};
+use std::collections::BTreeMap;
+
+mod codec;
+
+/// Consecutive events of one actor, both ends included. Counters begin at 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Counter of the first event.
+    pub first: u64,
+    /// Counter of the last event, not below the first one's.
+    pub last: u64,
+}
+
+impl Run {
+    /// One event.
+    #[must_use]
+    pub const fn one(counter: u64) -> Self {
+        Self { first: counter, last: counter }
+    }
+
+    const fn has(self, other: Self) -> bool {
+        self.first <= other.first && other.last <= self.last
+    }
+}
+
+/// Some events of some actors. Equal sets compare equal.
+///
+/// Costs follow the number of runs of consecutive events, not the number of events.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EventSet {
+    /// Runs by actor: sorted, apart from each other by a gap at least; no actor without a run.
+    runs: BTreeMap<Actor, Vec<Run>>,
+}
+
+impl EventSet {
+    /// Whether no event is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The runs of each actor, both in ascending order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Actor, &[Run])> {
+        self.runs.iter().map(|(actor, runs)| (actor, runs.as_slice()))
+    }
+
+    /// Number of runs of all actors.
+    #[must_use]
+    pub fn run_count(&self) -> usize {
+        self.runs.values().map(Vec::len).sum()
+    }
+
+    /// Whether the event is in the set.
+    #[must_use]
+    pub fn contains(&self, dot: &Dot) -> bool {
+        self.has_run(&dot.actor, Run::one(dot.counter))
+    }
+
+    /// Adds events of one actor.
+    ///
+    /// # Panics
+    ///
+    /// When the run begins at 0 or ends before it begins.
+    pub fn insert(&mut self, actor: &Actor, run: Run) {
+        assert!(0 < run.first && run.first <= run.last, "{run:?} is no run of events");
+        match self.runs.get_mut(actor) {
+            Some(runs) => add_run(runs, run),
+            None => {
+                self.runs.insert(actor.clone(), vec![run]);
+            }
+        }
+    }
+
+    /// Adds one event.
+    pub fn insert_dot(&mut self, dot: &Dot) {
+        self.insert(&dot.actor, Run::one(dot.counter));
+    }
+
+    /// Adds every event of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (actor, runs) in &other.runs {
+            for run in runs {
+                self.insert(actor, *run);
+            }
+        }
+    }
+
+    /// Drops what the clock has.
+    pub fn subtract(&mut self, clock: &CausalClock) {
+        self.runs.retain(|actor, runs| {
+            let known = clock.vector().counter(actor);
+            if known > 0 {
+                subtract_runs(runs, &[Run { first: 1, last: known }]);
+            }
+            subtract_runs(runs, clock.cloud().of(actor));
+            !runs.is_empty()
+        });
+    }
+
+    pub(super) fn has_run(&self, actor: &Actor, run: Run) -> bool {
+        let runs = self.of(actor);
+        let candidate = runs.partition_point(|own| own.last < run.last);
+        runs.get(candidate).is_some_and(|own| own.has(run))
+    }
+
+    /// Takes the first run of an actor away if it begins at `counter` or before; its end.
+    pub(super) fn take_from(&mut self, actor: &Actor, counter: u64) -> Option<u64> {
+        let runs = self.runs.get_mut(actor)?;
+        let last = runs.first().filter(|run| run.first <= counter)?.last;
+        runs.remove(0);
+        if runs.is_empty() {
+            self.runs.remove(actor);
+        }
+        Some(last)
+    }
+
+    /// Counter of the last event of an actor; 0 when there is none.
+    pub(super) fn last(&self, actor: &Actor) -> u64 {
+        self.of(actor).last().map_or(0, |run| run.last)
+    }
+
+    fn of(&self, actor: &Actor) -> &[Run] {
+        self.runs.get(actor).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Adds a run and joins it with those that it touches.
+fn add_run(runs: &mut Vec<Run>, new: Run) {
+    let from = runs.partition_point(|run| run.last < new.first && new.first - run.last > 1);
+    let to = runs.partition_point(|run| run.first <= new.last.saturating_add(1));
+    let joined = runs[from..to].iter().fold(new, |joined, run| Run {
+        first: joined.first.min(run.first),
+        last: joined.last.max(run.last),
+    });
+    runs.splice(from..to, [joined]);
+}
+
+fn subtract_runs(runs: &mut Vec<Run>, minus: &[Run]) {
+    if minus.is_empty() {
+        return;
+    }
+    let mut left = Vec::new();
+    for run in runs.iter() {
+        let from = minus.partition_point(|other| other.last < run.first);
+        let mut rest = Some(*run);
+        for other in minus[from..].iter().take_while(|other| other.first <= run.last) {
+            let Some(Run { first, last }) = rest else { break };
+            if first < other.first {
+                left.push(Run { first, last: other.first - 1 });
+            }
+            rest = (other.last < last).then(|| Run { first: other.last + 1, last });
+        }
+        left.extend(rest);
+    }
+    *runs = left;
+}
