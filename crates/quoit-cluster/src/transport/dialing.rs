@@ -53,7 +53,7 @@ async fn connect_once(context: &Arc<Context>, peer: &Peer, lane: Lane) -> bool {
             return false;
         }
     };
-    let driver = OutboundDriver::new(&context.settings, peer, peer.lane(lane), greeted);
+    let driver = OutboundDriver::new(context, peer, lane, greeted);
     peer.connected(lane);
     let fault = if peer.is_retired() || peer.address() != address {
         drop(driver);

@@ -1,6 +1,8 @@
 //! A connection on which this node asks.
 
+use super::Lane;
 use super::calls::Delivery;
+use super::context::Context;
 use super::error::Fault;
 use super::greeting::Greeted;
 use super::lane::LaneState;
@@ -13,8 +15,9 @@ use quoit_wire::internode::{FramePrefix, InternodeDecoder, Kind};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 use tokio::io::AsyncRead;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tokio_util::io::poll_read_buf;
 
 /// The task of an outbound connection.
@@ -27,6 +30,9 @@ pub(super) struct OutboundDriver<'a> {
     decoder: InternodeDecoder,
     heard_at: Instant,
     heartbeat: Interval,
+    /// Silence after which a ping is sent while no call waits. The large lane may be silent for longer: the
+    /// small one shows that the peer lives.
+    patience: Duration,
     /// Answers of one read, handed over when the lane's lock is free again.
     deliveries: Vec<Delivery>,
     is_deferred: bool,
@@ -40,13 +46,18 @@ enum Event {
 impl<'a> OutboundDriver<'a> {
     /// Takes the connection into use for the calls of `lane`.
     pub(super) fn new(
-        settings: &'a InternodeSettings,
+        context: &'a Context,
         peer: &'a Peer,
-        lane: &'a LaneState,
+        lane: Lane,
         greeted: Greeted,
     ) -> OutboundDriver<'a> {
-        let mut heartbeat = interval(settings.liveness.heartbeat_interval);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let settings = &context.settings;
+        let heartbeat = heartbeats(settings.liveness.heartbeat_interval, context.wakefulness.start());
+        let patience = match lane {
+            Lane::Small => settings.liveness.heartbeat_interval,
+            Lane::Large => settings.limits.idle_timeout / 4,
+        };
+        let lane = peer.lane(lane);
         lane.open(greeted.frame_bytes_max, greeted.window, greeted.stream.writer);
         OutboundDriver {
             settings,
@@ -57,6 +68,7 @@ impl<'a> OutboundDriver<'a> {
             decoder: InternodeDecoder::new(settings.limits.frame_bytes_max),
             heard_at: Instant::now(),
             heartbeat,
+            patience,
             deliveries: Vec::new(),
             is_deferred: false,
         }
@@ -140,7 +152,7 @@ impl<'a> OutboundDriver<'a> {
         Ok(())
     }
 
-    /// Pings a peer of which nothing was heard for a heartbeat; gives one up that has been silent for long.
+    /// Pings a peer that has been silent; gives one up that has been silent for long.
     fn beat(&mut self) -> Result<(), Fault> {
         let silence = self.heard_at.elapsed();
         let limit = self.settings.limits.idle_timeout;
@@ -150,7 +162,11 @@ impl<'a> OutboundDriver<'a> {
                 after_ms: limit.as_millis() as u64,
             });
         }
-        if silence * 10 >= self.settings.liveness.heartbeat_interval * 9 {
+        let patience = match self.lane.pending_count() {
+            0 => self.patience,
+            _ => self.settings.liveness.heartbeat_interval,
+        };
+        if silence * 10 >= patience * 9 {
             let mut inner = self.lane.outbox.lock();
             // What has not been written yet will show just as well whether the peer lives.
             if inner.unwritten_bytes() == 0 {
@@ -160,4 +176,13 @@ impl<'a> OutboundDriver<'a> {
         }
         Ok(())
     }
+}
+
+/// Ticks at whole intervals since the node started: one wakeup serves all connections.
+fn heartbeats(every: Duration, start: Instant) -> Interval {
+    let since_start_us = start.elapsed().as_micros();
+    let until_next_us = every.as_micros() - since_start_us % every.as_micros().max(1);
+    let mut heartbeats = interval_at(Instant::now() + Duration::from_micros(until_next_us as u64), every);
+    heartbeats.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    heartbeats
 }

@@ -42,6 +42,11 @@ impl Default for Wakefulness {
 }
 
 impl Wakefulness {
+    /// When the node was started.
+    pub(super) const fn start(&self) -> Instant {
+        self.start
+    }
+
     /// The node runs. Whether it has just been found out that it did not.
     pub(super) fn tick(&self, now: Instant) -> bool {
         let has_slept = self.has_slept(now);
