@@ -118,7 +118,7 @@ impl ReplicatedStore {
             meta: RecordMeta {
                 digest: store.digest,
                 tombstone: store.tombstone,
-                n_val_class: store.n_val_class.min(15) as u8,
+                n_val_class: store.n_val_class.clamp(1, 15) as u8,
                 expires_at_secs: store.expires_at_secs,
             },
             rule: MergeRule::try_from(store.rule).unwrap_or(MergeRule::Causal),

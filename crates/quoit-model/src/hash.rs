@@ -47,6 +47,13 @@ impl KeyHash {
         };
         Self { placement: Placement(placement), identity: Identity(both as u64) }
     }
+
+    /// Hashes the encoded name of a piece ([`KeyRef::piece`](crate::key::KeyRef::piece)): it is placed where
+    /// its record is.
+    #[must_use]
+    pub fn of_piece(encoded: &[u8], record: Placement) -> Self {
+        Self { placement: record, identity: Identity(xxh3_128(encoded) as u64) }
+    }
 }
 
 fn high(hash: u128) -> u64 {

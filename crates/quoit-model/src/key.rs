@@ -10,6 +10,9 @@ use thiserror::Error;
 /// The bucket type of untyped buckets. It always exists and is always active.
 pub const DEFAULT_BUCKET_TYPE: &[u8] = b"default";
 
+/// The bucket type of pieces of large records. No bucket type of an operator can have this name.
+pub const PIECE_TYPE: &[u8] = &[0];
+
 /// Upper bound of an encoded record key, in bytes: the two lengths, bucket type, bucket and key.
 pub const ENCODED_KEY_BYTES_MAX: usize = 65_535;
 
@@ -60,6 +63,19 @@ pub struct KeyRef<'a> {
 }
 
 impl<'a> KeyRef<'a> {
+    /// A piece of the record whose encoded name is given. Pieces belong to the partition of their record
+    /// ([`KeyHash::of_piece`](crate::hash::KeyHash::of_piece)), and appear in no listing.
+    #[must_use]
+    pub const fn piece(record: &'a [u8], piece: &'a [u8]) -> Self {
+        BucketRef { bucket_type: PIECE_TYPE, bucket: record }.key(piece)
+    }
+
+    /// Whether this names a piece of a record.
+    #[must_use]
+    pub fn is_piece(&self) -> bool {
+        self.bucket.bucket_type == PIECE_TYPE
+    }
+
     /// Checks that every part is non-empty and that the encoded form fits
     /// [`ENCODED_KEY_BYTES_MAX`].
     ///

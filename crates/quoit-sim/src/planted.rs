@@ -10,8 +10,8 @@ use quoit_model::key::BucketRef;
 use quoit_model::object::Object;
 use quoit_store::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Change, DataPlace, Decision, Engine, EngineStats, Fetch,
-    KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
+    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
+    Fetch, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
     Verified,
 };
 use quoit_store::error::StoreError;
@@ -246,6 +246,15 @@ impl Engine for PlantedEngine {
             Applied::Kept if loses && writes => Applied::Written(Ticket::default()),
             applied => applied,
         })
+    }
+
+    fn transact(
+        &self,
+        partition: Partition,
+        access: Access,
+        body: &mut Body<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.inner.transact(partition, access, body)
     }
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {

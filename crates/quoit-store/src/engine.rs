@@ -30,16 +30,38 @@ pub struct RecordAt<'a> {
 }
 
 /// What an engine has to know about a record besides its bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordMeta {
     /// Fingerprint of the object's causal state: equal for equal objects on all replicas.
     pub digest: u64,
     /// Whether the object is a tombstone.
     pub tombstone: bool,
-    /// Number of replicas of the record's bucket, capped at 15: digests are kept apart by it.
+    /// Number of replicas of the record's bucket, 1 to 15 (more count as 15): digests are kept apart by it.
+    /// 0 for a piece of a record ([`RecordMeta::PIECE`]).
     pub n_val_class: u8,
     /// When the record expires, seconds since 1970; 0 = never. An expired record reads as missing.
     pub expires_at_secs: u32,
+}
+
+impl RecordMeta {
+    /// A piece of a record, under a name of [`KeyRef::piece`]: found by that name, and in listings of its
+    /// record's pieces. Listings of everything, folds, counts of keys and digests know nothing of it; whoever
+    /// stores pieces keeps them in step with their record.
+    pub const PIECE: Self =
+        Self { digest: 0, tombstone: false, n_val_class: 0, expires_at_secs: 0 };
+
+    /// Whether the record is a piece of another.
+    #[must_use]
+    pub const fn is_piece(&self) -> bool {
+        self.n_val_class == 0
+    }
+}
+
+impl Default for RecordMeta {
+    /// A live record that one node keeps and that never expires.
+    fn default() -> Self {
+        Self { n_val_class: 1, ..Self::PIECE }
+    }
 }
 
 /// A stored record.
@@ -181,6 +203,64 @@ pub enum BatchWrite<'a> {
     },
 }
 
+/// Reads and changes of records of one partition that count all or not at all. See [`Engine::transact`].
+pub trait Transaction {
+    /// The record as it was before the transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], which the body has to hand on.
+    ///
+    /// # Panics
+    ///
+    /// When the record belongs to another partition.
+    fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted>;
+
+    /// Stores a value when the transaction ends. Of several writes of one record the last one counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transaction::get`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Transaction::get`].
+    fn put(&mut self, at: &RecordAt<'_>, meta: RecordMeta, value: &[u8])
+    -> Result<(), Interrupted>;
+
+    /// Removes a record when the transaction ends, without a trace.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transaction::get`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Transaction::get`].
+    fn remove(&mut self, at: &RecordAt<'_>) -> Result<(), Interrupted>;
+}
+
+/// Why a transaction can't go on: its engine knows.
+#[derive(Debug)]
+pub struct Interrupted(pub(crate) Interruption);
+
+#[derive(Debug)]
+pub(crate) enum Interruption {
+    /// A record has to come from the disk.
+    Cold,
+    /// A record can't be read.
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Interrupted {
+    fn from(error: StoreError) -> Self {
+        Self(Interruption::Failed(error))
+    }
+}
+
+/// What a transaction does.
+pub type Body<'f> = dyn FnMut(&mut dyn Transaction) -> Result<(), Interrupted> + 'f;
+
 /// Which keys a listing wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyRange<'a> {
@@ -190,7 +270,7 @@ pub enum KeyRange<'a> {
     Prefix(BucketRef<'a>, &'a [u8]),
     /// All keys of all buckets of a bucket type.
     BucketType(&'a [u8]),
-    /// Everything.
+    /// Everything but pieces of records.
     All,
 }
 
@@ -309,6 +389,22 @@ pub trait Engine: Send + Sync {
         before: Before,
         access: Access,
         change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError>;
+
+    /// Reads and changes several records of one partition in one step: no other change of the partition
+    /// comes between, and the writes count all or not at all, also across a crash. Without writes the answer
+    /// is [`Applied::Kept`].
+    ///
+    /// The body is called under the partition's stripe lock: it must not call the engine. It may be called
+    /// several times, and begins anew each time; only what it writes in its last call counts. Where waiting is
+    /// not allowed and a record has to come from the disk, the answer is [`Applied::WouldBlock`] and nothing
+    /// was written. A damaged record fails the transaction that reads it, and is replaced by one that only
+    /// writes it.
+    fn transact(
+        &self,
+        partition: Partition,
+        access: Access,
+        body: &mut Body<'_>,
     ) -> Result<Applied, StoreError>;
 
     /// Writes all or nothing, also across a crash. May wait for the disk.

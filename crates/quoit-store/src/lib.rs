@@ -8,6 +8,7 @@ pub mod index;
 pub mod keyfile;
 pub mod memory;
 mod output;
+mod pending;
 mod range;
 pub mod seam;
 pub mod snapshot;

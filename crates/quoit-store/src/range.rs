@@ -3,13 +3,16 @@
 use crate::engine::KeyRange;
 use quoit_model::key::{BucketRef, KeyRef};
 
+/// The first bucket type after that of pieces, which are no keys.
+const FIRST_TYPE: &[u8] = &[0, 0];
+
 /// No key of the range is below this name, whose parts may be empty.
 pub(crate) fn range_start(range: KeyRange<'_>) -> KeyRef<'_> {
     match range {
         KeyRange::Bucket(bucket) => bucket.key(&[]),
         KeyRange::Prefix(bucket, prefix) => bucket.key(prefix),
         KeyRange::BucketType(bucket_type) => BucketRef { bucket_type, bucket: &[] }.key(&[]),
-        KeyRange::All => BucketRef { bucket_type: &[], bucket: &[] }.key(&[]),
+        KeyRange::All => BucketRef { bucket_type: FIRST_TYPE, bucket: &[] }.key(&[]),
     }
 }
 

@@ -52,7 +52,8 @@ impl<'a> OutboundDriver<'a> {
         greeted: Greeted,
     ) -> OutboundDriver<'a> {
         let settings = &context.settings;
-        let heartbeat = heartbeats(settings.liveness.heartbeat_interval, context.wakefulness.start());
+        let heartbeat =
+            heartbeats(settings.liveness.heartbeat_interval, context.wakefulness.start());
         let patience = match lane {
             Lane::Small => settings.liveness.heartbeat_interval,
             Lane::Large => settings.limits.idle_timeout / 4,
@@ -182,7 +183,8 @@ impl<'a> OutboundDriver<'a> {
 fn heartbeats(every: Duration, start: Instant) -> Interval {
     let since_start_us = start.elapsed().as_micros();
     let until_next_us = every.as_micros() - since_start_us % every.as_micros().max(1);
-    let mut heartbeats = interval_at(Instant::now() + Duration::from_micros(until_next_us as u64), every);
+    let mut heartbeats =
+        interval_at(Instant::now() + Duration::from_micros(until_next_us as u64), every);
     heartbeats.set_missed_tick_behavior(MissedTickBehavior::Skip);
     heartbeats
 }

@@ -186,7 +186,7 @@ pub(crate) fn meta_of(record: &DeliveredRecord) -> RecordMeta {
     RecordMeta {
         digest: record.digest,
         tombstone: record.tombstone,
-        n_val_class: record.n_val_class.min(15) as u8,
+        n_val_class: record.n_val_class.clamp(1, 15) as u8,
         expires_at_secs: record.expires_at_secs,
     }
 }

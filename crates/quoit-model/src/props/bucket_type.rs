@@ -1,7 +1,7 @@
 //! The life of a bucket type: created, ready on every node, active; never deleted.
 
 use super::{BucketProps, InvalidProps, PropUpdates, Scope};
-use crate::key::DEFAULT_BUCKET_TYPE;
+use crate::key::{DEFAULT_BUCKET_TYPE, PIECE_TYPE};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -175,6 +175,9 @@ fn check_name(name: &[u8]) -> Result<(), TypeError> {
     if name.is_empty() || name.len() > TYPE_NAME_BYTES_MAX {
         return Err(TypeError::NameLength { size_bytes: name.len() });
     }
+    if name.starts_with(PIECE_TYPE) {
+        return Err(TypeError::NameZero);
+    }
     if name == RESERVED_TYPE { Err(TypeError::ReservedName) } else { Ok(()) }
 }
 
@@ -194,6 +197,9 @@ pub enum TypeError {
         /// Size of the name.
         size_bytes: usize,
     },
+    /// A name that begins as those do that the store keeps for itself.
+    #[error("a bucket type's name can't begin with a zero byte")]
+    NameZero,
     /// The default type was to be created.
     #[error("the bucket type default always exists; choose another name")]
     DefaultType,
@@ -239,7 +245,7 @@ impl TypeError {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::ReservedName => "reserved_name",
-            Self::NameLength { .. } => "invalid_name",
+            Self::NameLength { .. } | Self::NameZero => "invalid_name",
             Self::DefaultType => "default_type",
             Self::NoDefaultUpdate => "no_default_update",
             Self::AlreadyActive { .. } => "already_active",

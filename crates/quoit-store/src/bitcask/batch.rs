@@ -13,14 +13,19 @@ use quoit_model::hash::{Identity, Partition};
 use std::collections::BTreeMap;
 
 /// One write of a batch, ready to be written.
-struct Prepared<'a> {
-    at: RecordAt<'a>,
-    kind: Kind,
-    meta: RecordMeta,
-    value: &'a [u8],
-    old: Option<Entry>,
-    shares_tag: bool,
+pub(super) struct Prepared<'a> {
+    pub(super) at: RecordAt<'a>,
+    pub(super) kind: Kind,
+    pub(super) meta: RecordMeta,
+    pub(super) value: &'a [u8],
+    /// What the write replaces.
+    pub(super) old: Option<Entry>,
+    /// Whether another key has the same tag.
+    pub(super) shares_tag: bool,
 }
+
+/// Stripes that are held, by partition.
+type Stripes<'s> = BTreeMap<Partition, StripeGuard<'s>>;
 
 impl Prepared<'_> {
     fn header(&self) -> Header {
@@ -48,8 +53,17 @@ impl Store {
         if prepared.is_empty() {
             return Ok(Ticket(self.log.empty_write()));
         }
+        Ok(Ticket(self.write_prepared(stripes, &prepared)?))
+    }
+
+    /// Appends writes, at least one, as a batch and lets the index know. Says the sequence of the last one.
+    pub(super) fn write_prepared(
+        &self,
+        stripes: Stripes<'_>,
+        prepared: &[Prepared<'_>],
+    ) -> Result<u64, StoreError> {
         let headers: Vec<_> = prepared.iter().map(Prepared::header).collect();
-        let (checks, mut bytes) = self.encode_batch(&prepared, &headers)?;
+        let (checks, mut bytes) = self.encode_batch(prepared, &headers)?;
         let appended = self.log.append_batch(&headers, &checks, &mut bytes)?;
         let table = self.table.load();
         let mut stripes: BTreeMap<_, _> = stripes
@@ -69,7 +83,7 @@ impl Store {
                 }
             }
         }
-        Ok(Ticket(appended.last().map_or(0, |last| last.sequence)))
+        Ok(appended.last().map_or(0, |last| last.sequence))
     }
 
     /// Holds the stripes of all writes and finds what they replace. Removals of what is not there are
@@ -77,7 +91,7 @@ impl Store {
     fn prepare<'a>(
         &self,
         writes: &[BatchWrite<'a>],
-    ) -> Result<(BTreeMap<Partition, StripeGuard<'_>>, Vec<Prepared<'a>>), StoreError> {
+    ) -> Result<(Stripes<'_>, Vec<Prepared<'a>>), StoreError> {
         // Always in the order of partitions, so that two batches can't wait for each other.
         let mut stripes = BTreeMap::new();
         let mut partitions: Vec<_> = writes.iter().map(|write| at_of(write).partition).collect();

@@ -49,7 +49,8 @@ impl Compare for Store {
         for tag in tags {
             let (entries, table) = {
                 let index = self.stripe(partition).read();
-                let entries: Entries = index.candidates(*tag).collect();
+                let entries: Entries =
+                    index.candidates(*tag).filter(|entry| !entry.is_piece()).collect();
                 (entries, self.table.load())
             };
             for entry in &entries {

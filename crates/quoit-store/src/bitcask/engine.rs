@@ -8,8 +8,8 @@ use super::settings::BitcaskSettings;
 use super::store::Store;
 use crate::compare::Compare;
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Change, DataPlace, Engine, EngineStats, Fetch, KeyPage,
-    KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket, Verified,
+    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
+    KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::seam::{Clock, Disk, Execution, WorkerHandle};
@@ -162,6 +162,15 @@ impl Engine for BitcaskEngine {
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
         self.store.update(at, before, access, change)
+    }
+
+    fn transact(
+        &self,
+        partition: Partition,
+        access: Access,
+        body: &mut Body<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.store.transact(partition, access, body)
     }
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {

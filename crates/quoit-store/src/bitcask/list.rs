@@ -131,8 +131,9 @@ impl Store {
         self.check_open()?;
         let (entries, next_tag, table) = {
             let index = self.stripe(partition).read();
-            let wanted =
-                index.iter_from(Tag::of(from)).filter(|entry| !tombstones_only || entry.tombstone);
+            let is_wanted =
+                |entry: &Entry| !entry.is_piece() && (!tombstones_only || entry.tombstone);
+            let wanted = index.iter_from(Tag::of(from)).filter(is_wanted);
             let (entries, next) = take_whole_tags(wanted, limit.max(1));
             (entries, next, self.table.load())
         };

@@ -48,6 +48,7 @@ mod seal;
 mod segment;
 mod settings;
 mod store;
+mod transact;
 mod verify;
 
 pub use directory::is_store;

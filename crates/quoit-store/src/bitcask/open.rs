@@ -83,7 +83,7 @@ impl Store {
             settings.sync_interval_us,
             next_sequence - 1,
         ));
-        report.key_count = loaded.stripes.iter().map(|stripe| stripe.read().entry_count()).sum();
+        report.key_count = loaded.stripes.iter().map(|stripe| stripe.read().key_count()).sum();
         report.elapsed_us = clock.monotonic_us().saturating_sub(started_us);
         let store = Self {
             reader,

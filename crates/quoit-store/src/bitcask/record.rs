@@ -7,7 +7,7 @@
 //! byte 16  1  kind: 1 put, 2 remove, 3 batch, 4 drop of a partition
 //! byte 17  1  flags: bit 0 tombstone, 1 replaces, 2 shares its tag, 3 inside a batch
 //! byte 18  2  partition
-//! byte 20  1  n_val class
+//! byte 20  1  n_val class, 0 for a piece of a record
 //! byte 21  1  zero
 //! byte 22  2  size of the encoded key
 //! byte 24  4  size of the value

@@ -89,7 +89,7 @@ impl Store {
         let mut stats = EngineStats::default();
         for stripe in &self.stripes {
             let index = stripe.read();
-            stats.key_count += index.entry_count();
+            stats.key_count += index.key_count();
             stats.tombstone_count += index.tombstone_count();
             stats.index_bytes += index.memory_bytes();
         }

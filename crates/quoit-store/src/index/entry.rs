@@ -4,7 +4,7 @@
 //! byte  0..5   tag: the highest 40 bits of the identity, big-endian
 //! byte  5..11  location: 20 bits of segment, 28 bits of offset / 16, big-endian
 //! byte  11     size class
-//! byte  12     flags: bit 0 tombstone, 1 expires, 2 collided, 3 zero, 4-7 n_val class
+//! byte  12     flags: bit 0 tombstone, 1 expires, 2 collided, 3 zero, 4-7 n_val class (0: a piece)
 //! byte  13..21 digest, big-endian; of what expires, 21 bits of hour and 43 of digest
 //! ```
 //!
@@ -173,7 +173,7 @@ pub struct Entry {
     /// Whether another entry of the partition has the same tag. Kept by the index: what a caller
     /// passes in is ignored.
     pub collided: bool,
-    /// Number of replicas of the record's bucket, capped at 15.
+    /// Number of replicas of the record's bucket, capped at 15; 0 for a piece of a record.
     pub n_val_class: u8,
     /// Fingerprint of the object's causal state; of what expires, with the hour in which it does
     /// ([`compared_digest`](crate::compare::compared_digest)).
@@ -187,6 +187,12 @@ const N_VAL_CLASS_SHIFT: u32 = 4;
 const FLAGS_AT: usize = 12;
 
 impl Entry {
+    /// Whether the record is a piece of another.
+    #[must_use]
+    pub const fn is_piece(&self) -> bool {
+        self.n_val_class == 0
+    }
+
     /// What copies of the record are compared by.
     #[must_use]
     pub const fn leaf(&self) -> Leaf {

@@ -51,10 +51,16 @@ impl PartitionIndex {
         }
     }
 
-    /// Number of entries, tombstones included.
+    /// Number of entries, those of tombstones and pieces included.
     #[must_use]
     pub fn entry_count(&self) -> u64 {
         self.sums.entry_count
+    }
+
+    /// Number of entries that are no pieces of records, tombstones included.
+    #[must_use]
+    pub fn key_count(&self) -> u64 {
+        self.sums.key_count()
     }
 
     /// Number of tombstones.

@@ -50,7 +50,7 @@ impl PartitionIndex {
 impl Scope {
     fn has(&self, entry: &Entry) -> bool {
         let is_in_class = class_place(entry.n_val_class) == class_place(self.n_val_class);
-        is_in_class && self.has_hour(entry.expires, entry.digest)
+        is_in_class && !entry.is_piece() && self.has_hour(entry.expires, entry.digest)
     }
 
     /// Whether a record of the class is compared, by when it expires.

@@ -12,16 +12,20 @@ pub(crate) struct Share {
     class: usize,
     bits: u64,
     tombstone: bool,
+    /// Whether it is a piece of a record: those are neither counted nor compared.
+    piece: bool,
     /// The hour of its expiry, if it expires and is no tombstone.
     hour: Option<u32>,
 }
 
 impl Share {
     pub(crate) fn new(n_val_class: u8, leaf: &Leaf, expires: bool) -> Self {
+        let piece = n_val_class == 0;
         Self {
             class: class_place(n_val_class),
-            bits: contribution(leaf),
+            bits: if piece { 0 } else { contribution(leaf) },
             tombstone: leaf.tombstone,
+            piece,
             hour: (expires && !leaf.tombstone).then(|| compared_hour(leaf.digest)),
         }
     }
@@ -115,7 +119,9 @@ impl Tally {
 /// What is known of all records of a partition without looking at them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
+    /// Entries, pieces among them.
     pub(crate) entry_count: u64,
+    pub(crate) piece_count: u64,
     pub(crate) tombstone_count: u64,
     /// Digests of what never expires.
     lasting: Digests,
@@ -129,6 +135,7 @@ impl Sums {
         let mut sums = Self { entry_count: run.len() as u64, ..Self::default() };
         for entry in run.iter().map(Entry::decode) {
             sums.tombstone_count += u64::from(entry.tombstone);
+            sums.piece_count += u64::from(entry.is_piece());
             if entry.expires {
                 sums.toggle(&Share::of(&entry));
             }
@@ -139,14 +146,21 @@ impl Sums {
 
     pub(crate) fn add(&mut self, share: &Share) {
         self.entry_count += 1;
+        self.piece_count += u64::from(share.piece);
         self.tombstone_count += u64::from(share.tombstone);
         self.toggle(share);
     }
 
     pub(crate) fn subtract(&mut self, share: &Share) {
         self.entry_count -= 1;
+        self.piece_count -= u64::from(share.piece);
         self.tombstone_count -= u64::from(share.tombstone);
         self.toggle(share);
+    }
+
+    /// Entries that are no pieces of records.
+    pub(crate) fn key_count(&self) -> u64 {
+        self.entry_count - self.piece_count
     }
 
     /// Digests of all that does not expire before an hour.

@@ -60,6 +60,8 @@ fn check(index: &PartitionIndex, model: &Model) {
     assert_eq!(index.entry_count(), model.len() as u64);
     let tombstones = model.values().filter(|entry| entry.tombstone).count();
     assert_eq!(index.tombstone_count(), tombstones as u64);
+    let keys = model.values().filter(|entry| !entry.is_piece());
+    assert_eq!(index.key_count(), keys.count() as u64);
     check_digests(index, model);
     for (tag, count) in &of_tag {
         assert_eq!(index.candidates(*tag).count() as u64, *count);
@@ -77,7 +79,7 @@ const HOURS: [u32; 3] = [0, 1 << 20, 1 << 21];
 fn is_compared(entry: &Entry, scope: Scope) -> bool {
     let hour = (entry.digest >> 43) as u32;
     let lasts = !entry.expires || hour >= scope.hour_min;
-    lasts && entry.n_val_class == scope.n_val_class
+    lasts && !entry.is_piece() && entry.n_val_class == scope.n_val_class
 }
 
 fn check_digests(index: &PartitionIndex, model: &Model) {

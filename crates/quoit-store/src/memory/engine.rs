@@ -2,11 +2,12 @@
 
 use super::listing::{list_buckets, list_keys};
 use super::stripe::{Bounds, Stripe, cost_bytes};
+use super::transact::OpenTransaction;
 use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Change, DataPlace, Decision, Engine, EngineStats, Fetch,
-    KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
-    Verified, listing_place,
+    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
+    Fetch, Interrupted, Interruption, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage,
+    RecordRef, Shown, Ticket, Verified, listing_place,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -137,6 +138,37 @@ impl Engine for MemoryEngine {
         Ok(Applied::Written(self.next_ticket()))
     }
 
+    fn transact(
+        &self,
+        partition: Partition,
+        _: Access,
+        body: &mut Body<'_>,
+    ) -> Result<Applied, StoreError> {
+        let mut stripe = self.stripe(partition)?;
+        let now_secs = self.clock.unix_secs();
+        let mut open = OpenTransaction::new(partition, &stripe, now_secs);
+        match body(&mut open) {
+            Ok(()) => {}
+            Err(Interrupted(Interruption::Failed(error))) => return Err(error),
+            Err(Interrupted(Interruption::Cold)) => return Ok(Applied::WouldBlock),
+        }
+        let writes = open.into_writes();
+        if writes.is_empty() {
+            return Ok(Applied::Kept);
+        }
+        for (name, record) in &writes {
+            let value_size = record.as_ref().map_or(0, |record| record.value.len());
+            self.check_size(&name.at(partition), value_size)?;
+        }
+        for (name, record) in writes {
+            match record {
+                Some(record) => stripe.put(&name.at(partition), record, now_secs),
+                None => stripe.remove(name.identity(), name.encoded()),
+            }
+        }
+        Ok(Applied::Written(self.next_ticket()))
+    }
+
     fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
         self.open()?;
         let mut partitions = BTreeMap::new();
@@ -231,7 +263,7 @@ impl Engine for MemoryEngine {
         for stripe in &self.stripes {
             let mut stripe = stripe.lock();
             stripe.sweep(self.clock.unix_secs(), usize::MAX);
-            stats.key_count += stripe.sums().entry_count;
+            stats.key_count += stripe.sums().key_count();
             stats.tombstone_count += stripe.sums().tombstone_count;
             stats.index_bytes += stripe.bytes();
         }

@@ -6,5 +6,6 @@
 mod engine;
 mod listing;
 mod stripe;
+mod transact;
 
 pub use engine::{MemoryEngine, MemorySettings};

@@ -220,7 +220,10 @@ impl Stripe {
                 return (entries, Some(*identity));
             }
             let wanted = sharing.iter().filter(|stored| {
-                !stored.has_ended(now_secs) && (stored.record.meta.tombstone || !tombstones_only)
+                let meta = &stored.record.meta;
+                !stored.has_ended(now_secs)
+                    && !meta.is_piece()
+                    && (meta.tombstone || !tombstones_only)
             });
             entries.extend(wanted.map(|stored| (stored.encoded.clone(), stored.record.clone())));
         }
@@ -249,7 +252,7 @@ impl Stripe {
         });
         let class = class_place(scope.n_val_class);
         metas
-            .filter(move |(_, meta)| class_place(meta.n_val_class) == class)
+            .filter(move |(_, meta)| !meta.is_piece() && class_place(meta.n_val_class) == class)
             .map(|(identity, meta)| (leaf_of(identity, &meta), meta.expires_at_secs != 0))
             .filter(move |(leaf, expires)| scope.has_hour(*expires, leaf.digest))
             .map(|(leaf, _)| leaf)
@@ -259,7 +262,8 @@ impl Stripe {
     pub(super) fn tagged(&self, tag: Tag, now_secs: u64) -> Vec<(Bytes, Record)> {
         let sharing = self.records.range(tag.identity_min()..=tag.identity_max());
         let stored = sharing.flat_map(|(_, sharing)| sharing);
-        let lasting = stored.filter(|stored| !stored.has_ended(now_secs));
+        let lasting =
+            stored.filter(|stored| !stored.has_ended(now_secs) && !stored.record.meta.is_piece());
         lasting.map(|stored| (stored.encoded.clone(), stored.record.clone())).collect()
     }
 

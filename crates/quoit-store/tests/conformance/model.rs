@@ -4,10 +4,10 @@ use super::program::{Content, Part, Step, Which};
 use super::{Identities, START_SECS, Subject, ring_size};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, FRONT_BYTES, Fetch, KeyRange, Record,
-    RecordAt, RecordMeta, RecordRef, Shown, Ticket,
+    Access, Applied, BatchWrite, Before, Body, Decision, Engine, FRONT_BYTES, Fetch, KeyRange,
+    Record, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
 use quoit_store::seam::Clock;
 use std::collections::BTreeMap;
@@ -15,14 +15,18 @@ use std::task::{Poll, Waker};
 
 /// Types and buckets of all programs: names that start like others, and bytes at the ends of the
 /// range.
-pub const BUCKETS: [(&[u8], &[u8]); 6] = [
+pub const BUCKETS: [(&[u8], &[u8]); 7] = [
     (b"default", b"a"),
     (b"default", b"a\0"),
     (b"default", b"ab"),
     (b"maps", b"\xff"),
     (b"maps", b"\xff\xff"),
     (b"z", b"a"),
+    (PIECE_TYPE, RECORD_OF_PIECES),
 ];
+
+/// The encoded name of a record that has pieces.
+const RECORD_OF_PIECES: &[u8] = b"\0\x07\0\x01defaulta0";
 
 /// Bucket type, bucket, key: ordered as listings are.
 type Name = (Vec<u8>, Vec<u8>, Vec<u8>);
@@ -94,6 +98,7 @@ impl Model {
             Step::Get(which) => self.get(engine, &name_of(*which)),
             Step::Head(which) => self.head(engine, &name_of(*which)),
             Step::Batch(writes) => self.batch(subject, writes),
+            Step::Transact(changes) => self.transact(subject, changes),
             Step::ListKeys(part, limit) => self.list_keys(engine, *part, *limit),
             Step::ListBuckets(bucket, limit) => self.list_buckets(engine, *bucket, *limit),
             Step::Fold { partition, limit, tombstones_only } => {
@@ -141,7 +146,7 @@ impl Model {
         }
         let stats = engine.stats();
         if !self.expired {
-            assert_eq!(stats.key_count, self.records.len() as u64, "keys");
+            assert_eq!(stats.key_count, self.keys().count() as u64, "keys");
             let tombstones = self.records.values().filter(|record| record.meta.tombstone).count();
             assert_eq!(stats.tombstone_count, tombstones as u64, "tombstones");
         }
@@ -150,13 +155,17 @@ impl Model {
     /// The records of a partition by identity and encoded name.
     fn of_partition(&self, partition: u16) -> Vec<(Identity, Bytes, Record)> {
         let placed = self
-            .records
-            .iter()
+            .keys()
             .map(|(name, record)| (place_of(self.identities, name.clone()), record))
             .filter(|(place, _)| place.partition == Partition(partition));
         placed
             .map(|(place, record)| (place.identity, Bytes::from(place.encoded), record.clone()))
             .collect()
+    }
+
+    /// The records that are no pieces of others.
+    fn keys(&self) -> impl Iterator<Item = (&Name, &Record)> {
+        self.records.iter().filter(|(name, _)| !key_ref(name).is_piece())
     }
 
     fn expire(&mut self, subject: &impl Subject) {
@@ -180,7 +189,7 @@ impl Model {
 
     fn put(&mut self, subject: &impl Subject, which: Which, content: &Content) {
         let place = self.place(which);
-        let record = record_of(subject, content);
+        let record = record_of(subject, which, content);
         let mut calls = 0;
         let mut change = |before: Option<&RecordRef<'_>>, value: &mut Vec<u8>| {
             calls += 1;
@@ -201,7 +210,7 @@ impl Model {
     fn append(&mut self, subject: &impl Subject, which: Which, content: &Content) {
         let place = self.place(which);
         let expected = self.records.get(&place.name).cloned();
-        let added = record_of(subject, content);
+        let added = record_of(subject, which, content);
         let value = match &expected {
             Some(before) => [&before.value[..], &added.value].concat(),
             None => added.value.to_vec(),
@@ -293,7 +302,7 @@ impl Model {
         let places: Vec<(Place, Option<Record>)> = writes
             .iter()
             .map(|(which, content)| {
-                (self.place(*which), content.map(|content| record_of(subject, &content)))
+                (self.place(*which), content.map(|content| record_of(subject, *which, &content)))
             })
             .collect();
         let batch: Vec<BatchWrite<'_>> = places
@@ -317,6 +326,53 @@ impl Model {
         }
     }
 
+    fn transact(&mut self, subject: &impl Subject, changes: &[(Which, Option<Content>, bool)]) {
+        let Some(partition) = changes.first().map(|(which, ..)| self.place(*which).partition)
+        else {
+            let body: &mut Body<'_> = &mut |_| Ok(());
+            let applied = subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
+            assert_eq!(applied, Applied::Kept);
+            return;
+        };
+        let mut after = self.records.clone();
+        let mut planned = Vec::new();
+        for (which, content, looks) in changes {
+            let place = self.place(*which);
+            if place.partition != partition {
+                continue;
+            }
+            let before = looks.then(|| self.records.get(&place.name).cloned());
+            let seen = before.clone().flatten().map_or(Bytes::new(), |record| record.value);
+            let record = content.map(|content| {
+                let added = record_of(subject, *which, &content);
+                Record { value: [&seen[..], &added.value].concat().into(), ..added }
+            });
+            match &record {
+                Some(record) => after.insert(place.name.clone(), record.clone()),
+                None => after.remove(&place.name),
+            };
+            planned.push((place, before, record));
+        }
+        let body: &mut Body<'_> = &mut |transaction| {
+            for (place, before, record) in &planned {
+                if let Some(before) = before {
+                    assert_eq!(transaction.get(&place.at())?, *before, "{:?}", place.name);
+                }
+                match record {
+                    Some(Record { meta, value }) => transaction.put(&place.at(), *meta, value)?,
+                    None => transaction.remove(&place.at())?,
+                }
+            }
+            Ok(())
+        };
+        let engine = subject.engine();
+        let run = |access| engine.transact(partition, access, body).unwrap();
+        let applied = unblocked(run, |applied| *applied == Applied::WouldBlock);
+        let Applied::Written(ticket) = applied else { panic!("a transaction was {applied:?}") };
+        self.written(ticket);
+        self.records = after;
+    }
+
     fn list_keys(&self, engine: &dyn Engine, part: Part, limit: usize) {
         let prefix_of = |which| name_of(which).2[..1].to_vec();
         let prefix = if let Part::Prefix(which) = part { prefix_of(which) } else { Vec::new() };
@@ -334,7 +390,7 @@ impl Model {
             .records
             .iter()
             .filter(|(name, _)| match range {
-                KeyRange::All => true,
+                KeyRange::All => !key_ref(name).is_piece(),
                 KeyRange::BucketType(bucket_type) => name.0 == bucket_type,
                 KeyRange::Bucket(bucket) => key_ref(name).bucket == bucket,
                 KeyRange::Prefix(bucket, prefix) => {
@@ -366,7 +422,9 @@ impl Model {
             .records
             .iter()
             .filter(|(name, record)| {
-                !record.meta.tombstone && bucket_type.is_none_or(|wanted| name.0 == wanted)
+                let is_wanted =
+                    bucket_type.map_or(!key_ref(name).is_piece(), |wanted| name.0 == wanted);
+                is_wanted && !record.meta.tombstone
             })
             .map(|(name, _)| (Bytes::from(name.0.clone()), Bytes::from(name.1.clone())))
             .collect();
@@ -387,8 +445,7 @@ impl Model {
 
     fn fold(&self, engine: &dyn Engine, partition: Partition, limit: usize, tombstones_only: bool) {
         let mut expected: Vec<(Identity, Bytes, Record)> = self
-            .records
-            .iter()
+            .keys()
             .map(|(name, record)| (place_of(self.identities, name.clone()), record))
             .filter(|(place, record)| {
                 place.partition == partition && (record.meta.tombstone || !tombstones_only)
@@ -431,7 +488,12 @@ impl Model {
 fn place_of(identities: Identities, name: Name) -> Place {
     let mut encoded = Vec::new();
     key_ref(&name).encode_into(&mut encoded);
-    let hash = KeyHash::of(&encoded, key_ref(&name).bucket, PlacementRule::BucketAndKey);
+    let mut hash = KeyHash::of(&encoded, key_ref(&name).bucket, PlacementRule::BucketAndKey);
+    if key_ref(&name).is_piece() {
+        let record = KeyRef::decode(&name.1).unwrap();
+        let record = KeyHash::of(&name.1, record.bucket, PlacementRule::BucketAndKey);
+        hash = KeyHash::of_piece(&encoded, record.placement);
+    }
     let identity = match identities {
         Identities::Hashed => hash.identity,
         // Three tags, and two identities of each.
@@ -441,15 +503,17 @@ fn place_of(identities: Identities, name: Name) -> Place {
     Place { name, encoded, identity, partition }
 }
 
-fn record_of(subject: &impl Subject, content: &Content) -> Record {
+fn record_of(subject: &impl Subject, which: Which, content: &Content) -> Record {
     let now_secs = subject.clock().unix_secs() as u32;
     assert!(now_secs >= START_SECS, "the subject's clock starts at START_SECS");
     let expires_at_secs = match content.expires_in_secs {
         0 => 0,
         secs => now_secs + secs,
     };
+    let is_piece = BUCKETS[which.bucket].0 == PIECE_TYPE;
+    let meta = RecordMeta { expires_at_secs, ..content.meta };
     Record {
-        meta: RecordMeta { expires_at_secs, ..content.meta },
+        meta: if is_piece { RecordMeta::PIECE } else { meta },
         value: Bytes::from(vec![content.fill; content.size]),
     }
 }

@@ -58,6 +58,9 @@ pub enum Step {
     Head(Which),
     /// Write several at once; `None` removes.
     Batch(Vec<(Which, Option<Content>)>),
+    /// Append to several of one partition at once, that of the first; `None` removes. What is false is
+    /// written without looking.
+    Transact(Vec<(Which, Option<Content>, bool)>),
     /// List keys, so many at a time.
     ListKeys(Part, usize),
     /// List buckets, of one's type or of all, so many at a time.
@@ -93,6 +96,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn step() -> impl Strategy<Value = Step> {
     let write = (which(), prop::option::weighted(0.8, content()));
+    let change = (which(), prop::option::weighted(0.8, content()), any::<bool>());
     let limit = prop_oneof![1..4usize, Just(1000)];
     prop_oneof![
         12 => (which(), content()).prop_map(|(which, content)| Step::Put(which, content)),
@@ -102,6 +106,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => which().prop_map(Step::Get),
         4 => which().prop_map(Step::Head),
         2 => prop::collection::vec(write, 0..6).prop_map(Step::Batch),
+        6 => prop::collection::vec(change, 0..12).prop_map(Step::Transact),
         2 => (part(), limit.clone()).prop_map(|(part, limit)| Step::ListKeys(part, limit)),
         1 => (prop::option::of(0..super::model::BUCKETS.len()), limit.clone())
             .prop_map(|(bucket, limit)| Step::ListBuckets(bucket, limit)),
@@ -132,7 +137,7 @@ fn part() -> impl Strategy<Value = Part> {
 fn content() -> impl Strategy<Value = Content> {
     let size = prop_oneof![4 => 0..100usize, 1 => 0..6000usize];
     let expiry = prop_oneof![4 => Just(0), 1 => 1..60u32];
-    (any::<u8>(), size, any::<u64>(), prop::bool::weighted(0.2), 0..16u8, expiry).prop_map(
+    (any::<u8>(), size, any::<u64>(), prop::bool::weighted(0.2), 1..16u8, expiry).prop_map(
         |(fill, size, digest, tombstone, n_val_class, expires_in_secs)| Content {
             fill,
             size,

@@ -124,7 +124,7 @@ pub(super) fn meta_of(value: &[u8]) -> RecordMeta {
     RecordMeta {
         digest: xxhash_rust::xxh3::xxh3_64(value),
         tombstone: value.len().is_multiple_of(5),
-        n_val_class: (value.len() % 16) as u8,
+        n_val_class: (value.len() % 15 + 1) as u8,
         // Some expire, each in an hour of its own, after the end of all runs.
         expires_at_secs: if value.len().is_multiple_of(7) {
             2_000_000_000 + value.len() as u32 * 3_600

@@ -3,8 +3,8 @@
 use super::model::{End, Model, State, meta_of};
 use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordRef,
-    Ticket,
+    Access, Applied, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, RecordAt,
+    RecordRef, Ticket,
 };
 use crate::error::StoreError;
 use crate::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Random};
@@ -240,7 +240,8 @@ impl Hands {
         match self.random.below(30) {
             0..=14 => self.put(key),
             15..=18 => self.remove(key),
-            19..=21 => self.batch(),
+            19..=20 => self.batch(),
+            21 => self.transact(),
             22..=25 => self.read(key),
             26 => self.list(),
             27 => self.drop_partition(key),
@@ -337,6 +338,41 @@ impl Hands {
         let applied = self.engine().batch(&batch).map(Applied::Written);
         let writes: Vec<_> = writes.into_iter().collect();
         self.note(&writes, applied)
+    }
+
+    /// Writes all keys of a partition in one step, and removes every third.
+    fn transact(&mut self) -> Result<(), String> {
+        let key = self.random.below(u64::from(KEYS)) as u8;
+        let partition = Name::new(key).partition;
+        let keys = (0..KEYS).filter(|key| Name::new(*key).partition == partition);
+        let removed = self.random.below(3) as usize;
+        let mut writes: Vec<(u8, State)> = Vec::new();
+        for (number, key) in keys.enumerate() {
+            writes.push((key, (number % 3 != removed).then(|| self.value())));
+        }
+        let mut unexpected = None;
+        let body: &mut Body<'_> = &mut |transaction| {
+            for (key, state) in &writes {
+                let name = Name::new(*key);
+                let found = transaction.get(&name.at())?.map(|record| record.value.to_vec());
+                if found != self.model.now(*key) {
+                    unexpected = Some(format!("key {key}: a transaction saw {found:?}"));
+                }
+                match state {
+                    Some(value) => transaction.put(&name.at(), meta_of(value), value)?,
+                    None => transaction.remove(&name.at())?,
+                }
+            }
+            Ok(())
+        };
+        let mut applied = self.engine().transact(partition, Access::NoWait, body);
+        if matches!(applied, Ok(Applied::WouldBlock)) {
+            applied = self.engine().transact(partition, Access::Wait, body);
+        }
+        match unexpected {
+            Some(unexpected) => Err(unexpected),
+            None => self.note(&writes, applied),
+        }
     }
 
     fn drop_partition(&mut self, key: u8) -> Result<(), String> {

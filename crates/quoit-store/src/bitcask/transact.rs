@@ -1,0 +1,209 @@
+//! Reads and changes of several records of one partition in one step.
+
+use super::batch::Prepared;
+use super::read::{Entries, Lookup, Part};
+use super::record::Kind;
+use super::segment::SegmentTable;
+use super::store::{Store, StripeGuard};
+use crate::engine::{
+    Access, Applied, Body, Interrupted, Interruption, Record, RecordAt, RecordMeta, Ticket,
+    Transaction,
+};
+use crate::error::StoreError;
+use crate::index::{Entry, Tag};
+use crate::pending::Name;
+use quoit_model::hash::Partition;
+
+/// What was found of a record while the index said `entries` of it.
+struct Looked {
+    name: Name,
+    part: Part,
+    entries: Entries,
+    found: Found,
+}
+
+enum Found {
+    Absent,
+    /// The entry, and what is stored as far as it was wanted; `None` of what has expired.
+    Present(Entry, Option<Record>),
+    Damaged(Entry, StoreError),
+}
+
+/// A write that the transaction ends with.
+struct Write {
+    name: Name,
+    kind: Kind,
+    meta: RecordMeta,
+    value: Vec<u8>,
+    old: Option<Entry>,
+    shares_tag: bool,
+}
+
+/// A transaction while its body runs.
+struct Open<'s> {
+    store: &'s Store,
+    partition: Partition,
+    stripe: &'s StripeGuard<'s>,
+    table: &'s SegmentTable,
+    /// What was looked at, now or before the stripe was taken.
+    looked: Vec<Looked>,
+    /// The record that has to come from the disk.
+    cold: Option<(Name, Part)>,
+    writes: Vec<Write>,
+}
+
+impl Store {
+    pub(super) fn transact(
+        &self,
+        partition: Partition,
+        access: Access,
+        body: &mut Body<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.check_open()?;
+        self.relieve()?;
+        let mut looked = Vec::new();
+        loop {
+            let stripe = self.stripe(partition).upgradable_read();
+            // Loaded under the stripe's lock: an entry's segment leaves the table only after the entry
+            // has left the index.
+            let table = self.table.load();
+            let mut open = Open {
+                store: self,
+                partition,
+                stripe: &stripe,
+                table: &table,
+                looked,
+                cold: None,
+                writes: Vec::new(),
+            };
+            let outcome = body(&mut open);
+            let Open { looked: known, cold, writes, .. } = open;
+            looked = known;
+            let Some((name, part)) = cold else {
+                return match outcome {
+                    Err(Interrupted(Interruption::Failed(error))) => Err(error),
+                    Err(Interrupted(Interruption::Cold)) => {
+                        unreachable!("what is cold is noted where it is found")
+                    }
+                    Ok(()) if writes.is_empty() => Ok(Applied::Kept),
+                    Ok(()) => self.write_all(partition, stripe, &writes),
+                };
+            };
+            let entries: Entries = stripe.candidates(Tag::of(name.identity())).collect();
+            drop(stripe);
+            if access == Access::NoWait {
+                return Ok(Applied::WouldBlock);
+            }
+            let at = name.at(partition);
+            let lookup = self.reader.find(&table, &entries, &at, part, Access::Wait)?;
+            let found = self.found_of(lookup, part);
+            looked.retain(|known: &Looked| !known.name.is(&at));
+            looked.extend(found.map(|found| Looked { name: Name::of(&at), part, entries, found }));
+        }
+    }
+
+    fn found_of(&self, lookup: Lookup, part: Part) -> Option<Found> {
+        Some(match lookup {
+            Lookup::WouldBlock => return None,
+            Lookup::Absent => Found::Absent,
+            Lookup::Damaged(entry, error) => {
+                self.note_damage(&error);
+                Found::Damaged(entry, error)
+            }
+            Lookup::Present(entry, stored) => {
+                let is_shown = part == Part::Whole && !self.is_expired(&stored.header.meta);
+                Found::Present(entry, is_shown.then(|| stored.into_record()))
+            }
+        })
+    }
+
+    fn write_all(
+        &self,
+        partition: Partition,
+        stripe: StripeGuard<'_>,
+        writes: &[Write],
+    ) -> Result<Applied, StoreError> {
+        let prepared: Vec<Prepared<'_>> = writes
+            .iter()
+            .map(|write| Prepared {
+                at: write.name.at(partition),
+                kind: write.kind,
+                meta: write.meta,
+                value: &write.value,
+                old: write.old,
+                shares_tag: write.shares_tag,
+            })
+            .collect();
+        let last = self.write_prepared([(partition, stripe)].into(), &prepared)?;
+        Ok(Applied::Written(Ticket(last)))
+    }
+}
+
+impl Open<'_> {
+    /// What is known of a record, found now or before.
+    fn look(&mut self, at: &RecordAt<'_>, part: Part) -> Result<usize, Interrupted> {
+        assert!(at.partition == self.partition, "a transaction stays in its partition");
+        let entries: Entries = self.stripe.candidates(Tag::of(at.identity)).collect();
+        let is_known = |known: &Looked| {
+            let is_enough = known.part == Part::Whole || known.part == part;
+            known.name.is(at) && is_enough && known.entries == entries
+        };
+        if let Some(place) = self.looked.iter().position(is_known) {
+            return Ok(place);
+        }
+        let found = self.store.reader.find(self.table, &entries, at, part, Access::NoWait)?;
+        let Some(found) = self.store.found_of(found, part) else {
+            self.cold = Some((Name::of(at), part));
+            return Err(Interrupted(Interruption::Cold));
+        };
+        self.looked.retain(|known| !known.name.is(at));
+        self.looked.push(Looked { name: Name::of(at), part, entries, found });
+        Ok(self.looked.len() - 1)
+    }
+
+    fn write(
+        &mut self,
+        at: &RecordAt<'_>,
+        kind: Kind,
+        meta: RecordMeta,
+        value: &[u8],
+    ) -> Result<(), Interrupted> {
+        let place = self.look(at, Part::Key)?;
+        let Looked { entries, found, .. } = &self.looked[place];
+        let old = match found {
+            Found::Absent => None,
+            Found::Present(entry, _) => Some(*entry),
+            // Alone with its tag it is the one that was looked for: the write replaces it.
+            Found::Damaged(entry, _) => (entries.len() == 1).then_some(*entry),
+        };
+        let shares_tag = entries.len() > usize::from(old.is_some());
+        self.writes.retain(|write| !write.name.is(at));
+        let value = value.to_vec();
+        self.writes.push(Write { name: Name::of(at), kind, meta, value, old, shares_tag });
+        Ok(())
+    }
+}
+
+impl Transaction for Open<'_> {
+    fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
+        let place = self.look(at, Part::Whole)?;
+        match &self.looked[place].found {
+            Found::Absent => Ok(None),
+            Found::Present(_, record) => Ok(record.clone()),
+            Found::Damaged(_, error) => Err(error.clone().into()),
+        }
+    }
+
+    fn put(
+        &mut self,
+        at: &RecordAt<'_>,
+        meta: RecordMeta,
+        value: &[u8],
+    ) -> Result<(), Interrupted> {
+        self.write(at, Kind::Put, meta, value)
+    }
+
+    fn remove(&mut self, at: &RecordAt<'_>) -> Result<(), Interrupted> {
+        self.write(at, Kind::Remove, RecordMeta::default(), &[])
+    }
+}
