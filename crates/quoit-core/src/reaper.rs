@@ -8,7 +8,8 @@
 //! Where there are several nodes, the first primary of a record has it reaped, once all primaries are
 //! up, only one layout is live, all of them hold the tombstone or nothing, and no member has strays of
 //! its partition. Only that node queues it. What is left behind nevertheless, because the first primary
-//! never had it or was another one then, any primary has reaped that finds it in a scan.
+//! never had it or was another one then, or because a removal went with a machine's power, any primary has
+//! reaped that finds it in a scan.
 
 mod agreement;
 mod graves;
@@ -90,24 +91,26 @@ pub(crate) struct Reaper {
     next_scan_us: AtomicU64,
     /// The layout by which this node knows what it is first primary of.
     layout_version: AtomicU64,
+    /// When this process began. Of what was due before, the first primary may be done with.
+    started_us: u64,
     /// What this node has reaped lately.
     pub(crate) graves: Graves,
 }
 
-impl Default for Reaper {
-    fn default() -> Self {
+impl Reaper {
+    /// The reaper of a process that begins now, by its wall clock.
+    pub(crate) fn new(started_us: u64) -> Self {
         // Tombstones of the former run are known to the index alone.
         Self {
             queue: Mutex::default(),
             scan_needed: AtomicBool::new(true),
             next_scan_us: AtomicU64::new(0),
             layout_version: AtomicU64::new(0),
+            started_us,
             graves: Graves::default(),
         }
     }
-}
 
-impl Reaper {
     pub(crate) fn reap_at_once(&self, mode: DeleteMode) -> bool {
         mode == DeleteMode::Immediate
     }
@@ -180,7 +183,9 @@ impl ReplicatedStore {
         let mut next_together = Instant::now();
         loop {
             ticks.tick().await;
-            if !self.topology_now().is_alone() {
+            let topology = self.topology();
+            self.reaper.note_layout(topology.newest_layout());
+            if !topology.is_alone() {
                 if Instant::now() >= next_together {
                     next_together = Instant::now() + TICK_TOGETHER;
                     self.reap_together(delay_ms).await;
@@ -259,7 +264,8 @@ impl ReplicatedStore {
         let noted = |(encoded, record): (Bytes, Record)| {
             let object = decode(&record.value).ok()?;
             let due_us = object.last_modified_us() + delay_ms * 1_000;
-            let is_left_behind = due_us + LEFT_BEHIND_US < now_us;
+            let is_left_behind =
+                due_us + LEFT_BEHIND_US < now_us || due_us < self.reaper.started_us;
             let noted =
                 Noted { due_us, encoded, partition, digest: record.meta.digest, is_left_behind };
             (is_first_primary || is_left_behind).then_some(noted)

@@ -136,6 +136,7 @@ impl ReplicatedStore {
     ) -> Self {
         let topology = ArcSwap::from_pointee(Topology::new(&control.read(), &internode));
         let own = control.read().node_id();
+        let reaper = Reaper::new(clock.unix_us());
         // Nobody has looked yet.
         control.set_clear_by(0);
         Self {
@@ -148,7 +149,7 @@ impl ReplicatedStore {
             write_clock: WriteClock::default(),
             settings,
             hints: Arc::new(Hints::in_memory(settings.hint_count_max.0)),
-            reaper: Reaper::default(),
+            reaper,
             transfers: Transfers::new(settings.transfer_limits),
             gets: InFlight::new(settings.limits.concurrent_request_count_max),
             puts: InFlight::new(settings.limits.concurrent_request_count_max),

@@ -4,7 +4,6 @@ use crate::cluster::Cluster;
 use crate::faults::{Fault, LATENCY_US};
 use crate::machine::{Machine, Use};
 use crate::operator::Order;
-use quoit_core::TransferLimits;
 use quoit_store::seam::Disk;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,9 +100,6 @@ impl Cluster {
             machine.disks().set_room(None);
             machine.disks().set_faults(|faults| faults.would_block_one_in = 0);
             machine.set_stalled(false);
-            if let Some(store) = machine.store() {
-                store.set_transfer_limits(TransferLimits::default());
-            }
             self.release(place);
             for other in &machines {
                 self.ways.set_blocked(&machine.name, &other.name, false);

@@ -18,7 +18,7 @@ use crate::time::SimTime;
 use crate::trace::Trace;
 use parking_lot::Mutex;
 use quoit_cluster::Departure;
-use quoit_core::ReplicatedStore;
+use quoit_core::{ReplicatedStore, TransferLimits};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
@@ -265,6 +265,13 @@ async fn drive(
     *stage.lock() = Stage::Mend;
     while *stage.lock() != Stage::Calm {
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for machine in ground.in_service() {
+        let lift = |store: Arc<ReplicatedStore>| async move {
+            store.set_transfer_limits(TransferLimits::default());
+        };
+        // One that starts from now on has them anyway.
+        machine.ask(lift).await;
     }
     if let Some(operator) = operator {
         let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {

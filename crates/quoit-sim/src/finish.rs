@@ -140,21 +140,28 @@ pub(crate) fn check_replicas(
         places.iter().filter(|place| place.primary).map(|place| place.node.as_str()).collect();
     let held = machines.iter().zip(contents).filter_map(|(machine, contents)| {
         let is_primary = primaries.contains(machine.name.as_str());
-        is_primary.then(|| (machine, contents.objects.get(&key)))
+        is_primary.then(|| contents.objects.get(&key))
     });
     let digest = |object: Option<&Object>| {
         // One may have reaped a tombstone that another still has.
         object.filter(|object| !object.is_tombstone()).map(Object::digest)
     };
     let held: Vec<_> = held.collect();
-    if held.windows(2).all(|pair| digest(pair[0].1) == digest(pair[1].1)) {
+    if held.windows(2).all(|pair| digest(pair[0]) == digest(pair[1])) {
         return Ok(());
     }
-    let words = held
-        .iter()
-        .map(|(machine, object)| format!("{} holds {:?}", machine.name, found_in_object(*object)));
-    let text = format!("key {}: {}", key.0, words.collect::<Vec<_>>().join(", "));
+    let text = format!("key {} of {primaries:?}: {}", key.0, all_held(ground, contents, key));
     Err(Violation::new(Fault::Diverged, text))
+}
+
+/// What each node in service holds of a key, in words.
+pub(crate) fn all_held(ground: &Ground, contents: &[Contents], key: KeyNumber) -> String {
+    let machines = ground.in_service();
+    let words = machines.iter().zip(contents).map(|(machine, contents)| {
+        let object = contents.objects.get(&key);
+        format!("{} holds {:?}", machine.name, found_in_object(object))
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// A node's answer.

@@ -6,13 +6,17 @@
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::contents::Contents;
-use crate::finish::{check_replicas, contents_of_all, keys};
+use crate::finish::{all_held, check_replicas, contents_of_all, keys};
 use crate::names::Name;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Time that a cluster may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Time that they may take longer to be the same where clocks were wrong: for two minutes a primary remembers
+/// the tombstones that it has reaped, and keeps out what is older by its time; where the last write wins, that
+/// may be a new value, by a clock that was behind, which the others take.
+const PATIENCE_AFTER_WRONG_CLOCKS: Duration = Duration::from_secs(120);
 /// Pause between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
@@ -26,21 +30,30 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// What there still is after a minute.
 pub async fn come_to_rest(ground: &Ground, has_exchanges: bool) -> Result<(), Violation> {
-    let wanted = {
-        let hardships = &ground.history.lock().hardships;
-        if hardships.is_disk_damaged {
-            return Ok(());
-        }
-        let is_told = !hardships.has_process_ended && !hardships.are_clocks_wrong;
-        let equal_replicas = has_exchanges || is_told;
-        Wanted { equal_replicas, no_tombstones: equal_replicas && !hardships.are_clocks_wrong }
-    };
-    let give_up_at = Instant::now() + PATIENCE;
+    let hardships = ground.history.lock().hardships.clone();
+    if hardships.is_disk_damaged {
+        return Ok(());
+    }
+    let is_told = !hardships.has_process_ended && !hardships.are_clocks_wrong;
+    let equal_replicas = has_exchanges || is_told;
+    let wanted =
+        Wanted { equal_replicas, no_tombstones: equal_replicas && !hardships.are_clocks_wrong };
+    let mut patience = PATIENCE;
+    if hardships.are_clocks_wrong {
+        patience += PATIENCE_AFTER_WRONG_CLOCKS;
+    }
+    let give_up_at = Instant::now() + patience;
     loop {
         match look(ground, wanted) {
             Ok(()) => break,
             Err(violation) if Instant::now() > give_up_at => return Err(violation),
             Err(_) => sleep(LOOK_PAUSE).await,
+        }
+    }
+    if hardships.are_clocks_wrong {
+        // Reads are to find what they can repair: they are kept out as well.
+        while !are_replicas_equal(ground)? && Instant::now() < give_up_at {
+            sleep(LOOK_PAUSE).await;
         }
     }
     ground.trace.note("run", "AT REST");
@@ -75,13 +88,14 @@ fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
     check_leftovers(ground, &contents, wanted)
 }
 
+fn are_replicas_equal(ground: &Ground) -> Result<bool, Violation> {
+    let contents = contents_of_all(ground)?;
+    Ok(keys(ground).all(|key| check_replicas(ground, key, &contents).is_ok()))
+}
+
 /// Checks that nobody keeps what belongs to others, nor tombstones that everybody has.
-fn check_leftovers(
-    ground: &Ground,
-    contents: &[Contents],
-    wanted: Wanted,
-) -> Result<(), Violation> {
-    for (machine, contents) in ground.in_service().iter().zip(contents) {
+fn check_leftovers(ground: &Ground, all: &[Contents], wanted: Wanted) -> Result<(), Violation> {
+    for (machine, contents) in ground.in_service().iter().zip(all) {
         let Some(store) = machine.store() else { continue };
         for (key, object) in &contents.objects {
             let name = Name::of(*key, ground.policy(*key));
@@ -93,7 +107,8 @@ fn check_leftovers(
                 (true, true) => "a tombstone",
                 (false, _) => "what is not its own",
             };
-            let text = format!("{} keeps {left} under key {}", machine.name, key.0);
+            let held = all_held(ground, all, *key);
+            let text = format!("{} keeps {left} under key {}: {held}", machine.name, key.0);
             return Err(Violation::new(Fault::Grows, text));
         }
     }

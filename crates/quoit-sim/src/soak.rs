@@ -13,10 +13,22 @@ use std::time::{Duration, Instant};
 /// Seeds that `make test` runs.
 const CHECKED_SEEDS: Range<u64> = 0..500;
 /// Further seeds that it runs, because of what they once found.
-const REGRESSIONS: [(u64, &str); 1] = [(
-    4433,
-    "a delete without a context was done while only stand-ins had the value, which then came back",
-)];
+const REGRESSIONS: [(u64, &str); 8] = [
+    (
+        4433,
+        "a delete without a context was done while only stand-ins had the value, which then came back",
+    ),
+    (539, "transfers that waited by a low rate went on waiting when it was raised"),
+    (930, "a walk for strays waited by a low rate when it was raised"),
+    (964, "the last node of a cluster did not reap what the others were to reap"),
+    (779, "a tombstone whose removal went with a machine's power stayed"),
+    (613, "a listing missed what a reaped tombstone of a clock ahead kept out"),
+    (
+        668,
+        "two replicas had a value that the third kept out by a reaped tombstone of a clock ahead",
+    ),
+    (960, "the same, with the coordinator's clock behind"),
+];
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
 /// A planted bug has to be found within so many seeds.

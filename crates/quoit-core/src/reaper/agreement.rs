@@ -50,7 +50,6 @@ impl ReplicatedStore {
     /// Reaps tombstones that are due and that all primaries hold, if nobody has strays of their partition.
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: u64) {
         let topology = self.topology();
-        self.reaper.note_layout(topology.newest_layout());
         self.reaper.graves.forget(self.clock.monotonic_us());
         let store = Arc::clone(self);
         let due = move || Ok(store.due_tombstones(delay_ms)?);

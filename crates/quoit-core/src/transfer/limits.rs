@@ -5,7 +5,13 @@ use crate::store::ReplicatedStore;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+/// A shorter pause is none, in seconds.
+const TIMER_SECS: f64 = 0.001;
+/// After so many seconds the rest of a pause is reckoned anew.
+const PAUSE_SECS_MAX: f64 = 3_600.0;
 
 /// How much the transfers of a node may take of it. All may be changed while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,36 +64,83 @@ pub(crate) struct Throttle {
     bytes_per_sec_max: AtomicU64,
     inbound: AtomicBool,
     outbound: AtomicBool,
-    /// When the next bytes may be sent.
-    free_at: Mutex<Option<Instant>>,
+    meter: Mutex<Meter>,
+    /// Limits have changed: those who wait have to reckon anew.
+    changed: Notify,
+}
+
+/// How many bytes were sent, and how many the rate has allowed for so far. The former runs ahead.
+struct Meter {
+    sent_bytes: u64,
+    allowed_bytes: f64,
+    /// Up to when the allowed bytes are counted.
+    counted_at: Instant,
+}
+
+impl Meter {
+    /// Counts what a rate has allowed for since the last time; not more than was sent, so that nobody saves
+    /// bytes up.
+    fn count(&mut self, bytes_per_sec_max: u64) {
+        let now = Instant::now();
+        let since = now.saturating_duration_since(self.counted_at);
+        let allowed_bytes = self.allowed_bytes + since.as_secs_f64() * bytes_per_sec_max as f64;
+        self.allowed_bytes = match bytes_per_sec_max {
+            0 => self.sent_bytes as f64,
+            _ => allowed_bytes.min(self.sent_bytes as f64),
+        };
+        self.counted_at = now;
+    }
 }
 
 impl Throttle {
     pub(super) fn new(limits: TransferLimits) -> Self {
+        let (sent_bytes, allowed_bytes, counted_at) = (0, 0.0, Instant::now());
         Self {
             partition_count_max: AtomicU32::new(limits.partition_count_max.max(1)),
             bytes_per_sec_max: AtomicU64::new(limits.bytes_per_sec_max),
             inbound: AtomicBool::new(limits.inbound),
             outbound: AtomicBool::new(limits.outbound),
-            free_at: Mutex::default(),
+            meter: Mutex::new(Meter { sent_bytes, allowed_bytes, counted_at }),
+            changed: Notify::new(),
         }
     }
 
-    /// Waits as long as so many bytes keep the rate down.
+    fn set(&self, limits: TransferLimits) {
+        // What has passed was allowed for by the former rate.
+        self.meter.lock().count(self.bytes_per_sec_max.load(Ordering::Relaxed));
+        self.partition_count_max.store(limits.partition_count_max.max(1), Ordering::Relaxed);
+        self.bytes_per_sec_max.store(limits.bytes_per_sec_max, Ordering::Relaxed);
+        self.inbound.store(limits.inbound, Ordering::Relaxed);
+        self.outbound.store(limits.outbound, Ordering::Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits as long as so many bytes keep the rate down, and no longer when it is raised meanwhile.
     pub(crate) async fn wait_for(&self, byte_count: u64) {
-        let bytes_per_sec_max = self.bytes_per_sec_max.load(Ordering::Relaxed);
-        if bytes_per_sec_max == 0 {
-            return;
-        }
-        let cost = Duration::from_secs_f64(byte_count as f64 / bytes_per_sec_max as f64);
-        let free_at = {
-            let mut free_at = self.free_at.lock();
-            let now = Instant::now();
-            let next = free_at.map_or(now, |free_at| free_at.max(now)) + cost;
-            *free_at = Some(next);
-            next
+        let due_bytes = {
+            let mut meter = self.meter.lock();
+            meter.count(self.bytes_per_sec_max.load(Ordering::Relaxed));
+            meter.sent_bytes += byte_count;
+            meter.sent_bytes as f64
         };
-        sleep_until(free_at).await;
+        loop {
+            // Made first: a change after the look at the rate is not missed.
+            let changed = self.changed.notified();
+            let bytes_per_sec_max = self.bytes_per_sec_max.load(Ordering::Relaxed);
+            let missing_bytes = {
+                let mut meter = self.meter.lock();
+                meter.count(bytes_per_sec_max);
+                due_bytes - meter.allowed_bytes
+            };
+            // Timers are no finer than that.
+            let pause = missing_bytes / bytes_per_sec_max as f64;
+            if bytes_per_sec_max == 0 || pause < TIMER_SECS {
+                return;
+            }
+            // At a byte a second anything may take longer than a timer can wait: it looks again.
+            let pause = Duration::from_secs_f64(pause.min(PAUSE_SECS_MAX));
+            let _ = timeout(pause, changed).await;
+        }
     }
 
     /// Whether records may be handed over at present.
@@ -114,13 +167,54 @@ impl ReplicatedStore {
         }
     }
 
-    /// Changes how much transfers may take, from the next batch and round on. What is switched off ends
-    /// with the batch that is under way, and goes on from there when it is switched on again.
+    /// Changes how much transfers may take: bytes a second at once, all else from the next batch and round on.
+    /// What is switched off ends with the batch that is under way, and goes on from there when it is switched
+    /// on again.
     pub fn set_transfer_limits(&self, limits: TransferLimits) {
-        let throttle = &self.transfers.throttle;
-        throttle.partition_count_max.store(limits.partition_count_max.max(1), Ordering::Relaxed);
-        throttle.bytes_per_sec_max.store(limits.bytes_per_sec_max, Ordering::Relaxed);
-        throttle.inbound.store(limits.inbound, Ordering::Relaxed);
-        throttle.outbound.store(limits.outbound, Ordering::Relaxed);
+        self.transfers.throttle.set(limits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::sleep;
+
+    fn throttle(bytes_per_sec_max: u64) -> Throttle {
+        Throttle::new(TransferLimits { bytes_per_sec_max, ..TransferLimits::default() })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_take_the_time_that_the_rate_gives_them_together() {
+        let throttle = throttle(1_000);
+        let began = Instant::now();
+        tokio::join!(throttle.wait_for(2_000), throttle.wait_for(3_000));
+        assert_eq!(began.elapsed().as_secs(), 5);
+        throttle.wait_for(1_000).await;
+        assert_eq!(began.elapsed().as_secs(), 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_saved_up_while_nothing_is_sent() {
+        let throttle = throttle(1_000);
+        sleep(Duration::from_secs(100)).await;
+        let began = Instant::now();
+        throttle.wait_for(2_000).await;
+        assert_eq!(began.elapsed().as_secs(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_by_a_low_rate_goes_on_when_it_is_raised_or_lifted() {
+        for bytes_per_sec_max in [1_000_000, 0] {
+            let throttle = throttle(1);
+            let began = Instant::now();
+            let raise = async {
+                sleep(Duration::from_secs(10)).await;
+                throttle.set(TransferLimits { bytes_per_sec_max, ..TransferLimits::default() });
+            };
+            tokio::join!(throttle.wait_for(1_000_000), raise);
+            let elapsed_secs = began.elapsed().as_secs();
+            assert!((10..=11).contains(&elapsed_secs), "{elapsed_secs} s");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What becomes of tombstones where several nodes hold them.
 
-use crate::fixture::{Town, id};
+use crate::fixture::{Town, id, key};
+use quoit_cluster::StagedChange;
 use quoit_wire::internode::reap::METHOD_REAP;
 use quoit_wire::internode::transfer::METHOD_STRAYS;
 use std::time::Duration;
@@ -56,6 +57,44 @@ async fn tombstones_whose_first_primary_changes_are_reaped_nevertheless() {
     town.until_moved(1, 0).await;
     town.pass(Duration::from_secs(30)).await;
     assert_eq!(left(&town, 100), 0);
+}
+
+/// The other node goes at several times between two passes of the reaper, which come every two seconds.
+#[tokio::test(start_paused = true)]
+async fn the_last_node_of_a_cluster_reaps_what_others_were_to_reap() {
+    for quarter in 0..8 {
+        let town = Town::joined(2).await;
+        town.pass(Duration::from_millis(quarter * 250)).await;
+        town.put_many(1, 20).await;
+        delete_many(&town, 1, 20).await;
+        town.stage(StagedChange::Leave { node: id(2) }).await;
+        town.commit(1).await;
+        let is_last = || town.control(1).read().members().iter().count() == 1;
+        town.until("the other node is gone", is_last).await;
+        let tombstones = || (0..20).filter(|index| town.stored(1, key(&name(*index))).is_some());
+        assert_eq!(tombstones().count(), 20);
+        town.pass(Duration::from_secs(10)).await;
+        assert_eq!(tombstones().count(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_whose_removal_a_node_has_lost_is_reaped_after_its_start() {
+    let mut town = Town::joined(3).await;
+    town.put_many(1, COUNT).await;
+    delete_many(&town, 1, COUNT).await;
+    let records = (0..COUNT).map(|index| town.record(3, key(&name(index))));
+    let records: Vec<_> = records.map(|record| record.expect("a primary has it")).collect();
+    town.pass(Duration::from_secs(10)).await;
+    assert_eq!(left(&town, COUNT), 0);
+    town.kill(3);
+    for (index, record) in records.iter().enumerate() {
+        town.find_again(3, &name(index), record);
+    }
+    town.start(3).await;
+    assert_eq!(left(&town, COUNT), COUNT);
+    town.pass(Duration::from_secs(60)).await;
+    assert_eq!(left(&town, COUNT), 0);
 }
 
 /// No node shows any of the deleted records, and in the end nothing is left of them.

@@ -17,7 +17,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
-use quoit_store::engine::{Access, Before, Decision, Engine, Fetch, RecordAt, RecordRef};
+use quoit_store::engine::{Access, Before, Decision, Engine, Fetch, Record, RecordAt, RecordRef};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
 use serde_json::Value;
@@ -387,9 +387,14 @@ impl Town {
 
     /// The object that a node stores under a key.
     pub fn stored(&self, number: u8, key: KeyRef<'_>) -> Option<Object> {
+        self.record(number, key).map(|record| Object::decode(&record.value).unwrap())
+    }
+
+    /// What the engine of a node stores under a key.
+    pub fn record(&self, number: u8, key: KeyRef<'_>) -> Option<Record> {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         match at(key, |at| engine.get(at, Access::Wait).unwrap()) {
-            Fetch::Found(record) => Some(Object::decode(&record.value).unwrap()),
+            Fetch::Found(record) => Some(record),
             Fetch::Missing | Fetch::WouldBlock => None,
         }
     }
@@ -418,6 +423,17 @@ impl Town {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
         at(key(name), |at| engine.update(at, Before::Skip, Access::Wait, &mut remove).unwrap());
+    }
+
+    /// A node finds a record as it was before it removed it: the removal was not on its disk when the machine
+    /// lost its power.
+    pub fn find_again(&self, number: u8, name: &str, record: &Record) {
+        let engine = &self.nodes[usize::from(number) - 1].engine;
+        let mut put = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            out.extend_from_slice(&record.value);
+            Decision::Put(record.meta)
+        };
+        at(key(name), |at| engine.update(at, Before::Skip, Access::Wait, &mut put).unwrap());
     }
 
     /// How many partitions have a node as a primary, by the newest layout that another one knows.
