@@ -41,6 +41,8 @@ pub const TARGETS: &[Target] = &[
     targets::index_snapshots::RUNS,
     targets::layouts::TARGET,
     targets::riak_objects::TARGET,
+    targets::riak_data_types::TARGET,
+    targets::hyperloglogs::TARGET,
     targets::riak_keys::TARGET,
     targets::external_terms::TARGET,
     targets::erlang_terms::TARGET,

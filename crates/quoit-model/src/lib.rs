@@ -13,6 +13,7 @@ pub mod data_type;
 mod digest;
 pub mod etf;
 pub mod hash;
+pub mod hll;
 pub mod key;
 pub mod layout;
 pub mod merge;
@@ -22,6 +23,7 @@ pub mod plain;
 pub mod props;
 pub mod prune;
 pub mod riak_clock;
+pub mod riak_data_type;
 pub mod riak_object;
 pub mod vtag;
 

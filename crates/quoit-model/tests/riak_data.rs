@@ -11,6 +11,7 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use quoit_model::bitcask_key::{BitcaskKey, encode_bitcask_key};
 use quoit_model::object::{IndexTerm, Object, Sibling};
+use quoit_model::riak_data_type::{RiakCount, RiakDataType, RiakEmbedded, RiakField, RiakMap};
 use quoit_model::riak_object::{decode_riak_object, encode_riak_object};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -198,5 +199,73 @@ fn replicas_of_a_record_have_one_digest() {
     }
     for (key, digests) in digests {
         assert_eq!(digests.len(), 1, "{key:?}");
+    }
+}
+
+fn total(counts: impl IntoIterator<Item = RiakCount>) -> Value {
+    let sum = |count: RiakCount| count.increments as i64 - count.decrements as i64;
+    json!(counts.into_iter().map(sum).sum::<i64>())
+}
+
+fn texts(elements: impl IntoIterator<Item = Bytes>) -> Value {
+    let sorted: BTreeSet<Bytes> = elements.into_iter().collect();
+    sorted.iter().map(text).collect()
+}
+
+/// The value of a map no two updates of which were concurrent.
+fn map_value(map: RiakMap) -> Value {
+    let field = |mut field: RiakField| {
+        assert_eq!(field.states.len(), 1, "{:?}", field.name);
+        let value = match field.states.remove(0).1 {
+            RiakEmbedded::Counter { counts, .. } => {
+                total(counts.into_iter().map(|(_, count)| count))
+            }
+            RiakEmbedded::Register { value, .. } => text(&value),
+            RiakEmbedded::Flag { dots, .. } => json!(!dots.is_empty()),
+            RiakEmbedded::Set(set) => texts(set.entries.into_iter().map(|(element, _)| element)),
+            RiakEmbedded::Map(map) => map_value(map),
+        };
+        (field.name.to_string(), value)
+    };
+    map.fields.into_iter().map(field).collect::<serde_json::Map<_, _>>().into()
+}
+
+fn value_of(data_type: RiakDataType) -> Value {
+    let (name, value) = match data_type {
+        RiakDataType::Counter(counts) | RiakDataType::LegacyCounter(counts) => {
+            ("counter", total(counts))
+        }
+        RiakDataType::Set(set) => {
+            ("set", texts(set.entries.into_iter().map(|(element, _)| element)))
+        }
+        RiakDataType::Gset(elements) => ("gset", texts(elements)),
+        RiakDataType::Map(map) => ("map", map_value(map)),
+        RiakDataType::Hll(hll) => ("hll", json!(hll.estimate())),
+    };
+    json!({"type": name, "value": value})
+}
+
+#[test]
+fn stored_data_types_mean_what_the_node_answered() {
+    let Some(dir) = data_dir() else { return };
+    let objects = merged(&read_archive(&dir.join("bitcask.tar.gz")));
+    let expected = File::open(dir.join("bitcask.expected.json")).expect("the node's answers");
+    let expected: Value = serde_json::from_reader(expected).expect("JSON");
+    let records = expected["data_types"].as_array().expect("data types");
+    assert_eq!(records.len(), 50);
+    for record in records {
+        let part =
+            |name: &str| Bytes::from(record[name].as_str().expect("text").as_bytes().to_vec());
+        let name =
+            BitcaskKey { bucket_type: part("type"), bucket: part("bucket"), key: part("key") };
+        let [sibling] = objects[&name].siblings.as_slice() else { panic!("{name:?}") };
+        let data_type = RiakDataType::decode(&sibling.value).expect("a stored data type");
+        let content_type = sibling.meta.content_type.as_deref();
+        assert_eq!(content_type, Some(data_type.content_type().as_bytes()));
+        let mut written = Vec::new();
+        data_type.encode_into(&mut written);
+        let again = RiakDataType::decode(&written.into()).expect("what was just encoded");
+        assert_eq!(value_of(data_type), record["value"], "{name:?}");
+        assert_eq!(value_of(again), record["value"], "{name:?}, written again");
     }
 }

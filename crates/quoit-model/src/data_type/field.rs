@@ -19,6 +19,9 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Counter, Self::Set, Self::Register, Self::Flag, Self::Map];
+
     /// The word in JSON, where it ends the field's name (`visits_counter`).
     #[must_use]
     pub const fn as_str(self) -> &'static str {

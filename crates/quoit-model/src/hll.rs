@@ -1,0 +1,249 @@
+//! HyperLogLog: how many different elements there were, in a few kilobytes whatever their number.
+//!
+//! Each element goes, by its SHA-1, to one of 2^p registers, which keeps the longest run of zero
+//! bits that it has seen (Flajolet, Fusy, Gandouet, Meunier 2007). Hash, registers and their
+//! numbers are those of Riak's data, so that states are exchanged without loss. How the number of
+//! elements is told from the registers is in [`estimate`](HyperLogLog::estimate).
+//!
+//! ```
+//! use quoit_model::hll::{HyperLogLog, Precision};
+//!
+//! let mut visitors = HyperLogLog::new(Precision::DEFAULT);
+//! for name in ["ann", "bob", "ann"] {
+//!     visitors.insert(name.as_bytes());
+//! }
+//! assert_eq!(visitors.estimate(), 2);
+//! ```
+
+mod codec;
+mod estimate;
+
+pub use codec::HllError;
+
+use sha1::{Digest, Sha1};
+
+/// The number p of a HyperLogLog with 2^p registers. The standard error is about 1.04 / 2^(p/2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Precision(u8);
+
+impl Precision {
+    /// 16 registers: a standard error of 26 %.
+    pub const MIN: Self = Self(4);
+    /// 65 536 registers: a standard error of 0.4 %.
+    pub const MAX: Self = Self(16);
+    /// 16 384 registers: a standard error of 0.8 %.
+    pub const DEFAULT: Self = Self(14);
+
+    /// The precision of that many bits; `None` below 4 and above 16.
+    #[must_use]
+    pub fn new(bits: u8) -> Option<Self> {
+        (Self::MIN.0..=Self::MAX.0).contains(&bits).then_some(Self(bits))
+    }
+
+    /// How many bits of a hash name the register.
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// How many registers there are.
+    #[must_use]
+    pub fn register_count(self) -> usize {
+        1 << self.0
+    }
+
+    /// Highest value of a register: as many bits are looked at as name the register, plus one.
+    #[must_use]
+    pub fn value_max(self) -> u8 {
+        self.0 + 1
+    }
+
+    /// Up to so many registers are kept in a list: it takes no more memory than all of them do.
+    fn listed_max(self) -> usize {
+        self.register_count() / 4
+    }
+
+    /// The register that an element goes to, and the value it has there.
+    fn register_of(self, element: &[u8]) -> Register {
+        let hash = Sha1::digest(element);
+        let front = hash.first_chunk().expect("a SHA-1 has 20 bytes");
+        let front = u64::from_be_bytes(*front);
+        let index = (front >> (u64::BITS - u32::from(self.0))) as u16;
+        let run = (front << self.0).leading_zeros() as u8;
+        Register { index, value: run.min(self.0) + 1 }
+    }
+
+    /// The register at this precision of what went to `register` at `finer`.
+    fn register_from(self, register: Register, finer: Self) -> Register {
+        // The lowest bits of the finer index come first in the bits that are counted now.
+        let moved = finer.0 - self.0;
+        let index = register.index >> moved;
+        let low = u32::from(register.index) & ((1 << moved) - 1);
+        let run = if low == 0 {
+            moved + register.value - 1
+        } else {
+            moved - (u32::BITS - low.leading_zeros()) as u8
+        };
+        Register { index, value: run.min(self.0) + 1 }
+    }
+}
+
+impl Default for Precision {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// A register that is not empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Register {
+    /// Its number, from 0.
+    pub index: u16,
+    /// What it holds, from 1.
+    pub value: u8,
+}
+
+/// The registers of a HyperLogLog. Few are kept as a list; which form there is depends on the
+/// registers alone, so that equal ones are equal values and have equal encodings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HyperLogLog {
+    precision: Precision,
+    registers: Registers,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Registers {
+    /// At most [`Precision::listed_max`], by rising index.
+    Listed(Vec<Register>),
+    /// The value of every register; 0 where nothing came.
+    All(Box<[u8]>),
+}
+
+impl HyperLogLog {
+    /// A HyperLogLog without elements.
+    #[must_use]
+    pub fn new(precision: Precision) -> Self {
+        Self { precision, registers: Registers::Listed(Vec::new()) }
+    }
+
+    /// The HyperLogLog with these registers, in any order; of equal indexes the highest value
+    /// counts. `None` if a register is none of this precision's.
+    #[must_use]
+    pub fn from_registers(
+        precision: Precision,
+        registers: impl IntoIterator<Item = Register>,
+    ) -> Option<Self> {
+        let mut all = vec![0; precision.register_count()];
+        for register in registers {
+            if !(1..=precision.value_max()).contains(&register.value) {
+                return None;
+            }
+            let kept = all.get_mut(usize::from(register.index))?;
+            *kept = register.value.max(*kept);
+        }
+        Some(Self::of_values(precision, all.into()))
+    }
+
+    /// Takes the form that fits; `values` has one for each register.
+    fn of_values(precision: Precision, values: Box<[u8]>) -> Self {
+        let filled_count = values.iter().filter(|value| **value > 0).count();
+        let registers = if filled_count > precision.listed_max() {
+            Registers::All(values)
+        } else {
+            Registers::Listed(filled(&values).collect())
+        };
+        Self { precision, registers }
+    }
+
+    /// Its precision.
+    #[must_use]
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// The registers that are not empty, by rising index.
+    pub fn registers(&self) -> impl Iterator<Item = Register> {
+        let (listed, all) = match &self.registers {
+            Registers::Listed(listed) => (listed.as_slice(), [].as_slice()),
+            Registers::All(values) => ([].as_slice(), &**values),
+        };
+        listed.iter().copied().chain(filled(all))
+    }
+
+    /// Adds an element; whether that changed anything.
+    pub fn insert(&mut self, element: &[u8]) -> bool {
+        self.raise(self.precision.register_of(element))
+    }
+
+    fn raise(&mut self, register: Register) -> bool {
+        match &mut self.registers {
+            Registers::All(values) => {
+                let kept = &mut values[usize::from(register.index)];
+                let higher = register.value > *kept;
+                *kept = register.value.max(*kept);
+                higher
+            }
+            Registers::Listed(listed) => {
+                match listed.binary_search_by_key(&register.index, |listed| listed.index) {
+                    Ok(place) => {
+                        let kept = &mut listed[place].value;
+                        let higher = register.value > *kept;
+                        *kept = register.value.max(*kept);
+                        return higher;
+                    }
+                    Err(place) => listed.insert(place, register),
+                }
+                if listed.len() > self.precision.listed_max() {
+                    self.registers = Registers::All(spread(self.precision, listed));
+                }
+                true
+            }
+        }
+    }
+
+    /// Adds all elements of `other`: afterwards this is what it were if each had been inserted
+    /// here. The result has the lower precision of the two.
+    pub fn merge(&mut self, other: &Self) {
+        if other.precision < self.precision {
+            *self = self.reduced_to(other.precision);
+        }
+        let (coarse, fine) = (self.precision, other.precision);
+        for register in other.registers() {
+            self.raise(coarse.register_from(register, fine));
+        }
+    }
+
+    /// The same elements at a lower precision, exactly as if they had been inserted at it. Of a
+    /// precision that is not lower nothing changes: what was not counted can't be told later.
+    #[must_use]
+    pub fn reduced_to(&self, precision: Precision) -> Self {
+        if precision >= self.precision {
+            return self.clone();
+        }
+        let mut values = vec![0u8; precision.register_count()];
+        for register in self.registers() {
+            let coarse = precision.register_from(register, self.precision);
+            let kept = &mut values[usize::from(coarse.index)];
+            *kept = coarse.value.max(*kept);
+        }
+        Self::of_values(precision, values.into())
+    }
+}
+
+/// The registers of `values` that are not empty.
+fn filled(values: &[u8]) -> impl Iterator<Item = Register> {
+    let numbered = values.iter().enumerate().filter(|(_, value)| **value > 0);
+    numbered.map(|(index, value)| Register { index: index as u16, value: *value })
+}
+
+/// All registers of a list.
+fn spread(precision: Precision, listed: &[Register]) -> Box<[u8]> {
+    let mut values = vec![0; precision.register_count()];
+    for register in listed {
+        values[usize::from(register.index)] = register.value;
+    }
+    values.into()
+}
+
+#[cfg(test)]
+mod tests;
