@@ -91,6 +91,12 @@ pub enum Error {
         /// How often the update was tried.
         attempts: u32,
     },
+    /// A change of a data type takes something away and does not tell what was seen.
+    #[error(
+        "removes from data types need the context of what was read: fetch the record and give its \
+         context in the options, or set without_context to remove whatever is there"
+    )]
+    ContextRequired,
     /// The client's settings can't work.
     #[error("{setting} is {value}; {remedy}")]
     Setting {

@@ -56,15 +56,22 @@
 //! siblings and a [`Context`]; the write that sends the context back replaces what was read, and
 //! nothing else. [`Client::get_resolved`] and [`Client::update`] do this with a [`Resolver`].
 //!
+//! # Data types
+//!
+//! Buckets of a type with the property `datatype` hold counters, sets, maps and HyperLogLogs, which
+//! merge concurrent changes by themselves. [`Client::fetch`] reads one,
+//! [`Client::update_data_type`] changes it, [`DataTypeUpdate`] says how.
+//!
 //! # What is not here
 //!
-//! No HTTP, no TLS, no data types and no index queries yet. For full control over one
+//! No HTTP, no TLS and no index queries yet. For full control over one
 //! connection, or for requests that have no method here, there is [`Connection`] with the
 //! messages of [`wire`].
 
 mod builder;
 mod client;
 mod connection;
+mod data_type;
 mod error;
 mod layout;
 mod location;
@@ -79,14 +86,16 @@ mod settings;
 
 pub use builder::ClientBuilder;
 pub use client::{
-    BucketProps, Client, Fetched, Listing, PreflistItem, ServerInfo, Stored, UpdateOptions,
+    BucketProps, Client, Fetched, FetchedDataType, Listing, PreflistItem, ServerInfo, Stored,
+    UpdateOptions, UpdatedDataType,
 };
 pub use connection::Connection;
+pub use data_type::{DataTypeUpdate, DataTypeValue, FieldKind, MapUpdate, MapValue, SetUpdate};
 pub use error::{Error, ServerError};
 pub use layout::{Layout, LayoutError, LayoutNode};
 pub use location::{Bucket, Location};
 pub use object::{Content, Context, Link, Object};
-pub use options::{DeleteOptions, GetOptions, PutOptions};
+pub use options::{DataTypeOptions, DeleteOptions, FetchOptions, GetOptions, PutOptions};
 pub use quoit_wire as wire;
 pub use quoit_wire::Quorum;
 pub use resolve::{LatestModified, Resolver};

@@ -98,6 +98,58 @@ pub struct DeleteOptions {
     pub resend: bool,
 }
 
+/// Options of a read of a data type.
+#[derive(Debug, Clone, Default)]
+pub struct FetchOptions {
+    /// Replicas that must answer.
+    pub r: Quorum,
+    /// Primary replicas that must answer.
+    pub pr: Quorum,
+    /// Whether a majority of failures ends the read early.
+    pub basic_quorum: Option<bool>,
+    /// Whether a replica without the record counts as an answer.
+    pub notfound_ok: Option<bool>,
+    /// How long the server may take; to the millisecond.
+    pub timeout: Option<Duration>,
+    /// False: primary replicas only.
+    pub sloppy_quorum: Option<bool>,
+    /// Use only that many of the preference list.
+    pub n_val: Option<u32>,
+    /// Do without the context, for a smaller answer; nothing can then be removed.
+    pub without_context: bool,
+    /// Distinct nodes that must take part.
+    pub node_confirms: Option<u32>,
+}
+
+/// Options of a change of a data type.
+#[derive(Debug, Clone, Default)]
+pub struct DataTypeOptions {
+    /// The context of what was read: removes take away what was seen then and nothing that others
+    /// have added since.
+    pub context: Option<Context>,
+    /// Carry out removes without a context, on whatever the server finds.
+    pub without_context: bool,
+    /// Replicas that must have accepted the change.
+    pub w: Quorum,
+    /// Replicas that must have it on stable storage.
+    pub dw: Quorum,
+    /// Primary replicas that must have accepted the change.
+    pub pw: Quorum,
+    /// Return the record as it is after the change.
+    pub return_body: bool,
+    /// How long the server may take; to the millisecond.
+    pub timeout: Option<Duration>,
+    /// False: primary replicas only.
+    pub sloppy_quorum: Option<bool>,
+    /// Use only that many of the preference list.
+    pub n_val: Option<u32>,
+    /// Distinct nodes that must take part.
+    pub node_confirms: Quorum,
+    /// Send the change again, to another node if there is one, when its connection broke before the
+    /// answer. Counters may then count it twice.
+    pub resend: bool,
+}
+
 /// A duration as the protocol has it: whole milliseconds, at least 1, at most 49 days.
 pub(crate) fn timeout_ms(timeout: Option<Duration>) -> Option<u32> {
     timeout.map(|timeout| u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX).max(1))

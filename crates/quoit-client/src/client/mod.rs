@@ -1,10 +1,12 @@
 //! The client and its operations, by subject.
 
+mod data_type;
 mod kv;
 mod listing;
 mod props;
 mod update;
 
+pub use data_type::{FetchedDataType, UpdatedDataType};
 pub use kv::{Fetched, Stored};
 pub use listing::Listing;
 pub use props::{BucketProps, PreflistItem, ServerInfo};

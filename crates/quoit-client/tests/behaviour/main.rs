@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
 mod connection;
+mod data_types;
 mod fake;
 mod listing;
 mod operations;
