@@ -143,6 +143,7 @@ impl State {
                 }
                 let existing = self.bucket_type(name);
                 let active = BucketType::activate(existing, name)?;
+                self.check_members_speak(name, &active.props)?;
                 let is_news = existing.is_none_or(|before| before.state != TypeState::Active);
                 Ok(is_news.then(|| put_type(name, active)).into_iter().collect())
             }

@@ -31,6 +31,12 @@ pub enum Departure {
         /// What one of them says.
         words: Arc<str>,
     },
+    /// It speaks too old a version of the protocol between nodes.
+    #[error("{words}")]
+    Outdated {
+        /// Why it is too old.
+        words: Arc<str>,
+    },
     /// Its data directory is older than what the cluster knows of it.
     #[error(
         "the data directory is an old copy: it counts {starts} starts of this node, and the cluster has seen \

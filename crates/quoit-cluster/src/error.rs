@@ -2,6 +2,7 @@
 
 use crate::departure::Departure;
 use crate::membership_error::MembershipError;
+use crate::versions::{MembersOutdated, Outdated};
 use quoit_model::key::KeyError;
 use quoit_model::props::{InvalidProps, TypeError};
 use serde_json::Value;
@@ -31,6 +32,9 @@ pub enum ChangeError {
     /// Properties of a bucket were refused.
     #[error(transparent)]
     InvalidProps(#[from] InvalidProps),
+    /// Members do not know yet what a bucket type needs.
+    #[error(transparent)]
+    MembersOutdated(#[from] MembersOutdated),
     /// There are as many bucket types as there may be.
     #[error("there are {max} bucket types, and no more are possible; use one of them")]
     TooManyTypes {
@@ -163,6 +167,9 @@ pub enum OpenError {
         /// Bytes of a name.
         max: usize,
     },
+    /// The cluster's data needs a newer version of the protocol between nodes.
+    #[error(transparent)]
+    Outdated(#[from] Outdated),
     /// The ring size cannot change.
     #[error(
         "ring_size is {configured} in the configuration and {stored} in control file {path}; \

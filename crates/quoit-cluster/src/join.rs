@@ -3,7 +3,7 @@
 use crate::ClusterId;
 use crate::control::codec::{encode_change, encode_member};
 use crate::error::{ChangeError, StoreError};
-use crate::members::{Member, MemberStatus};
+use crate::members::{Introduction, Member, MemberStatus};
 use crate::plane::ControlPlane;
 use crate::transport::CallError;
 use prost::Message as _;
@@ -103,7 +103,7 @@ impl ControlPlane {
         if !state.staged().is_empty() {
             return Err(JoinError::HasStaged { name: name() });
         }
-        let (own_name, addresses) = self.own_name_and_addresses();
+        let Introduction { name: own_name, addresses, versions } = self.introduction();
         if *addresses.node == *address {
             return Err(JoinError::Itself { address: address.to_owned() });
         }
@@ -115,6 +115,7 @@ impl ControlPlane {
             status: MemberStatus::Joining,
             location: own.and_then(|own| own.location.clone()),
             capacity: own.map_or(crate::CAPACITY_DEFAULT, |own| own.capacity),
+            versions,
         };
         let asked = JoinAsked {
             member: Some(encode_member(&member)),

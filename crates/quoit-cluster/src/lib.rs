@@ -51,6 +51,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod versions;
 
 pub use command::{BUCKET_TYPES_MAX, BUCKETS_WITH_PROPS_MAX, Change, Command};
 pub use control::seed_elections;
@@ -64,6 +65,7 @@ pub use membership_error::MembershipError;
 pub use plan::{Plan, PlanId, PlannedMember, PlannedTransfer};
 pub use plane::{ControlPlane, Settings, Snapshot};
 pub use quoit_model::node::NodeId;
+pub use quoit_wire::internode::VersionRange;
 pub use recover::{RecoverError, Recovered, recover};
 pub use staged::StagedChange;
 pub use state::{Placements, State, TypeStatus};
@@ -73,6 +75,7 @@ pub use transport::{
     PeerStatistics, Replies, Reply, Responder, Service, ServiceStatistics, Stream, TokioNetwork,
     Traffic, memory_network,
 };
+pub use versions::{MembersOutdated, Outdated};
 
 use std::fmt;
 

@@ -2,6 +2,7 @@
 
 use crate::NodeId;
 use quoit_model::layout::LayoutMember;
+use quoit_wire::internode::VersionRange;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,14 @@ pub struct Addresses {
     pub pb: Arc<str>,
     /// For clients of HTTP.
     pub http: Arc<str>,
+}
+
+/// What a node tells of itself at each start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Introduction {
+    pub(crate) name: Arc<str>,
+    pub(crate) addresses: Addresses,
+    pub(crate) versions: VersionRange,
 }
 
 /// How far a membership has come.
@@ -71,12 +80,26 @@ pub struct Member {
     /// Its share of the data in relation to others, 1 to [`CAPACITY_MAX`](quoit_model::layout::CAPACITY_MAX);
     /// [`CAPACITY_DEFAULT`] is usual.
     pub capacity: u32,
+    /// The versions of the protocol between nodes that it speaks. May change at every start.
+    pub versions: VersionRange,
 }
 
 impl Member {
     /// The member as layouts see it.
     pub(crate) fn for_layout(&self) -> LayoutMember {
         LayoutMember { id: self.id, location: self.location.clone(), capacity: self.capacity }
+    }
+
+    /// What the member has told of itself.
+    pub(crate) fn introduction(&self) -> Introduction {
+        let (name, addresses) = (Arc::clone(&self.name), self.addresses.clone());
+        Introduction { name, addresses, versions: self.versions }
+    }
+
+    /// The same member telling something else of itself.
+    pub(crate) fn introduced_as(&self, told: &Introduction) -> Arc<Self> {
+        let Introduction { name, addresses, versions } = told.clone();
+        Arc::new(Self { name, addresses, versions, ..self.clone() })
     }
 
     pub(crate) fn with_status(&self, status: MemberStatus) -> Arc<Self> {

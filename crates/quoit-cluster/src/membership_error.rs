@@ -2,6 +2,7 @@
 
 use crate::NodeId;
 use crate::members::MemberStatus;
+use crate::versions::{MembersOutdated, Outdated};
 use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX, LayoutError};
 use thiserror::Error;
 
@@ -139,6 +140,12 @@ pub enum MembershipError {
         /// Partitions of the cluster.
         theirs: u16,
     },
+    /// The cluster's data needs a newer version of the protocol between nodes than the node speaks.
+    #[error(transparent)]
+    Outdated(#[from] Outdated),
+    /// The joining node has a bucket type that needs a newer version than some members speak.
+    #[error(transparent)]
+    MembersOutdated(#[from] MembersOutdated),
     /// Both know a bucket type, and it is not the same.
     #[error(
         "bucket type {name} differs between this node and the cluster (properties: {differing}); \

@@ -9,7 +9,7 @@ use crate::control::machine::Published;
 use crate::control::service::ControlService;
 use crate::departure::Departure;
 use crate::error::{ChangeError, NoSuchType, OpenError, StoreError};
-use crate::members::Addresses;
+use crate::members::{Addresses, Introduction};
 use crate::plan::PlanId;
 use crate::state::State;
 use crate::transport::Internode;
@@ -20,6 +20,7 @@ use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::props::BucketProps;
 use quoit_store::seam::{Disk, DiskLock};
+use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING};
 use std::fmt;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub struct Settings {
     /// Number of partitions as configured; `None` = as stored, [`RingSize::DEFAULT`] for a new
     /// file.
     pub ring_size: Option<RingSize>,
+    /// The versions of the protocol between nodes that the node speaks. May change between starts.
+    pub versions: VersionRange,
     /// Properties of untyped buckets as configured (`buckets.default.*`).
     pub untyped_defaults: BucketProps,
 }
@@ -55,6 +58,7 @@ impl Settings {
             addresses: Addresses::default(),
             new_node_id,
             ring_size: None,
+            versions: VersionRange::CURRENT,
             untyped_defaults: BucketProps::untyped(),
         }
     }
@@ -118,6 +122,7 @@ impl ControlPlane {
             ring_size: settings.ring_size.unwrap_or(RingSize::DEFAULT),
             name: settings.node_name.into(),
             addresses: settings.addresses,
+            versions: settings.versions,
         };
         let file = Arc::new(ControlFile::open(disk, &founding)?);
         let loaded = file.load()?;
@@ -135,6 +140,7 @@ impl ControlPlane {
         let (cluster_id, ring_size) = (loaded.whole.cluster_id, loaded.whole.ring_size);
         let empty = State::new(loaded.node_id, name, cluster_id, ring_size, defaults);
         let state = State::restored(&empty, loaded.whole);
+        state.check_speaks(&founding.name, founding.versions)?;
         let link = Link::default();
         let published = Arc::new(Published::new(state, loaded.applied_index, link.clone()));
         let is_alone = loaded.voters.nodes.iter().all(|voter| *voter == loaded.node_id);
@@ -268,9 +274,10 @@ impl ControlPlane {
         &self.joining
     }
 
-    /// What the node is called and where it listens, as of this start.
-    pub(crate) fn own_name_and_addresses(&self) -> (Arc<str>, Addresses) {
-        (Arc::clone(&self.founding.name), self.founding.addresses.clone())
+    /// What the node tells of itself, as of this start.
+    pub(crate) fn introduction(&self) -> Introduction {
+        let Founding { name, addresses, versions, .. } = self.founding.clone();
+        Introduction { name, addresses, versions }
     }
 
     /// Who votes as far as this node knows, and how often it was started.

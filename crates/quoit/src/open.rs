@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
-use quoit_cluster::{Addresses, ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork};
+use quoit_cluster::{
+    Addresses, ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork, VersionRange,
+};
 use quoit_core::{CounterReserve, DotSequence, ReplicatedStore, Unreserved};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -57,7 +59,7 @@ pub(crate) fn open(
         Storage::Bitcask => open_bitcask(data_dir, is_new_node, ring_size, &clock, settings)?,
         Storage::Memory => open_memory(ring_size, &clock, settings)?,
     };
-    let internode = open_internode(&control)?;
+    let internode = open_internode(&control, settings.versions())?;
     let of_store = Arc::clone(&internode);
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings.store());
     let store = match settings.storage() {
@@ -72,11 +74,12 @@ pub(crate) fn open(
 }
 
 /// The node's end of all traffic between nodes. It does not listen yet.
-fn open_internode(control: &ControlPlane) -> Result<Arc<Internode>> {
+fn open_internode(control: &ControlPlane, versions: VersionRange) -> Result<Arc<Internode>> {
     let random = || getrandom::u64().context("asking the system for random bytes");
     let (boot_id, seed) = (random()?, random()?);
     let state = control.read();
     let settings = InternodeSettings {
+        versions,
         unix_us: Some(|| SystemClock::default().unix_us()),
         ..InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
     };
@@ -121,6 +124,7 @@ fn open_control(
     let settings = quoit_cluster::Settings {
         addresses,
         ring_size,
+        versions: settings.versions(),
         untyped_defaults: untyped_defaults(settings)?,
         ..quoit_cluster::Settings::new(node_name, NodeId(node_id))
     };

@@ -14,6 +14,7 @@ use quoit_wire::internode::control::{
     ChangeMessage, Decision as DecisionMessage, LayoutMessage, MemberMessage, MemberStatusMessage,
     Named, Removal, Serves,
 };
+use quoit_wire::internode::{VERSION_MIN, VersionRange};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -126,6 +127,8 @@ pub(crate) fn encode_member(member: &Member) -> MemberMessage {
         status: status.into(),
         location: member.location.as_deref().unwrap_or_default().to_owned(),
         capacity: member.capacity,
+        version_min: member.versions.min,
+        version_max: member.versions.max,
     }
 }
 
@@ -152,6 +155,11 @@ pub(crate) fn decode_member(message: &MemberMessage) -> Result<Member, String> {
         status,
         location: (!message.location.is_empty()).then(|| text(&message.location)),
         capacity: message.capacity,
+        // Nodes of version 1 do not tell.
+        versions: VersionRange {
+            min: message.version_min.max(VERSION_MIN),
+            max: message.version_max.max(VERSION_MIN),
+        },
     })
 }
 
@@ -223,9 +231,12 @@ mod tests {
             status: MemberStatus::Leaving,
             location: Some("rack 1".into()),
             capacity: 50,
+            versions: VersionRange { min: 2, max: 7 },
         };
         assert_eq!(decode_member(&encode_member(&member)).unwrap(), member);
         let nameless = Member { location: None, status: MemberStatus::Down, ..member };
         assert_eq!(decode_member(&encode_member(&nameless)).unwrap(), nameless);
+        let silent = MemberMessage { version_min: 0, version_max: 0, ..encode_member(&nameless) };
+        assert_eq!(decode_member(&silent).unwrap().versions, VersionRange { min: 1, max: 1 });
     }
 }

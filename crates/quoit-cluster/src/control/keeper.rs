@@ -14,6 +14,7 @@ use crate::transport::{Internode, Trouble};
 use crate::{ClusterId, NodeId};
 use openraft::ChangeMembers;
 use prost::Message as _;
+use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{
     Empty, METHOD_STANDING, METHOD_STARTED, Standing, StartNoted, Started,
 };
@@ -23,6 +24,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+/// A node that has told who it is tells it again after so long, if that is not what the others know: a leader
+/// of an older version has dropped what it does not know.
+const INTRODUCTION_INTERVAL: Duration = Duration::from_secs(5);
 /// Time between two rounds when nothing changes.
 const ROUND_INTERVAL: Duration = Duration::from_millis(500);
 /// Time that one step of a round may take.
@@ -58,6 +62,8 @@ struct Keeper {
     leaderless_since: Option<Instant>,
     /// Why the node's own entry is not true; said once.
     complaint: Option<String>,
+    /// When the node has last told who it is.
+    introduced_at: Option<Instant>,
     /// What to say when the node turns out to be removed.
     last_words: Departure,
 }
@@ -74,6 +80,7 @@ pub(crate) async fn keep(plane: Weak<ControlPlane>, internode: Arc<Internode>) {
         informed: BTreeMap::new(),
         leaderless_since: None,
         complaint: None,
+        introduced_at: None,
         last_words: Departure::Removed,
     };
     loop {
@@ -99,7 +106,7 @@ impl Keeper {
         }
         let state = plane.state();
         self.keep_ways(plane, &state);
-        if let Some(departure) = self.turned_away() {
+        if let Some(departure) = self.turned_away().or_else(|| outdated(plane, &state)) {
             plane.depart(departure);
             return;
         }
@@ -124,6 +131,7 @@ impl Keeper {
             return;
         }
         self.keep_own_entry(plane, &state).await;
+        self.note_versions(plane, &state).await;
         let led = plane.group().metrics();
         if let Some(metrics) = led.filter(|metrics| metrics.state.is_leader()) {
             self.note_away(plane, &state);
@@ -153,6 +161,10 @@ impl Keeper {
         };
         if let Some(words) = told(Trouble::Double).next() {
             return Some(Departure::Double { words });
+        }
+        // What one of them says all have agreed on.
+        if let Some(words) = told(Trouble::Outdated).next() {
+            return Some(Departure::Outdated { words });
         }
         let is_majority = told(Trouble::Clock).count() * 2 > peers.len() + 1;
         let words = told(Trouble::Clock).next().filter(|_| is_majority)?;
@@ -266,21 +278,37 @@ impl Keeper {
         false
     }
 
-    /// Name, addresses, presence, and the layout that the node serves with.
+    /// Members that speak less than they have told: they were started again with an older version that does
+    /// not tell.
+    async fn note_versions(&self, plane: &ControlPlane, state: &State) {
+        for member in state.members().iter() {
+            let peer = self.internode.peer(member.id).filter(|peer| peer.is_up());
+            let Some(max) = peer.and_then(|peer| peer.version_max()) else { continue };
+            if max < member.versions.max {
+                let versions = VersionRange { min: member.versions.min.min(max), max };
+                let command = MembershipCommand::Speaks { id: member.id, versions };
+                if let Err(fault) = plane.run_membership(command).await {
+                    tracing::debug!(%fault, "a member's version could not be noted");
+                }
+            }
+        }
+    }
+
+    /// Name, addresses, versions, presence, and the layout that the node serves with.
     async fn keep_own_entry(&mut self, plane: &ControlPlane, state: &State) {
         let own = state.node_id();
         let Some(member) = state.members().get(own) else { return };
         if member.status == MemberStatus::Exiting {
             self.last_words = Departure::Left;
         }
-        let (name, addresses) = plane.own_name_and_addresses();
+        let told = plane.introduction();
         let mut wanted = Vec::new();
-        if member.name != name || member.addresses != addresses {
-            wanted.push(MembershipCommand::Introduce {
-                id: own,
-                name: &name,
-                addresses: &addresses,
-            });
+        let is_due = self.introduced_at.is_none_or(|at| at.elapsed() >= INTRODUCTION_INTERVAL);
+        if member.introduction() == told {
+            self.introduced_at = None;
+        } else if is_due {
+            self.introduced_at = Some(Instant::now());
+            wanted.push(MembershipCommand::Introduce { id: own, told: &told });
         }
         if member.status == MemberStatus::Down {
             wanted.push(MembershipCommand::Up(own));
@@ -292,6 +320,7 @@ impl Keeper {
         for command in wanted {
             if let Err(fault) = plane.run_membership(command).await {
                 complaint = Some(fault.to_string());
+                self.introduced_at = None;
             }
         }
         if let Some(reason) = complaint.as_ref().filter(|_| complaint != self.complaint) {
@@ -405,6 +434,13 @@ impl Keeper {
         })
         .collect()
     }
+}
+
+/// Whether this node has learned that it speaks too old a version.
+fn outdated(plane: &ControlPlane, state: &State) -> Option<Departure> {
+    let told = plane.introduction();
+    let outdated = state.check_speaks(&told.name, told.versions).err()?;
+    Some(Departure::Outdated { words: outdated.to_string().into() })
 }
 
 async fn go_alone(plane: &ControlPlane) {

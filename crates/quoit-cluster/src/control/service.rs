@@ -57,6 +57,12 @@ impl Admission for ControlService {
             false => format!("node {id} ({name}) is not a member of this cluster; let it join"),
         }))
     }
+
+    fn check_versions(&self, other: &Newcomer) -> Result<(), NotAdmitted> {
+        let Some(plane) = self.plane.upgrade() else { return Ok(()) };
+        let checked = plane.read().check_speaks(&other.node_name, other.versions);
+        checked.map_err(|outdated| NotAdmitted(outdated.to_string()))
+    }
 }
 
 /// Why a request is not answered.

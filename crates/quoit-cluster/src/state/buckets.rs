@@ -3,6 +3,7 @@
 use super::State;
 use crate::command::Change;
 use crate::error::NoSuchType;
+use crate::versions::MembersOutdated;
 use foldhash::fast::RandomState;
 use quoit_model::hash::PlacementRule;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
@@ -50,6 +51,8 @@ pub struct TypeStatus {
     pub state: TypeState,
     /// Its properties with the read-only ones, `active` and `claimant`.
     pub props: Map<String, Value>,
+    /// Why it can't be activated yet.
+    pub lacking: Option<MembersOutdated>,
 }
 
 /// Where the keys of a bucket, or of the buckets of a type, live.
@@ -109,7 +112,21 @@ impl State {
         if name == DEFAULT_BUCKET_TYPE {
             return TypeState::Active;
         }
-        self.bucket_type(name).map_or(TypeState::Undefined, |present| present.state)
+        let present = self.bucket_type(name);
+        present.map_or(TypeState::Undefined, |present| self.state_of(name, present))
+    }
+
+    /// A type that some members would not understand counts as not known to them.
+    fn state_of(&self, name: &[u8], present: &BucketType) -> TypeState {
+        match self.lacking(name, present) {
+            Some(_) => TypeState::Created,
+            None => present.state,
+        }
+    }
+
+    fn lacking(&self, name: &[u8], present: &BucketType) -> Option<MembersOutdated> {
+        let waits = present.state != TypeState::Active;
+        waits.then(|| self.check_members_speak(name, &present.props).err()).flatten()
     }
 
     /// All bucket types and how far they have come: `default` first, the others by name.
@@ -119,7 +136,7 @@ impl State {
             .buckets
             .types
             .iter()
-            .map(|(name, entry)| (Arc::clone(name), entry.bucket_type.state))
+            .map(|(name, entry)| (Arc::clone(name), self.state_of(name, &entry.bucket_type)))
             .collect();
         listed.sort();
         listed.insert(0, (Arc::from(DEFAULT_BUCKET_TYPE), TypeState::Active));
@@ -131,12 +148,13 @@ impl State {
     pub fn type_status(&self, name: &[u8]) -> Option<TypeStatus> {
         if name == DEFAULT_BUCKET_TYPE {
             let props = self.buckets.untyped_defaults.to_json();
-            return Some(TypeStatus { state: TypeState::Active, props });
+            return Some(TypeStatus { state: TypeState::Active, props, lacking: None });
         }
         let bucket_type = self.bucket_type(name)?;
         let mut props = bucket_type.props.to_json();
         self.add_read_only(&mut props, bucket_type.state);
-        Some(TypeStatus { state: bucket_type.state, props })
+        let lacking = self.lacking(name, bucket_type);
+        Some(TypeStatus { state: self.state_of(name, bucket_type), props, lacking })
     }
 
     /// The effective properties of a bucket as clients are shown them: with `name`, and for typed
@@ -194,6 +212,13 @@ impl State {
             Some(entry) if entry.bucket_type.state == TypeState::Active => Ok(entry),
             _ => Err(NoSuchType),
         }
+    }
+
+    /// Name and properties of the active bucket types but the default one, in no order.
+    pub(crate) fn active_types(&self) -> impl Iterator<Item = (&[u8], &BucketProps)> {
+        let types = self.buckets.types.iter();
+        let active = types.filter(|(_, entry)| entry.bucket_type.state == TypeState::Active);
+        active.map(|(name, entry)| (&**name, &*entry.bucket_type.props))
     }
 
     pub(crate) fn bucket_type(&self, name: &[u8]) -> Option<&BucketType> {

@@ -4,12 +4,13 @@ use super::State;
 use crate::NodeId;
 use crate::command::Change;
 use crate::layouts::LIVE_MAX;
-use crate::members::{Addresses, Member, MemberStatus};
+use crate::members::{Introduction, Member, MemberStatus};
 use crate::membership_error::MembershipError;
 use crate::plan::PlanId;
 use crate::staged::StagedChange;
 use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX};
-use quoit_model::props::{BucketProps, TypeState};
+use quoit_model::props::{BucketProps, BucketType, TypeState};
+use quoit_wire::internode::VersionRange;
 use std::sync::Arc;
 
 /// Members that have not handed over their data, and may.
@@ -20,8 +21,10 @@ const STAYING: &str = "valid";
 pub(crate) enum MembershipCommand<'a> {
     /// Let a node in that ran alone, with what it knows of bucket types and buckets.
     Join { member: &'a Arc<Member>, ring_size: u16, brought: &'a [Change] },
-    /// A member's name or addresses.
-    Introduce { id: NodeId, name: &'a Arc<str>, addresses: &'a Addresses },
+    /// What a member tells of itself.
+    Introduce { id: NodeId, told: &'a Introduction },
+    /// Others have found that a member speaks these versions.
+    Speaks { id: NodeId, versions: VersionRange },
     /// Stage a change of a member.
     Stage(&'a StagedChange),
     /// Drop all staged changes.
@@ -45,8 +48,10 @@ impl State {
             MembershipCommand::Join { member, ring_size, brought } => {
                 self.decide_join(member, ring_size, brought)
             }
-            MembershipCommand::Introduce { id, name, addresses } => {
-                self.decide_introduction(id, name, addresses)
+            MembershipCommand::Introduce { id, told } => self.decide_introduction(id, told),
+            MembershipCommand::Speaks { id, versions } => {
+                let told = self.member(id)?.introduction();
+                self.decide_introduction(id, &Introduction { versions, ..told })
             }
             MembershipCommand::Stage(change) => {
                 self.check_stage(change)?;
@@ -103,9 +108,10 @@ impl State {
                 let name = joiner.name.to_string();
                 return Err(MembershipError::AlreadyMember { name });
             }
-            return self.decide_introduction(joiner.id, &joiner.name, &joiner.addresses);
+            return self.decide_introduction(joiner.id, &joiner.introduction());
         }
         self.check_name(joiner.id, &joiner.name)?;
+        self.check_speaks(&joiner.name, joiner.versions)?;
         let mut changes = self.take_over(brought)?;
         changes.push(put(joiner, MemberStatus::Joining));
         let mut staged = self.staged().to_vec();
@@ -129,7 +135,10 @@ impl State {
         for change in brought {
             match change {
                 Change::PutType { name, bucket_type } => match self.bucket_type(name) {
-                    None => changes.push(change.clone()),
+                    None => {
+                        self.check_brought(name, bucket_type)?;
+                        changes.push(change.clone());
+                    }
                     Some(known) => {
                         if let Some(differing) = difference(&known.props, &bucket_type.props) {
                             let name = String::from_utf8_lossy(name).into_owned();
@@ -138,6 +147,7 @@ impl State {
                         if bucket_type.state == TypeState::Active
                             && known.state != TypeState::Active
                         {
+                            self.check_brought(name, bucket_type)?;
                             changes.push(change.clone());
                         }
                     }
@@ -158,19 +168,25 @@ impl State {
         Ok(changes)
     }
 
+    fn check_brought(&self, name: &[u8], brought: &BucketType) -> Result<(), MembershipError> {
+        match brought.state {
+            TypeState::Active => Ok(self.check_members_speak(name, &brought.props)?),
+            _ => Ok(()),
+        }
+    }
+
     fn decide_introduction(
         &self,
         id: NodeId,
-        name: &Arc<str>,
-        addresses: &Addresses,
+        told: &Introduction,
     ) -> Result<Vec<Change>, MembershipError> {
         let member = self.member(id)?;
-        if member.name == *name && member.addresses == *addresses {
+        if member.introduction() == *told {
             return Ok(Vec::new());
         }
-        self.check_name(id, name)?;
-        let (name, addresses) = (Arc::clone(name), addresses.clone());
-        Ok(vec![Change::PutMember(Arc::new(Member { name, addresses, ..(**member).clone() }))])
+        self.check_name(id, &told.name)?;
+        self.check_speaks(&told.name, told.versions)?;
+        Ok(vec![Change::PutMember(member.introduced_as(told))])
     }
 
     fn check_stage(&self, change: &StagedChange) -> Result<(), MembershipError> {

@@ -11,6 +11,7 @@ use crate::control::types::{RaftId, StorageError, TypeConfig};
 use crate::state::State;
 use openraft::testing::{StoreBuilder, Suite};
 use quoit_store::seam::FaultyDisk;
+use quoit_wire::internode::VersionRange;
 
 impl From<u64> for RaftId {
     fn from(number: u64) -> Self {
@@ -30,6 +31,7 @@ impl StoreBuilder<TypeConfig, Log, Machine> for Empty {
             ring_size: RingSize::DEFAULT,
             name: "quoit@test".into(),
             addresses: Addresses::default(),
+            versions: VersionRange::CURRENT,
         };
         let disk = Arc::new(FaultyDisk::new(1));
         let file = Arc::new(ControlFile::open(disk, &founding).unwrap());

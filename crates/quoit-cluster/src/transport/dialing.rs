@@ -46,6 +46,7 @@ async fn connect_once(context: &Arc<Context>, peer: &Peer, lane: Lane) -> bool {
             peer.disconnected(lane, &reason, &CallError::Unreachable(Arc::clone(&reason)));
             let trouble = match fault {
                 Fault::Refused { code: code::TWO_WITH_ONE_IDENTITY, .. } => Some(Trouble::Double),
+                Fault::Refused { code: code::OUTDATED, .. } => Some(Trouble::Outdated),
                 Fault::Refused { code: code::CLOCK, .. } | Fault::Clock(_) => Some(Trouble::Clock),
                 _ => None,
             };
@@ -53,8 +54,9 @@ async fn connect_once(context: &Arc<Context>, peer: &Peer, lane: Lane) -> bool {
             return false;
         }
     };
+    let versions = greeted.newcomer.versions;
     let driver = OutboundDriver::new(context, peer, lane, greeted);
-    peer.connected(lane);
+    peer.connected(lane, versions);
     let fault = if peer.is_retired() || peer.address() != address {
         drop(driver);
         Fault::Retired

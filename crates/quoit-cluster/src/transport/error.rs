@@ -68,6 +68,8 @@ pub(super) enum Fault {
     Refused { code: u32, text: String },
     #[error("{0}")]
     Clock(String),
+    #[error("{0}")]
+    Outdated(String),
     #[error("no {what} within {after_ms} ms")]
     Timeout { what: &'static str, after_ms: u64 },
     #[error("the frame of kind {kind} has no place here")]

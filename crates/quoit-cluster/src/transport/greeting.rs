@@ -4,7 +4,7 @@ use super::clocks;
 use super::context::Context;
 use super::error::Fault;
 use super::network::Stream;
-use super::service::Newcomer;
+use super::service::{Newcomer, NotAdmitted};
 use super::{Lane, Window};
 use crate::NodeId;
 use bytes::{Bytes, BytesMut};
@@ -89,6 +89,9 @@ pub(super) async fn dial(
     if let Some(complaint) = clock_complaint(context, &theirs) {
         return Err(Fault::Clock(complaint));
     }
+    if let Err(fault) = check_versions(context, &newcomer(&theirs)) {
+        return Err(Fault::Outdated(fault.0));
+    }
     Ok(Greeted::new(context, stream, input, &theirs))
 }
 
@@ -145,6 +148,9 @@ fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
     }
     let newcomer = newcomer(theirs);
     context.check_identity(&newcomer)?;
+    if let Err(fault) = check_versions(context, &newcomer) {
+        return refusal(code::OUTDATED, fault.0);
+    }
     if let Some(complaint) = clock_complaint(context, theirs) {
         return refusal(code::CLOCK, complaint);
     }
@@ -174,6 +180,11 @@ fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
     }
 }
 
+fn check_versions(context: &Context, other: &Newcomer) -> Result<(), NotAdmitted> {
+    let admission = context.admission.read().clone();
+    admission.map_or(Ok(()), |admission| admission.check_versions(other))
+}
+
 fn clock_complaint(context: &Context, theirs: &Hello) -> Option<String> {
     let own = &context.settings;
     let own_us = own.unix_us.map(|unix_us| unix_us());
@@ -186,6 +197,7 @@ fn newcomer(hello: &Hello) -> Newcomer {
         node_name: hello.node_name.clone(),
         boot_id: hello.boot_id,
         address: hello.address.clone(),
+        versions: hello.versions(),
         is_guest: hello.guest,
     }
 }

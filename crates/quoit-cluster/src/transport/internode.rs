@@ -3,7 +3,7 @@
 use super::Lane;
 use super::context::Context;
 use super::dialing::keep_connected;
-use super::error::CallError;
+use super::error::{CallError, Fault};
 use super::greeting::{self, read_frame};
 use super::inbounds::serve_connection;
 use super::network::{Listener, Network};
@@ -18,7 +18,9 @@ use crate::liveness::PhiDetector;
 use crate::{ClusterId, NodeId};
 use parking_lot::Mutex;
 use prost::Message;
-use quoit_wire::internode::{FramePrefix, InternodeDecoder, Kind, Payload, Refusal, append_frame};
+use quoit_wire::internode::{
+    FramePrefix, InternodeDecoder, Kind, Payload, Refusal, append_frame, code,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -281,7 +283,13 @@ impl Internode {
         append_frame(&mut bytes, prefix, header, payload).map_err(|fault| unreachable(&fault))?;
         let exchange = async {
             let greeted = greeting::dial(&self.context, address, Lane::Large, None).await;
-            let mut greeted = greeted.map_err(|fault| unreachable(&fault))?;
+            let mut greeted = greeted.map_err(|fault| match fault {
+                Fault::Refused { code, text } => CallError::Refused { code, text: text.into() },
+                Fault::Outdated(text) => {
+                    CallError::Refused { code: code::OUTDATED, text: text.into() }
+                }
+                fault => unreachable(&fault),
+            })?;
             let writer = &mut greeted.stream.writer;
             writer.write_all(&bytes).await.map_err(|fault| broke(&fault))?;
             writer.flush().await.map_err(|fault| broke(&fault))?;

@@ -13,10 +13,12 @@ use crate::liveness::{Health, Latency};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use prost::Message;
-use quoit_wire::internode::{FLAG_STREAM, FRAME_OVERHEAD_BYTES, FramePrefix, Kind, Payload};
+use quoit_wire::internode::{
+    FLAG_STREAM, FRAME_OVERHEAD_BYTES, FramePrefix, Kind, Payload, VersionRange,
+};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -34,6 +36,8 @@ pub struct Peer {
     health: Health,
     refusals: Mutex<Refusals>,
     is_retired: AtomicBool,
+    /// The newest version that it spoke when it was connected last; 0 before that.
+    version_max: AtomicU32,
 }
 
 /// Attempts to connect that have failed.
@@ -51,6 +55,8 @@ pub(crate) enum Trouble {
     Double,
     /// The clocks differ too much.
     Clock,
+    /// This node speaks too old a version of the protocol.
+    Outdated,
 }
 
 /// What may change about a peer.
@@ -79,6 +85,7 @@ impl Peer {
             health: Health::new(settings.liveness),
             refusals: Mutex::default(),
             is_retired: AtomicBool::new(false),
+            version_max: AtomicU32::new(0),
         }
     }
 
@@ -105,6 +112,13 @@ impl Peer {
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.health.is_up(Instant::now())
+    }
+
+    /// The newest version of the protocol that the node spoke when it was connected last; `None` if it never
+    /// was.
+    #[must_use]
+    pub(crate) fn version_max(&self) -> Option<u32> {
+        Some(self.version_max.load(Ordering::Relaxed)).filter(|version| *version > 0)
     }
 
     /// How surprising the node's silence is ([`PhiDetector::phi`](crate::PhiDetector::phi)); infinite
@@ -293,8 +307,9 @@ impl Peer {
     }
 
     /// A connection of `lane` was made.
-    pub(super) fn connected(&self, lane: Lane) {
+    pub(super) fn connected(&self, lane: Lane, versions: VersionRange) {
         self.refusals.lock().trouble = None;
+        self.version_max.store(versions.max, Ordering::Relaxed);
         if lane == Lane::Small {
             self.health.connected(Instant::now());
         }

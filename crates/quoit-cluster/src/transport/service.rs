@@ -3,6 +3,7 @@
 use super::responder::Responder;
 use crate::NodeId;
 use bytes::Bytes;
+use quoit_wire::internode::VersionRange;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use thiserror::Error;
@@ -41,6 +42,8 @@ pub struct Newcomer {
     pub boot_id: u64,
     /// Where it says that it can be reached.
     pub address: String,
+    /// The versions of the protocol that it speaks.
+    pub versions: VersionRange,
     /// Whether it comes as a guest.
     pub is_guest: bool,
 }
@@ -58,6 +61,16 @@ pub trait Admission: Send + Sync {
     ///
     /// [`NotAdmitted`] with the words that the node's operator reads.
     fn admit(&self, newcomer: &Newcomer) -> Result<(), NotAdmitted>;
+
+    /// Called for each connection, whoever has dialed and guests included, with who is at the other end:
+    /// whether it understands what the cluster has to say. Must not block.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAdmitted`] with the words that the node's operator reads.
+    fn check_versions(&self, _other: &Newcomer) -> Result<(), NotAdmitted> {
+        Ok(())
+    }
 }
 
 /// Services by range of methods.

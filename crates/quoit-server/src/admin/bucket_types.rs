@@ -60,8 +60,13 @@ impl Connection {
             let message = format!("{} is not an existing bucket type", shown(name));
             return Err(error(404, "undefined", &message));
         };
-        let (state, props) = (status.state.as_str(), status.props);
-        Ok(json!({"name": shown(name), "state": state, "props": props}))
+        let reason = status.lacking.map(|lacking| lacking.to_string());
+        Ok(json!({
+            "name": shown(name),
+            "state": status.state.as_str(),
+            "reason": reason,
+            "props": status.props,
+        }))
     }
 
     /// Makes a change and tells how far the type has come.

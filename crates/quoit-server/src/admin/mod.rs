@@ -147,6 +147,7 @@ fn refusal(fault: &ChangeError) -> Refusal {
             };
             error(status, fault.word(), &message)
         }
+        ChangeError::MembersOutdated(_) => error(409, "not_ready", &message),
         ChangeError::TooManyTypes { .. } | ChangeError::TooManyBuckets { .. } => {
             error(409, "too_many", &message)
         }
@@ -186,6 +187,7 @@ fn membership_word(fault: &MembershipError) -> (u16, &'static str) {
         M::NameInUse { .. } => (409, "name_in_use"),
         M::AlreadyMember { .. } => (409, "already_member"),
         M::RingSize { .. } => (409, "ring_size"),
+        M::Outdated(_) | M::MembersOutdated(_) => (409, "outdated"),
         M::TypeContradicts { .. } | M::BucketContradicts { .. } => (409, "contradicts"),
     }
 }

@@ -8,7 +8,9 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = 1;
+pub const VERSION_MAX: u32 = VERSION_DATA_TYPES;
+/// The first version whose nodes know objects that are data types.
+pub const VERSION_DATA_TYPES: u32 = 2;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");
@@ -152,6 +154,12 @@ pub struct VersionRange {
 impl VersionRange {
     /// What this build speaks.
     pub const CURRENT: VersionRange = VersionRange { min: VERSION_MIN, max: VERSION_MAX };
+
+    /// What this build speaks up to `newest`.
+    #[must_use]
+    pub const fn up_to(newest: u32) -> VersionRange {
+        VersionRange { min: VERSION_MIN, max: newest }
+    }
 
     /// The newest version that both speak.
     #[must_use]

@@ -33,7 +33,7 @@ pub use frame::{
     InternodeFrameError, Kind, Payload, append_frame,
 };
 pub use hello::{
-    HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, HelloError, LANE_LARGE, LANE_SMALL, VERSION_MAX,
-    VERSION_MIN, VersionRange, append_hello,
+    HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, HelloError, LANE_LARGE, LANE_SMALL,
+    VERSION_DATA_TYPES, VERSION_MAX, VERSION_MIN, VersionRange, append_hello,
 };
 pub use refusal::{Refusal, code};

@@ -43,6 +43,8 @@ pub mod code {
     pub const STOPPING: u32 = 22;
     /// The clock of the requester is too far ahead.
     pub const CLOCK: u32 = 23;
+    /// The requester speaks no version of the protocol that the cluster's data needs.
+    pub const OUTDATED: u32 = 24;
     /// The first code that services define for themselves.
     pub const SERVICE_MIN: u32 = 1024;
 }

@@ -126,7 +126,9 @@ fn status(api: &Api, name: &str, format: Format) -> Result<()> {
                     Some("ready") => "has been created and may be activated",
                     _ => "has been created but cannot be activated yet",
                 };
-                format!("{name} {state}\n{}", prop_lines(&document["props"]))
+                let reason = document["reason"].as_str();
+                let reason = reason.map_or_else(String::new, |reason| format!("({reason})\n"));
+                format!("{name} {state}\n{reason}{}", prop_lines(&document["props"]))
             });
             Ok(())
         }
@@ -148,7 +150,8 @@ fn changed(answer: Answer, format: Format, doing: &str, name: &str, verb: &str) 
             }
             match error.as_str() {
                 "undefined" => bail!("{name} is not an existing bucket type"),
-                "not_ready" => bail!("{name} has been created but cannot be activated yet"),
+                // Begins with the words that scripts look for.
+                "not_ready" => bail!("{message}"),
                 "invalid_props" => {
                     let details = prop_lines(&document["details"]);
                     bail!("Error {doing} bucket type {name}:\n{details}");

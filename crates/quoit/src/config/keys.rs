@@ -4,6 +4,7 @@
 //! that is not here and not in [`IGNORED`](super::IGNORED) stops the start.
 
 use super::value::Kind;
+use quoit_cluster::VersionRange;
 
 const KB: u64 = 1 << 10;
 const GB: u64 = 1 << 30;
@@ -52,6 +53,14 @@ pub const KEYS: &[Key] = &[
         "Address of the listener for other nodes. Others are told it; where it stands for all \
          addresses of the machine, they are told the host of nodename. Who can reach it can read \
          and write everything: keep it inside the network of the cluster.",
+    ),
+    key(
+        "internode.version.maximum",
+        Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
+        "2",
+        "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
+         the older nodes while a cluster is upgraded, as long as you may want to go back; what needs a \
+         newer version (2: data types) waits until all members speak it.",
     ),
     key(
         "handoff.ip",

@@ -4,6 +4,7 @@ use super::keys::{KEYS, Key};
 use super::meaning::{Meaning, meaning};
 use super::parse::{self, Entry, Line, Origin, ParseError};
 use super::value;
+use quoit_cluster::VersionRange;
 use quoit_core::{
     Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, StoreSettings, TransferLimits,
 };
@@ -345,6 +346,13 @@ impl Settings {
                 verified_bytes_per_sec: bytes("verify_rate", exchanges.verified_bytes_per_sec),
             },
         }
+    }
+
+    /// Versions of the protocol between nodes to speak.
+    pub fn versions(&self) -> VersionRange {
+        let newest = self.integer("internode.version.maximum");
+        let newest = newest.and_then(|newest| u32::try_from(newest).ok());
+        newest.map_or(VersionRange::CURRENT, VersionRange::up_to)
     }
 
     /// Settings of the client interfaces.

@@ -17,19 +17,22 @@ use prost::Message as _;
 use quoit_model::hash::RingSize;
 use quoit_store::error::StoreError as DiskError;
 use quoit_store::seam::Disk;
+use quoit_wire::internode::VersionRange;
 use redb::{ReadableTable as _, WriteTransaction};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a new file is made of. Of a file that is there only the name and the addresses may differ.
+/// What a new file is made of. Of a file that is there only the name, the addresses and the
+/// versions may differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Founding {
     pub(crate) node_id: NodeId,
     pub(crate) ring_size: RingSize,
     pub(crate) name: Arc<str>,
     pub(crate) addresses: Addresses,
+    pub(crate) versions: VersionRange,
 }
 
 /// Makes the file under another name and renames it, so that a file that is there is whole.
@@ -85,6 +88,7 @@ fn found(
         status: MemberStatus::Valid,
         location: None,
         capacity: CAPACITY_DEFAULT,
+        versions: founding.versions,
     };
     let member = encode_member(&member).encode_to_vec();
     transaction.open_table(MEMBERS)?.insert(node_id.0.as_slice(), member.as_slice())?;

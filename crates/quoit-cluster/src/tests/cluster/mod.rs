@@ -9,6 +9,7 @@ mod old_disks;
 mod recovery;
 mod refusals;
 mod staging;
+mod versions;
 
 use super::settings;
 use crate::memory_network::MemoryNetwork;
@@ -119,10 +120,12 @@ impl Town {
             ..settings
         };
         let node = &mut self.nodes[usize::from(number) - 1];
+        let versions = settings.versions;
         let control = ControlPlane::open(Arc::new(node.disk.clone()), settings).unwrap();
         let control = Arc::new(control);
         let own_id = control.read().node_id();
         let settings = InternodeSettings::new(own_id, name(number), self.boots, self.boots);
+        let settings = InternodeSettings { versions, ..settings };
         let internode = Internode::new(settings, host);
         internode.serve(listener).unwrap();
         control.connect(&internode);

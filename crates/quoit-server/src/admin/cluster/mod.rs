@@ -134,6 +134,7 @@ fn member(control: &ControlPlane, member: &Member) -> MemberView {
         is_up: control.is_reachable(member.id),
         location: member.location.as_deref().map(str::to_owned),
         capacity: member.capacity,
+        versions: [member.versions.min, member.versions.max],
         addresses: [&addresses.node, &addresses.pb, &addresses.http].map(ToString::to_string),
     }
 }

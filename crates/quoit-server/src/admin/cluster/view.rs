@@ -18,6 +18,8 @@ pub(super) struct MemberView {
     pub(super) is_up: bool,
     pub(super) location: Option<String>,
     pub(super) capacity: u32,
+    /// The oldest and the newest version of the protocol between nodes that it speaks.
+    pub(super) versions: [u32; 2],
     /// Where it listens for other nodes, for Protocol Buffers and for HTTP.
     pub(super) addresses: [String; 3],
 }
@@ -90,6 +92,7 @@ impl ClusterView {
             "availability": member.availability(),
             "location": member.location,
             "capacity": member.capacity,
+            "protocol_versions": member.versions,
             "ring_percent": share(&self.current, member.id),
             "pending_percent": self.next.as_ref().map(|next| share(next, member.id)),
             "addresses": {"node": node, "pb": pb, "http": http},
@@ -235,6 +238,7 @@ pub(super) mod tests {
             is_up,
             location: None,
             capacity: 100,
+            versions: [1, 2],
             addresses: ["h:1", "h:2", "h:3"].map(str::to_owned),
         }
     }

@@ -193,6 +193,12 @@ pub struct MemberMessage {
     /// Its capacity in relation to others.
     #[prost(uint32, tag = "8")]
     pub capacity: u32,
+    /// The oldest version of the protocol between nodes that it speaks; 0 = 1.
+    #[prost(uint32, tag = "9")]
+    pub version_min: u32,
+    /// The newest one; 0 = 1.
+    #[prost(uint32, tag = "10")]
+    pub version_max: u32,
 }
 
 /// How far a membership has come.

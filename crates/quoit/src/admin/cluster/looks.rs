@@ -22,7 +22,7 @@ pub(crate) fn member_status(api: &Api, format: Format) -> Result<()> {
 pub(super) fn cluster_status(api: &Api, format: Format) -> Result<()> {
     let document = done(api.get("cluster")?, format)?;
     print(&document, format, |document| {
-        let heading = ["", "node", "status", "avail", "ring", "pending", "location"];
+        let heading = ["", "node", "status", "avail", "ring", "pending", "protocol", "location"];
         let members = document["members"].as_array().into_iter().flatten();
         let rows = members.map(|member| {
             let claimant = if member["name"] == document["claimant"] { "(C)" } else { "" };
@@ -32,7 +32,8 @@ pub(super) fn cluster_status(api: &Api, format: Format) -> Result<()> {
             let (name, status) = (plain(&member["name"]), plain(&member["status"]));
             let available = plain(&member["availability"]);
             let ring = percent(&member["ring_percent"]);
-            [claimant.to_owned(), name, status, available, ring, pending, location]
+            let versions = protocol(member);
+            [claimant.to_owned(), name, status, available, ring, pending, versions, location]
         });
         let table = columns(std::iter::once(heading.map(str::to_owned)).chain(rows));
         format!(
@@ -42,6 +43,12 @@ pub(super) fn cluster_status(api: &Api, format: Format) -> Result<()> {
         )
     });
     Ok(())
+}
+
+/// Versions of the protocol between nodes that a member speaks, such as `1-2`.
+fn protocol(member: &Value) -> String {
+    let [oldest, newest] = [0, 1].map(|end| plain(&member["protocol_versions"][end]));
+    format!("{oldest}-{newest}")
 }
 
 /// Prints who decides, what moves, and who can't be reached.

@@ -48,7 +48,21 @@ pub(super) fn membership(document: &Value) -> String {
         count("joining"),
         count("down"),
     ));
+    lines.extend(outdated(document));
     lines.join("\n")
+}
+
+/// Which members hold back what needs the newest protocol between nodes; `None` when all speak it.
+fn outdated(document: &Value) -> Option<String> {
+    let members = || document["members"].as_array().into_iter().flatten();
+    let speaks = |member: &Value| member["protocol_versions"][1].as_u64().unwrap_or_default();
+    let newest = members().map(speaks).max()?;
+    let older = members().filter(|member| speaks(member) < newest);
+    let older: Vec<_> = older.map(|member| plain(&member["name"])).collect();
+    let names = older.join(", ");
+    (!older.is_empty()).then(|| {
+        format!("Protocol between nodes: these do not speak version {newest} yet: {names}")
+    })
 }
 
 /// A share as operators read it.
@@ -72,9 +86,9 @@ mod tests {
     fn members_have_their_shares_and_what_they_will_be() {
         let document = json!({"members": [
             {"name": "dev1@127.0.0.1", "status": "valid", "ring_percent": 100.0,
-             "pending_percent": 50.0, "location": null},
+             "pending_percent": 50.0, "location": null, "protocol_versions": [1, 2]},
             {"name": "dev2@127.0.0.1", "status": "joining", "ring_percent": 0.0,
-             "pending_percent": null, "location": "rack b"},
+             "pending_percent": null, "location": "rack b", "protocol_versions": [1, 1]},
         ]});
         let expected = "\
 ================================= Membership ==================================
@@ -83,7 +97,8 @@ Status     Ring    Pending    Node
 valid     100.0%      50.0%    dev1@127.0.0.1
 joining     0.0%       --      dev2@127.0.0.1 (rack b)
 -------------------------------------------------------------------------------
-Valid:1 / Leaving:0 / Exiting:0 / Joining:1 / Down:0";
+Valid:1 / Leaving:0 / Exiting:0 / Joining:1 / Down:0
+Protocol between nodes: these do not speak version 2 yet: dev2@127.0.0.1";
         assert_eq!(membership(&document), expected);
     }
 }

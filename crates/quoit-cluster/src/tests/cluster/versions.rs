@@ -1,0 +1,145 @@
+//! Nodes of two versions in one cluster, and what waits until all are of the newer one.
+
+use super::*;
+use crate::tests::updates;
+use crate::{Departure, OpenError};
+use quoit_model::props::TypeState;
+use quoit_wire::internode::VersionRange;
+use serde_json::json;
+
+const OLD: VersionRange = VersionRange { min: 1, max: 1 };
+
+fn old() -> Settings {
+    Settings { versions: OLD, ..settings() }
+}
+
+fn newest_version(town: &Town, seen_by: u8, of: u8) -> u32 {
+    town.state(seen_by).members().get(id(of)).unwrap().versions.max
+}
+
+/// A cluster in which the bucket type `sets` is created.
+async fn with_sets(count: u8, settings: impl Fn(u8) -> Settings) -> Town {
+    let town = Town::with(count, settings).await;
+    for number in 2..=count {
+        town.join(number, 1).await.unwrap();
+    }
+    if count > 1 {
+        town.commit(1).await;
+        town.move_all().await;
+    }
+    let props = updates(json!({"datatype": "set"}));
+    town.control(1).create_type(b"sets", &props).await.unwrap();
+    town.until_equal().await;
+    town
+}
+
+fn is_outdated(departure: Option<&Departure>) -> bool {
+    let words = departure.map(ToString::to_string).unwrap_or_default();
+    words.contains("bucket type sets needs version 2")
+        && words.contains("internode.version.maximum")
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_types_wait_until_the_last_member_speaks_version_2() {
+    let mut town = with_sets(3, |number| if number == 1 { settings() } else { old() }).await;
+    town.control(1).create_type(b"plain", &updates(json!({"n_val": 2}))).await.unwrap();
+    town.control(1).activate_type(b"plain").await.unwrap();
+    for (upgraded, waits_for) in
+        [(None, "n2@test, n3@test. Upgrade"), (Some(2), "it: n3@test. Upgrade")]
+    {
+        if let Some(number) = upgraded {
+            town.crash(number);
+            town.start(number).await;
+            town.until("the version is known", || newest_version(&town, 1, number) == 2).await;
+        }
+        assert_eq!(town.state(1).type_state(b"sets"), TypeState::Created);
+        let refused = town.control(1).activate_type(b"sets").await.unwrap_err().to_string();
+        assert!(
+            refused.starts_with("sets has been created but cannot be activated yet"),
+            "{refused}"
+        );
+        assert!(refused.contains(waits_for), "{refused}");
+        let lacking = town.state(1).type_status(b"sets").unwrap().lacking;
+        assert_eq!(lacking.unwrap().to_string(), refused);
+    }
+    town.crash(3);
+    town.start(3).await;
+    town.until("the version is known", || newest_version(&town, 1, 3) == 2).await;
+    assert_eq!(town.state(1).type_state(b"sets"), TypeState::Ready);
+    town.control(1).activate_type(b"sets").await.unwrap();
+    assert_eq!(town.state(1).type_status(b"sets").unwrap().lacking, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_go_back_to_version_1_are_waited_for_again() {
+    let mut town = with_sets(3, |_| settings()).await;
+    assert_eq!(town.state(1).type_state(b"sets"), TypeState::Ready);
+    town.crash(3);
+    town.start_with(3, old()).await;
+    town.until("the version is known", || newest_version(&town, 1, 3) == 1).await;
+    town.control(1).activate_type(b"sets").await.unwrap_err();
+    // A node that was away counts as what it was.
+    town.crash(3);
+    town.control(1).activate_type(b"sets").await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_member_does_not_tell_others_find_in_its_greeting() {
+    let mut town = with_sets(3, |_| settings()).await;
+    town.crash(3);
+    // The program of version 1 says nothing of versions but in greetings.
+    let host = town.network.host("n3");
+    let listener = host.bind(&address(3)).await.unwrap();
+    let silent =
+        InternodeSettings { versions: OLD, ..InternodeSettings::new(id(3), name(3), 99, 99) };
+    let silent = Internode::new(silent, host);
+    silent.set_cluster(Some(town.state(1).cluster_id()));
+    silent.serve(listener).unwrap();
+    town.until("the version is known", || newest_version(&town, 1, 3) == 1).await;
+    town.control(1).activate_type(b"sets").await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_version_1_are_not_let_in_where_data_types_are_active() {
+    let mut town = with_sets(3, |_| settings()).await;
+    town.nodes.push(Node { number: 4, disk: FaultyDisk::new(4), process: None });
+    town.start_with(4, old()).await;
+    town.join(4, 1).await.unwrap();
+    town.control(1).clear_staged().await.unwrap();
+    town.until("it is alone again", || town.state(4).members().count() == 1).await;
+    town.crash(3);
+    town.control(1).activate_type(b"sets").await.unwrap();
+    let refused = town.join(4, 1).await.unwrap_err().to_string();
+    assert!(refused.contains("refuses: n4@test speaks no newer version"), "{refused}");
+    assert!(refused.contains("bucket type sets needs version 2"), "{refused}");
+    // It does not know yet what was activated while it was away.
+    town.start_with(3, old()).await;
+    let departure = town.control(3).departure();
+    town.until("it stops", || is_outdated(departure.borrow().as_ref())).await;
+    assert!(town.state(3).active_types().next().is_none());
+    // Those who know are not even started.
+    town.crash(2);
+    let refused = ControlPlane::open(Arc::new(town.node(2).disk.clone()), old()).unwrap_err();
+    assert!(matches!(refused, OpenError::Outdated(_)), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_brings_no_data_types_to_members_that_do_not_know_them() {
+    let mut town = with_sets(2, |_| old()).await;
+    town.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
+    town.start(3).await;
+    let props = updates(json!({"datatype": "set"}));
+    town.control(3).create_type(b"sets", &props).await.unwrap();
+    town.join(3, 1).await.unwrap();
+    assert!(town.control(1).clear_staged().await.is_ok());
+    town.until("it is alone again", || town.state(3).members().count() == 1).await;
+    town.control(3).activate_type(b"sets").await.unwrap();
+    let refused = town.join(3, 1).await.unwrap_err().to_string();
+    assert!(refused.contains("n1@test speaks no newer version"), "{refused}");
+    // The member that is asked speaks it, another one does not.
+    town.crash(1);
+    town.start(1).await;
+    town.until("the version is known", || newest_version(&town, 1, 1) == 2).await;
+    let refused = town.join(3, 1).await.unwrap_err().to_string();
+    assert!(refused.contains("do not speak it: n2@test. Upgrade"), "{refused}");
+}
