@@ -3,7 +3,7 @@
 use crate::clock::{Dot, VersionVector};
 use crate::codec::encode_sibling;
 use crate::object::{Object, Sibling};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed, xxh3_128};
 
 const CLOCK_ENTRY: u8 = 1;
 const LIVE_DOT: u8 = 2;
@@ -49,16 +49,21 @@ fn hash_sibling(sibling: &Sibling) -> u64 {
 }
 
 fn hash_dot(kind: u8, dot: &Dot) -> u64 {
+    hash_dot_of(kind, dot, 0)
+}
+
+/// The hash of an event's part in what `seed` stands for.
+pub(crate) fn hash_dot_of(kind: u8, dot: &Dot, seed: u64) -> u64 {
     let mut input = [0; 9 + ACTOR_BYTES_MAX];
     input[1..9].copy_from_slice(&dot.counter.to_le_bytes());
     let actor = dot.actor.0.as_slice();
     if actor.len() <= ACTOR_BYTES_MAX {
         input[0] = kind;
         input[9..9 + actor.len()].copy_from_slice(actor);
-        xxh3_64(&input[..9 + actor.len()])
+        xxh3_64_with_seed(&input[..9 + actor.len()], seed)
     } else {
         input[0] = kind | LONG_ACTOR;
         input[9..25].copy_from_slice(&xxh3_128(actor).to_le_bytes());
-        xxh3_64(&input[..25])
+        xxh3_64_with_seed(&input[..25], seed)
     }
 }

@@ -71,8 +71,10 @@ impl CausalClock {
                 .all(|(actor, runs)| runs.iter().all(|run| self.has_run(actor, *run)))
     }
 
-    /// A run that is partly in the vector and partly in the cloud can't be: there is a gap between.
-    fn has_run(&self, actor: &Actor, run: Run) -> bool {
+    /// Whether all events of a run are known.
+    #[must_use]
+    pub fn has_run(&self, actor: &Actor, run: Run) -> bool {
+        // It can't be partly in the vector and partly in the cloud: there is a gap between.
         self.vector.counter(actor) >= run.last || self.cloud.has_run(actor, run)
     }
 

@@ -123,6 +123,7 @@ pub fn decode_context(context: &[u8], record: u64) -> Result<CausalClock, Contex
     let mut cursor = Cursor::borrowing(body);
     let (entries, cloud) = decode_parts(&mut cursor).map_err(|bad| match bad {
         StoredFormError::CutOff { .. } => cut_off(),
+        StoredFormError::UnknownFormat { .. } => garbage("another format"),
         StoredFormError::BadForm { what, .. } => garbage(what),
     })?;
     if cursor.remaining() > 0 {

@@ -12,6 +12,16 @@ pub enum StoredFormError {
         /// Offset of the field that does not fit.
         at: usize,
     },
+    /// A format that this version does not know.
+    #[error(
+        "stored data type has format {format:#04x}, this version reads {expected:#04x}; upgrade the node"
+    )]
+    UnknownFormat {
+        /// The first byte.
+        format: u8,
+        /// What it should be.
+        expected: u8,
+    },
     /// Something that no writer makes.
     #[error("stored data type has {what} at byte {at}; restore the record from another replica")]
     BadForm {

@@ -6,17 +6,28 @@
 //!
 //! What a state has seen is its [`CausalClock`]; clients get it as an opaque [`context`].
 
+mod apply;
+mod change;
 mod clock;
+mod codec;
+mod content;
 pub mod context;
 mod error;
 mod events;
 mod field;
+mod item;
 mod operation;
+mod state;
+mod value;
 
+pub use apply::{ApplyError, Coordinator, DEFERRED_RUNS_MAX};
 pub use clock::CausalClock;
+pub use codec::{DELTA_FORMAT_1, STATE_FORMAT_1};
 pub use error::StoredFormError;
 pub use events::{EventSet, Run};
 pub use field::{FieldKind, FieldName};
 pub use operation::{
     FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,
 };
+pub use state::{Delta, State};
+pub use value::Value;

@@ -1,0 +1,411 @@
+//! From an operation to the change that it makes: the rules of each type for one request.
+//!
+//! The state is only looked at. What the request has changed so far is in the change that is being made,
+//! so that later parts of a request find what earlier parts left, and a request that fails halfway has
+//! done nothing.
+
+use super::change::{Change, FieldChange};
+use super::content::{Assigned, Content, Field, Totals};
+use super::item::{Item, ItemChange, Write};
+use super::{
+    CausalClock, EventSet, FieldName, FieldOperation, MapOperation, Operation, OperationError, Run,
+    SetChange,
+};
+use crate::clock::{Actor, Dot};
+use crate::hll::{HyperLogLog, Precision};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Most runs of events that one record may be waiting for because somebody removed what they wrote.
+///
+/// A replica refuses removes that would make more. Only contexts that claim events nobody here has seen
+/// lead there.
+pub const DEFERRED_RUNS_MAX: usize = 10_000;
+
+/// Why an operation was not done. Nothing of it was.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ApplyError {
+    /// It can't be done whatever is stored.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// A remove without context of an element that is not there.
+    #[error(
+        "element \"{}\" is not in the set; fetch the set and send its context with the remove",
+        .element.escape_ascii()
+    )]
+    NoSuchElement {
+        /// The element.
+        element: Bytes,
+    },
+    /// A remove without context of a field that is not there.
+    #[error("field {field} is not in the map; fetch the map and send its context with the remove")]
+    NoSuchField {
+        /// The field.
+        field: FieldName,
+    },
+    /// More removes would be waiting for what they remove than [`DEFERRED_RUNS_MAX`].
+    #[error(
+        "context is ahead of the record, and {run_count} runs of events would have to be waited for, \
+         more than {DEFERRED_RUNS_MAX}; fetch the record again and send the context of that answer"
+    )]
+    TooManyDeferred {
+        /// How many it would be.
+        run_count: usize,
+    },
+    /// The actor's counter has reached 2^64.
+    #[error("actor has no event left; let the store make a new incarnation")]
+    NoEventLeft,
+}
+
+/// Who does an operation, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Coordinator<'a> {
+    /// The incarnation that makes the events.
+    pub actor: &'a Actor,
+    /// The time of the events in the clock, seconds since year 0 as in [`Dot`].
+    pub time_secs: u64,
+    /// The time of assignments to registers, microseconds since 1970.
+    pub now_us: u64,
+    /// The precision of new HyperLogLogs. Stored ones of a higher precision are reduced to it.
+    pub hll_precision: Precision,
+}
+
+/// One request under way.
+pub(super) struct Request<'a> {
+    /// What the client had read, if it said so.
+    context: Option<&'a CausalClock>,
+    /// The part of the context that the state has not seen.
+    ahead: EventSet,
+    /// Runs of events that are waited for, with those that this request adds.
+    deferred_run_count: usize,
+    coordinator: Coordinator<'a>,
+    /// Counter of the first event.
+    first: u64,
+    /// Counter of the last event so far; below `first` when there is none.
+    last: u64,
+    /// Whether all changes share one event.
+    shared: bool,
+}
+
+/// What a request has undone in the fields around an item.
+#[derive(Clone, Copy)]
+struct Undone<'a> {
+    events: &'a EventSet,
+    around: Option<&'a Self>,
+}
+
+impl Undone<'_> {
+    fn contains(&self, dot: &Dot) -> bool {
+        self.events.contains(dot) || is_undone(dot, self.around)
+    }
+}
+
+fn is_undone(dot: &Dot, around: Option<&Undone<'_>>) -> bool {
+    around.is_some_and(|undone| undone.contains(dot))
+}
+
+impl<'a> Request<'a> {
+    /// A request for a record with this clock. `shared` says whether all its changes are one
+    /// event.
+    pub(super) fn new(
+        clock: &CausalClock,
+        record: &Field,
+        context: Option<&'a CausalClock>,
+        coordinator: Coordinator<'a>,
+        shared: bool,
+    ) -> Result<Self, ApplyError> {
+        let first = clock.next_counter(coordinator.actor).ok_or(ApplyError::NoEventLeft)?;
+        let ahead = context.filter(|context| !clock.covers(context));
+        let ahead = ahead.map_or_else(EventSet::default, |context| context.beyond(clock));
+        let deferred_run_count = if ahead.is_empty() { 0 } else { record.deferred_run_count() };
+        let last = first - 1;
+        Ok(Self { context, ahead, deferred_run_count, coordinator, first, last, shared })
+    }
+
+    /// What an operation does to a record, and the events that it makes. The first one says that the
+    /// record is there.
+    pub(super) fn operate(
+        mut self,
+        record: &Field,
+        operation: &Operation,
+    ) -> Result<(FieldChange, Run), ApplyError> {
+        let mut change = FieldChange::none(Change::none_of_record(operation.datatype()));
+        self.enable(Some(&record.presence), &mut change.presence, None)?;
+        let content = &record.content;
+        match (&mut change.content, operation) {
+            (Change::Counter(change), Operation::Counter(by)) => {
+                self.count(content.as_counter(), change, None, *by)?;
+            }
+            (Change::Set(changes), Operation::Set(operation)) => {
+                self.change_set(content.as_set(), changes, None, operation)?;
+            }
+            (Change::Set(changes), Operation::Gset(elements)) => {
+                for element in elements {
+                    self.add(content.as_set(), changes, None, element)?;
+                }
+            }
+            (Change::Map(changes), Operation::Map(operation)) => {
+                self.change_map(content.as_map(), changes, None, operation)?;
+            }
+            (Change::Hll(change), Operation::Hll(elements)) => {
+                self.insert(content.as_hll(), change, elements)?;
+            }
+            (change, operation) => unreachable!("{operation:?} makes no {change:?}"),
+        }
+        Ok((change, Run { first: self.first, last: self.last }))
+    }
+
+    /// Counts elements in a HyperLogLog. All that was counted here and the new ones become one write.
+    fn insert(
+        &mut self,
+        item: Option<&Item<Arc<HyperLogLog>>>,
+        change: &mut ItemChange<Arc<HyperLogLog>>,
+        elements: &[Bytes],
+    ) -> Result<(), ApplyError> {
+        let mut sum = HyperLogLog::new(self.coordinator.hll_precision);
+        undo_where(item, change, None, |write| {
+            sum.merge(&write.payload);
+            true
+        });
+        for element in elements {
+            sum.insert(element);
+        }
+        change.write = Some(Write { dot: self.dot()?, payload: Arc::new(sum) });
+        Ok(())
+    }
+
+    /// The event of the next change.
+    fn dot(&mut self) -> Result<Dot, ApplyError> {
+        if !self.shared || self.last < self.first {
+            self.last = self.last.checked_add(1).ok_or(ApplyError::NoEventLeft)?;
+        }
+        let Coordinator { actor, time_secs, .. } = self.coordinator;
+        Ok(Dot { actor: actor.clone(), counter: self.last, time_secs })
+    }
+
+    /// Adds up a counter. What this incarnation had counted and the new sum become one write.
+    fn count(
+        &mut self,
+        item: Option<&Item<Totals>>,
+        change: &mut ItemChange<Totals>,
+        around: Option<&Undone<'_>>,
+        by: i64,
+    ) -> Result<(), ApplyError> {
+        let mut totals = change.write.take().map_or_else(Totals::default, |write| write.payload);
+        let actor = self.coordinator.actor;
+        undo_where(item, change, around, |write| {
+            let own = write.dot.actor == *actor;
+            if own {
+                totals.add(write.payload);
+            }
+            own
+        });
+        totals.count(by);
+        change.write = Some(Write { dot: self.dot()?, payload: totals });
+        Ok(())
+    }
+
+    /// Adds an element, enables a flag, or notes that a field is there.
+    fn enable(
+        &mut self,
+        item: Option<&Item<()>>,
+        change: &mut ItemChange<()>,
+        around: Option<&Undone<'_>>,
+    ) -> Result<(), ApplyError> {
+        undo_where(item, change, around, |_| true);
+        change.write = Some(Write { dot: self.dot()?, payload: () });
+        Ok(())
+    }
+
+    /// Undoes what the client had seen: without context, all. Whether there was something here.
+    fn disable(
+        &mut self,
+        item: Option<&Item<()>>,
+        change: &mut ItemChange<()>,
+        around: Option<&Undone<'_>>,
+    ) -> Result<bool, ApplyError> {
+        let context = self.context;
+        let seen = |write: &Write<()>| context.is_none_or(|context| context.contains(&write.dot));
+        let mut any = undo_where(item, change, around, seen);
+        if context.is_none() {
+            any |= change.write.take().is_some();
+        }
+        self.defer(&mut change.undone)?;
+        Ok(any)
+    }
+
+    /// Has the events of the context that are still to come undone when they come.
+    fn defer(&mut self, undone: &mut EventSet) -> Result<(), ApplyError> {
+        if self.ahead.is_empty() {
+            return Ok(());
+        }
+        self.deferred_run_count += self.ahead.run_count();
+        let run_count = self.deferred_run_count;
+        if run_count > DEFERRED_RUNS_MAX {
+            return Err(ApplyError::TooManyDeferred { run_count });
+        }
+        undone.merge(&self.ahead);
+        Ok(())
+    }
+
+    /// Assigns to a register. Later values stay beside the new one: they are what it reads until somebody
+    /// removes them.
+    fn assign(
+        &mut self,
+        item: Option<&Item<Assigned>>,
+        change: &mut ItemChange<Assigned>,
+        around: Option<&Undone<'_>>,
+        value: &Bytes,
+    ) -> Result<(), ApplyError> {
+        let new = Assigned { time_us: self.coordinator.now_us, value: value.clone() };
+        undo_where(item, change, around, |write| write.payload <= new);
+        change.write = Some(Write { dot: self.dot()?, payload: new });
+        Ok(())
+    }
+
+    /// Adds an element.
+    fn add(
+        &mut self,
+        elements: Option<&BTreeMap<Bytes, Item<()>>>,
+        changes: &mut BTreeMap<Bytes, ItemChange<()>>,
+        around: Option<&Undone<'_>>,
+        element: &Bytes,
+    ) -> Result<(), ApplyError> {
+        let item = elements.and_then(|elements| elements.get(element));
+        self.enable(item, changes.entry(element.clone()).or_default(), around)
+    }
+
+    /// Changes a set.
+    fn change_set(
+        &mut self,
+        elements: Option<&BTreeMap<Bytes, Item<()>>>,
+        changes: &mut BTreeMap<Bytes, ItemChange<()>>,
+        around: Option<&Undone<'_>>,
+        operation: &[SetChange],
+    ) -> Result<(), ApplyError> {
+        for change in operation {
+            match change {
+                SetChange::Add(element) => self.add(elements, changes, around, element)?,
+                SetChange::Remove(element) => {
+                    let item = elements.and_then(|elements| elements.get(element));
+                    let change = changes.entry(element.clone()).or_default();
+                    if !self.disable(item, change, around)? && self.context.is_none() {
+                        return Err(ApplyError::NoSuchElement { element: element.clone() });
+                    }
+                }
+            }
+        }
+        changes.retain(|_, change| !change.is_none());
+        Ok(())
+    }
+
+    /// Changes a map: first removes fields, then updates fields in the order given.
+    fn change_map(
+        &mut self,
+        fields: Option<&BTreeMap<FieldName, Field>>,
+        changes: &mut BTreeMap<FieldName, FieldChange>,
+        around: Option<&Undone<'_>>,
+        operation: &MapOperation,
+    ) -> Result<(), ApplyError> {
+        let field_of = |name: &FieldName| fields.and_then(|fields| fields.get(name));
+        for name in &operation.removes {
+            let none = || FieldChange::none(Change::none(name.kind));
+            let change = changes.entry(name.clone()).or_insert_with(none);
+            if !self.remove(field_of(name), change, around)? && self.context.is_none() {
+                return Err(ApplyError::NoSuchField { field: name.clone() });
+            }
+        }
+        for update in &operation.updates {
+            let name = update.field();
+            let field = field_of(&name);
+            let none = || FieldChange::none(Change::none(name.kind));
+            let change = changes.entry(name.clone()).or_insert_with(none);
+            self.update(field, change, around, &update.operation)?;
+        }
+        changes.retain(|_, change| !change.is_none());
+        Ok(())
+    }
+
+    /// Undoes what the client had seen of a field: without context, all. Whether the field was here.
+    fn remove(
+        &mut self,
+        field: Option<&Field>,
+        change: &mut FieldChange,
+        around: Option<&Undone<'_>>,
+    ) -> Result<bool, ApplyError> {
+        let mut any = false;
+        if let Some(field) = field {
+            let FieldChange { undone, .. } = change;
+            field.find_dot(&mut |dot| {
+                let seen = self.context.is_none_or(|context| context.contains(dot));
+                if seen && !is_undone(dot, around) && !undone.contains(dot) {
+                    undone.insert_dot(dot);
+                    any = true;
+                }
+                false
+            });
+        }
+        if self.context.is_none() {
+            // What the same request has made of the field goes as well.
+            any |= change.presence.write.is_some();
+            change.presence = ItemChange::default();
+            change.content.clear();
+        }
+        self.defer(&mut change.undone)?;
+        Ok(any)
+    }
+
+    fn update(
+        &mut self,
+        field: Option<&Field>,
+        change: &mut FieldChange,
+        around: Option<&Undone<'_>>,
+        operation: &FieldOperation,
+    ) -> Result<(), ApplyError> {
+        let FieldChange { undone, presence, content } = change;
+        let undone = Undone { events: undone, around };
+        let around = Some(&undone);
+        self.enable(field.map(|field| &field.presence), presence, around)?;
+        match (field.map(|field| &field.content), content, operation) {
+            (content, Change::Counter(change), FieldOperation::Counter(by)) => {
+                self.count(content.and_then(Content::as_counter), change, around, *by)
+            }
+            (content, Change::Set(changes), FieldOperation::Set(operation)) => {
+                self.change_set(content.and_then(Content::as_set), changes, around, operation)
+            }
+            (content, Change::Register(change), FieldOperation::Register(value)) => {
+                self.assign(content.and_then(Content::as_register), change, around, value)
+            }
+            (content, Change::Flag(change), FieldOperation::Flag(true)) => {
+                self.enable(content.and_then(Content::as_flag), change, around)
+            }
+            (content, Change::Flag(change), FieldOperation::Flag(false)) => {
+                self.disable(content.and_then(Content::as_flag), change, around).map(|_| ())
+            }
+            (content, Change::Map(changes), FieldOperation::Map(operation)) => {
+                self.change_map(content.and_then(Content::as_map), changes, around, operation)
+            }
+            (_, change, operation) => unreachable!("{operation:?} makes no {change:?}"),
+        }
+    }
+}
+
+/// Undoes those writes to an item that count and that are asked for. Whether there were any.
+fn undo_where<P>(
+    item: Option<&Item<P>>,
+    change: &mut ItemChange<P>,
+    around: Option<&Undone<'_>>,
+    mut is_asked_for: impl FnMut(&Write<P>) -> bool,
+) -> bool {
+    let mut any = false;
+    for write in item.map_or(&[][..], Item::live) {
+        let counts = !is_undone(&write.dot, around) && !change.undone.contains(&write.dot);
+        if counts && is_asked_for(write) {
+            change.undone.insert_dot(&write.dot);
+            any = true;
+        }
+    }
+    any
+}

@@ -1,0 +1,142 @@
+//! What an operation does to a state, item by item.
+
+use super::content::{Assigned, Content, Field, Totals};
+use super::item::{Item, ItemChange};
+use super::{CausalClock, EventSet, FieldKind, FieldName};
+use crate::hll::HyperLogLog;
+use crate::props::Datatype;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What an operation does to a [`Content`] of the same kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    Counter(ItemChange<Totals>),
+    Set(BTreeMap<Bytes, ItemChange<()>>),
+    Register(ItemChange<Assigned>),
+    Flag(ItemChange<()>),
+    Map(BTreeMap<FieldName, FieldChange>),
+    Hll(ItemChange<Arc<HyperLogLog>>),
+}
+
+/// What an operation does to a field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct FieldChange {
+    /// Events of which nothing in the field counts any more.
+    pub(super) undone: EventSet,
+    /// What it does to the field's presence.
+    pub(super) presence: ItemChange<()>,
+    /// What it does to what the field holds.
+    pub(super) content: Change,
+}
+
+impl Change {
+    /// A change that does nothing.
+    pub(super) fn none(kind: FieldKind) -> Self {
+        match kind {
+            FieldKind::Counter => Self::Counter(ItemChange::default()),
+            FieldKind::Set => Self::Set(BTreeMap::new()),
+            FieldKind::Register => Self::Register(ItemChange::default()),
+            FieldKind::Flag => Self::Flag(ItemChange::default()),
+            FieldKind::Map => Self::Map(BTreeMap::new()),
+        }
+    }
+
+    /// A change of a whole record that does nothing.
+    pub(super) fn none_of_record(datatype: Datatype) -> Self {
+        match datatype {
+            Datatype::Counter => Self::Counter(ItemChange::default()),
+            Datatype::Set | Datatype::Gset => Self::Set(BTreeMap::new()),
+            Datatype::Map => Self::Map(BTreeMap::new()),
+            Datatype::Hll => Self::Hll(ItemChange::default()),
+        }
+    }
+
+    /// Makes it do nothing.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::Counter(change) => *change = ItemChange::default(),
+            Self::Set(changes) => changes.clear(),
+            Self::Register(change) => *change = ItemChange::default(),
+            Self::Flag(change) => *change = ItemChange::default(),
+            Self::Map(changes) => changes.clear(),
+            Self::Hll(change) => *change = ItemChange::default(),
+        }
+    }
+}
+
+impl FieldChange {
+    /// Whether it does nothing. What changes in the field's content is an update of the field, too.
+    pub(super) fn is_none(&self) -> bool {
+        self.undone.is_empty() && self.presence.is_none()
+    }
+
+    /// A change that does nothing.
+    pub(super) fn none(content: Change) -> Self {
+        Self { undone: EventSet::default(), presence: ItemChange::default(), content }
+    }
+}
+
+impl Content {
+    /// Takes over a change of the same kind. `clock` is what the state had seen before. Whether events
+    /// are deferred in what was changed.
+    fn join(&mut self, change: &Change, clock: &CausalClock) -> bool {
+        match (self, change) {
+            (Self::Counter(item), Change::Counter(change)) => item.join(change, clock),
+            (Self::Set(elements), Change::Set(changes)) => {
+                let join =
+                    |item: &mut Item<()>, change: &_| (item.join(change, clock), item.is_void());
+                join_trees(elements, changes, |_| Item::default(), join)
+            }
+            (Self::Register(item), Change::Register(change)) => item.join(change, clock),
+            (Self::Flag(item), Change::Flag(change)) => item.join(change, clock),
+            (Self::Hll(item), Change::Hll(change)) => item.join(change, clock),
+            (Self::Map(fields), Change::Map(changes)) => {
+                let join =
+                    |field: &mut Field, change: &_| (field.join(change, clock), field.is_void());
+                join_trees(fields, changes, |name| Field::empty(Content::empty(name.kind)), join)
+            }
+            (content, change) => unreachable!("{change:?} is not for {content:?}"),
+        }
+    }
+}
+
+impl Field {
+    /// As [`Content::join`].
+    pub(super) fn join(&mut self, change: &FieldChange, clock: &CausalClock) -> bool {
+        if !change.undone.is_empty() {
+            self.undo(&change.undone);
+            self.deferred.merge(&change.undone);
+            self.deferred.subtract(clock);
+        }
+        let in_presence = self.presence.join(&change.presence, clock);
+        let in_content = self.content.join(&change.content, clock);
+        if !self.deferred.is_empty() {
+            // The change itself may be one of those that came late.
+            self.presence.undo(&self.deferred);
+            self.content.undo(&self.deferred);
+        }
+        in_presence || in_content || !self.deferred.is_empty()
+    }
+}
+
+/// Takes over changes of entries. `join` says whether events are deferred in the entry, and whether there
+/// is nothing in it to keep.
+fn join_trees<K: Ord + Clone, V, C>(
+    own: &mut BTreeMap<K, V>,
+    changes: &BTreeMap<K, C>,
+    empty: impl Fn(&K) -> V,
+    join: impl Fn(&mut V, &C) -> (bool, bool),
+) -> bool {
+    let mut any_deferred = false;
+    for (key, change) in changes {
+        let value = own.entry(key.clone()).or_insert_with(|| empty(key));
+        let (deferred, is_void) = join(value, change);
+        any_deferred |= deferred;
+        if is_void {
+            own.remove(key);
+        }
+    }
+    any_deferred
+}

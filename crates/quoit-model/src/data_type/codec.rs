@@ -1,0 +1,88 @@
+//! The stored forms of states and deltas, as `docs/design/data-types.md` specifies them.
+
+mod delta;
+mod read;
+mod write;
+
+use super::{FieldKind, StoredFormError};
+use crate::cursor::Cursor;
+use crate::props::Datatype;
+
+/// First byte of a stored state. Riak's begins with 69.
+pub const STATE_FORMAT_1: u8 = 0x44;
+
+/// First byte of a delta.
+pub const DELTA_FORMAT_1: u8 = 0x64;
+
+/// In an item's header: a set of deferred events follows the writes.
+const HAS_DEFERRED: u64 = 1;
+
+/// In a change's first byte: what the operation wrote, and the events that it undid.
+const HAS_WRITE: u8 = 1;
+const HAS_UNDONE: u8 = 2;
+
+/// The numbers of types; part of the format.
+const DATATYPES: [Datatype; 5] =
+    [Datatype::Counter, Datatype::Set, Datatype::Gset, Datatype::Map, Datatype::Hll];
+const FIELD_KINDS: [FieldKind; 5] =
+    [FieldKind::Counter, FieldKind::Set, FieldKind::Register, FieldKind::Flag, FieldKind::Map];
+
+fn put_datatype(datatype: Datatype, out: &mut Vec<u8>) {
+    let number = DATATYPES.iter().position(|known| *known == datatype);
+    out.push(number.expect("the table has every type") as u8);
+}
+
+fn put_field_kind(kind: FieldKind, out: &mut Vec<u8>) {
+    let number = FIELD_KINDS.iter().position(|known| *known == kind);
+    out.push(number.expect("the table has every kind") as u8);
+}
+
+/// A number as [`put_varint`](crate::cursor::put_varint) writes smaller ones.
+fn put_wide(out: &mut Vec<u8>, mut value: u128) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn read_wide(cursor: &mut Cursor<'_>) -> Result<u128, StoredFormError> {
+    let mut value = 0u128;
+    for place in 0..19 {
+        let byte = cursor.u8()?;
+        // The last byte has room for two bits.
+        if place == 18 && byte > 3 {
+            break;
+        }
+        value |= u128::from(byte & 0x7f) << (7 * place);
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(bad(cursor, "a number beyond 2^128"))
+}
+
+fn bad(cursor: &Cursor<'_>, what: &'static str) -> StoredFormError {
+    StoredFormError::BadForm { what, at: cursor.at() }
+}
+
+fn read_format(cursor: &mut Cursor<'_>, format: u8) -> Result<Datatype, StoredFormError> {
+    let found = cursor.u8()?;
+    if found != format {
+        return Err(StoredFormError::UnknownFormat { format: found, expected: format });
+    }
+    let datatype = DATATYPES.get(usize::from(cursor.u8()?)).copied();
+    datatype.ok_or_else(|| bad(cursor, "an unknown type"))
+}
+
+fn read_field_kind(cursor: &mut Cursor<'_>) -> Result<FieldKind, StoredFormError> {
+    let kind = FIELD_KINDS.get(usize::from(cursor.u8()?)).copied();
+    kind.ok_or_else(|| bad(cursor, "an unknown kind of field"))
+}
+
+fn read_end(cursor: &Cursor<'_>) -> Result<(), StoredFormError> {
+    if cursor.remaining() == 0 { Ok(()) } else { Err(bad(cursor, "bytes behind its end")) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The form in which replicas tell each other deltas.
+
+use super::{
+    DELTA_FORMAT_1, HAS_UNDONE, HAS_WRITE, bad, put_datatype, put_field_kind, read, read_end,
+    read_field_kind, read_format, write,
+};
+use crate::clock::{Actor, Dot};
+use crate::cursor::{Cursor, put_counted, put_varint};
+use crate::data_type::change::{Change, FieldChange};
+use crate::data_type::item::{ItemChange, Write};
+use crate::data_type::{Delta, EventSet, FieldName, MAP_DEPTH_MAX, Run, StoredFormError};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+impl Delta {
+    /// Appends the form in which replicas send it.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        out.push(DELTA_FORMAT_1);
+        put_datatype(self.datatype, out);
+        put_counted(out, &self.actor.0);
+        put_varint(out, self.run.first);
+        put_varint(out, self.run.last - self.run.first);
+        put_varint(out, self.time_secs);
+        put_field(&self.change, self.run, out);
+    }
+
+    /// Reads a delta. Elements and values share `input`.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are cut off, of another format, or not what a writer makes.
+    pub fn decode(input: &Bytes) -> Result<Self, StoredFormError> {
+        let mut cursor = Cursor::new(input);
+        let datatype = read_format(&mut cursor, DELTA_FORMAT_1)?;
+        let actor = Actor(SmallVec::from_slice(cursor.counted_slice()?));
+        let (first, more) = (cursor.varint()?, cursor.varint()?);
+        let last = first.checked_add(more).filter(|_| first > 0);
+        let last = last.ok_or_else(|| bad(&cursor, "no run of events"))?;
+        let (time_secs, run) = (cursor.varint()?, Run { first, last });
+        let mut reader = Reader { cursor, actor, run };
+        let change = reader.field(Change::none_of_record(datatype), 1)?;
+        read_end(&reader.cursor)?;
+        Ok(Self { datatype, actor: reader.actor, run, time_secs, change })
+    }
+}
+
+fn put_field(change: &FieldChange, run: Run, out: &mut Vec<u8>) {
+    change.undone.encode_into(out);
+    put_item(&change.presence, run, out);
+    match &change.content {
+        Change::Counter(change) => put_item(change, run, out),
+        Change::Set(changes) => {
+            put_varint(out, changes.len() as u64);
+            for (element, change) in changes {
+                put_counted(out, element);
+                put_item(change, run, out);
+            }
+        }
+        Change::Register(change) => put_item(change, run, out),
+        Change::Flag(change) => put_item(change, run, out),
+        Change::Map(changes) => {
+            put_varint(out, changes.len() as u64);
+            for (name, change) in changes {
+                put_counted(out, &name.name);
+                put_field_kind(name.kind, out);
+                put_field(change, run, out);
+            }
+        }
+        Change::Hll(change) => put_item(change, run, out),
+    }
+}
+
+/// The write is one of the delta's events: how many come before it in the run tells which.
+fn put_item<P: write::Payload>(change: &ItemChange<P>, run: Run, out: &mut Vec<u8>) {
+    let flag = |flag, is_set| if is_set { flag } else { 0 };
+    let (has_write, has_undone) = (change.write.is_some(), !change.undone.is_empty());
+    out.push(flag(HAS_WRITE, has_write) | flag(HAS_UNDONE, has_undone));
+    if let Some(write) = &change.write {
+        put_varint(out, write.dot.counter - run.first);
+        write.payload.put(out);
+    }
+    if has_undone {
+        change.undone.encode_into(out);
+    }
+}
+
+struct Reader<'a> {
+    cursor: Cursor<'a>,
+    actor: Actor,
+    run: Run,
+}
+
+impl Reader<'_> {
+    fn field(&mut self, none: Change, depth: usize) -> Result<FieldChange, StoredFormError> {
+        let undone = EventSet::decode(&mut self.cursor)?;
+        let presence = self.item()?;
+        let content = match none {
+            Change::Counter(_) => Change::Counter(self.item()?),
+            Change::Set(_) => Change::Set(self.entries(|reader| {
+                let element = reader.cursor.counted_bytes()?;
+                Ok((element, reader.item()?))
+            })?),
+            Change::Register(_) => Change::Register(self.item()?),
+            Change::Flag(_) => Change::Flag(self.item()?),
+            Change::Map(_) => Change::Map(self.entries(|reader| {
+                let name = reader.cursor.counted_bytes()?;
+                let kind = read_field_kind(&mut reader.cursor)?;
+                let none = Change::none(kind);
+                if depth == MAP_DEPTH_MAX && matches!(none, Change::Map(_)) {
+                    return Err(bad(&reader.cursor, "maps nested too deeply"));
+                }
+                Ok((FieldName { name, kind }, reader.field(none, depth + 1)?))
+            })?),
+            Change::Hll(_) => Change::Hll(self.item()?),
+        };
+        Ok(FieldChange { undone, presence, content })
+    }
+
+    fn entries<K: Ord, V>(
+        &mut self,
+        read: impl Fn(&mut Self) -> Result<(K, V), StoredFormError>,
+    ) -> Result<BTreeMap<K, V>, StoredFormError> {
+        let count = self.cursor.count()?;
+        let mut entries: Vec<(K, V)> = Vec::new();
+        for _ in 0..count {
+            let entry = read(self)?;
+            if entries.last().is_some_and(|(before, _)| *before >= entry.0) {
+                return Err(bad(&self.cursor, "entries that are not sorted"));
+            }
+            entries.push(entry);
+        }
+        Ok(entries.into_iter().collect())
+    }
+
+    fn item<P: read::Payload>(&mut self) -> Result<ItemChange<P>, StoredFormError> {
+        let flags = self.cursor.u8()?;
+        if flags & !(HAS_WRITE | HAS_UNDONE) != 0 {
+            return Err(bad(&self.cursor, "unknown flags"));
+        }
+        let mut change = ItemChange::default();
+        if flags & HAS_WRITE != 0 {
+            let counter = self.run.first.checked_add(self.cursor.varint()?);
+            let counter = counter.filter(|counter| *counter <= self.run.last);
+            let counter = counter.ok_or_else(|| bad(&self.cursor, "a write of no event of its"))?;
+            let dot = Dot { actor: self.actor.clone(), counter, time_secs: 0 };
+            change.write = Some(Write { dot, payload: P::read(&mut self.cursor)? });
+        }
+        if flags & HAS_UNDONE != 0 {
+            change.undone = EventSet::decode(&mut self.cursor)?;
+        }
+        Ok(change)
+    }
+}

@@ -1,0 +1,157 @@
+//! Reading states. Reserves nothing by what the input claims.
+
+use super::{HAS_DEFERRED, STATE_FORMAT_1, bad, read_end, read_field_kind, read_format, read_wide};
+use crate::clock::{Actor, Dot};
+use crate::cursor::Cursor;
+use crate::data_type::content::{Assigned, Content, Field, Totals};
+use crate::data_type::item::{Item, Write};
+use crate::data_type::{EventSet, FieldName, MAP_DEPTH_MAX, State, StoredFormError};
+use crate::hll::HyperLogLog;
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Read<T> = Result<T, StoredFormError>;
+
+/// What a write brings, as it was stored.
+pub(super) trait Payload: Sized {
+    fn read(cursor: &mut Cursor<'_>) -> Read<Self>;
+}
+
+impl Payload for () {
+    fn read(_: &mut Cursor<'_>) -> Read<Self> {
+        Ok(())
+    }
+}
+
+impl Payload for Totals {
+    fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
+        Ok(Self { increments: read_wide(cursor)?, decrements: read_wide(cursor)? })
+    }
+}
+
+impl Payload for Assigned {
+    fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
+        Ok(Self { time_us: cursor.varint()?, value: cursor.counted_bytes()? })
+    }
+}
+
+impl Payload for Arc<HyperLogLog> {
+    fn read(cursor: &mut Cursor<'_>) -> Read<Self> {
+        let registers = HyperLogLog::decode(cursor.counted_slice()?);
+        registers.map(Self::new).map_err(|_| bad(cursor, "registers of no HyperLogLog"))
+    }
+}
+
+impl State {
+    /// Reads the stored form. Elements and values share `input`.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are cut off, of another format, or not what a writer makes.
+    pub fn decode(input: &Bytes) -> Result<Self, StoredFormError> {
+        let mut reader = Reader { cursor: Cursor::new(input), actors: Actors::new() };
+        let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
+        reader.actors()?;
+        let record = reader.field(Content::of_record(datatype), 1)?;
+        read_end(&reader.cursor)?;
+        if reader.actors.iter().any(|(_, is_used)| !is_used) {
+            return Err(bad(&reader.cursor, "an actor without a write"));
+        }
+        Ok(Self::from_record(datatype, record))
+    }
+}
+
+/// The table of actors, and whether each has a write.
+type Actors = SmallVec<[(Actor, bool); 4]>;
+
+struct Reader<'a> {
+    cursor: Cursor<'a>,
+    actors: Actors,
+}
+
+impl Reader<'_> {
+    fn actors(&mut self) -> Read<()> {
+        for _ in 0..self.cursor.count()? {
+            let actor = Actor(SmallVec::from_slice(self.cursor.counted_slice()?));
+            if self.actors.last().is_some_and(|(before, _)| *before >= actor) {
+                return Err(bad(&self.cursor, "actors that are not sorted"));
+            }
+            self.actors.push((actor, false));
+        }
+        Ok(())
+    }
+
+    /// A field that holds what `empty` is of. `depth` is that of the field's content, should it be a map.
+    fn field(&mut self, empty: Content, depth: usize) -> Read<Field> {
+        let deferred = EventSet::decode(&mut self.cursor)?;
+        let presence = self.item()?;
+        let content = match empty {
+            Content::Counter(_) => Content::Counter(self.item()?),
+            Content::Set(_) => Content::Set(self.entries(|reader| {
+                let element = reader.cursor.counted_bytes()?;
+                let item = reader.item()?;
+                Ok((!item.is_void()).then_some((element, item)))
+            })?),
+            Content::Register(_) => Content::Register(self.item()?),
+            Content::Flag(_) => Content::Flag(self.item()?),
+            Content::Map(_) => Content::Map(self.entries(|reader| {
+                let name = reader.cursor.counted_bytes()?;
+                let kind = read_field_kind(&mut reader.cursor)?;
+                let empty = Content::empty(kind);
+                if depth == MAP_DEPTH_MAX && matches!(empty, Content::Map(_)) {
+                    return Err(bad(&reader.cursor, "maps nested too deeply"));
+                }
+                let field = reader.field(empty, depth + 1)?;
+                Ok((!field.is_void()).then_some((FieldName { name, kind }, field)))
+            })?),
+            Content::Hll(_) => Content::Hll(self.item()?),
+        };
+        Ok(Field { presence, content, deferred })
+    }
+
+    /// Sorted entries; `read` answers `None` for one that holds nothing.
+    fn entries<K: Ord, V>(
+        &mut self,
+        read: impl Fn(&mut Self) -> Read<Option<(K, V)>>,
+    ) -> Read<BTreeMap<K, V>> {
+        let count = self.cursor.count()?;
+        let mut entries: Vec<(K, V)> = Vec::new();
+        for _ in 0..count {
+            let entry = read(self)?.ok_or_else(|| bad(&self.cursor, "an entry of nothing"))?;
+            if entries.last().is_some_and(|(before, _)| *before >= entry.0) {
+                return Err(bad(&self.cursor, "entries that are not sorted"));
+            }
+            entries.push(entry);
+        }
+        Ok(entries.into_iter().collect())
+    }
+
+    fn item<P: Payload>(&mut self) -> Read<Item<P>> {
+        let header = self.cursor.varint()?;
+        let mut live: SmallVec<[Write<P>; 1]> = SmallVec::new();
+        let mut before = None;
+        for _ in 0..header >> 1 {
+            let (place, counter) = (self.cursor.varint()?, self.cursor.varint()?);
+            if counter == 0 || before.is_some_and(|before| before >= (place, counter)) {
+                return Err(bad(&self.cursor, "writes that are not sorted events"));
+            }
+            before = Some((place, counter));
+            let actor = usize::try_from(place).ok().and_then(|place| self.actors.get_mut(place));
+            let Some((actor, is_used)) = actor else {
+                return Err(bad(&self.cursor, "a write of an actor that is not listed"));
+            };
+            *is_used = true;
+            let dot = Dot { actor: actor.clone(), counter, time_secs: 0 };
+            live.push(Write { dot, payload: P::read(&mut self.cursor)? });
+        }
+        let has_deferred = header & HAS_DEFERRED != 0;
+        let deferred =
+            if has_deferred { EventSet::decode(&mut self.cursor)? } else { EventSet::default() };
+        if has_deferred && deferred.is_empty() {
+            return Err(bad(&self.cursor, "no events where some are deferred"));
+        }
+        Ok(Item::from_parts(live, deferred))
+    }
+}

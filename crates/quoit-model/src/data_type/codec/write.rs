@@ -1,0 +1,109 @@
+//! Writing states.
+
+use super::{HAS_DEFERRED, STATE_FORMAT_1, put_datatype, put_field_kind, put_wide};
+use crate::clock::Actor;
+use crate::cursor::{put_counted, put_varint};
+use crate::data_type::State;
+use crate::data_type::content::{Assigned, Content, Field, Totals};
+use crate::data_type::item::Item;
+use crate::hll::HyperLogLog;
+use smallvec::SmallVec;
+
+/// What a write brings, as it is stored.
+pub(super) trait Payload {
+    fn put(&self, out: &mut Vec<u8>);
+}
+
+impl Payload for () {
+    fn put(&self, _: &mut Vec<u8>) {}
+}
+
+impl Payload for Totals {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_wide(out, self.increments);
+        put_wide(out, self.decrements);
+    }
+}
+
+impl Payload for Assigned {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.time_us);
+        put_counted(out, &self.value);
+    }
+}
+
+impl Payload for std::sync::Arc<HyperLogLog> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut registers = Vec::new();
+        self.encode_into(&mut registers);
+        put_counted(out, &registers);
+    }
+}
+
+/// The actors of a state's writes, sorted.
+type Actors<'a> = SmallVec<[&'a Actor; 8]>;
+
+impl State {
+    /// Appends the stored form. Equal states give equal bytes.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        out.push(STATE_FORMAT_1);
+        put_datatype(self.datatype(), out);
+        let actors = actors_of(&self.record);
+        put_varint(out, actors.len() as u64);
+        for actor in &actors {
+            put_counted(out, &actor.0);
+        }
+        put_field(&self.record, &actors, out);
+    }
+}
+
+fn actors_of(record: &Field) -> Actors<'_> {
+    let mut actors = Actors::new();
+    record.find_dot(&mut |dot| {
+        if let Err(place) = actors.binary_search(&&dot.actor) {
+            actors.insert(place, &dot.actor);
+        }
+        false
+    });
+    actors
+}
+
+fn put_field(field: &Field, actors: &Actors<'_>, out: &mut Vec<u8>) {
+    field.deferred.encode_into(out);
+    put_item(&field.presence, actors, out);
+    match &field.content {
+        Content::Counter(item) => put_item(item, actors, out),
+        Content::Set(elements) => {
+            put_varint(out, elements.len() as u64);
+            for (element, item) in elements {
+                put_counted(out, element);
+                put_item(item, actors, out);
+            }
+        }
+        Content::Register(item) => put_item(item, actors, out),
+        Content::Flag(item) => put_item(item, actors, out),
+        Content::Map(fields) => {
+            put_varint(out, fields.len() as u64);
+            for (name, field) in fields {
+                put_counted(out, &name.name);
+                put_field_kind(name.kind, out);
+                put_field(field, actors, out);
+            }
+        }
+        Content::Hll(item) => put_item(item, actors, out),
+    }
+}
+
+fn put_item<P: Payload>(item: &Item<P>, actors: &Actors<'_>, out: &mut Vec<u8>) {
+    let has_deferred = if item.deferred().is_empty() { 0 } else { HAS_DEFERRED };
+    put_varint(out, (item.live().len() as u64) << 1 | has_deferred);
+    for write in item.live() {
+        let place = actors.binary_search(&&write.dot.actor).expect("the table has all actors");
+        put_varint(out, place as u64);
+        put_varint(out, write.dot.counter);
+        write.payload.put(out);
+    }
+    if has_deferred > 0 {
+        item.deferred().encode_into(out);
+    }
+}

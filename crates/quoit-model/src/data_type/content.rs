@@ -1,0 +1,329 @@
+//! What records and fields hold: items, arranged by type.
+
+use super::item::Item;
+use super::{CausalClock, EventSet, FieldKind, FieldName};
+use crate::clock::Dot;
+use crate::hll::HyperLogLog;
+use crate::props::Datatype;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The content of a record or of a field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    /// Each incarnation has one write, of all that it has counted.
+    Counter(Item<Totals>),
+    /// Elements, of grow-only sets too.
+    Set(BTreeMap<Bytes, Item<()>>),
+    /// Values that no later assignment has replaced.
+    Register(Item<Assigned>),
+    /// Enabled while a write counts.
+    Flag(Item<()>),
+    /// Fields.
+    Map(BTreeMap<FieldName, Field>),
+    /// Each write has all elements that its coordinator had seen.
+    Hll(Item<Arc<HyperLogLog>>),
+}
+
+/// What an incarnation has counted since the counter was last reset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Totals {
+    /// Sum of what was added.
+    pub(super) increments: u128,
+    /// Sum of what was taken away.
+    pub(super) decrements: u128,
+}
+
+/// A value assigned to a register. Greater is later; at equal times, of larger bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Assigned {
+    /// When, microseconds since 1970 by the coordinator's clock.
+    pub(super) time_us: u64,
+    /// What.
+    pub(super) value: Bytes,
+}
+
+impl Totals {
+    /// Adds up two.
+    pub(super) fn add(&mut self, other: Self) {
+        self.increments = self.increments.saturating_add(other.increments);
+        self.decrements = self.decrements.saturating_add(other.decrements);
+    }
+
+    /// Counts one increment, or decrement if it is negative.
+    pub(super) fn count(&mut self, by: i64) {
+        let amount = u128::from(by.unsigned_abs());
+        let (increments, decrements) = if by < 0 { (0, amount) } else { (amount, 0) };
+        self.add(Self { increments, decrements });
+    }
+
+    /// The difference, within the bounds of the number.
+    pub(super) fn value(self) -> i128 {
+        let difference = self.increments.abs_diff(self.decrements);
+        let difference = i128::try_from(difference).unwrap_or(i128::MAX);
+        if self.increments < self.decrements { -difference } else { difference }
+    }
+}
+
+/// A field of a map, and what a whole record holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Field {
+    /// The updates of the field: while one counts, the field is there, though it may hold nothing.
+    pub(super) presence: Item<()>,
+    /// What it holds.
+    pub(super) content: Content,
+    /// Events that are still to come, of which nothing in the field counts: it was removed by somebody
+    /// who had seen them.
+    pub(super) deferred: EventSet,
+}
+
+impl Content {
+    /// Nothing of a kind.
+    pub(super) fn empty(kind: FieldKind) -> Self {
+        match kind {
+            FieldKind::Counter => Self::Counter(Item::default()),
+            FieldKind::Set => Self::Set(BTreeMap::new()),
+            FieldKind::Register => Self::Register(Item::default()),
+            FieldKind::Flag => Self::Flag(Item::default()),
+            FieldKind::Map => Self::Map(BTreeMap::new()),
+        }
+    }
+
+    /// Nothing, for a whole record.
+    pub(super) fn of_record(datatype: Datatype) -> Self {
+        match datatype {
+            Datatype::Counter => Self::Counter(Item::default()),
+            Datatype::Set | Datatype::Gset => Self::Set(BTreeMap::new()),
+            Datatype::Map => Self::Map(BTreeMap::new()),
+            Datatype::Hll => Self::Hll(Item::default()),
+        }
+    }
+
+    pub(super) fn as_counter(&self) -> Option<&Item<Totals>> {
+        if let Self::Counter(item) = self { Some(item) } else { None }
+    }
+
+    pub(super) fn as_set(&self) -> Option<&BTreeMap<Bytes, Item<()>>> {
+        if let Self::Set(elements) = self { Some(elements) } else { None }
+    }
+
+    pub(super) fn as_register(&self) -> Option<&Item<Assigned>> {
+        if let Self::Register(item) = self { Some(item) } else { None }
+    }
+
+    pub(super) fn as_flag(&self) -> Option<&Item<()>> {
+        if let Self::Flag(item) = self { Some(item) } else { None }
+    }
+
+    pub(super) fn as_map(&self) -> Option<&BTreeMap<FieldName, Field>> {
+        if let Self::Map(fields) = self { Some(fields) } else { None }
+    }
+
+    pub(super) fn as_hll(&self) -> Option<&Item<Arc<HyperLogLog>>> {
+        if let Self::Hll(item) = self { Some(item) } else { None }
+    }
+
+    /// Whether any write in it counts.
+    fn is_live(&self) -> bool {
+        self.find_dot(&mut |_| true)
+    }
+
+    /// Whether there is nothing to keep.
+    fn is_void(&self) -> bool {
+        match self {
+            Self::Counter(item) => item.is_void(),
+            Self::Set(elements) => elements.is_empty(),
+            Self::Register(item) => item.is_void(),
+            Self::Flag(item) => item.is_void(),
+            Self::Hll(item) => item.is_void(),
+            Self::Map(fields) => fields.is_empty(),
+        }
+    }
+
+    /// Shows the events of writes that count until one is what is looked for; whether one was.
+    fn find_dot<'a>(&'a self, is_it: &mut dyn FnMut(&'a Dot) -> bool) -> bool {
+        match self {
+            Self::Counter(item) => find_in(item, is_it),
+            Self::Set(elements) => elements.values().any(|item| find_in(item, is_it)),
+            Self::Register(item) => find_in(item, is_it),
+            Self::Flag(item) => find_in(item, is_it),
+            Self::Hll(item) => find_in(item, is_it),
+            Self::Map(fields) => fields.values().any(|field| field.find_dot(is_it)),
+        }
+    }
+
+    /// Number of runs of events that are still to come but have no effect any more.
+    fn deferred_run_count(&self) -> usize {
+        match self {
+            Self::Counter(item) => item.deferred().run_count(),
+            Self::Set(elements) => elements.values().map(|item| item.deferred().run_count()).sum(),
+            Self::Register(item) => item.deferred().run_count(),
+            Self::Flag(item) => item.deferred().run_count(),
+            Self::Hll(item) => item.deferred().run_count(),
+            Self::Map(fields) => fields.values().map(Field::deferred_run_count).sum(),
+        }
+    }
+
+    /// Undoes all writes of events that the state has seen.
+    pub(super) fn undo(&mut self, events: &EventSet) {
+        match self {
+            Self::Counter(item) => item.undo(events),
+            Self::Set(elements) => elements.retain(|_, item| {
+                item.undo(events);
+                !item.is_void()
+            }),
+            Self::Register(item) => item.undo(events),
+            Self::Flag(item) => item.undo(events),
+            Self::Hll(item) => item.undo(events),
+            Self::Map(fields) => fields.retain(|_, field| {
+                field.undo(events);
+                !field.is_void()
+            }),
+        }
+    }
+
+    /// Forgets deferred events that the state has seen by now. Whether others are left.
+    fn settle(&mut self, clock: &CausalClock) -> bool {
+        match self {
+            Self::Counter(item) => settle_item(item, clock),
+            Self::Set(elements) => {
+                let mut left = false;
+                elements.retain(|_, item| {
+                    left |= settle_item(item, clock);
+                    !item.is_void()
+                });
+                left
+            }
+            Self::Register(item) => settle_item(item, clock),
+            Self::Flag(item) => settle_item(item, clock),
+            Self::Hll(item) => settle_item(item, clock),
+            Self::Map(fields) => {
+                let mut left = false;
+                fields.retain(|_, field| {
+                    left |= field.settle(clock);
+                    !field.is_void()
+                });
+                left
+            }
+        }
+    }
+
+    /// Merges the same content of two states with these clocks.
+    fn merge(&mut self, clock: &CausalClock, other: &Self, other_clock: &CausalClock) {
+        match (self, other) {
+            (Self::Counter(own), Self::Counter(other)) => own.merge(clock, other, other_clock),
+            (Self::Set(own), Self::Set(other)) => {
+                let merge = |own: &mut Item<()>, other: &_| own.merge(clock, other, other_clock);
+                merge_trees(own, other, |_| Item::default(), merge, Item::is_void);
+            }
+            (Self::Register(own), Self::Register(other)) => own.merge(clock, other, other_clock),
+            (Self::Flag(own), Self::Flag(other)) => own.merge(clock, other, other_clock),
+            (Self::Hll(own), Self::Hll(other)) => own.merge(clock, other, other_clock),
+            (Self::Map(own), Self::Map(other)) => {
+                let merge = |own: &mut Field, other: &_| own.merge(clock, other, other_clock);
+                merge_trees(
+                    own,
+                    other,
+                    |name| Field::empty(Content::empty(name.kind)),
+                    merge,
+                    Field::is_void,
+                );
+            }
+            (own, other) => unreachable!("{own:?} and {other:?} are of different kinds"),
+        }
+    }
+}
+
+impl Field {
+    /// A field of which nothing is known.
+    pub(super) fn empty(content: Content) -> Self {
+        Self { presence: Item::default(), content, deferred: EventSet::default() }
+    }
+
+    /// Whether the field is there.
+    ///
+    /// Whatever is in a field came with an update of it; that the update itself no longer counts while
+    /// something from it does can only be where deltas are missing.
+    pub(super) fn is_live(&self) -> bool {
+        self.presence.is_live() || self.content.is_live()
+    }
+
+    /// Whether there is nothing to keep.
+    pub(super) fn is_void(&self) -> bool {
+        self.presence.is_void() && self.content.is_void() && self.deferred.is_empty()
+    }
+
+    /// As [`Content::find_dot`], for the field's updates too.
+    pub(super) fn find_dot<'a>(&'a self, is_it: &mut dyn FnMut(&'a Dot) -> bool) -> bool {
+        find_in(&self.presence, is_it) || self.content.find_dot(is_it)
+    }
+
+    /// As [`Content::deferred_run_count`].
+    pub(super) fn deferred_run_count(&self) -> usize {
+        self.presence.deferred().run_count()
+            + self.content.deferred_run_count()
+            + self.deferred.run_count()
+    }
+
+    /// Undoes all writes of events that the state has seen.
+    pub(super) fn undo(&mut self, events: &EventSet) {
+        self.presence.undo(events);
+        self.content.undo(events);
+    }
+
+    /// As [`Content::settle`].
+    pub(super) fn settle(&mut self, clock: &CausalClock) -> bool {
+        self.deferred.subtract(clock);
+        let of_presence = settle_item(&mut self.presence, clock);
+        let of_content = self.content.settle(clock);
+        of_presence || of_content || !self.deferred.is_empty()
+    }
+
+    /// As [`Content::merge`].
+    pub(super) fn merge(&mut self, clock: &CausalClock, other: &Self, other_clock: &CausalClock) {
+        self.presence.merge(clock, &other.presence, other_clock);
+        self.content.merge(clock, &other.content, other_clock);
+        if self.deferred.is_empty() && other.deferred.is_empty() {
+            return;
+        }
+        self.deferred.merge(&other.deferred);
+        self.presence.undo(&self.deferred);
+        self.content.undo(&self.deferred);
+        self.deferred.subtract(clock);
+        self.deferred.subtract(other_clock);
+    }
+}
+
+fn find_in<'a, P>(item: &'a Item<P>, is_it: &mut dyn FnMut(&'a Dot) -> bool) -> bool {
+    item.live().iter().any(|write| is_it(&write.dot))
+}
+
+fn settle_item<P>(item: &mut Item<P>, clock: &CausalClock) -> bool {
+    item.settle(clock);
+    !item.deferred().is_empty()
+}
+
+/// Merges entry by entry; what one side lacks is `empty` there.
+fn merge_trees<K: Ord + Clone, V>(
+    own: &mut BTreeMap<K, V>,
+    other: &BTreeMap<K, V>,
+    empty: impl Fn(&K) -> V,
+    merge: impl Fn(&mut V, &V),
+    is_void: impl Fn(&V) -> bool,
+) {
+    for (key, value) in own.iter_mut() {
+        match other.get(key) {
+            Some(theirs) => merge(value, theirs),
+            None => merge(value, &empty(key)),
+        }
+    }
+    for (key, theirs) in other {
+        if !own.contains_key(key) {
+            let mut value = empty(key);
+            merge(&mut value, theirs);
+            own.insert(key.clone(), value);
+        }
+    }
+    own.retain(|_, value| !is_void(value));
+}

@@ -1,0 +1,150 @@
+//! The smallest part of a state: what events have written to one item.
+//!
+//! Every rule about concurrent events is here: that a write lives until an event that has seen it undoes
+//! it, and that what was undone does not come back. Elements of sets, flags, registers and counters, and
+//! the presence of a field are such items; they differ in what a write brings, and in what they read from
+//! several.
+
+use super::{CausalClock, EventSet};
+use crate::clock::Dot;
+use smallvec::SmallVec;
+
+/// An event's write to an item.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Write<P> {
+    /// The event.
+    pub(super) dot: Dot,
+    /// What it wrote.
+    pub(super) payload: P,
+}
+
+/// The writes to an item that nothing has undone. (A dot store, `DotFun`, in the terms of Almeida,
+/// Shoker and Baquero, "Delta State Replicated Data Types", 2018.)
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Item<P> {
+    /// Sorted by actor and counter.
+    live: SmallVec<[Write<P>; 1]>,
+    /// Events whose write to this item is undone, but which are still to come.
+    deferred: EventSet,
+}
+
+/// What one operation does to an item.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ItemChange<P> {
+    /// What it writes.
+    pub(super) write: Option<Write<P>>,
+    /// The events whose writes to the item it undoes.
+    pub(super) undone: EventSet,
+}
+
+impl<P> Default for Item<P> {
+    fn default() -> Self {
+        Self { live: SmallVec::new(), deferred: EventSet::default() }
+    }
+}
+
+impl<P> Default for ItemChange<P> {
+    fn default() -> Self {
+        Self { write: None, undone: EventSet::default() }
+    }
+}
+
+impl<P> ItemChange<P> {
+    /// Whether it does nothing.
+    pub(super) fn is_none(&self) -> bool {
+        self.write.is_none() && self.undone.is_empty()
+    }
+}
+
+impl<P> Item<P> {
+    /// An item as it was stored: `live` sorted by actor and counter.
+    pub(super) fn from_parts(live: SmallVec<[Write<P>; 1]>, deferred: EventSet) -> Self {
+        debug_assert!(live.is_sorted_by(|a, b| order(&a.dot) < order(&b.dot)), "unsorted writes");
+        Self { live, deferred }
+    }
+
+    /// The writes that count, sorted by actor and counter.
+    pub(super) fn live(&self) -> &[Write<P>] {
+        &self.live
+    }
+
+    /// Events whose writes are undone before they have come.
+    pub(super) fn deferred(&self) -> &EventSet {
+        &self.deferred
+    }
+
+    /// Whether any write counts.
+    pub(super) fn is_live(&self) -> bool {
+        !self.live.is_empty()
+    }
+
+    /// Whether there is nothing to keep.
+    pub(super) fn is_void(&self) -> bool {
+        self.live.is_empty() && self.deferred.is_empty()
+    }
+
+    /// Undoes writes of events that the state has seen.
+    pub(super) fn undo(&mut self, events: &EventSet) {
+        self.live.retain(|write| !events.contains(&write.dot));
+    }
+
+    /// Forgets deferred events that the state has seen by now.
+    pub(super) fn settle(&mut self, clock: &CausalClock) {
+        if !self.deferred.is_empty() {
+            self.deferred.subtract(clock);
+        }
+    }
+
+    fn has(&self, dot: &Dot) -> bool {
+        self.live.iter().any(|write| write.dot == *dot)
+    }
+}
+
+impl<P: Clone> Item<P> {
+    /// Takes over an operation's change. `clock` is what the state had seen before. Whether events are
+    /// deferred.
+    pub(super) fn join(&mut self, change: &ItemChange<P>, clock: &CausalClock) -> bool {
+        if !change.undone.is_empty() {
+            self.undo(&change.undone);
+            self.deferred.merge(&change.undone);
+            self.deferred.subtract(clock);
+        }
+        if let Some(write) = &change.write
+            && !clock.contains(&write.dot)
+            && !self.deferred.contains(&write.dot)
+        {
+            self.insert(write.clone());
+        }
+        !self.deferred.is_empty()
+    }
+
+    /// Merges the same item of two states with these clocks: a write stays if both have it, or if the
+    /// other has not seen its event.
+    pub(super) fn merge(&mut self, clock: &CausalClock, other: &Self, other_clock: &CausalClock) {
+        self.live.retain(|write| other.has(&write.dot) || !other_clock.contains(&write.dot));
+        for write in &other.live {
+            if !clock.contains(&write.dot) {
+                self.insert(write.clone());
+            }
+        }
+        if !self.deferred.is_empty() || !other.deferred.is_empty() {
+            self.deferred.merge(&other.deferred);
+            let Self { live, deferred } = self;
+            live.retain(|write| !deferred.contains(&write.dot));
+            deferred.subtract(clock);
+            deferred.subtract(other_clock);
+        }
+    }
+
+    fn insert(&mut self, write: Write<P>) {
+        let place = self.live.partition_point(|own| order(&own.dot) < order(&write.dot));
+        if self.live.get(place).is_none_or(|own| own.dot != write.dot) {
+            self.live.insert(place, write);
+        }
+    }
+}
+
+/// The order of writes in an item.
+pub(super) fn order(dot: &Dot) -> impl Ord {
+    (&dot.actor, dot.counter)
+}

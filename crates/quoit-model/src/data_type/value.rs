@@ -1,0 +1,55 @@
+//! What clients read.
+
+use super::FieldName;
+use super::content::{Content, Field, Totals};
+use bytes::Bytes;
+
+/// The value of a data type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// The sum of what was counted.
+    Counter(i128),
+    /// The elements of a set, grow-only or not, sorted.
+    Set(Vec<Bytes>),
+    /// What was assigned last; empty when nothing was.
+    Register(Bytes),
+    /// Whether it is enabled.
+    Flag(bool),
+    /// The fields of a map, sorted.
+    Map(Vec<(FieldName, Value)>),
+    /// The estimated number of different elements.
+    Hll(u64),
+}
+
+/// The value of a content: a walk over all of it, which shares the bytes.
+pub(super) fn value_of(content: &Content) -> Value {
+    match content {
+        Content::Counter(item) => {
+            let mut sum = Totals::default();
+            item.live().iter().for_each(|write| sum.add(write.payload));
+            Value::Counter(sum.value())
+        }
+        Content::Set(elements) => {
+            let live = elements.iter().filter(|(_, item)| item.is_live());
+            Value::Set(live.map(|(element, _)| element.clone()).collect())
+        }
+        Content::Register(item) => {
+            let latest = item.live().iter().map(|write| &write.payload).max();
+            Value::Register(latest.map_or_else(Bytes::new, |latest| latest.value.clone()))
+        }
+        Content::Flag(item) => Value::Flag(item.is_live()),
+        Content::Map(fields) => {
+            let live = fields.iter().filter(|(_, field)| field.is_live());
+            let value =
+                |(name, field): (&FieldName, &Field)| (name.clone(), value_of(&field.content));
+            Value::Map(live.map(value).collect())
+        }
+        Content::Hll(item) => {
+            let mut live = item.live().iter().map(|write| &write.payload);
+            let Some(first) = live.next() else { return Value::Hll(0) };
+            let mut sum = (**first).clone();
+            live.for_each(|other| sum.merge(other));
+            Value::Hll(sum.estimate())
+        }
+    }
+}
