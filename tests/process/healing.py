@@ -87,6 +87,32 @@ class Healing(ClusterCase):
             self.assertEqual(values(node, keys), [[]] * COUNT)
         self.assert_unharmed(cluster)
 
+    def test_deleted_keys_do_not_return_under_load_while_the_layout_changes(self):
+        cluster = self.cluster(3, ("ring_size=8", "delete_mode=200"))
+        first, second, third = cluster
+        keys = ["k%d" % number for number in range(COUNT)]
+        put_all(first, keys, "v")
+        third.kill()
+        bench = self.bench((first, second), 15)
+        self.let_it_run(bench)
+        delete_all(second, keys)
+        fourth = cluster.add()
+        fourth.join(first)
+        wait_until(cluster.joining_are_up, "the fourth to be reached")
+        first.run("cluster", "plan")
+        first.run("cluster", "commit")
+        time.sleep(PAST_REAPING_SECONDS)
+        third.start()
+        for node in cluster:
+            self.assertEqual(values(node, keys), [[]] * COUNT)
+        self.assertIsNone(bench.poll(), "the changes outlasted the run")
+        self.assert_flawless(bench)
+        cluster.settle()
+        wait_until(lambda: stats(cluster, "quoit_tombstones") == [0] * 4, "no tombstone to be left")
+        for node in cluster:
+            self.assertEqual(values(node, keys), [[]] * COUNT)
+        self.assert_unharmed(cluster)
+
 
 if __name__ == "__main__":
     sys.exit(unittest_runner.run(sys.modules[__name__]))
