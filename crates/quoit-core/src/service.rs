@@ -192,7 +192,8 @@ impl ReplicatedStore {
             Ok(list) => {
                 tokio::spawn(async move {
                     match self.local_keys(list).await {
-                        Ok(listed) => reply.send(&listed, b""),
+                        Ok(Some(listed)) => reply.send(&listed, b""),
+                        Ok(None) => refuse(reply, &Refusal::StaleLayout),
                         Err(fault) => refuse(reply, &fault.into()),
                     }
                 });
@@ -206,7 +207,8 @@ impl ReplicatedStore {
             Ok(list) => {
                 tokio::spawn(async move {
                     match self.local_buckets(list).await {
-                        Ok(listed) => reply.send(&listed, b""),
+                        Ok(Some(listed)) => reply.send(&listed, b""),
+                        Ok(None) => refuse(reply, &Refusal::StaleLayout),
                         Err(fault) => refuse(reply, &fault.into()),
                     }
                 });

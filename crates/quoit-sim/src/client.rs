@@ -165,10 +165,10 @@ impl Client {
         let key = KeyNumber(self.random.below(key_count) as u32);
         let quorums = Quorums::draw(&mut self.random);
         match self.random.below(100) {
-            0..45 => self.get(machine, key, quorums).await,
-            45..88 => self.write(machine, key, WriteKind::Put, quorums).await,
-            88..95 => self.write(machine, key, WriteKind::Delete, quorums).await,
-            95..97 => self.write(machine, key, WriteKind::DeleteUnseen, quorums).await,
+            0..42 => self.get(machine, key, quorums).await,
+            42..85 => self.write(machine, key, WriteKind::Put, quorums).await,
+            85..92 => self.write(machine, key, WriteKind::Delete, quorums).await,
+            92..94 => self.write(machine, key, WriteKind::DeleteUnseen, quorums).await,
             _ => self.list(machine, key).await,
         }
     }
@@ -246,12 +246,7 @@ impl Client {
 
     async fn list(&mut self, machine: &Machine, key: KeyNumber) {
         let policy = self.ground.policy(key);
-        let quorums = Quorums::strict(5_000);
-        let listed = machine.ask(move |store| requests::list_keys(store, policy));
-        let text = match patiently(quorums, listed).await {
-            Ok(keys) => format!("{} keys", keys.len()),
-            Err(failure) => failure.text,
-        };
+        let text = self.ground.list(machine, policy).await;
         self.note(machine, &format!("list {policy:?} -> {text}"));
     }
 

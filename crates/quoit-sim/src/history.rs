@@ -149,6 +149,32 @@ pub struct Read {
     pub found: Vec<Found>,
 }
 
+/// What a listing has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listed {
+    /// Keys of the bucket; a foreign one is a number that no key has.
+    Keys(Vec<KeyNumber>),
+    /// Names of the bucket type's buckets.
+    Buckets(Vec<Vec<u8>>),
+}
+
+/// One listing of what a policy's bucket type has, which came to its end.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    /// Whose keys.
+    pub policy: Policy,
+    /// The node that was asked.
+    pub node: String,
+    /// When it was asked for, in simulated microseconds.
+    pub start_us: u64,
+    /// When it was complete.
+    pub end_us: u64,
+    /// What it has shown.
+    pub listed: Listed,
+    /// Keys that everybody held all the time who may have been asked for them.
+    pub there: BTreeSet<KeyNumber>,
+}
+
 /// What the run did to the machines, as far as it says what clients may count on.
 #[derive(Debug, Clone, Default)]
 pub struct Hardships {
@@ -173,6 +199,8 @@ pub struct History {
     pub writes: Vec<Write>,
     /// Reads by number.
     pub reads: Vec<Read>,
+    /// Listings in the order of their ends.
+    pub listings: Vec<Listing>,
     /// The events that each value was found under.
     pub events: BTreeMap<WriteNumber, BTreeSet<Event>>,
     /// What the run did meanwhile.

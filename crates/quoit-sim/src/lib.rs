@@ -27,6 +27,7 @@ mod faults;
 mod finish;
 mod form;
 mod history;
+mod listing;
 mod logs;
 mod machine;
 mod names;

@@ -152,6 +152,12 @@ impl Machine {
         self.boot_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// How often a process was started.
+    #[must_use]
+    pub fn boot_count(&self) -> u64 {
+        self.boot_count.load(Ordering::Relaxed)
+    }
+
     /// The disks, as the running process has them.
     #[must_use]
     pub fn disks(&self) -> Disks {

@@ -1,12 +1,13 @@
 //! Bugs that the checkers must find. They live in the simulator alone: around the engine, in the disk and
 //! in what clients send. Nothing that ships knows of them.
 
+use crate::boot::PARTITION_COUNT;
 use crate::random::Random;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_cluster::ControlPlane;
-use quoit_model::hash::{Identity, Partition};
-use quoit_model::key::BucketRef;
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
+use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_store::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use quoit_store::engine::{
@@ -50,11 +51,13 @@ pub enum Planted {
     /// The digests that copies are compared by are not kept up. Hints are dropped too, which would make good
     /// most of it.
     ForgetsDigests,
+    /// A node leaves a partition out of its listings while clients work.
+    ListsShort,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ForgetsSyncs,
         Self::DropsSiblings,
         Self::LosesWrites,
@@ -66,6 +69,7 @@ impl Planted {
         Self::ClaimsCopies,
         Self::ReapsEarly,
         Self::ForgetsDigests,
+        Self::ListsShort,
     ];
 
     /// Its name on the command line.
@@ -83,6 +87,7 @@ impl Planted {
             Self::ClaimsCopies => "claims-copies",
             Self::ReapsEarly => "reaps-early",
             Self::ForgetsDigests => "forgets-digests",
+            Self::ListsShort => "lists-short",
         }
     }
 
@@ -112,6 +117,8 @@ impl FromStr for Planted {
 /// Replicas of the run's records.
 const N_VAL: u32 = 3;
 
+/// The partition that short listings lack.
+const LEFT_OUT: Partition = Partition(1);
 /// Of so many chances a bug takes one.
 const ONE_IN: u64 = 12;
 
@@ -171,6 +178,15 @@ impl PlantedEngine {
         let before = self.before.lock().get(at.encoded).cloned();
         before.filter(|_| self.strikes(Planted::ReadsStale))
     }
+}
+
+/// Whether a record is in the partition that short listings lack.
+fn is_left_out(encoded: &[u8]) -> bool {
+    let ring_size = RingSize::new(PARTITION_COUNT).expect("a power of two in the range");
+    KeyRef::decode(encoded).is_ok_and(|key| {
+        let hash = KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey);
+        ring_size.partition(hash.placement) == LEFT_OUT
+    })
 }
 
 /// Takes one of several siblings out of an encoded object.
@@ -271,7 +287,11 @@ impl Engine for PlantedEngine {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
-        self.inner.list_keys(range, after, limit)
+        let mut page = self.inner.list_keys(range, after, limit)?;
+        if self.bug == Planted::ListsShort && !self.is_calm.load(Ordering::Relaxed) {
+            page.entries.retain(|(encoded, _)| !is_left_out(encoded));
+        }
+        Ok(page)
     }
 
     fn list_buckets(

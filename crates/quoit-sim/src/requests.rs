@@ -1,7 +1,7 @@
 //! What clients send, and what its failure tells.
 
 use crate::history::{KeyNumber, Outcome, Policy, WriteKind, WriteNumber};
-use crate::names::Name;
+use crate::names::{Name, bucket_type};
 use crate::random::Random;
 use crate::value::value_of;
 use quoit_core::{
@@ -211,7 +211,7 @@ pub async fn list_keys(
     policy: Policy,
 ) -> Result<Vec<KeyNumber>, RequestError> {
     let name = Name::of(KeyNumber(0), policy);
-    let mut listing = store.list_keys(name.key_ref().bucket)?;
+    let mut listing = store.list_keys(name.key_ref().bucket).await?;
     let mut keys = Vec::new();
     while let Some(chunk) = listing.next().await? {
         // A foreign name becomes a number that no key has.
@@ -220,4 +220,21 @@ pub async fn list_keys(
     }
     keys.sort_unstable();
     Ok(keys)
+}
+
+/// Lists the buckets of a policy's bucket type.
+///
+/// # Errors
+///
+/// What the store says.
+pub async fn list_buckets(
+    store: Arc<ReplicatedStore>,
+    policy: Policy,
+) -> Result<Vec<Vec<u8>>, RequestError> {
+    let mut listing = store.list_buckets(bucket_type(policy).as_bytes()).await?;
+    let mut buckets = Vec::new();
+    while let Some(chunk) = listing.next().await? {
+        buckets.extend(chunk.iter().map(|name| name.to_vec()));
+    }
+    Ok(buckets)
 }

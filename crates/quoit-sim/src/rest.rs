@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep};
 
 /// Time that a cluster may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time that they may take longer to be the same where clocks were wrong: for two minutes a primary remembers
-/// the tombstones that it has reaped, and keeps out what is older by its time; where the last write wins, that
-/// may be a new value, by a clock that was behind, which the others take.
+/// Time that they may take longer to be the same where clocks were wrong: for two minutes a primary
+/// remembers the tombstones that it has reaped, and keeps out what is older by its time; where the last
+/// write wins, that may be a new value, by a clock that was behind, which the others take.
 const PATIENCE_AFTER_WRONG_CLOCKS: Duration = Duration::from_secs(120);
 /// Pause between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);

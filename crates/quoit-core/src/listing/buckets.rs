@@ -1,7 +1,7 @@
 //! Buckets of a bucket type.
 
 use super::plan::{PartitionSet, shares};
-use super::{CHUNK_COUNT, CHUNK_TIMEOUT, Failed, decoded, no_address};
+use super::{CHUNK_COUNT, CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::store::{ReplicatedStore, bucket_props};
@@ -35,12 +35,12 @@ struct Source {
 }
 
 impl ReplicatedStore {
-    /// Starts a listing of the buckets of a bucket type that hold a key.
+    /// Starts a listing of the buckets of a bucket type that hold a key, once this node knows who is up.
     ///
     /// # Errors
     ///
     /// Unknown bucket types, empty names, and partitions that no node has which is up.
-    pub fn list_buckets(
+    pub async fn list_buckets(
         self: &Arc<Self>,
         bucket_type: &[u8],
     ) -> Result<BucketListing, RequestError> {
@@ -49,7 +49,7 @@ impl ReplicatedStore {
         let n_val = bucket_props(&self.control.read(), any.bucket)?.n_val;
         let mut listing = BucketListing {
             store: Arc::clone(self),
-            topology: self.topology(),
+            topology: self.settled_topology(None).await,
             bucket_type: Bytes::copy_from_slice(bucket_type),
             n_val,
             sources: Vec::new(),
@@ -60,12 +60,12 @@ impl ReplicatedStore {
         Ok(listing)
     }
 
-    /// A chunk of the buckets that this node holds keys of.
+    /// A chunk of the buckets that this node holds keys of; `None` when the layouts of the request are past.
     pub(crate) async fn local_buckets(
         self: &Arc<Self>,
         list: ListBuckets,
-    ) -> Result<BucketsListed, RequestError> {
-        let store = Arc::clone(self);
+    ) -> Result<Option<BucketsListed>, RequestError> {
+        let (store, layout_version) = (Arc::clone(self), list.layout_version);
         let read = move || {
             let bucket_type = &list.bucket_type;
             let after = list.after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
@@ -76,7 +76,8 @@ impl ReplicatedStore {
                 complete,
             })
         };
-        self.settings.blocking.aside(read).await
+        let listed = self.settings.blocking.aside(read).await?;
+        Ok(self.unless_moved(listed, layout_version))
     }
 }
 
@@ -127,12 +128,13 @@ impl BucketListing {
                     self.sources[place].complete = listed.complete;
                 }
                 Err(Failed::Own(fault)) => return Err(fault),
-                Err(Failed::Node(_)) => {
+                Err(Failed::Node) => {
                     self.failed.push(node);
-                    if self.store.topology().version() != self.topology.version() {
-                        self.topology = self.store.topology();
-                        self.failed.clear();
-                    }
+                    self.plan()?;
+                }
+                Err(Failed::Stale) => {
+                    self.topology = self.store.topology_after(self.topology.version()).await?;
+                    self.failed.clear();
                     self.plan()?;
                 }
             }
@@ -147,7 +149,7 @@ impl BucketListing {
             layout_version: self.topology.layout_version(),
         };
         match &self.topology.node(node).reach {
-            Reach::Own => self.store.local_buckets(list).await.map_err(Failed::Own),
+            Reach::Own => own(self.store.local_buckets(list).await),
             Reach::Peer(peer) => {
                 let call = call_while_up(
                     peer,
@@ -157,10 +159,9 @@ impl BucketListing {
                     Lane::Large,
                     CHUNK_TIMEOUT,
                 );
-                let reply = call.await.map_err(Failed::Node)?;
-                decoded(reply.header)
+                decoded(call.await?.header)
             }
-            Reach::Unknown => Err(Failed::Node(no_address())),
+            Reach::Unknown => Err(Failed::Node),
         }
     }
 }

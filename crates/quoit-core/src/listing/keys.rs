@@ -1,18 +1,18 @@
 //! Keys of a bucket.
 
 use super::plan::{PartitionSet, Share, shares};
-use super::{CHUNK_COUNT, CHUNK_TIMEOUT, Failed, decoded, no_address};
+use super::{CHUNK_COUNT, CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::store::{ReplicatedStore, bucket_props};
 use crate::topology::{Reach, Topology};
 use crate::votes::NodePlace;
 use bytes::Bytes;
-use quoit_cluster::{CallError, Lane};
+use quoit_cluster::Lane;
 use quoit_model::hash::{KeyHash, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_store::engine::KeyRange;
-use quoit_wire::internode::data::{KeysListed, ListKeys, METHOD_LIST_KEYS, REFUSED_STALE_LAYOUT};
+use quoit_wire::internode::data::{KeysListed, ListKeys, METHOD_LIST_KEYS};
 use std::sync::Arc;
 
 /// A listing of keys under way. Dropping it ends it.
@@ -33,15 +33,19 @@ struct Source {
 }
 
 impl ReplicatedStore {
-    /// Starts a listing of a bucket's keys. Keys of tombstones that were not reaped yet are included.
+    /// Starts a listing of a bucket's keys, once this node knows who is up. Keys of tombstones that were not
+    /// reaped yet are included.
     ///
     /// # Errors
     ///
     /// Unknown bucket types, empty names, and partitions that no node has which is up.
-    pub fn list_keys(self: &Arc<Self>, bucket: BucketRef<'_>) -> Result<KeyListing, RequestError> {
+    pub async fn list_keys(
+        self: &Arc<Self>,
+        bucket: BucketRef<'_>,
+    ) -> Result<KeyListing, RequestError> {
         bucket.key(b"*").check()?;
         let n_val = bucket_props(&self.control.read(), bucket)?.n_val;
-        let topology = self.topology();
+        let topology = self.settled_topology(None).await;
         let wanted = PartitionSet::all(self.ring_size().get());
         let shared = shares(&topology, &wanted, n_val, &[])?;
         Ok(KeyListing {
@@ -55,13 +59,14 @@ impl ReplicatedStore {
         })
     }
 
-    /// A chunk of the keys that this node holds.
+    /// A chunk of the keys that this node holds; `None` when the layouts of the request are past.
     pub(crate) async fn local_keys(
         self: &Arc<Self>,
         list: ListKeys,
-    ) -> Result<KeysListed, RequestError> {
-        let store = Arc::clone(self);
-        self.settings.blocking.aside(move || store.read_keys(&list)).await
+    ) -> Result<Option<KeysListed>, RequestError> {
+        let (store, layout_version) = (Arc::clone(self), list.layout_version);
+        let listed = self.settings.blocking.aside(move || store.read_keys(&list)).await?;
+        Ok(self.unless_moved(listed, layout_version))
     }
 
     fn read_keys(&self, list: &ListKeys) -> Result<KeysListed, RequestError> {
@@ -115,8 +120,12 @@ impl KeyListing {
             let listed = match self.ask(node, list).await {
                 Ok(listed) => listed,
                 Err(Failed::Own(fault)) => return Err(fault),
-                Err(Failed::Node(fault)) => {
-                    self.go_on_elsewhere(node, &fault)?;
+                Err(Failed::Node) => {
+                    self.go_on_elsewhere(node)?;
+                    continue;
+                }
+                Err(Failed::Stale) => {
+                    self.go_on_anew().await?;
                     continue;
                 }
             };
@@ -147,29 +156,29 @@ impl KeyListing {
 
     async fn ask(&self, node: NodePlace, list: ListKeys) -> Result<KeysListed, Failed> {
         match &self.topology.node(node).reach {
-            Reach::Own => self.store.local_keys(list).await.map_err(Failed::Own),
+            Reach::Own => own(self.store.local_keys(list).await),
             Reach::Peer(peer) => {
                 let call =
                     call_while_up(peer, METHOD_LIST_KEYS, &list, b"", Lane::Large, CHUNK_TIMEOUT);
-                let reply = call.await.map_err(Failed::Node)?;
-                decoded(reply.header)
+                decoded(call.await?.header)
             }
-            Reach::Unknown => Err(Failed::Node(no_address())),
+            Reach::Unknown => Err(Failed::Node),
         }
     }
 
     /// Has other nodes list what a failed one has not listed yet.
-    fn go_on_elsewhere(&mut self, node: NodePlace, fault: &CallError) -> Result<(), RequestError> {
-        if matches!(fault, CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) {
-            // Places mean other nodes in another topology: all that is left is shared out anew.
-            self.topology = self.store.topology();
-            self.failed.clear();
-            let sources = std::mem::take(&mut self.sources);
-            return sources.into_iter().try_for_each(|source| self.share_anew(source));
-        }
+    fn go_on_elsewhere(&mut self, node: NodePlace) -> Result<(), RequestError> {
         self.failed.push(node);
         let Some(source) = self.sources.pop() else { return Ok(()) };
         self.share_anew(source)
+    }
+
+    /// Shares out all that is left by the newest layouts: places mean other nodes there.
+    async fn go_on_anew(&mut self) -> Result<(), RequestError> {
+        self.topology = self.store.topology_after(self.topology.version()).await?;
+        self.failed.clear();
+        let sources = std::mem::take(&mut self.sources);
+        sources.into_iter().try_for_each(|source| self.share_anew(source))
     }
 
     fn share_anew(&mut self, source: Source) -> Result<(), RequestError> {

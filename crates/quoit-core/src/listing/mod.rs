@@ -12,10 +12,15 @@ pub use buckets::BucketListing;
 pub use keys::KeyListing;
 
 use crate::error::RequestError;
+use crate::store::ReplicatedStore;
+use crate::topology::Topology;
 use bytes::Bytes;
-use prost::{DecodeError, Message};
+use prost::Message;
 use quoit_cluster::CallError;
+use quoit_wire::internode::data::REFUSED_STALE_LAYOUT;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// Names that a chunk holds at most.
 const CHUNK_COUNT: usize = 1_000;
@@ -25,33 +30,59 @@ const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Why a chunk did not come from a node.
 enum Failed {
     /// Another node may do.
-    Node(CallError),
+    Node,
+    /// The layouts by which the node was asked are not live any more: who holds what has changed.
+    Stale,
     /// This node can't read its own copies.
     Own(RequestError),
 }
 
-/// An answer's message. One that makes no sense is as good as none.
-fn decoded<M: Message + Default>(header: Bytes) -> Result<M, Failed> {
-    let nonsense = |fault: DecodeError| CallError::Disconnected(fault.to_string().into());
-    M::decode(header).map_err(|fault| Failed::Node(nonsense(fault)))
+impl From<CallError> for Failed {
+    fn from(fault: CallError) -> Self {
+        match fault {
+            CallError::Refused { code: REFUSED_STALE_LAYOUT, .. } => Self::Stale,
+            _ => Self::Node,
+        }
+    }
 }
 
-fn no_address() -> CallError {
-    CallError::Unreachable("its address is not known".into())
+/// An answer's message. One that makes no sense is as good as none.
+fn decoded<M: Message + Default>(header: Bytes) -> Result<M, Failed> {
+    M::decode(header).map_err(|_| Failed::Node)
+}
+
+/// What this node has read itself; nothing if the layouts have changed meanwhile.
+fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
+    read.map_err(Failed::Own)?.ok_or(Failed::Stale)
+}
+
+impl ReplicatedStore {
+    /// What was read of this node's copies, if it is still to have those that the layouts of this version
+    /// gave it: what moved meanwhile may have been removed here while it was read.
+    fn unless_moved<T>(&self, listed: T, layout_version: u64) -> Option<T> {
+        (layout_version >= self.topology_now().layout_version()).then_some(listed)
+    }
+
+    /// The nodes and layouts after those of a version, by which a node was asked in vain.
+    async fn topology_after(&self, version: u64) -> Result<Arc<Topology>, RequestError> {
+        if self.topology_now().version() == version {
+            self.wait_for_newer(version, Instant::now() + CHUNK_TIMEOUT).await?;
+        }
+        Ok(self.topology())
+    }
 }
 
 /// Limits the time of a whole listing: run each step inside [`Deadline::limit`].
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
-    at: Option<tokio::time::Instant>,
+    at: Option<Instant>,
 }
 
 impl Deadline {
     /// A deadline so many milliseconds from now; 0 = none.
     #[must_use]
     pub fn after_ms(timeout_ms: u64) -> Self {
-        let at = (timeout_ms > 0)
-            .then(|| tokio::time::Instant::now() + Duration::from_millis(timeout_ms));
+        let at = (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
         Self { at }
     }
 
@@ -66,9 +97,7 @@ impl Deadline {
     ) -> Result<T, RequestError> {
         match self.at {
             None => step.await,
-            Some(at) => {
-                tokio::time::timeout_at(at, step).await.unwrap_or(Err(RequestError::Timeout))
-            }
+            Some(at) => timeout_at(at, step).await.unwrap_or(Err(RequestError::Timeout)),
         }
     }
 }

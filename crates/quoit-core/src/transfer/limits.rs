@@ -167,9 +167,9 @@ impl ReplicatedStore {
         }
     }
 
-    /// Changes how much transfers may take: bytes a second at once, all else from the next batch and round on.
-    /// What is switched off ends with the batch that is under way, and goes on from there when it is switched
-    /// on again.
+    /// Changes how much transfers may take: bytes a second at once, all else from the next batch and round
+    /// on. What is switched off ends with the batch that is under way, and goes on from there when it is
+    /// switched on again.
     pub fn set_transfer_limits(&self, limits: TransferLimits) {
         self.transfers.throttle.set(limits);
     }

@@ -17,7 +17,7 @@ fn leak(name: String) -> &'static str {
 }
 
 async fn listed(cluster: &Cluster, node: usize) -> Result<Vec<String>, RequestError> {
-    let mut listing = cluster.nodes[node].store.list_keys(BucketRef::untyped(b"bucket"))?;
+    let mut listing = cluster.nodes[node].store.list_keys(BucketRef::untyped(b"bucket")).await?;
     let mut keys: Vec<Bytes> = Vec::new();
     while let Some(chunk) = listing.next().await? {
         keys.extend(chunk);
@@ -37,7 +37,7 @@ async fn every_key_is_listed_once_from_any_node_also_with_a_node_down() {
     for node in 0..5 {
         assert_eq!(listed(&cluster, node).await.unwrap(), names());
     }
-    let mut buckets = cluster.nodes[3].store.list_buckets(b"default").unwrap();
+    let mut buckets = cluster.nodes[3].store.list_buckets(b"default").await.unwrap();
     assert_eq!(buckets.next().await.unwrap(), Some(vec![Bytes::from_static(b"bucket")]));
     assert_eq!(buckets.next().await.unwrap(), None);
     cluster.kill(2).await;
@@ -52,7 +52,8 @@ async fn another_replica_goes_on_where_a_node_dies_in_the_middle() {
     for name in names() {
         cluster.nodes[0].put(key("default", leak(name)), "v").await;
     }
-    let mut listing = cluster.nodes[0].store.list_keys(BucketRef::untyped(b"bucket")).unwrap();
+    let mut listing =
+        cluster.nodes[0].store.list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
     let mut keys: Vec<Bytes> = listing.next().await.unwrap().unwrap();
     cluster.network.kill(&crate::fixture::host(4));
     cluster.network.kill(&crate::fixture::host(3));
@@ -70,7 +71,7 @@ async fn a_listing_without_any_replica_of_a_partition_is_an_error() {
     cluster.nodes[0].store.put(put_of(key("single", "k"), "v")).await.unwrap();
     cluster.kill(1).await;
     let bucket = BucketRef { bucket_type: b"single", bucket: b"bucket" };
-    let listing = cluster.nodes[0].store.list_keys(bucket);
+    let listing = cluster.nodes[0].store.list_keys(bucket).await;
     assert!(
         matches!(listing, Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 })),
         "listed without a third of the keys"

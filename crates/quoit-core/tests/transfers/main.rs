@@ -5,6 +5,7 @@ mod anti_entropy;
 mod deletes;
 mod fixture;
 mod hints;
+mod listing;
 mod operators;
 mod ownership;
 mod refusals;

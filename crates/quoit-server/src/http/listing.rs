@@ -80,7 +80,7 @@ impl Connection {
             self.write_json(&json!({"buckets": []}));
             return Ok(());
         };
-        let listing = self.context.store.list_buckets(bucket_type)?;
+        let listing = self.context.store.list_buckets(bucket_type).await?;
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(BUCKETS_TIMEOUT_MS).into());
         self.write_listing(mode, Listing::Buckets(listing), deadline, None).await
     }
@@ -137,7 +137,7 @@ impl Connection {
             self.write_json(&json!({}));
             return Ok(());
         };
-        let listing = self.context.store.list_keys(bucket.as_ref())?;
+        let listing = self.context.store.list_keys(bucket.as_ref()).await?;
         let default_ms = match mode {
             Mode::Whole => KEYS_TIMEOUT_MS,
             Mode::Stream => KEYS_STREAM_TIMEOUT_MS,

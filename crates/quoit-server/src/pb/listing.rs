@@ -17,7 +17,7 @@ impl Connection {
     pub(super) async fn list_keys(&mut self, request: RpbListKeysReq) -> Result<(), Fault> {
         self.allowed(self.context.settings.jobs.stream_list_keys, "stream_list_keys")?;
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
-        let mut listing = self.context.store.list_keys(bucket).map_err(listing_fault)?;
+        let mut listing = self.context.store.list_keys(bucket).await.map_err(listing_fault)?;
         let deadline = deadline(request.timeout, LIST_KEYS_TIMEOUT_MS);
         while let Some(keys) = deadline.limit(listing.next()).await? {
             self.send(&RpbListKeysResp { keys, done: None })?;
@@ -35,7 +35,8 @@ impl Connection {
             self.allowed(jobs.list_buckets, "list_buckets")?;
         }
         let bucket_type = request.bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE);
-        let mut listing = self.context.store.list_buckets(bucket_type).map_err(listing_fault)?;
+        let mut listing =
+            self.context.store.list_buckets(bucket_type).await.map_err(listing_fault)?;
         let deadline = deadline(request.timeout, LIST_BUCKETS_TIMEOUT_MS);
         let mut gathered: Vec<Bytes> = Vec::new();
         while let Some(buckets) = deadline.limit(listing.next()).await? {

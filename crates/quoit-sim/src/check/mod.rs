@@ -4,12 +4,14 @@
 //! clocks, no layouts. What a write replaces follows from what its writer was shown.
 
 mod causes;
+mod listings;
 mod reads;
 #[cfg(test)]
 mod tests;
 
 use crate::history::{History, KeyNumber, Reader};
 use causes::Causes;
+use listings::check_listing;
 use std::fmt;
 
 /// What went wrong.
@@ -58,12 +60,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Checks every read of a history against all that is known at its end.
+/// Checks every read and every listing of a history against all that is known at its end.
 ///
 /// # Errors
 ///
-/// The first violation, by key and time.
+/// The first violation: of listings by time, then of reads by key and time.
 pub fn check(history: &History) -> Result<(), Violation> {
+    history.listings.iter().try_for_each(|listing| check_listing(history, listing))?;
     let causes = Causes::of(history);
     for key in (0..history.keys.len() as u32).map(KeyNumber) {
         for (_, read) in history.reads_of(key) {

@@ -1,5 +1,7 @@
 use super::*;
-use crate::history::{Found, Outcome, Policy, Read, ReadNumber, Write, WriteKind, WriteNumber};
+use crate::history::{
+    Found, Listed, Listing, Outcome, Policy, Read, ReadNumber, Write, WriteKind, WriteNumber,
+};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -57,6 +59,14 @@ impl Script {
         self.read(Reader::Final, numbers.into_iter().map(Found::Value))
     }
 
+    fn lists(&mut self, listed: Listed, there: impl IntoIterator<Item = KeyNumber>) {
+        let (start_us, end_us) = (self.tick(), self.tick());
+        let (policy, node) = (self.history.keys[0], "n1".to_owned());
+        let there = there.into_iter().collect();
+        let listing = Listing { policy, node, start_us, end_us, listed, there };
+        self.history.listings.push(listing);
+    }
+
     fn fault(&self) -> Option<Fault> {
         check(&self.history).err().map(|violation| violation.fault)
     }
@@ -74,6 +84,49 @@ fn a_write_that_is_neither_there_nor_replaced_is_lost() {
     assert_eq!(script.fault(), None);
     script.finds([one]);
     assert_eq!(script.fault(), Some(Fault::Lost));
+}
+
+#[test]
+fn a_listing_shows_what_was_there_and_nothing_that_nobody_wrote() {
+    let keys = |keys: &[KeyNumber]| Listed::Keys(keys.to_vec());
+    let buckets =
+        |names: &[&[u8]]| Listed::Buckets(names.iter().map(|name| name.to_vec()).collect());
+    let fault_of = |is_written: bool, listed: Listed, there: &[KeyNumber]| {
+        let mut script = Script::new(Policy::Siblings);
+        if is_written {
+            script.put(None);
+        }
+        script.lists(listed, there.iter().copied());
+        script.fault()
+    };
+    let wrong = Some(Fault::WrongListing);
+    assert_eq!(fault_of(true, keys(&[KEY]), &[KEY]), None);
+    assert_eq!(fault_of(true, keys(&[]), &[KEY]), wrong, "it is left out");
+    assert_eq!(fault_of(true, keys(&[KEY]), &[]), None, "some have it");
+    assert_eq!(fault_of(true, keys(&[KEY, KEY]), &[KEY]), wrong, "it is there twice");
+    assert_eq!(fault_of(false, keys(&[KEY]), &[]), wrong, "nobody wrote it");
+    assert_eq!(fault_of(true, keys(&[KEY, KeyNumber(7)]), &[KEY]), wrong, "there is no such key");
+    assert_eq!(fault_of(true, buckets(&[b"bucket"]), &[KEY]), None);
+    assert_eq!(fault_of(true, buckets(&[]), &[KEY]), wrong, "the bucket is left out");
+    assert_eq!(fault_of(true, buckets(&[b"bucket", b"other"]), &[KEY]), wrong);
+    assert_eq!(fault_of(false, buckets(&[b"bucket"]), &[]), wrong);
+}
+
+#[test]
+fn a_listing_may_lack_what_is_being_deleted() {
+    let mut script = Script::new(Policy::Siblings);
+    script.put(None);
+    script.write(WriteKind::Delete, None);
+    script.put(None);
+    script.lists(Listed::Keys(Vec::new()), []);
+    assert_eq!(script.fault(), None, "nobody is known to have it");
+    let delete = script.begin(WriteKind::Delete, None);
+    script.lists(Listed::Keys(Vec::new()), [KEY]);
+    assert_eq!(script.fault(), None, "it may be gone");
+    let now_us = script.tick();
+    script.history.end_write(delete, now_us, Outcome::Acknowledged);
+    script.lists(Listed::Keys(Vec::new()), [KEY]);
+    assert_eq!(script.fault(), Some(Fault::WrongListing), "it was there after the delete");
 }
 
 #[test]

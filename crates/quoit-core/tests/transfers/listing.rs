@@ -1,0 +1,35 @@
+//! Listings while partitions move.
+
+use crate::fixture::{Town, id};
+use bytes::Bytes;
+use quoit_model::key::BucketRef;
+use std::collections::BTreeSet;
+
+/// More keys than two chunks of a listing have.
+const COUNT: usize = 2_500;
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_goes_on_with_other_nodes_when_what_it_lists_here_moves_to_them() {
+    let mut town = Town::alone(1).await;
+    town.put_many(1, COUNT).await;
+    let mut listing = town.store(1).list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
+    let mut keys = listing.next().await.unwrap().expect("there are more keys than a chunk has");
+    assert!(keys.len() < COUNT, "the listing is in the middle");
+    for number in 2..=5 {
+        town.add().await;
+        town.join(number).await;
+    }
+    town.commit(1).await;
+    town.until_moved(1, 0).await;
+    let is_moved = |index: usize| !town.holders(&format!("key {index}")).contains(&id(1));
+    let moved_count = || (0..COUNT).filter(|index| is_moved(*index)).count();
+    let strays = || town.store(1).transfers().stray_partition_count;
+    town.until("strays are removed", || moved_count() > 0 && strays() == 0).await;
+    while let Some(chunk) = listing.next().await.unwrap() {
+        keys.extend(chunk);
+    }
+    let listed: BTreeSet<Bytes> = keys.iter().cloned().collect();
+    let wanted: BTreeSet<Bytes> = (0..COUNT).map(|index| format!("key {index}").into()).collect();
+    assert_eq!(listed, wanted);
+    assert_eq!(keys.len(), COUNT, "each key once");
+}

@@ -1,0 +1,59 @@
+//! Listings: complete or an error, whatever happens meanwhile.
+
+use super::{Fault, Violation};
+use crate::history::{History, KeyNumber, Listed, Listing, Outcome};
+use crate::names::Name;
+use std::collections::BTreeSet;
+
+/// Checks a listing that a node has called complete.
+///
+/// # Errors
+///
+/// When it lacks what was there all the time, or has what nobody wrote, or something twice.
+pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), Violation> {
+    let there = listing.there.iter().filter(|key| !may_go(history, listing, **key));
+    let there: BTreeSet<KeyNumber> = there.copied().collect();
+    let is_written = |key: &KeyNumber| is_written(history, listing, *key);
+    let (is_right, is_once) = match &listing.listed {
+        Listed::Keys(keys) => {
+            let listed: BTreeSet<KeyNumber> = keys.iter().copied().collect();
+            let is_true = listed.iter().all(is_written);
+            (is_true && there.is_subset(&listed), listed.len() == keys.len())
+        }
+        Listed::Buckets(buckets) => {
+            let written = (0..history.keys.len() as u32).map(KeyNumber).any(|key| is_written(&key));
+            let listed: BTreeSet<&[u8]> = buckets.iter().map(|name| &**name).collect();
+            let is_true = listed.iter().all(|name| *name == Name::BUCKET && written);
+            let is_complete = there.is_empty() || listed.contains(Name::BUCKET);
+            (is_true && is_complete, listed.len() == buckets.len())
+        }
+    };
+    if is_right && is_once {
+        return Ok(());
+    }
+    let text = format!(
+        "{} lists {:?} of {:?} from {} to {} ms, and {there:?} were there all the time",
+        listing.node,
+        listing.listed,
+        listing.policy,
+        listing.start_us / 1_000,
+        listing.end_us / 1_000,
+    );
+    Err(Violation::new(Fault::WrongListing, text))
+}
+
+/// Whether a key may have been written before the end of a listing of its bucket. A tombstone is listed as
+/// long as it is there.
+fn is_written(history: &History, listing: &Listing, key: KeyNumber) -> bool {
+    let is_of_policy = history.keys.get(key.0 as usize) == Some(&listing.policy);
+    is_of_policy && !history.possible_before(key, listing.end_us).is_empty()
+}
+
+/// Whether a key may have been deleted while it was listed.
+fn may_go(history: &History, listing: &Listing, key: KeyNumber) -> bool {
+    history.writes_of(key).any(|(_, write)| {
+        let is_possible = write.kind.is_delete() && write.outcome != Outcome::Refused;
+        let may_last = write.end_us >= listing.start_us || write.may_be_made_late();
+        is_possible && write.start_us <= listing.end_us && may_last
+    })
+}

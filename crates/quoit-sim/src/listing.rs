@@ -1,0 +1,136 @@
+//! Listings in the middle of runs, while members come and go.
+//!
+//! What a listing has to show is not what the cluster holds: one replica lists a partition, and it may have
+//! missed a write that a majority has. So all who may be asked are looked into, before and after: what each
+//! of them holds both times has to be in the listing.
+
+use crate::client::Ground;
+use crate::contents::Contents;
+use crate::history::{KeyNumber, Listed, Listing, Policy};
+use crate::machine::{Asked, Machine};
+use crate::names::Name;
+use crate::requests;
+use quoit_core::{ReplicatedStore, RequestError};
+use quoit_model::hash::{KeyHash, PlacementRule};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Replicas of the run's records.
+const N_VAL: u32 = 3;
+/// Time that a listing may take.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// What there was at a moment.
+struct Look {
+    /// Machines whose nodes may be asked for a key, with the number of their last start.
+    asked: BTreeMap<KeyNumber, BTreeSet<(usize, u64)>>,
+    /// Keys of which all of them that run hold a value.
+    held: BTreeSet<KeyNumber>,
+}
+
+impl Ground {
+    /// Lists a policy's keys at a machine's node, and its buckets, and notes both; what came of it, in words.
+    pub async fn list(&self, machine: &Machine, policy: Policy) -> String {
+        let keys =
+            move |store| async move { requests::list_keys(store, policy).await.map(Listed::Keys) };
+        let buckets = move |store| async move {
+            requests::list_buckets(store, policy).await.map(Listed::Buckets)
+        };
+        let of_keys = self.list_once(machine, policy, keys).await;
+        let of_buckets = self.list_once(machine, policy, buckets).await;
+        format!("{of_keys}, {of_buckets}")
+    }
+
+    async fn list_once<A, F>(&self, machine: &Machine, policy: Policy, ask: A) -> String
+    where
+        A: FnOnce(Arc<ReplicatedStore>) -> F + Send + 'static,
+        F: Future<Output = Result<Listed, RequestError>> + Send + 'static,
+    {
+        let (before, start_us) = (self.look(machine, policy), self.time.now_us());
+        let listed = match timeout(PATIENCE, machine.ask(ask)).await {
+            Ok(Asked::Answer(Ok(listed))) => listed,
+            Ok(Asked::Answer(Err(fault))) => return fault.to_string(),
+            Ok(Asked::NobodyThere | Asked::Lost) => return "nobody there".to_owned(),
+            Err(_) => return "no answer".to_owned(),
+        };
+        let text = match &listed {
+            Listed::Keys(keys) => format!("{} keys", keys.len()),
+            Listed::Buckets(buckets) => format!("{} buckets", buckets.len()),
+        };
+        let there = match (before, self.look(machine, policy)) {
+            (Some(before), Some(after)) => there_throughout(&before, &after),
+            _ => BTreeSet::new(),
+        };
+        let (end_us, node) = (self.time.now_us(), machine.name.clone());
+        let listing = Listing { policy, node, start_us, end_us, listed, there };
+        self.history.lock().listings.push(listing);
+        text
+    }
+
+    /// What there is for a node that lists; `None` when it does not run.
+    fn look(&self, machine: &Machine, policy: Policy) -> Option<Look> {
+        let store = machine.store()?;
+        let keys = self.keys_of(policy);
+        let asked: BTreeMap<_, _> =
+            keys.into_iter().map(|key| (key, self.asked_for(&store, key, policy))).collect();
+        let contents: BTreeMap<usize, Contents> = self
+            .machines
+            .iter()
+            .filter_map(|machine| {
+                let contents = Contents::of(&*machine.store()?, store.control().ring_size().get());
+                // Of a disk that can't be read nothing is expected.
+                Some((machine.index, contents.unwrap_or_default()))
+            })
+            .collect();
+        let is_held = |key: &KeyNumber| {
+            let running = asked[key].iter().filter_map(|(place, _)| contents.get(place));
+            let mut objects = running.map(|contents| contents.objects.get(key));
+            objects.all(|object| object.is_some_and(|object| !object.is_tombstone()))
+        };
+        let held = asked.keys().copied().filter(is_held).collect();
+        Some(Look { asked, held })
+    }
+
+    fn keys_of(&self, policy: Policy) -> Vec<KeyNumber> {
+        let history = self.history.lock();
+        let numbered = (0_u32..).map(KeyNumber).zip(&history.keys);
+        numbered.filter(|(_, of)| **of == policy).map(|(key, _)| key).collect()
+    }
+
+    /// The machines that a node may ask for a key, as far as it knows the layouts.
+    fn asked_for(
+        &self,
+        store: &ReplicatedStore,
+        key: KeyNumber,
+        policy: Policy,
+    ) -> BTreeSet<(usize, u64)> {
+        let name = Name::of(key, policy);
+        let (key, rule) = (name.key_ref(), PlacementRule::BucketAndKey);
+        let hash = KeyHash::of(&key.encoded(), key.bucket, rule);
+        let partition = store.control().ring_size().partition(hash.placement);
+        let state = store.control().read();
+        let layout = state.layouts().for_reads(partition);
+        let nodes = layout.primaries(partition, N_VAL).iter();
+        let ids: BTreeSet<_> = nodes.map(|node| layout.nodes()[usize::from(*node)]).collect();
+        let machines = self.machines.iter();
+        machines
+            .filter(|machine| ids.contains(&Machine::node_id_at(machine.index)))
+            .map(|machine| (machine.index, machine.boot_count()))
+            .collect()
+    }
+}
+
+/// Keys that were held from the first look to the second one, as far as looks can tell: who has started
+/// meanwhile may have got what it lacked before the second look and after it was asked.
+fn there_throughout(before: &Look, after: &Look) -> BTreeSet<KeyNumber> {
+    let ran_throughout = |key: &KeyNumber| {
+        let boots: BTreeMap<usize, u64> = before.asked[key].iter().copied().collect();
+        after.asked[key]
+            .iter()
+            .all(|(place, boot)| boots.get(place).is_none_or(|boot_before| boot_before == boot))
+    };
+    let both = before.held.intersection(&after.held).copied();
+    both.filter(ran_throughout).collect()
+}
