@@ -249,6 +249,11 @@ impl Field {
         self.presence.is_live() || self.content.is_live()
     }
 
+    /// Whether anything is known of the field beside what it holds.
+    pub(super) fn is_known(&self) -> bool {
+        !self.presence.is_void() || !self.deferred.is_empty()
+    }
+
     /// Whether there is nothing to keep.
     pub(super) fn is_void(&self) -> bool {
         self.presence.is_void() && self.content.is_void() && self.deferred.is_empty()

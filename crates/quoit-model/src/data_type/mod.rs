@@ -17,6 +17,7 @@ mod events;
 mod field;
 mod item;
 mod operation;
+pub mod pages;
 mod state;
 mod value;
 

@@ -25,6 +25,13 @@ impl State {
     }
 }
 
+impl Content {
+    /// What the content of a record adds to the state's digest.
+    pub(in crate::data_type) fn digest(&self) -> u64 {
+        of_content(self, 0).0
+    }
+}
+
 /// `seed` stands for the names of the fields around.
 fn of_field(field: &Field, seed: u64) -> Wrapping<u64> {
     of_item(PRESENCE, &field.presence, seed) + of_content(&field.content, seed)

@@ -1,0 +1,258 @@
+//! The items of some pages, as a state.
+
+use super::{ItemHash, PageRange, PageTable, Pages, Root};
+use crate::data_type::content::{Content, Field};
+use crate::data_type::{State, StoredFormError};
+use crate::props::Datatype;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// Pages are split when they hold more than so many bytes on average. The fullest hold about twice as much: a
+/// change of one item writes less than 8 KiB, with the root and a split.
+const PAGE_BYTES_TARGET: u64 = 1_400;
+
+/// Pages are joined when they hold fewer bytes on average: far below the target, so that a record whose size
+/// goes up and down is not split and joined all the time.
+const PAGE_BYTES_MIN: u64 = PAGE_BYTES_TARGET / 3;
+
+/// A state with the items of some pages of a record.
+///
+/// Operations, deltas and merges of those items go through [`Loaded::state_mut`]; then [`Loaded::store`] writes
+/// the pages back. What they say of items whose pages were not read comes into pages that are not whole:
+/// read the pages of all that is going to change.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The root, whose figures are those of all other pages.
+    root: Root,
+    state: State,
+    pages: Known,
+}
+
+/// The pages that were read, by their lowest hash, and whether there was anything to be read.
+type Known = BTreeMap<ItemHash, bool>;
+
+/// The items of a page and its stored form.
+struct Page {
+    content: Content,
+    encoded: Vec<u8>,
+}
+
+impl Loaded {
+    /// Reads the pages of some items.
+    ///
+    /// # Errors
+    ///
+    /// When a page can't be read, or is none of such a record.
+    pub fn read<P: Pages>(root: Root, items: &[ItemHash], pages: &mut P) -> Result<Self, P::Error> {
+        let state = root.shell.clone();
+        let mut loaded = Self { root, state, pages: Known::new() };
+        for item in items {
+            let range = loaded.root.table.page_of(*item);
+            if let Entry::Vacant(place) = loaded.pages.entry(range.first()) {
+                let content = loaded.root.take_page(range, pages)?;
+                place.insert(content.is_some());
+                content.into_iter().for_each(|content| loaded.state.record.content.append(content));
+            }
+        }
+        loaded.state = State::from_record(loaded.root.datatype(), loaded.state.record);
+        Ok(loaded)
+    }
+
+    /// Reads all pages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Loaded::read`].
+    pub fn read_all<P: Pages>(root: Root, pages: &mut P) -> Result<Self, P::Error> {
+        let all: Vec<ItemHash> = root.table.pages().map(PageRange::first).collect();
+        Self::read(root, &all, pages)
+    }
+
+    /// A whole state that is going to be stored in pages, none of which is there yet.
+    ///
+    /// # Panics
+    ///
+    /// When the state is of a type without items.
+    #[must_use]
+    pub fn from_state(state: State) -> Self {
+        assert!(state.record.content.has_items(), "{:?} has no items", state.datatype());
+        let root = Root {
+            shell: State::empty(state.datatype()),
+            table: PageTable::ONE,
+            item_count: 0,
+            page_bytes: 0,
+            digest: 0,
+        };
+        Self { root, state, pages: Known::from([(ItemHash(0), false)]) }
+    }
+
+    /// The state, as far as it was read.
+    #[must_use]
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The state, to be changed.
+    pub fn state_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    /// The state. The whole one, if all pages were read.
+    #[must_use]
+    pub fn into_state(self) -> State {
+        self.state
+    }
+
+    /// Writes the pages back, split or joined as their sizes ask for. Answers the root that belongs to them.
+    ///
+    /// # Errors
+    ///
+    /// When a page can't be read or written: what was written by then must not count.
+    pub fn store<P: Pages>(self, pages: &mut P) -> Result<Root, P::Error> {
+        let Self { mut root, state, pages: known } = self;
+        let mut record = state.record;
+        let empty = Content::of_record(root.datatype());
+        let content = std::mem::replace(&mut record.content, empty);
+        root.shell = State::from_record(root.datatype(), record);
+        let mut written = Written { root, pages: BTreeMap::new(), size_bytes: 0, known };
+        written.divide(content);
+        written.split(pages)?;
+        written.join(pages)?;
+        written.store(pages)
+    }
+}
+
+/// Pages that are going to be written.
+struct Written {
+    root: Root,
+    pages: BTreeMap<ItemHash, Page>,
+    /// Bytes of these pages.
+    size_bytes: u64,
+    /// Pages of which the store need not be asked.
+    known: Known,
+}
+
+impl Written {
+    /// Puts items into the pages where they belong.
+    fn divide(&mut self, content: Content) {
+        let table = self.root.table;
+        for (first, content) in content.divide(|item| table.page_of(item).first()) {
+            let (content, encoded) = encode(self.root.datatype(), content);
+            self.known.entry(first).or_insert(false);
+            self.size_bytes += encoded.len() as u64;
+            self.pages.insert(first, Page { content, encoded });
+        }
+    }
+
+    /// The items of a page, to be put into others.
+    fn take<P: Pages>(&mut self, range: PageRange, pages: &mut P) -> Result<Content, P::Error> {
+        let content = match self.pages.remove(&range.first()) {
+            Some(page) => {
+                self.size_bytes -= page.encoded.len() as u64;
+                Some(page.content)
+            }
+            None => match self.known.entry(range.first()) {
+                Entry::Occupied(_) => None,
+                Entry::Vacant(place) => {
+                    let content = self.root.take_page(range, pages)?;
+                    place.insert(content.is_some());
+                    content
+                }
+            },
+        };
+        Ok(content.unwrap_or_else(|| Content::of_record(self.root.datatype())))
+    }
+
+    /// Bytes of all pages of the record.
+    const fn page_bytes(&self) -> u64 {
+        self.root.page_bytes + self.size_bytes
+    }
+
+    fn split<P: Pages>(&mut self, pages: &mut P) -> Result<(), P::Error> {
+        while self.page_bytes() / PAGE_BYTES_TARGET > u64::from(self.root.table.page_count()) {
+            let Some((whole, _)) = self.root.table.split() else { break };
+            let content = self.take(whole, pages)?;
+            self.divide(content);
+        }
+        Ok(())
+    }
+
+    fn join<P: Pages>(&mut self, pages: &mut P) -> Result<(), P::Error> {
+        while self.page_bytes() / PAGE_BYTES_MIN < u64::from(self.root.table.page_count()) {
+            let before = self.root.table;
+            let Some((whole, upper)) = self.root.table.join() else { break };
+            let mut content = self.take(before.page_of(whole.first()), pages)?;
+            content.append(self.take(upper, pages)?);
+            self.divide(content);
+        }
+        Ok(())
+    }
+
+    fn store<P: Pages>(mut self, pages: &mut P) -> Result<Root, P::Error> {
+        self.root.page_bytes = self.page_bytes();
+        for (first, page) in &self.pages {
+            let figures = Figures::of(&page.content);
+            self.root.item_count += figures.item_count;
+            self.root.digest = self.root.digest.wrapping_add(figures.digest);
+            pages.write(*first, Some(&page.encoded))?;
+        }
+        for (first, is_stored) in &self.known {
+            if *is_stored && !self.pages.contains_key(first) {
+                pages.write(*first, None)?;
+            }
+        }
+        Ok(self.root)
+    }
+}
+
+/// What the items of a page add to the figures of the root.
+struct Figures {
+    item_count: u64,
+    digest: u64,
+}
+
+impl Figures {
+    fn of(content: &Content) -> Self {
+        let mut item_count = 0;
+        content.each_item(|_, is_live| item_count += u64::from(is_live));
+        Self { item_count, digest: content.digest() }
+    }
+}
+
+impl Root {
+    /// Reads a page, if there is one, and takes its share out of the root's figures.
+    fn take_page<P: Pages>(
+        &mut self,
+        range: PageRange,
+        pages: &mut P,
+    ) -> Result<Option<Content>, P::Error> {
+        let Some(bytes) = pages.read(range)? else { return Ok(None) };
+        let bad = |what| StoredFormError::BadForm { what, at: bytes.len() };
+        let page = State::decode(&bytes)?;
+        let mut is_at_home = page.datatype() == self.datatype() && !page.record.is_known();
+        page.record.content.each_item(|item, _| is_at_home &= range.hashes().contains(&item));
+        if !is_at_home {
+            return Err(bad("items of another page").into());
+        }
+        let content = page.record.content;
+        let figures = Figures::of(&content);
+        let shares = (
+            self.page_bytes.checked_sub(bytes.len() as u64),
+            self.item_count.checked_sub(figures.item_count),
+        );
+        let (Some(page_bytes), Some(item_count)) = shares else {
+            return Err(bad("more than its root knows of").into());
+        };
+        (self.page_bytes, self.item_count) = (page_bytes, item_count);
+        self.digest = self.digest.wrapping_sub(figures.digest);
+        Ok(Some(content))
+    }
+}
+
+/// The stored form of a page: that of a state of which nothing is known but these items.
+fn encode(datatype: Datatype, content: Content) -> (Content, Vec<u8>) {
+    let page = State::from_record(datatype, Field::empty(content));
+    let mut encoded = Vec::new();
+    page.encode_into(&mut encoded);
+    (page.record.content, encoded)
+}

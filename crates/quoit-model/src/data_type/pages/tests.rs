@@ -1,0 +1,264 @@
+use super::*;
+use crate::clock::Actor;
+use crate::data_type::{
+    ApplyError, CausalClock, Coordinator, FieldKind, FieldOperation, FieldUpdate, MapOperation,
+    State,
+};
+use crate::hll::Precision;
+use crate::props::Datatype;
+use proptest::prelude::*;
+
+#[derive(Default)]
+struct Stored {
+    pages: BTreeMap<ItemHash, Bytes>,
+    read_count: usize,
+    written_bytes: usize,
+}
+
+impl Pages for Stored {
+    type Error = StoredFormError;
+
+    fn read(&mut self, page: PageRange) -> Result<Option<Bytes>, StoredFormError> {
+        self.read_count += 1;
+        Ok(self.pages.get(&page.first()).cloned())
+    }
+
+    fn write(&mut self, first: ItemHash, page: Option<&[u8]>) -> Result<(), StoredFormError> {
+        match page {
+            Some(page) => {
+                self.written_bytes += page.len();
+                self.pages.insert(first, Bytes::copy_from_slice(page));
+            }
+            None => {
+                self.pages.remove(&first).expect("only what is stored is removed");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A record in pages.
+struct Paged {
+    root: Root,
+    clock: CausalClock,
+    stored: Stored,
+}
+
+impl Paged {
+    fn of(state: State, clock: CausalClock) -> Self {
+        let mut stored = Stored::default();
+        let root = Loaded::from_state(state).store(&mut stored).unwrap();
+        Self { root, clock, stored }
+    }
+
+    fn empty(datatype: Datatype) -> Self {
+        Self::of(State::empty(datatype), CausalClock::default())
+    }
+
+    fn apply(
+        &mut self,
+        operation: &Operation,
+        context: Option<&CausalClock>,
+        coordinator: Coordinator<'_>,
+    ) -> Result<Delta, ApplyError> {
+        let mut loaded = self.load(&operation.items());
+        let delta = loaded.state_mut().apply(&mut self.clock, operation, context, coordinator)?;
+        self.store(loaded);
+        Ok(delta)
+    }
+
+    fn join(&mut self, delta: &Delta) {
+        let mut loaded = self.load(&delta.items());
+        loaded.state_mut().join(&mut self.clock, delta).unwrap();
+        self.store(loaded);
+    }
+
+    fn load(&mut self, items: &[ItemHash]) -> Loaded {
+        (self.stored.read_count, self.stored.written_bytes) = (0, 0);
+        let mut encoded = Vec::new();
+        self.root.encode_into(&mut encoded);
+        let root = Root::decode(&encoded.into()).unwrap();
+        assert_eq!(root, self.root);
+        Loaded::read(root, items, &mut self.stored).unwrap()
+    }
+
+    fn store(&mut self, loaded: Loaded) {
+        self.root = loaded.store(&mut self.stored).unwrap();
+    }
+
+    fn whole(&mut self) -> State {
+        Loaded::read_all(self.root.clone(), &mut self.stored).unwrap().into_state()
+    }
+
+    /// Holds the pages to what the root says of them.
+    fn check(&self) {
+        let firsts: Vec<ItemHash> = self.root.table().pages().map(PageRange::first).collect();
+        assert!(self.stored.pages.keys().all(|first| firsts.contains(first)));
+        let page_bytes: usize = self.stored.pages.values().map(Bytes::len).sum();
+        assert_eq!(self.root.page_bytes(), page_bytes as u64);
+    }
+}
+
+fn coordinator(actor: &Actor) -> Coordinator<'_> {
+    let hll_precision = Precision::DEFAULT;
+    Coordinator { actor, time_secs: 7, now_us: 1_000_000, hll_precision }
+}
+
+fn actor(name: &[u8]) -> Actor {
+    Actor(name.into())
+}
+
+fn element(number: u16) -> Bytes {
+    // Of several sizes, so that pages fill unevenly.
+    Bytes::from(format!("{number:0width$}", width = usize::from(number % 7) * 9 + 1))
+}
+
+fn set_operation() -> impl Strategy<Value = Operation> {
+    let change = (0..400u16, prop::bool::weighted(0.6)).prop_map(|(number, adds)| {
+        if adds { SetChange::Add(element(number)) } else { SetChange::Remove(element(number)) }
+    });
+    let many = (0..400u16, 0..150u16, any::<bool>()).prop_map(|(from, count, adds)| {
+        let elements = (from..from + count).map(element);
+        elements.map(if adds { SetChange::Add } else { SetChange::Remove }).collect()
+    });
+    prop_oneof![prop::collection::vec(change, 1..4), many].prop_map(Operation::Set)
+}
+
+fn map_operation() -> impl Strategy<Value = Operation> {
+    let kind = prop::sample::select(FieldKind::ALL.to_vec());
+    let field = (0..60u16, kind);
+    let update = field.clone().prop_map(|(number, kind)| {
+        let operation = match kind {
+            FieldKind::Counter => FieldOperation::Counter(i64::from(number)),
+            FieldKind::Set => FieldOperation::Set(vec![SetChange::Add(element(number))]),
+            FieldKind::Register => FieldOperation::Register(element(number)),
+            FieldKind::Flag => FieldOperation::Flag(true),
+            FieldKind::Map => FieldOperation::Map(MapOperation {
+                updates: vec![FieldUpdate::new("n", FieldOperation::Counter(1))],
+                ..MapOperation::default()
+            }),
+        };
+        FieldUpdate::new(element(number), operation)
+    });
+    let removed = field.prop_map(|(number, kind)| FieldName { name: element(number), kind });
+    let removes = prop::collection::vec(removed, 0..3);
+    (removes, prop::collection::vec(update, 0..40))
+        .prop_map(|(removes, updates)| Operation::Map(MapOperation { removes, updates }))
+}
+
+/// Operations of two coordinators; whether each says what it has seen, and how many deltas late the other
+/// hears of it.
+fn history(
+    operation: impl Strategy<Value = Operation>,
+) -> impl Strategy<Value = Vec<(Operation, bool, bool, usize)>> {
+    prop::collection::vec((operation, any::<bool>(), any::<bool>(), 0..4usize), 1..40)
+}
+
+/// Pages hold what the whole state holds, after every operation and delta.
+fn check(datatype: Datatype, history: Vec<(Operation, bool, bool, usize)>) {
+    let actors = [actor(b"one"), actor(b"two")];
+    let mut wholes = [0, 1].map(|_| (State::empty(datatype), CausalClock::default()));
+    let mut paged = [0, 1].map(|_| Paged::empty(datatype));
+    let mut late: Vec<(usize, Delta)> = Vec::new();
+    for (operation, first, has_context, place) in history {
+        let who = usize::from(first);
+        let (whole, clock) = &mut wholes[who];
+        let context = clock.clone();
+        let context = has_context.then_some(&context);
+        let expected = whole.apply(clock, &operation, context, coordinator(&actors[who]));
+        let found = paged[who].apply(&operation, context, coordinator(&actors[who]));
+        assert_eq!(found, expected);
+        late.extend(expected.ok().map(|delta| (1 - who, delta)));
+        if place < late.len() {
+            let (to, delta) = late.swap_remove(place);
+            let (whole, clock) = &mut wholes[to];
+            whole.join(clock, &delta).unwrap();
+            paged[to].join(&delta);
+        }
+        for ((whole, clock), paged) in wholes.iter().zip(&mut paged) {
+            paged.check();
+            assert_eq!((paged.root.digest(), &paged.clock), (whole.digest(), clock));
+            assert_eq!(paged.root.is_live(), whole.is_live());
+        }
+    }
+    for ((whole, clock), mut paged) in wholes.into_iter().zip(paged) {
+        let mut found = paged.whole();
+        let mut live = 0;
+        whole.record.content.each_item(|_, is_live| live += u64::from(is_live));
+        assert_eq!((found.value(), paged.root.item_count()), (whole.value(), live));
+        // What the whole state has forgotten of events that have come, pages forget when they are touched.
+        found.merge(&mut clock.clone(), &whole, &clock);
+        assert_eq!(found, whole);
+        let mut again = Paged::of(whole.clone(), clock);
+        again.check();
+        assert_eq!(again.whole(), whole);
+        assert_eq!(again.root.digest(), whole.digest());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_set_in_pages_is_the_set(history in history(set_operation())) {
+        check(Datatype::Set, history);
+    }
+
+    #[test]
+    fn a_map_in_pages_is_the_map(history in history(map_operation())) {
+        check(Datatype::Map, history);
+    }
+}
+
+#[test]
+fn an_operation_on_one_element_of_many_touches_one_page_or_two() {
+    let one = actor(b"one");
+    let mut set = Paged::empty(Datatype::Gset);
+    let all: Vec<Bytes> = (0..10_000).map(|number| format!("element {number:09}").into()).collect();
+    for chunk in all.chunks(1_000) {
+        set.apply(&Operation::Gset(chunk.to_vec()), None, coordinator(&one)).unwrap();
+    }
+    assert_eq!(set.root.item_count(), 10_000);
+    let pages = set.root.table().page_count();
+    for number in 0..500 {
+        let operation = Operation::Gset(vec![format!("another {number:09}").into()]);
+        set.apply(&operation, None, coordinator(&one)).unwrap();
+        assert!(set.stored.read_count <= 2, "{} pages read", set.stored.read_count);
+        assert!(set.stored.written_bytes < 7_000, "{} bytes written", set.stored.written_bytes);
+    }
+    assert!(set.root.table().page_count() > pages);
+    assert_eq!(set.root.item_count(), 10_500);
+    set.check();
+}
+
+#[test]
+fn pages_are_joined_when_little_is_left() {
+    let one = actor(b"one");
+    let mut set = Paged::empty(Datatype::Set);
+    let elements: Vec<Bytes> = (0..2_000).map(|number: u32| number.to_string().into()).collect();
+    let add = Operation::Set(elements.iter().cloned().map(SetChange::Add).collect());
+    set.apply(&add, None, coordinator(&one)).unwrap();
+    assert!(set.root.table().page_count() > 10);
+    for chunk in elements.chunks(100) {
+        let remove = Operation::Set(chunk.iter().cloned().map(SetChange::Remove).collect());
+        set.apply(&remove, None, coordinator(&one)).unwrap();
+    }
+    assert_eq!((set.root.item_count(), set.root.table().page_count()), (0, 1));
+    assert!(set.stored.pages.is_empty() && set.root.is_live());
+}
+
+#[test]
+fn a_page_of_another_record_is_refused() {
+    let one = actor(b"one");
+    let mut set = Paged::empty(Datatype::Gset);
+    let elements = |count: u32| (0..count).map(|number| number.to_string().into()).collect();
+    set.apply(&Operation::Gset(elements(1_000)), None, coordinator(&one)).unwrap();
+    let pages: Vec<Bytes> = set.stored.pages.values().cloned().collect();
+    let first = *set.stored.pages.keys().next().unwrap();
+    for page in &pages[1..] {
+        set.stored.pages.insert(first, page.clone());
+        assert!(Loaded::read(set.root.clone(), &[first], &mut set.stored).is_err());
+    }
+    set.stored.pages.insert(first, Bytes::from_static(b"\x44"));
+    assert!(Loaded::read(set.root.clone(), &[first], &mut set.stored).is_err());
+}
