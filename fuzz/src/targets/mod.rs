@@ -3,6 +3,7 @@
 pub(crate) mod bench_configs;
 pub(crate) mod configuration;
 pub(crate) mod contexts;
+pub(crate) mod data_types;
 pub(crate) mod erlang_terms;
 pub(crate) mod exchange_messages;
 pub(crate) mod external_terms;

@@ -1,7 +1,7 @@
 //! What an operation does to a state, item by item.
 
 use super::content::{Assigned, Content, Field, Totals};
-use super::item::{Item, ItemChange};
+use super::item::{Item, ItemChange, defer};
 use super::{CausalClock, EventSet, FieldKind, FieldName};
 use crate::hll::HyperLogLog;
 use crate::props::Datatype;
@@ -107,8 +107,7 @@ impl Field {
     pub(super) fn join(&mut self, change: &FieldChange, clock: &CausalClock) -> bool {
         if !change.undone.is_empty() {
             self.undo(&change.undone);
-            self.deferred.merge(&change.undone);
-            self.deferred.subtract(clock);
+            defer(&mut self.deferred, &change.undone, clock);
         }
         let in_presence = self.presence.join(&change.presence, clock);
         let in_content = self.content.join(&change.content, clock);

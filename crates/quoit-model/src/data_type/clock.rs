@@ -64,11 +64,7 @@ impl CausalClock {
         let entries = other.vector.entries().iter().filter(|entry| entry.counter > 0);
         let mut entries =
             entries.map(|entry| (&entry.actor, Run { first: 1, last: entry.counter }));
-        entries.all(|(actor, run)| self.has_run(actor, run))
-            && other
-                .cloud
-                .iter()
-                .all(|(actor, runs)| runs.iter().all(|run| self.has_run(actor, *run)))
+        entries.all(|(actor, run)| self.has_run(actor, run)) && self.has_all(&other.cloud)
     }
 
     /// Whether all events of a run are known.
@@ -76,6 +72,14 @@ impl CausalClock {
     pub fn has_run(&self, actor: &Actor, run: Run) -> bool {
         // It can't be partly in the vector and partly in the cloud: there is a gap between.
         self.vector.counter(actor) >= run.last || self.cloud.has_run(actor, run)
+    }
+
+    /// Whether every event of a set is known.
+    #[must_use]
+    pub fn has_all(&self, events: &EventSet) -> bool {
+        let has_all =
+            |(actor, runs): (&Actor, &[Run])| runs.iter().all(|run| self.has_run(actor, *run));
+        events.iter().all(has_all)
     }
 
     /// Counter of the next event of an actor that makes its events one after the other. `None` when

@@ -2,7 +2,7 @@
 
 use super::CausalClock;
 use crate::clock::{Actor, Dot};
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
 
 mod codec;
 
@@ -27,13 +27,17 @@ impl Run {
     }
 }
 
+/// Runs of one actor: sorted, apart from each other by a gap at least.
+type Runs = SmallVec<[Run; 1]>;
+
 /// Some events of some actors. Equal sets compare equal.
 ///
-/// Costs follow the number of runs of consecutive events, not the number of events.
+/// Costs follow the number of runs of consecutive events, not the number of events. A set of nothing takes
+/// no allocation, one of a single run one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventSet {
-    /// Runs by actor: sorted, apart from each other by a gap at least; no actor without a run.
-    runs: BTreeMap<Actor, Vec<Run>>,
+    /// Sorted by actor; no actor without a run.
+    runs: Vec<(Actor, Runs)>,
 }
 
 impl EventSet {
@@ -51,7 +55,7 @@ impl EventSet {
     /// Number of runs of all actors.
     #[must_use]
     pub fn run_count(&self) -> usize {
-        self.runs.values().map(Vec::len).sum()
+        self.runs.iter().map(|(_, runs)| runs.len()).sum()
     }
 
     /// Whether the event is in the set.
@@ -67,11 +71,9 @@ impl EventSet {
     /// When the run begins at 0 or ends before it begins.
     pub fn insert(&mut self, actor: &Actor, run: Run) {
         assert!(0 < run.first && run.first <= run.last, "{run:?} is no run of events");
-        match self.runs.get_mut(actor) {
-            Some(runs) => add_run(runs, run),
-            None => {
-                self.runs.insert(actor.clone(), vec![run]);
-            }
+        match self.place_of(actor) {
+            Ok(place) => add_run(&mut self.runs[place].1, run),
+            Err(place) => self.runs.insert(place, (actor.clone(), Runs::from_buf([run]))),
         }
     }
 
@@ -83,15 +85,16 @@ impl EventSet {
     /// Adds every event of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (actor, runs) in &other.runs {
-            for run in runs {
-                self.insert(actor, *run);
+            match self.place_of(actor) {
+                Ok(place) => runs.iter().for_each(|run| add_run(&mut self.runs[place].1, *run)),
+                Err(place) => self.runs.insert(place, (actor.clone(), runs.clone())),
             }
         }
     }
 
     /// Drops what the clock has.
     pub fn subtract(&mut self, clock: &CausalClock) {
-        self.runs.retain(|actor, runs| {
+        self.runs.retain_mut(|(actor, runs)| {
             let known = clock.vector().counter(actor);
             if known > 0 {
                 subtract_runs(runs, &[Run { first: 1, last: known }]);
@@ -109,11 +112,12 @@ impl EventSet {
 
     /// Takes the first run of an actor away if it begins at `counter` or before; its end.
     pub(super) fn take_from(&mut self, actor: &Actor, counter: u64) -> Option<u64> {
-        let runs = self.runs.get_mut(actor)?;
+        let place = self.place_of(actor).ok()?;
+        let runs = &mut self.runs[place].1;
         let last = runs.first().filter(|run| run.first <= counter)?.last;
         runs.remove(0);
         if runs.is_empty() {
-            self.runs.remove(actor);
+            self.runs.remove(place);
         }
         Some(last)
     }
@@ -124,26 +128,31 @@ impl EventSet {
     }
 
     fn of(&self, actor: &Actor) -> &[Run] {
-        self.runs.get(actor).map_or(&[], Vec::as_slice)
+        self.place_of(actor).map_or(&[], |place| &self.runs[place].1)
+    }
+
+    fn place_of(&self, actor: &Actor) -> Result<usize, usize> {
+        self.runs.binary_search_by(|(own, _)| own.cmp(actor))
     }
 }
 
 /// Adds a run and joins it with those that it touches.
-fn add_run(runs: &mut Vec<Run>, new: Run) {
+fn add_run(runs: &mut Runs, new: Run) {
     let from = runs.partition_point(|run| run.last < new.first && new.first - run.last > 1);
     let to = runs.partition_point(|run| run.first <= new.last.saturating_add(1));
     let joined = runs[from..to].iter().fold(new, |joined, run| Run {
         first: joined.first.min(run.first),
         last: joined.last.max(run.last),
     });
-    runs.splice(from..to, [joined]);
+    runs.drain(from..to);
+    runs.insert(from, joined);
 }
 
-fn subtract_runs(runs: &mut Vec<Run>, minus: &[Run]) {
+fn subtract_runs(runs: &mut Runs, minus: &[Run]) {
     if minus.is_empty() {
         return;
     }
-    let mut left = Vec::new();
+    let mut left = Runs::new();
     for run in runs.iter() {
         let from = minus.partition_point(|other| other.last < run.first);
         let mut rest = Some(*run);

@@ -106,8 +106,7 @@ impl<P: Clone> Item<P> {
     pub(super) fn join(&mut self, change: &ItemChange<P>, clock: &CausalClock) -> bool {
         if !change.undone.is_empty() {
             self.undo(&change.undone);
-            self.deferred.merge(&change.undone);
-            self.deferred.subtract(clock);
+            defer(&mut self.deferred, &change.undone, clock);
         }
         if let Some(write) = &change.write
             && !clock.contains(&write.dot)
@@ -141,6 +140,14 @@ impl<P: Clone> Item<P> {
         if self.live.get(place).is_none_or(|own| own.dot != write.dot) {
             self.live.insert(place, write);
         }
+    }
+}
+
+/// Remembers those of the undone events that the clock has not.
+pub(super) fn defer(deferred: &mut EventSet, undone: &EventSet, clock: &CausalClock) {
+    if !clock.has_all(undone) {
+        deferred.merge(undone);
+        deferred.subtract(clock);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading states. Reserves nothing by what the input claims.
+//! Reading states. Whatever the input claims, room is made for a few entries at a time.
 
 use super::{HAS_DEFERRED, STATE_FORMAT_1, bad, read_end, read_field_kind, read_format, read_wide};
 use crate::clock::{Actor, Dot};
@@ -11,6 +11,9 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Entries that room is made for at once: as many as small records have.
+const ENTRIES_RESERVED_MAX: usize = 32;
 
 type Read<T> = Result<T, StoredFormError>;
 
@@ -108,7 +111,12 @@ impl Reader<'_> {
             })?),
             Content::Hll(_) => Content::Hll(self.item()?),
         };
-        Ok(Field { presence, content, deferred })
+        let field = Field { presence, content, deferred };
+        let is_deferred = |dot: &Dot| field.deferred.contains(dot);
+        if !field.deferred.is_empty() && field.find_dot(&mut |dot| is_deferred(dot)) {
+            return Err(bad(&self.cursor, "a write of an event that is deferred"));
+        }
+        Ok(field)
     }
 
     /// Sorted entries; `read` answers `None` for one that holds nothing.
@@ -117,7 +125,7 @@ impl Reader<'_> {
         read: impl Fn(&mut Self) -> Read<Option<(K, V)>>,
     ) -> Read<BTreeMap<K, V>> {
         let count = self.cursor.count()?;
-        let mut entries: Vec<(K, V)> = Vec::new();
+        let mut entries: Vec<(K, V)> = Vec::with_capacity(count.min(ENTRIES_RESERVED_MAX));
         for _ in 0..count {
             let entry = read(self)?.ok_or_else(|| bad(&self.cursor, "an entry of nothing"))?;
             if entries.last().is_some_and(|(before, _)| *before >= entry.0) {
@@ -151,6 +159,9 @@ impl Reader<'_> {
             if has_deferred { EventSet::decode(&mut self.cursor)? } else { EventSet::default() };
         if has_deferred && deferred.is_empty() {
             return Err(bad(&self.cursor, "no events where some are deferred"));
+        }
+        if has_deferred && live.iter().any(|write| deferred.contains(&write.dot)) {
+            return Err(bad(&self.cursor, "a write of an event that is deferred"));
         }
         Ok(Item::from_parts(live, deferred))
     }

@@ -141,6 +141,10 @@ fn states_that_no_writer_makes_are_refused() {
         "writes that are not sorted events"
     );
     assert_eq!(refused(&[0x44, 9]), "an unknown type");
+    let deferred = "a write of an event that is deferred";
+    let events = [1, 1, b'a', 1, 0, 0];
+    assert_eq!(refused(&[&[0x44, 0, 1, 1, b'a', 0, 3, 0, 1][..], &events].concat()), deferred);
+    assert_eq!(refused(&[&[0x44, 0, 1, 1, b'a'][..], &events, &[2, 0, 1, 0]].concat()), deferred);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The stored form of sets of events, a piece of larger forms; see `docs/design/data-types.md`.
 
-use super::{EventSet, Run};
+use super::{EventSet, Run, Runs};
 use crate::clock::Actor;
 use crate::cursor::{Cursor, put_counted, put_varint};
 use crate::data_type::StoredFormError;
@@ -28,18 +28,18 @@ impl EventSet {
         let mut set = Self::default();
         for _ in 0..cursor.count()? {
             let actor = Actor(SmallVec::from_slice(cursor.counted_slice()?));
-            if set.runs.last_key_value().is_some_and(|(before, _)| *before >= actor) {
+            if set.runs.last().is_some_and(|(before, _)| *before >= actor) {
                 return Err(bad(cursor, "actors that are not sorted"));
             }
             let runs = decode_runs(cursor)?;
-            set.runs.insert(actor, runs);
+            set.runs.push((actor, runs));
         }
         Ok(set)
     }
 }
 
-fn decode_runs(cursor: &mut Cursor<'_>) -> Result<Vec<Run>, StoredFormError> {
-    let mut runs: Vec<Run> = Vec::new();
+fn decode_runs(cursor: &mut Cursor<'_>) -> Result<Runs, StoredFormError> {
+    let mut runs = Runs::new();
     let count = cursor.count()?;
     for _ in 0..count {
         let (gap, more) = (cursor.varint()?, cursor.varint()?);
