@@ -46,6 +46,7 @@ pub use reaper::DeleteMode;
 pub use stats::{Counter, Cumulative, Distribution, LatencySummary, Stats, StatsSnapshot};
 pub use store::{
     HintCountMax, Limits, PreflistPlace, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT,
+    TransferShareMin,
 };
 pub use transfer::{
     ActiveTransfer, LimitChange, NodeTransfers, PlanEstimate, TransferEstimate, TransferKind,

@@ -3,6 +3,8 @@
 //! Each thread writes its own shard; a reader sums the shards. Once a second [`Stats::sample`]
 //! keeps the sums, so that figures "of the last minute" are the difference of two samples.
 
+mod times;
+
 use crate::error::RequestError;
 use crate::in_place::Found;
 use parking_lot::Mutex;
@@ -10,6 +12,8 @@ use quoit_model::object::Object;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+pub(crate) use times::Times;
 
 /// Seconds that "the last minute" has.
 const WINDOW_SECS: usize = 60;
@@ -308,6 +312,18 @@ fn value_of(bucket: usize) -> u64 {
     (1u64 << exponent) + mantissa * width + width / 2
 }
 
+/// A percentile of values that were counted in buckets; 0 if there are none.
+fn percentile(counts: &[u64], percent: u64) -> u64 {
+    let count: u64 = counts.iter().sum();
+    let wanted = (count * percent).div_ceil(100).max(1);
+    let mut seen = 0;
+    let reaches = |each: &u64| {
+        seen += each;
+        seen >= wanted
+    };
+    counts.iter().position(reaches).map_or(0, value_of)
+}
+
 impl StatsSnapshot {
     /// Events since the start.
     #[must_use]
@@ -348,17 +364,7 @@ impl StatsSnapshot {
         if count == 0 {
             return LatencySummary::default();
         }
-        let rank = |percent: u64| {
-            let wanted = (count * percent).div_ceil(100).max(1);
-            let mut seen = 0;
-            counts
-                .iter()
-                .position(|each| {
-                    seen += each;
-                    seen >= wanted
-                })
-                .map_or(0, value_of)
-        };
+        let rank = |percent: u64| percentile(&counts, percent);
         LatencySummary {
             count,
             mean: sum / count,

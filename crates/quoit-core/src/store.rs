@@ -76,10 +76,23 @@ pub struct StoreSettings {
     pub blocking: Blocking,
     /// How much transfers of partitions may take at first.
     pub transfer_limits: TransferLimits,
+    /// The least part of the time in which transfers work, in percent, however slow requests are; 100: they
+    /// never rest.
+    pub transfer_share_min: TransferShareMin,
     /// How copies are compared.
     pub exchanges: ExchangeSettings,
     /// References to records that other nodes have missed, at most.
     pub hint_count_max: HintCountMax,
+}
+
+/// A least share of the time, in percent, 1 to 100.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TransferShareMin(pub u8);
+
+impl Default for TransferShareMin {
+    fn default() -> Self {
+        Self(5)
+    }
 }
 
 /// A bound on hints: references of 32 bytes on disk, and some more in memory.
@@ -150,7 +163,7 @@ impl ReplicatedStore {
             settings,
             hints: Arc::new(Hints::in_memory(settings.hint_count_max.0)),
             reaper,
-            transfers: Transfers::new(settings.transfer_limits),
+            transfers: Transfers::new(settings.transfer_limits, settings.transfer_share_min.0),
             gets: InFlight::new(settings.limits.concurrent_request_count_max),
             puts: InFlight::new(settings.limits.concurrent_request_count_max),
             exchanges: Exchanges::new(own, settings.exchanges),

@@ -17,7 +17,7 @@ use quoit_wire::internode::transfer::{
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Objects delivered in one message, in bytes; a single larger one goes alone.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
@@ -84,7 +84,9 @@ impl ReplicatedStore {
         partition: Partition,
         records: &[&(Bytes, Record)],
     ) -> Result<Handed, TransferError> {
+        let began = Instant::now();
         let wanted = self.offer(peer, partition, records).await?;
+        self.transfers.yielding.rest_after(began.elapsed()).await;
         self.deliver_all(peer, partition, &wanted).await
     }
 
@@ -106,7 +108,9 @@ impl ReplicatedStore {
             };
             let count = left.iter().take_while(fits).count().max(1);
             let (batch, rest) = left.split_at(count);
+            let began = Instant::now();
             self.deliver(peer, partition, batch).await?;
+            self.transfers.yielding.rest_after(began.elapsed()).await;
             left = rest;
             let byte_count = Objects(batch).size_bytes() as u64;
             handed.record_count += batch.len() as u64;
@@ -128,10 +132,12 @@ impl ReplicatedStore {
             layout_version: self.oldest_layout(),
             keys: records.iter().map(|(key, _)| key.clone()).collect(),
             digests: records.iter().map(|(_, record)| record.meta.digest).collect(),
+            is_least: self.transfers.yielding.is_least(),
         };
         let reply = call(peer, METHOD_OFFER, &offer, b"").await?;
         let answer = || TransferError::Answer { to: peer.name() };
         let offered = Offered::decode(reply.header).map_err(|_| answer())?;
+        self.transfers.yielding.told(offered.pressure_percent);
         if offered.wanted.len() != records.len().div_ceil(8) {
             return Err(answer());
         }
@@ -150,9 +156,12 @@ impl ReplicatedStore {
             partition: u32::from(partition.0),
             layout_version: self.oldest_layout(),
             records: records.iter().map(|(key, record)| self.delivered(key, record)).collect(),
+            is_least: self.transfers.yielding.is_least(),
         };
         let reply = call(peer, METHOD_DELIVER, &deliver, &Objects(records)).await?;
-        Delivered::decode(reply.header).map_err(|_| TransferError::Answer { to: peer.name() })?;
+        let answer = |_| TransferError::Answer { to: peer.name() };
+        let delivered = Delivered::decode(reply.header).map_err(answer)?;
+        self.transfers.yielding.told(delivered.pressure_percent);
         Ok(())
     }
 

@@ -13,10 +13,12 @@ mod held;
 mod hinted;
 pub(crate) mod limits;
 mod operators;
+mod pressure;
 mod progress;
 mod receive;
 mod sources;
 mod strays;
+mod yielding;
 
 pub use estimate::{PlanEstimate, TransferEstimate};
 pub use limits::{LimitChange, TransferLimits};
@@ -39,6 +41,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use yielding::Yielding;
 
 /// Pause between two rounds when nothing changes.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
@@ -62,6 +65,7 @@ impl Suspects {
 /// Transfers of a node.
 pub(crate) struct Transfers {
     pub(crate) throttle: Throttle,
+    pub(crate) yielding: Yielding,
     active: Arc<Active>,
     suspects: Mutex<Suspects>,
     copies: Mutex<Copies>,
@@ -70,9 +74,10 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    pub(crate) fn new(limits: TransferLimits) -> Self {
+    pub(crate) fn new(limits: TransferLimits, share_min_percent: u8) -> Self {
         Self {
             throttle: Throttle::new(limits),
+            yielding: Yielding::new(share_min_percent),
             active: Arc::default(),
             suspects: Mutex::default(),
             copies: Mutex::default(),
@@ -101,7 +106,14 @@ impl ReplicatedStore {
             WaitingHints { to, record_count, partition_count }
         });
         let hints = hints.collect();
-        TransferStats { waiting, hints, stray_partition_count, ..self.transfers.active.stats() }
+        let share = self.transfers.yielding.share();
+        TransferStats {
+            waiting,
+            hints,
+            stray_partition_count,
+            share,
+            ..self.transfers.active.stats()
+        }
     }
 
     /// The control plane's state, to keep across waiting.
@@ -113,7 +125,7 @@ impl ReplicatedStore {
     /// dropped.
     pub(crate) async fn run_transfers(self: Arc<Self>) {
         let reports = Arc::clone(&self);
-        tokio::join!(biased; self.run_rounds(), reports.run_reports());
+        tokio::join!(biased; self.run_rounds(), reports.run_reports(), reports.run_yielding());
     }
 
     async fn run_rounds(self: &Arc<Self>) {

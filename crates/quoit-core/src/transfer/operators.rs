@@ -146,6 +146,7 @@ fn report(told: &NodeTransfers) -> TransferReport {
         stray_partition_count: told.stats.stray_partition_count,
         record_count: told.stats.record_count,
         byte_count: told.stats.byte_count,
+        share: told.stats.share,
     }
 }
 
@@ -188,6 +189,8 @@ fn read_report(report: TransferReport) -> NodeTransfers {
             stray_partition_count: report.stray_partition_count,
             record_count: report.record_count,
             byte_count: report.byte_count,
+            // Who does not yield does not tell.
+            share: if report.share > 0.0 { report.share } else { 1.0 },
         },
     }
 }
@@ -221,6 +224,7 @@ mod tests {
                 stray_partition_count: 7,
                 record_count: 8,
                 byte_count: 9,
+                share: 0.25,
             },
         };
         let sent = report(&told).encode_to_vec();

@@ -66,7 +66,7 @@ pub struct WaitingHints {
 }
 
 /// Figures of all transfers of this node.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct TransferStats {
     /// What moves at present.
     pub active: Vec<ActiveTransfer>,
@@ -74,12 +74,30 @@ pub struct TransferStats {
     pub waiting: BTreeMap<NodeId, u64>,
     /// What other nodes have missed of this node's writes.
     pub hints: Vec<WaitingHints>,
+    /// The part of the time in which transfers work, above 0 up to 1: less than 1 while requests of clients
+    /// take longer than usual, here or at a receiver.
+    pub share: f64,
     /// Partitions that may have strays: records that wait for a primary that is down, mostly.
     pub stray_partition_count: u64,
     /// Records handed over since the start.
     pub record_count: u64,
     /// Bytes of their objects.
     pub byte_count: u64,
+}
+
+impl Default for TransferStats {
+    /// Nothing moves, and nothing holds back.
+    fn default() -> Self {
+        Self {
+            active: Vec::new(),
+            waiting: BTreeMap::new(),
+            hints: Vec::new(),
+            share: 1.0,
+            stray_partition_count: 0,
+            record_count: 0,
+            byte_count: 0,
+        }
+    }
 }
 
 pub(super) struct Progress {
@@ -122,6 +140,7 @@ impl Transfers {
             reached: AtomicU64::new(0),
         });
         self.active.by_number.lock().insert(number, Arc::clone(&progress));
+        self.yielding.sends();
         Report { progress, number, active: Arc::clone(&self.active) }
     }
 }
@@ -169,5 +188,10 @@ impl Active {
             byte_count: self.byte_count.load(Ordering::Relaxed),
             ..TransferStats::default()
         }
+    }
+
+    /// Whether anything is handed over now.
+    pub(super) fn is_moving(&self) -> bool {
+        !self.by_number.lock().is_empty()
     }
 }

@@ -20,10 +20,13 @@ impl ReplicatedStore {
             Ok(offer) => offer,
             Err(refusal) => return refuse(reply, &refusal),
         };
+        let pressure_percent = self.transfers.yielding.receives(offer.is_least);
         tokio::spawn(async move {
             let blocking = self.settings.blocking;
             match blocking.aside(move || Ok(self.wanted(&offer))).await {
-                Ok(Ok(wanted)) => reply.send(&Offered { wanted: wanted.into() }, b""),
+                Ok(Ok(wanted)) => {
+                    reply.send(&Offered { wanted: wanted.into(), pressure_percent }, b"");
+                }
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
             }
@@ -60,6 +63,8 @@ impl ReplicatedStore {
             Ok(deliver) => deliver,
             Err(refusal) => return refuse(reply, &refusal),
         };
+        let delivered =
+            Delivered { pressure_percent: self.transfers.yielding.receives(deliver.is_least) };
         let objects = request.payload.clone();
         tokio::spawn(async move {
             let taker = Arc::clone(&self);
@@ -69,9 +74,9 @@ impl ReplicatedStore {
                 Err(fault) => Err(fault.into()),
             };
             match taken {
-                Ok(None) => reply.send(&Delivered {}, b""),
+                Ok(None) => reply.send(&delivered, b""),
                 Ok(Some(ticket)) => match self.synced(ticket).await {
-                    Ok(()) => reply.send(&Delivered {}, b""),
+                    Ok(()) => reply.send(&delivered, b""),
                     Err(fault) => refuse(reply, &fault.into()),
                 },
                 Err(refusal) => refuse(reply, &refusal),

@@ -17,6 +17,7 @@ use quoit_model::key::KeyRef;
 use quoit_store::engine::{Access, Before, Decision, Record, RecordRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Records read at once at first.
 pub(super) const PAGE_COUNT: usize = 256;
@@ -144,7 +145,10 @@ impl ReplicatedStore {
             let page = store.engine.fold(partition, from, count, false)?;
             Ok(Page { records: page.entries, next: page.next })
         };
-        Ok(self.settings.blocking.aside(fold).await?)
+        let began = Instant::now();
+        let page = self.settings.blocking.aside(fold).await?;
+        self.transfers.yielding.rest_after(began.elapsed()).await;
+        Ok(page)
     }
 
     /// The way to a node that can be reached now.

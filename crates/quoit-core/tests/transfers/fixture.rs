@@ -57,7 +57,7 @@ struct Node {
 /// Machines on one network.
 pub struct Town {
     pub network: MemoryNetwork,
-    clock: Arc<ManualClock>,
+    pub clock: Arc<ManualClock>,
     settings: StoreSettings,
     nodes: Vec<Node>,
     boots: u64,

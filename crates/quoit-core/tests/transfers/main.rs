@@ -10,3 +10,4 @@ mod operators;
 mod ownership;
 mod refusals;
 mod strays;
+mod yielding;

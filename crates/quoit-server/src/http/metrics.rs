@@ -51,7 +51,11 @@ fn render(context: &ServerContext) -> String {
     let active = context.store.active();
     text.gauge("quoit_gets_active", "Reads that wait for disks or nodes.", active.gets.into());
     text.gauge("quoit_puts_active", "Writes that wait for disks or nodes.", active.puts.into());
-    let hints: u64 = context.store.transfers().hints.iter().map(|each| each.record_count).sum();
+    let transfers = context.store.transfers();
+    text.family("quoit_transfer_share", "Part of the time in which transfers work.", "gauge");
+    text.line(format_args!("quoit_transfer_share {}", transfers.share));
+    text.counter("quoit_transferred_bytes", "Bytes handed over.", transfers.byte_count);
+    let hints: u64 = transfers.hints.iter().map(|each| each.record_count).sum();
     text.gauge("quoit_hints", "Records that other nodes have missed.", hints);
     connections(&mut text, context);
     let machine = Machine::look();

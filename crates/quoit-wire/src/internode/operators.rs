@@ -64,6 +64,9 @@ pub struct TransferReport {
     /// What other nodes have missed of its writes.
     #[prost(message, repeated, tag = "10")]
     pub hints: Vec<WaitingHints>,
+    /// The part of the time in which its transfers work, up to 1; 0 = 1.
+    #[prost(double, tag = "11")]
+    pub share: f64,
 }
 
 /// What a node has missed and waits until it is back.

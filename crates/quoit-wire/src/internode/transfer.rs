@@ -32,6 +32,9 @@ pub struct Offer {
     /// Digests of their objects, in the same order.
     #[prost(fixed64, repeated, tag = "4")]
     pub digests: Vec<u64>,
+    /// Whether the sender's transfers do the least that they may.
+    #[prost(bool, tag = "5")]
+    pub is_least: bool,
 }
 
 /// Which of the offered records are wanted. The others are on the receiver's disk.
@@ -40,6 +43,9 @@ pub struct Offered {
     /// A bit for each record, lowest bit first: whether it is wanted.
     #[prost(bytes = "bytes", tag = "1")]
     pub wanted: Bytes,
+    /// How long clients' requests take at the receiver, in percent of what is tolerable; 0 = not known.
+    #[prost(uint32, tag = "2")]
+    pub pressure_percent: u32,
 }
 
 /// A record that is delivered; its object is a piece of the payload.
@@ -80,11 +86,18 @@ pub struct Deliver {
     /// The records.
     #[prost(message, repeated, tag = "3")]
     pub records: Vec<DeliveredRecord>,
+    /// Whether the sender's transfers do the least that they may.
+    #[prost(bool, tag = "4")]
+    pub is_least: bool,
 }
 
 /// The delivered records are on the receiver's disk, merged with what was there.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Delivered {}
+pub struct Delivered {
+    /// How long clients' requests take at the receiver, in percent of what is tolerable; 0 = not known.
+    #[prost(uint32, tag = "1")]
+    pub pressure_percent: u32,
+}
 
 /// The sender has handed over all records of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]

@@ -228,6 +228,13 @@ pub const KEYS: &[Key] = &[
         "Bytes a second that the node hands over to others; 0 is as many as go.",
     ),
     key(
+        "transfer_share.minimum",
+        Kind::Percent,
+        "5",
+        "Handing over rests in between while requests take longer than usual, here or at the receiver. It \
+         works in at least this part of the time; at 100% it never rests.",
+    ),
+    key(
         "handoff.inbound",
         Kind::Flag,
         "on",

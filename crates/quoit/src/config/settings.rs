@@ -7,6 +7,7 @@ use super::value;
 use quoit_cluster::VersionRange;
 use quoit_core::{
     Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, StoreSettings, TransferLimits,
+    TransferShareMin,
 };
 use quoit_server::{JobClasses, ServerSettings};
 use std::collections::BTreeMap;
@@ -332,6 +333,7 @@ impl Settings {
                 inbound: self.flag("handoff.inbound"),
                 outbound: self.flag("handoff.outbound"),
             },
+            transfer_share_min: TransferShareMin(self.percent("transfer_share.minimum")),
             hint_count_max: self
                 .integer("hints.maximum")
                 .and_then(|count| usize::try_from(count).ok())

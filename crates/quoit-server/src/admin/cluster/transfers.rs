@@ -140,12 +140,17 @@ impl ClusterView {
         let active = told.iter().flat_map(|(node, told)| {
             told.stats.active.iter().map(|each| self.active_json(*node, each))
         });
+        let yielding = told.iter().filter(|(_, told)| told.stats.share < 1.0);
+        let yielding = yielding.map(|(node, told)| {
+            json!({"node": self.name(*node), "share_percent": tenths(told.stats.share * 100.0)})
+        });
         let silent = self.members.iter().filter(|member| !told.contains_key(&member.id));
         json!({
             "waiting": waiting.collect::<Vec<_>>(),
             "away": away.collect::<Vec<_>>(),
             "hints": hints.collect::<Vec<_>>(),
             "active": active.collect::<Vec<_>>(),
+            "yielding": yielding.collect::<Vec<_>>(),
             "silent": silent.map(|member| &member.name).collect::<Vec<_>>(),
             "records_total": told.values().map(|told| told.stats.record_count).sum::<u64>(),
             "bytes_total": told.values().map(|told| told.stats.byte_count).sum::<u64>(),

@@ -322,6 +322,12 @@ fn transfers_page(document: &Value) -> String {
         lines.push("No transfers active".to_owned());
         return lines.join("\n");
     }
+    for each in list("yielding") {
+        let (node, share) = (plain(&each["node"]), plain(&each["share_percent"]));
+        lines.push(format!(
+            "{node} hands over in {share} % of the time: requests take longer than usual"
+        ));
+    }
     lines.push("\nActive Transfers:".to_owned());
     lines.extend(list("active").iter().map(active_lines));
     lines.join("\n").trim_start().to_owned()

@@ -1,0 +1,214 @@
+//! How much transfers must hold back for clients' requests.
+//!
+//! Pure: it is told latencies and answers with figures. Two ideas are others'. Background work measures how
+//! long things take while it does little, and yields when they take longer: LEDBAT (RFC 6817). What it takes
+//! grows by steps and shrinks by halves, so that many who do the same without talking to each other come to
+//! equal parts: additive increase, multiplicative decrease (Chiu and Jain, 1989).
+
+/// Requests of a kind in an interval, at least, for their latency to say anything.
+pub(super) const SAMPLES_MIN: u64 = 20;
+/// Latencies may be so many times the calm ones.
+const TOLERATED_RATIO: f64 = 1.5;
+/// And so much above that, microseconds: differences that small come and go by themselves.
+const TOLERATED_US: f64 = 500.0;
+/// Weight of the newest interval in what counts as present.
+const PRESENT_WEIGHT: f64 = 0.5;
+/// Weight of the newest interval in what counts as calm.
+const CALM_WEIGHT: f64 = 0.2;
+/// What the share grows by in an interval without pressure.
+const SHARE_STEP: f64 = 1.0 / 16.0;
+
+/// Judges the latencies of one kind of requests.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Judge {
+    /// High percentile while no transfer is in the way, microseconds.
+    calm_us: Option<f64>,
+    /// The same of the last intervals.
+    present_us: Option<f64>,
+}
+
+impl Judge {
+    /// Takes the high percentile of an interval, if there were enough requests. `is_calm`: no transfer could
+    /// make them slower.
+    pub(super) fn observe(&mut self, interval_us: Option<u64>, is_calm: bool) {
+        let Some(interval_us) = interval_us.map(|interval_us| interval_us as f64) else {
+            // What nobody waits for is not slow.
+            self.present_us = None;
+            return;
+        };
+        let present_us = mixed(self.present_us, interval_us, PRESENT_WEIGHT);
+        self.present_us = Some(present_us);
+        self.calm_us = Some(match self.calm_us {
+            Some(calm_us) if !is_calm => calm_us.min(present_us),
+            _ => mixed(self.calm_us, interval_us, CALM_WEIGHT),
+        });
+    }
+
+    /// Present latency in relation to what is tolerated: above 1 is too slow. `None` while nothing is known.
+    pub(super) fn pressure(&self) -> Option<f64> {
+        Some(self.present_us? / (self.calm_us? * TOLERATED_RATIO + TOLERATED_US))
+    }
+}
+
+fn mixed(before: Option<f64>, newest: f64, weight: f64) -> f64 {
+    before.map_or(newest, |before| before + (newest - before) * weight)
+}
+
+/// The part of the time in which transfers may work; they rest in between.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Share {
+    share: f64,
+    share_min: f64,
+}
+
+impl Share {
+    /// All of the time, and never less than `percent_min` of it, which counts as 1 if it is 0.
+    pub(super) fn new(percent_min: u8) -> Self {
+        Self { share: 1.0, share_min: f64::from(percent_min.clamp(1, 100)) / 100.0 }
+    }
+
+    /// The share, at most 1 and never 0.
+    pub(super) fn get(&self) -> f64 {
+        self.share
+    }
+
+    /// Whether transfers do the least that they may: what requests take now is not their fault.
+    pub(super) fn is_least(&self) -> bool {
+        self.share <= self.share_min
+    }
+
+    /// Nothing is handed over: what comes next begins with all of the time.
+    pub(super) fn reset(&mut self) {
+        self.share = 1.0;
+    }
+
+    /// One interval has passed, with this pressure on the node that had most.
+    pub(super) fn adjust(&mut self, pressure: Option<f64>) {
+        let wanted = match pressure {
+            Some(pressure) if pressure > 1.0 => self.share / 2.0,
+            _ => self.share + SHARE_STEP,
+        };
+        self.share = wanted.clamp(self.share_min, 1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn judge(calm_us: u64) -> Judge {
+        let mut judge = Judge::default();
+        (0..20).for_each(|_| judge.observe(Some(calm_us), true));
+        judge
+    }
+
+    fn is_pressed(judge: &Judge) -> bool {
+        judge.pressure().is_some_and(|pressure| pressure > 1.0)
+    }
+
+    #[test]
+    fn calm_latencies_press_nobody_and_much_slower_ones_do_at_once() {
+        let mut slow = judge(2_000);
+        assert!(!is_pressed(&slow));
+        slow.observe(Some(10_000), false);
+        assert!(is_pressed(&slow));
+        (0..5).for_each(|_| slow.observe(Some(2_000), false));
+        assert!(!is_pressed(&slow));
+        let mut quick = judge(100);
+        quick.observe(Some(600), false);
+        assert!(!is_pressed(&quick), "half a millisecond is no trouble");
+    }
+
+    #[test]
+    fn slow_requests_do_not_become_the_measure_while_transfers_may_be_the_reason() {
+        let mut judge = judge(2_000);
+        (0..1_000).for_each(|_| judge.observe(Some(10_000), false));
+        assert!(is_pressed(&judge));
+        (0..1_000).for_each(|_| judge.observe(Some(10_000), true));
+        assert!(!is_pressed(&judge), "without transfers just as slow: they are not the reason");
+    }
+
+    #[test]
+    fn a_node_without_requests_presses_nobody() {
+        let mut judge = judge(2_000);
+        judge.observe(Some(10_000), false);
+        judge.observe(None, false);
+        assert_eq!(judge.pressure(), None);
+        assert_eq!(Judge::default().pressure(), None);
+    }
+
+    #[test]
+    fn the_share_halves_under_pressure_and_grows_back_by_steps() {
+        let mut share = Share::new(5);
+        share.adjust(Some(3.0));
+        share.adjust(Some(1.01));
+        assert_eq!(share.get(), 0.25);
+        (0..10).for_each(|_| share.adjust(Some(2.0)));
+        assert!(share.is_least() && share.get() == 0.05);
+        for _ in 0..16 {
+            let before = share.get();
+            share.adjust(Some(0.9));
+            assert!(share.get() > before);
+        }
+        assert_eq!(share.get(), 1.0);
+    }
+
+    /// Requests that take `calm_us`, and longer the more transfers work.
+    fn after(
+        calm_us: f64,
+        cost: f64,
+        intervals: usize,
+        share: &mut Share,
+        judge: &mut Judge,
+    ) -> f64 {
+        let mut sum_us = 0.0;
+        for _ in 0..intervals {
+            let latency_us = calm_us * (1.0 + cost * share.get());
+            sum_us += latency_us;
+            judge.observe(Some(latency_us as u64), share.is_least());
+            share.adjust(judge.pressure());
+        }
+        sum_us / intervals as f64
+    }
+
+    proptest! {
+        #[test]
+        fn the_share_is_never_out_of_its_bounds(
+            percent_min in 0u8..=100,
+            pressures in prop::collection::vec(prop::option::of(0.0f64..100.0), 0..200),
+        ) {
+            let mut share = Share::new(percent_min);
+            let share_min = f64::from(percent_min.max(1)) / 100.0;
+            for pressure in pressures {
+                share.adjust(pressure);
+                prop_assert!((share_min..=1.0).contains(&share.get()));
+            }
+        }
+
+        #[test]
+        fn requests_are_protected_from_costly_transfers_and_cheap_ones_are_not_held_back(
+            calm_us in 2_000.0f64..100_000.0,
+            cost in 0.0f64..20.0,
+        ) {
+            let (mut share, mut judge) = (Share::new(1), judge(calm_us as u64));
+            after(calm_us, cost, 50, &mut share, &mut judge);
+            let mean_us = after(calm_us, cost, 200, &mut share, &mut judge);
+            let unthrottled_us = calm_us * (1.0 + cost) + 1.0;
+            prop_assert!(mean_us <= (calm_us * 2.5 + TOLERATED_US).min(unthrottled_us), "{mean_us}");
+            if cost < 0.4 {
+                prop_assert_eq!(share.get(), 1.0);
+            }
+        }
+
+        #[test]
+        fn a_load_that_has_changed_for_good_does_not_hold_transfers_at_the_least_for_ever(
+            calm_us in 1_000.0f64..10_000.0,
+            factor in 2.0f64..50.0,
+        ) {
+            let (mut share, mut judge) = (Share::new(5), judge(calm_us as u64));
+            after(calm_us * factor, 0.0, 300, &mut share, &mut judge);
+            prop_assert_eq!(share.get(), 1.0);
+        }
+    }
+}

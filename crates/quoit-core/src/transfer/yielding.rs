@@ -1,0 +1,161 @@
+//! Transfers yield to clients' requests: they rest while those take longer than usual, here or at a
+//! receiver.
+
+use super::pressure::{Judge, SAMPLES_MIN, Share};
+use crate::stats::{Distribution, Times};
+use crate::store::ReplicatedStore;
+use parking_lot::Mutex;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How often latencies are looked at while something moves.
+const MOVING_INTERVAL: Duration = Duration::from_millis(500);
+/// How often they are looked at while nothing does, to know what is usual.
+const CALM_INTERVAL: Duration = Duration::from_secs(5);
+/// What a receiver has told counts for so long, and records that came in count as moving for so long.
+const MEMORY: Duration = Duration::from_secs(2);
+/// The longest rest after one batch.
+const REST_MAX: Duration = Duration::from_secs(5);
+/// The requests that are looked at.
+const KINDS: [Distribution; 2] = [Distribution::GetTimeUs, Distribution::PutTimeUs];
+
+/// What a node knows of how much its transfers are in the way.
+pub(crate) struct Yielding {
+    state: Mutex<Watched>,
+    /// Something has begun to move.
+    moves: Notify,
+}
+
+struct Watched {
+    judges: [Judge; KINDS.len()],
+    share: Share,
+    /// Highest pressure that receivers have told since the last look.
+    told: Option<(Instant, f64)>,
+    /// When another node has last handed over something.
+    received_at: Option<Instant>,
+    /// The same of nodes that do more than the least.
+    pressed_at: Option<Instant>,
+}
+
+impl Yielding {
+    pub(super) fn new(share_min_percent: u8) -> Self {
+        let watched = Watched {
+            judges: Default::default(),
+            share: Share::new(share_min_percent),
+            told: None,
+            received_at: None,
+            pressed_at: None,
+        };
+        Self { state: Mutex::new(watched), moves: Notify::new() }
+    }
+
+    /// The part of the time in which transfers work, above 0 up to 1.
+    pub(crate) fn share(&self) -> f64 {
+        self.state.lock().share.get()
+    }
+
+    /// Whether transfers do the least that they may.
+    pub(super) fn is_least(&self) -> bool {
+        self.state.lock().share.is_least()
+    }
+
+    /// Rests after work, by the share of the time that transfers have at present.
+    pub(super) async fn rest_after(&self, worked: Duration) {
+        let share = self.share();
+        if share < 1.0 {
+            sleep(worked.mul_f64(1.0 / share - 1.0).min(REST_MAX)).await;
+        }
+    }
+
+    /// A receiver has told its pressure, in percent; 0 = it does not know.
+    pub(super) fn told(&self, pressure_percent: u32) {
+        let mut state = self.state.lock();
+        let pressure = f64::from(pressure_percent) / 100.0;
+        let newest = state.told.map_or(pressure, |(_, earlier)| pressure.max(earlier));
+        state.told = (pressure_percent > 0).then_some((Instant::now(), newest)).or(state.told);
+    }
+
+    /// Something comes in, from a node that does the least that it may, or more. The pressure on this node in
+    /// percent, at least 1; 0 while nothing is known.
+    pub(super) fn receives(&self, is_least: bool) -> u32 {
+        let mut state = self.state.lock();
+        if !state.is_receiving() {
+            self.moves.notify_one();
+        }
+        let now = Some(Instant::now());
+        state.received_at = now;
+        state.pressed_at = if is_least { state.pressed_at } else { now };
+        state.own_pressure().map_or(0, |pressure| (pressure * 100.0).clamp(1.0, 1e6) as u32)
+    }
+
+    /// Something goes out.
+    pub(super) fn sends(&self) {
+        self.moves.notify_one();
+    }
+
+    /// An interval has passed in which records were moving or not.
+    fn look(&self, latencies_us: [Option<u64>; KINDS.len()], is_moving: bool, is_sending: bool) {
+        let mut state = self.state.lock();
+        // What is slow though all do as little as they may is slow for another reason.
+        let is_pressed = state.pressed_at.is_some_and(is_recent);
+        let is_calm = !is_pressed && (!is_sending || state.share.is_least());
+        for (judge, latency_us) in state.judges.iter_mut().zip(latencies_us) {
+            judge.observe(latency_us, is_calm);
+        }
+        let told = state.told.take().filter(|(at, _)| is_recent(*at));
+        let pressure = [state.own_pressure(), told.map(|(_, pressure)| pressure)];
+        let pressure = pressure.into_iter().flatten().reduce(f64::max);
+        match is_moving {
+            true => state.share.adjust(pressure),
+            false => state.share.reset(),
+        }
+    }
+}
+
+impl Watched {
+    fn own_pressure(&self) -> Option<f64> {
+        self.judges.iter().filter_map(Judge::pressure).reduce(f64::max)
+    }
+
+    fn is_receiving(&self) -> bool {
+        self.received_at.is_some_and(is_recent)
+    }
+}
+
+fn is_recent(at: Instant) -> bool {
+    at.elapsed() <= MEMORY
+}
+
+impl ReplicatedStore {
+    /// Watches latencies, and has transfers yield to requests, until the task is dropped.
+    pub(super) async fn run_yielding(&self) {
+        let yielding = &self.transfers.yielding;
+        let mut before = self.stats().times(KINDS);
+        let mut sent_at: Option<Instant> = None;
+        loop {
+            // From one partition to the next there may be a moment without any.
+            let is_sending = sent_at.is_some_and(is_recent);
+            let is_moving = is_sending || yielding.state.lock().is_receiving();
+            match is_moving {
+                true => sleep(MOVING_INTERVAL).await,
+                false => _ = timeout(CALM_INTERVAL, yielding.moves.notified()).await,
+            }
+            let now = self.stats().times(KINDS);
+            yielding.look(high_percentiles(&before, &now), is_moving, is_sending);
+            before = now;
+            if self.transfers.active.is_moving() {
+                sent_at = Some(Instant::now());
+            }
+        }
+    }
+}
+
+/// The 95th percentile of each kind of requests between two looks, if there were enough of them.
+fn high_percentiles(
+    before: &Times<{ KINDS.len() }>,
+    now: &Times<{ KINDS.len() }>,
+) -> [Option<u64>; KINDS.len()] {
+    now.percentiles_since(before, 95)
+        .map(|(count, value_us)| (count >= SAMPLES_MIN).then_some(value_us))
+}
