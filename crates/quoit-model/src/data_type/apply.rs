@@ -6,7 +6,7 @@
 
 use super::change::{Change, FieldChange};
 use super::content::{Assigned, Content, Field, Totals};
-use super::item::{Item, ItemChange, Write};
+use super::item::{Item, ItemChange, Write, order};
 use super::{
     CausalClock, EventSet, FieldName, FieldOperation, MapOperation, Operation, OperationError, Run,
     SetChange,
@@ -335,18 +335,20 @@ impl<'a> Request<'a> {
         change: &mut FieldChange,
         around: Option<&Undone<'_>>,
     ) -> Result<bool, ApplyError> {
-        let mut any = false;
+        let mut found = Vec::new();
         if let Some(field) = field {
-            let FieldChange { undone, .. } = change;
             field.find_dot(&mut |dot| {
                 let seen = self.context.is_none_or(|context| context.contains(dot));
-                if seen && !is_undone(dot, around) && !undone.contains(dot) {
-                    undone.insert_dot(dot);
-                    any = true;
+                if seen && !is_undone(dot, around) && !change.undone.contains(dot) {
+                    found.push(dot);
                 }
                 false
             });
         }
+        let mut any = !found.is_empty();
+        // In order, so that each goes to the end of the set however many there are.
+        found.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
+        found.into_iter().for_each(|dot| change.undone.insert_dot(dot));
         if self.context.is_none() {
             // What the same request has made of the field goes as well.
             any |= change.presence.write.is_some();
