@@ -32,7 +32,11 @@ proptest! {
     }
 
     #[test]
-    fn cut_off_and_changed_contexts_are_refused(clock in any_clock(), at: prop::sample::Index, bit in 0..8u8) {
+    fn cut_off_and_changed_contexts_are_refused(
+        clock in any_clock(),
+        at: prop::sample::Index,
+        bit in 0..8u8,
+    ) {
         let context = encode_context(&clock, RECORD);
         let at = at.index(context.len());
         prop_assert!(decode_context(&context[..at], RECORD).is_err());

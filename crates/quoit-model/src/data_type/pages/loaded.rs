@@ -17,9 +17,9 @@ const PAGE_BYTES_MIN: u64 = PAGE_BYTES_TARGET / 3;
 
 /// A state with the items of some pages of a record.
 ///
-/// Operations, deltas and merges of those items go through [`Loaded::state_mut`]; then [`Loaded::store`] writes
-/// the pages back. What they say of items whose pages were not read comes into pages that are not whole:
-/// read the pages of all that is going to change.
+/// Operations, deltas and merges of those items go through [`Loaded::state_mut`]; then [`Loaded::store`]
+/// writes the pages back. What they say of items whose pages were not read comes into pages that are not
+/// whole: read the pages of all that is going to change.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The root, whose figures are those of all other pages.
