@@ -398,8 +398,8 @@ pub trait Engine: Send + Sync {
     /// The body is called under the partition's stripe lock: it must not call the engine. It may be called
     /// several times, and begins anew each time; only what it writes in its last call counts. Where waiting
     /// is not allowed and a record has to come from the disk, the answer is [`Applied::WouldBlock`] and
-    /// nothing was written. A damaged record fails the transaction that reads it, and is replaced by one that only
-    /// writes it.
+    /// nothing was written. A damaged record fails the transaction that reads it, and is replaced by one that
+    /// only writes it.
     fn transact(
         &self,
         partition: Partition,
