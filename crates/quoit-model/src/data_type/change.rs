@@ -1,7 +1,7 @@
 //! What an operation does to a state, item by item.
 
 use super::content::{Assigned, Content, Field, Totals};
-use super::item::{Item, ItemChange, defer};
+use super::item::{Item, ItemChange, to_come};
 use super::{CausalClock, EventSet, FieldKind, FieldName};
 use crate::hll::HyperLogLog;
 use crate::props::Datatype;
@@ -107,7 +107,9 @@ impl Field {
     pub(super) fn join(&mut self, change: &FieldChange, clock: &CausalClock) -> bool {
         if !change.undone.is_empty() {
             self.undo(&change.undone);
-            defer(&mut self.deferred, &change.undone, clock);
+            if let Some(to_come) = to_come(&change.undone, clock) {
+                self.deferred.merge(&to_come);
+            }
         }
         let in_presence = self.presence.join(&change.presence, clock);
         let in_content = self.content.join(&change.content, clock);

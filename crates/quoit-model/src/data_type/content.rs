@@ -156,11 +156,11 @@ impl Content {
     /// Number of runs of events that are still to come but have no effect any more.
     fn deferred_run_count(&self) -> usize {
         match self {
-            Self::Counter(item) => item.deferred().run_count(),
-            Self::Set(elements) => elements.values().map(|item| item.deferred().run_count()).sum(),
-            Self::Register(item) => item.deferred().run_count(),
-            Self::Flag(item) => item.deferred().run_count(),
-            Self::Hll(item) => item.deferred().run_count(),
+            Self::Counter(item) => deferred_in(item),
+            Self::Set(elements) => elements.values().map(deferred_in).sum(),
+            Self::Register(item) => deferred_in(item),
+            Self::Flag(item) => deferred_in(item),
+            Self::Hll(item) => deferred_in(item),
             Self::Map(fields) => fields.values().map(Field::deferred_run_count).sum(),
         }
     }
@@ -266,9 +266,7 @@ impl Field {
 
     /// As [`Content::deferred_run_count`].
     pub(super) fn deferred_run_count(&self) -> usize {
-        self.presence.deferred().run_count()
-            + self.content.deferred_run_count()
-            + self.deferred.run_count()
+        deferred_in(&self.presence) + self.content.deferred_run_count() + self.deferred.run_count()
     }
 
     /// Undoes all writes of events that the state has seen.
@@ -304,9 +302,13 @@ fn find_in<'a, P>(item: &'a Item<P>, is_it: &mut dyn FnMut(&'a Dot) -> bool) -> 
     item.live().iter().any(|write| is_it(&write.dot))
 }
 
+fn deferred_in<P>(item: &Item<P>) -> usize {
+    item.deferred().map_or(0, EventSet::run_count)
+}
+
 fn settle_item<P>(item: &mut Item<P>, clock: &CausalClock) -> bool {
     item.settle(clock);
-    !item.deferred().is_empty()
+    item.deferred().is_some()
 }
 
 /// Merges entry by entry; what one side lacks is `empty` there.

@@ -32,12 +32,12 @@ type Runs = SmallVec<[Run; 1]>;
 
 /// Some events of some actors. Equal sets compare equal.
 ///
-/// Costs follow the number of runs of consecutive events, not the number of events. A set of nothing takes
-/// no allocation, one of a single run one.
+/// Costs follow the number of runs of consecutive events, not the number of events. A single run takes no
+/// allocation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventSet {
     /// Sorted by actor; no actor without a run.
-    runs: Vec<(Actor, Runs)>,
+    runs: SmallVec<[(Actor, Runs); 1]>,
 }
 
 impl EventSet {
@@ -94,7 +94,7 @@ impl EventSet {
 
     /// Drops what the clock has.
     pub fn subtract(&mut self, clock: &CausalClock) {
-        self.runs.retain_mut(|(actor, runs)| {
+        self.runs.retain(|(actor, runs)| {
             let known = clock.vector().counter(actor);
             if known > 0 {
                 subtract_runs(runs, &[Run { first: 1, last: known }]);

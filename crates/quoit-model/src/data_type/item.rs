@@ -24,8 +24,9 @@ pub(super) struct Write<P> {
 pub(super) struct Item<P> {
     /// Sorted by actor and counter.
     live: SmallVec<[Write<P>; 1]>,
-    /// Events whose write to this item is undone, but which are still to come.
-    deferred: EventSet,
+    /// Events whose write to this item is undone, but which are still to come; never none in a box, since
+    /// hardly any item has some.
+    deferred: Option<Box<EventSet>>,
 }
 
 /// What one operation does to an item.
@@ -39,7 +40,7 @@ pub(super) struct ItemChange<P> {
 
 impl<P> Default for Item<P> {
     fn default() -> Self {
-        Self { live: SmallVec::new(), deferred: EventSet::default() }
+        Self { live: SmallVec::new(), deferred: None }
     }
 }
 
@@ -60,7 +61,7 @@ impl<P> Item<P> {
     /// An item as it was stored: `live` sorted by actor and counter.
     pub(super) fn from_parts(live: SmallVec<[Write<P>; 1]>, deferred: EventSet) -> Self {
         debug_assert!(live.is_sorted_by(|a, b| order(&a.dot) < order(&b.dot)), "unsorted writes");
-        Self { live, deferred }
+        Self { live, deferred: (!deferred.is_empty()).then(|| Box::new(deferred)) }
     }
 
     /// The writes that count, sorted by actor and counter.
@@ -68,9 +69,9 @@ impl<P> Item<P> {
         &self.live
     }
 
-    /// Events whose writes are undone before they have come.
-    pub(super) fn deferred(&self) -> &EventSet {
-        &self.deferred
+    /// Events whose writes are undone before they have come, should there be any.
+    pub(super) fn deferred(&self) -> Option<&EventSet> {
+        self.deferred.as_deref()
     }
 
     /// Whether any write counts.
@@ -80,7 +81,7 @@ impl<P> Item<P> {
 
     /// Whether there is nothing to keep.
     pub(super) fn is_void(&self) -> bool {
-        self.live.is_empty() && self.deferred.is_empty()
+        self.live.is_empty() && self.deferred.is_none()
     }
 
     /// Undoes writes of events that the state has seen.
@@ -90,9 +91,14 @@ impl<P> Item<P> {
 
     /// Forgets deferred events that the state has seen by now.
     pub(super) fn settle(&mut self, clock: &CausalClock) {
-        if !self.deferred.is_empty() {
-            self.deferred.subtract(clock);
-        }
+        self.deferred.take_if(|deferred| {
+            deferred.subtract(clock);
+            deferred.is_empty()
+        });
+    }
+
+    fn is_deferred(&self, dot: &Dot) -> bool {
+        self.deferred().is_some_and(|deferred| deferred.contains(dot))
     }
 
     fn has(&self, dot: &Dot) -> bool {
@@ -106,15 +112,17 @@ impl<P: Clone> Item<P> {
     pub(super) fn join(&mut self, change: &ItemChange<P>, clock: &CausalClock) -> bool {
         if !change.undone.is_empty() {
             self.undo(&change.undone);
-            defer(&mut self.deferred, &change.undone, clock);
+            if let Some(to_come) = to_come(&change.undone, clock) {
+                self.deferred.get_or_insert_default().merge(&to_come);
+            }
         }
         if let Some(write) = &change.write
             && !clock.contains(&write.dot)
-            && !self.deferred.contains(&write.dot)
+            && !self.is_deferred(&write.dot)
         {
             self.insert(write.clone());
         }
-        !self.deferred.is_empty()
+        self.deferred.is_some()
     }
 
     /// Merges the same item of two states with these clocks: a write stays if both have it, or if the
@@ -126,12 +134,13 @@ impl<P: Clone> Item<P> {
                 self.insert(write.clone());
             }
         }
-        if !self.deferred.is_empty() || !other.deferred.is_empty() {
-            self.deferred.merge(&other.deferred);
-            let Self { live, deferred } = self;
-            live.retain(|write| !deferred.contains(&write.dot));
-            deferred.subtract(clock);
-            deferred.subtract(other_clock);
+        if let Some(theirs) = other.deferred() {
+            self.deferred.get_or_insert_default().merge(theirs);
+        }
+        if let Some(deferred) = self.deferred.as_deref() {
+            self.live.retain(|write| !deferred.contains(&write.dot));
+            self.settle(clock);
+            self.settle(other_clock);
         }
     }
 
@@ -143,12 +152,13 @@ impl<P: Clone> Item<P> {
     }
 }
 
-/// Remembers those of the undone events that the clock has not.
-pub(super) fn defer(deferred: &mut EventSet, undone: &EventSet, clock: &CausalClock) {
-    if !clock.has_all(undone) {
-        deferred.merge(undone);
-        deferred.subtract(clock);
-    }
+/// Those of the undone events that the clock has not, should there be any.
+pub(super) fn to_come(undone: &EventSet, clock: &CausalClock) -> Option<EventSet> {
+    (!clock.has_all(undone)).then(|| {
+        let mut to_come = undone.clone();
+        to_come.subtract(clock);
+        to_come
+    })
 }
 
 /// The order of writes in an item.

@@ -95,7 +95,7 @@ fn put_field(field: &Field, actors: &Actors<'_>, out: &mut Vec<u8>) {
 }
 
 fn put_item<P: Payload>(item: &Item<P>, actors: &Actors<'_>, out: &mut Vec<u8>) {
-    let has_deferred = if item.deferred().is_empty() { 0 } else { HAS_DEFERRED };
+    let has_deferred = if item.deferred().is_some() { HAS_DEFERRED } else { 0 };
     put_varint(out, (item.live().len() as u64) << 1 | has_deferred);
     for write in item.live() {
         let place = actors.binary_search(&&write.dot.actor).expect("the table has all actors");
@@ -103,7 +103,7 @@ fn put_item<P: Payload>(item: &Item<P>, actors: &Actors<'_>, out: &mut Vec<u8>) 
         put_varint(out, write.dot.counter);
         write.payload.put(out);
     }
-    if has_deferred > 0 {
-        item.deferred().encode_into(out);
+    if let Some(deferred) = item.deferred() {
+        deferred.encode_into(out);
     }
 }
