@@ -56,6 +56,11 @@ impl Object {
     /// never get lost. Costs the product of the numbers of siblings; shares the values.
     #[must_use]
     pub fn merge(&self, other: &Self) -> Self {
+        if (self.has_data_type() || other.has_data_type())
+            && let Some(merged) = self.merge_data_types(other)
+        {
+            return merged;
+        }
         let self_covers = self.clock.descends(&other.clock);
         let other_covers = other.clock.descends(&self.clock);
         let mine = self.siblings.iter().filter(|sibling| {
@@ -120,6 +125,12 @@ impl Object {
         dot: Dot,
         policy: WritePolicy,
     ) -> Self {
+        if let Some(stored) = stored
+            && stored.has_data_type()
+            && let Some(object) = stored.write_over_data_type(context, &new, &dot, policy)
+        {
+            return object;
+        }
         let blind = VersionVector::default();
         // A write-once value knows nothing, so that it can't replace anything on another replica either.
         let context = if policy == WritePolicy::WriteOnce { &blind } else { context };

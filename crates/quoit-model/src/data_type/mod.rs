@@ -16,8 +16,10 @@ mod error;
 mod events;
 mod field;
 mod item;
+mod object;
 mod operation;
 pub mod pages;
+mod riak;
 mod state;
 mod value;
 
@@ -27,6 +29,7 @@ pub use codec::{DELTA_FORMAT_1, STATE_FORMAT_1};
 pub use error::StoredFormError;
 pub use events::{EventSet, Run};
 pub use field::{FieldKind, FieldName};
+pub use object::{UpdateError, content_type};
 pub use operation::{
     FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,
 };

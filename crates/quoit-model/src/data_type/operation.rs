@@ -5,6 +5,8 @@ use crate::props::Datatype;
 use bytes::Bytes;
 use thiserror::Error;
 
+mod codec;
+
 /// Most maps inside one another, the outermost included.
 ///
 /// Bounds the recursion of everything that walks through a map. Both protocols' parsers stop somewhat

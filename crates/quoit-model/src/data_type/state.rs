@@ -6,7 +6,7 @@ use super::content::{Content, Field};
 use super::{
     ApplyError, CausalClock, Coordinator, Operation, OperationError, Run, Value, value::value_of,
 };
-use crate::clock::Actor;
+use crate::clock::{Actor, Dot};
 use crate::props::Datatype;
 
 mod digest;
@@ -75,6 +75,13 @@ impl State {
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.record.is_live()
+    }
+
+    /// The event of the latest update that counts; `None` when the record is not there. Of concurrent ones
+    /// that is the same one on every replica.
+    #[must_use]
+    pub fn presence(&self) -> Option<&Dot> {
+        self.record.presence.live().last().map(|write| &write.dot)
     }
 
     /// Whether there is nothing to keep but the clock: the record is not there, and no remove waits for

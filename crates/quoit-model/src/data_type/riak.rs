@@ -1,0 +1,118 @@
+//! States in Riak's form: what is shown to clients that read a data type as an object.
+//!
+//! Riak's form repeats the clock in every set, map and flag. What it can't say is left out: removes that
+//! wait for what they remove, which Riak keeps by whole clocks.
+
+use super::content::{Assigned, Content, Field, Totals};
+use super::item::{Item, Write};
+use super::{FieldName, State};
+use crate::clock::{Dot, VersionVector};
+use crate::hll::HyperLogLog;
+use crate::object::Object;
+use crate::props::Datatype;
+use crate::riak_data_type::{RiakCount, RiakDataType, RiakEmbedded, RiakField, RiakMap, RiakSet};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Object {
+    /// Gives the data type that the object holds the form in which Riak shows it. For answers only: what is
+    /// stored needs our own. A damaged state stays as it is.
+    pub fn show_data_type(&mut self) {
+        let Self { clock, siblings } = self;
+        for sibling in siblings.iter_mut().filter(|sibling| sibling.is_data_type()) {
+            let Ok(state) = State::decode(&sibling.value) else { continue };
+            let mut value = Vec::new();
+            if state.is_live() {
+                state.to_riak(clock).encode_into(&mut value);
+            }
+            sibling.value = value.into();
+            sibling.meta.other.clear();
+        }
+    }
+}
+
+impl State {
+    /// The state in Riak's form; `clock` is the state's.
+    #[must_use]
+    pub fn to_riak(&self, clock: &VersionVector) -> RiakDataType {
+        match &self.record.content {
+            Content::Counter(item) => {
+                RiakDataType::Counter(item.live().iter().map(count).collect())
+            }
+            Content::Set(elements) if self.datatype() == Datatype::Gset => {
+                RiakDataType::Gset(live(elements).map(|(element, _)| element.clone()).collect())
+            }
+            Content::Set(elements) => RiakDataType::Set(set(elements, clock)),
+            Content::Map(fields) => RiakDataType::Map(map(fields, clock)),
+            Content::Hll(item) => RiakDataType::Hll(union(item)),
+            Content::Register(_) | Content::Flag(_) => unreachable!("these are in maps alone"),
+        }
+    }
+}
+
+/// All elements that some write has; none of the lowest precision if there is no write.
+fn union(item: &Item<Arc<HyperLogLog>>) -> HyperLogLog {
+    let mut writes = item.live().iter().map(|write| &*write.payload);
+    let first = writes.next().cloned();
+    let mut union = first.unwrap_or_else(|| HyperLogLog::new(Default::default()));
+    writes.for_each(|other| union.merge(other));
+    union
+}
+
+fn count(write: &Write<Totals>) -> RiakCount {
+    let within_64_bits = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+    RiakCount {
+        actor: write.dot.actor.clone(),
+        increments: within_64_bits(write.payload.increments),
+        decrements: within_64_bits(write.payload.decrements),
+    }
+}
+
+fn dots<P>(item: &Item<P>) -> Vec<Dot> {
+    item.live().iter().map(|write| write.dot.clone()).collect()
+}
+
+fn live(elements: &BTreeMap<Bytes, Item<()>>) -> impl Iterator<Item = (&Bytes, &Item<()>)> {
+    elements.iter().filter(|(_, item)| item.is_live())
+}
+
+fn set(elements: &BTreeMap<Bytes, Item<()>>, clock: &VersionVector) -> RiakSet {
+    let entries = live(elements).map(|(element, item)| (element.clone(), dots(item))).collect();
+    RiakSet { clock: clock.clone(), entries, deferred: Vec::new() }
+}
+
+fn map(fields: &BTreeMap<FieldName, Field>, clock: &VersionVector) -> RiakMap {
+    let live = fields.iter().filter(|(_, field)| field.is_live());
+    let field = |(name, field): (&FieldName, &Field)| {
+        let value = embedded(&field.content, clock);
+        // Riak merges the states of a field, and one is as much as it several times.
+        let states = dots(&field.presence).into_iter().map(|dot| (dot, value.clone())).collect();
+        let tombstone = embedded(&Content::empty(name.kind), &VersionVector::default());
+        RiakField { name: name.clone(), states, tombstone }
+    };
+    RiakMap { clock: clock.clone(), fields: live.map(field).collect(), deferred: Vec::new() }
+}
+
+fn embedded(content: &Content, clock: &VersionVector) -> RiakEmbedded {
+    let clock = || clock.clone();
+    match content {
+        Content::Counter(item) => {
+            let counts = item.live().iter().map(|write| (write.dot.counter, count(write)));
+            RiakEmbedded::Counter { clock: clock(), counts: counts.collect() }
+        }
+        Content::Set(elements) => RiakEmbedded::Set(set(elements, &clock())),
+        Content::Register(item) => {
+            let latest = item.live().iter().map(|write| &write.payload).max();
+            let (value, time_us) = latest.map_or((Bytes::new(), 0), |latest: &Assigned| {
+                (latest.value.clone(), latest.time_us)
+            });
+            RiakEmbedded::Register { value, time_us }
+        }
+        Content::Flag(item) => {
+            RiakEmbedded::Flag { clock: clock(), dots: dots(item), deferred: Vec::new() }
+        }
+        Content::Map(fields) => RiakEmbedded::Map(map(fields, &clock())),
+        Content::Hll(_) => unreachable!("HyperLogLogs are not in maps"),
+    }
+}
