@@ -22,9 +22,6 @@ def features_used(conversation):
     found = set()
     for step in conversation["steps"]:
         message, path = step.get("pb", ""), json.dumps(step.get("path", ""))
-        if message.startswith("Dt") or "Counter" in message \
-                or "/datatypes" in path or "/counters/" in path:
-            found.add("data types")
         if message in ("RpbIndexReq", "RpbCSBucketReq") or "/index/" in path:
             found.add("index queries")
         if message == "RpbMapRedReq" or ("/mapred" in path and not is_served_job(step)):

@@ -13,6 +13,9 @@ BUCKET_TYPES = {
     "sibs": {"allow_mult": True},
     "plain": {"allow_mult": False},
     "single": {"n_val": 1, "allow_mult": False},
+    "counters": {"datatype": "counter", "allow_mult": True},
+    "sets": {"datatype": "set", "allow_mult": True},
+    "maps": {"datatype": "map", "allow_mult": True},
 }
 TIMEOUT_SECONDS = 120
 

@@ -269,6 +269,57 @@ test('hundreds of commands at once are all answered', async () => {
     assert.deepStrictEqual(values.map(valueOf), indexes.map((index) => 'v' + index));
 });
 
+test('a counter counts and shows its value', async () => {
+    const at = { bucketType: 'counters', bucket: newBucket(), key: 'k' };
+    await call('updateCounter', { ...at, increment: 5 });
+    const updated = await call('updateCounter', { ...at, increment: -7, returnBody: true });
+    assert.strictEqual(Number(updated.counterValue), -2);
+    assert.strictEqual(Number((await call('fetchCounter', at)).counterValue), -2);
+    const missing = await call('fetchCounter', { ...at, key: 'none' });
+    assert.ok(missing.notFound);
+});
+
+test('a set takes and gives up elements', async () => {
+    const at = { bucketType: 'sets', bucket: newBucket(), key: 'k' };
+    await call('updateSet', { ...at, additions: ['ann', 'bob'] });
+    const { values, context } = await call('fetchSet', at);
+    assert.deepStrictEqual(values.sort(), ['ann', 'bob']);
+    const left = await call('updateSet',
+        { ...at, removals: ['ann'], context, returnBody: true });
+    assert.deepStrictEqual(left.values, ['bob']);
+});
+
+test('a set under a key of the server', async () => {
+    const at = { bucketType: 'sets', bucket: newBucket() };
+    const { generatedKey } = await call('updateSet', { ...at, additions: ['ann'] });
+    const { values } = await call('fetchSet', { ...at, key: generatedKey });
+    assert.deepStrictEqual(values, ['ann']);
+});
+
+test('a map has fields of every type', async () => {
+    const { MapOperation } = Riak.Commands.CRDT.UpdateMap;
+    const at = { bucketType: 'maps', bucket: newBucket(), key: 'k' };
+    const op = new MapOperation();
+    op.incrementCounter('logins', 3)
+        .addToSet('langs', 'en')
+        .setRegister('name', Buffer.from('Ann'))
+        .setFlag('admin', true);
+    op.map('home').setRegister('city', Buffer.from('Nara'));
+    await call('updateMap', { ...at, op });
+    const { map, context } = await call('fetchMap', at);
+    assert.strictEqual(Number(map.counters.logins), 3);
+    assert.deepStrictEqual(map.sets.langs, ['en']);
+    assert.strictEqual(map.registers.name.toString(), 'Ann');
+    assert.strictEqual(map.flags.admin, true);
+    assert.strictEqual(map.maps.home.registers.city.toString(), 'Nara');
+    const removal = new MapOperation();
+    removal.removeRegister('name').setFlag('admin', false);
+    await call('updateMap', { ...at, op: removal, context });
+    const left = (await call('fetchMap', at)).map;
+    assert.strictEqual(left.registers.name, undefined);
+    assert.strictEqual(left.flags.admin, false);
+});
+
 async function main() {
     let failed = 0;
     client = await promisify((done) => new Riak.Client([process.env.QUOIT_PB], done))();

@@ -29,6 +29,10 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) refused: Option<RequestError>,
 }
 
+/// Makes the object after a change of what is stored.
+pub(crate) type MakeObject<'m> =
+    dyn FnMut(Option<Object>) -> Result<Option<Object>, RequestError> + 'm;
+
 /// What a change under the record's lock came to.
 pub(crate) struct Changed {
     pub(crate) object: Option<Object>,
@@ -60,11 +64,26 @@ impl ReplicatedStore {
             && !change.as_is
             && matches!(change.context, Context::Given(_));
         let before = if blind { Before::Skip } else { Before::Read };
+        let mut make = |stored: Option<Object>| self.make_object(at, props, policy, change, stored);
+        self.change_from(at, props, before, &mut make, replicates)
+    }
+
+    /// As [`ReplicatedStore::change`], with the object after the change made of what is stored by `make`, under
+    /// the record's lock; `None` when there is nothing to change. `before` says what `make` is shown.
+    pub(crate) fn change_from(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        before: Before,
+        make: &mut MakeObject<'_>,
+        replicates: bool,
+    ) -> Result<Changed, RequestError> {
         let mut outcome: Option<Result<Option<Object>, RequestError>> = None;
         let mut replicated = None;
         let ticket = wait_if_blocked(self.settings.blocking, |access| {
             let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-                let made = self.make_object(at, props, policy, change, stored);
+                let stored = stored.map(|record| decode(&record.to_bytes())).transpose();
+                let made = stored.and_then(&mut *make);
                 let start = out.len();
                 let (decision, result) = match made {
                     Ok(Some(object)) => self.store_object(at, props, object, replicates, out),
@@ -100,9 +119,8 @@ impl ReplicatedStore {
         props: &BucketProps,
         policy: WritePolicy,
         change: &ObjectChange<'_>,
-        stored: Option<&RecordRef<'_>>,
+        stored: Option<Object>,
     ) -> Result<Option<Object>, RequestError> {
-        let stored = stored.map(|record| decode(&record.to_bytes())).transpose()?;
         let shown = stored.as_ref().map(|object| shown(object, props));
         change.precondition.check(shown.as_deref())?;
         let context = match (&change.context, shown.as_deref()) {
@@ -132,7 +150,7 @@ impl ReplicatedStore {
         } else {
             Object::write(stored.as_ref(), &context, new, dot, policy)
         };
-        if !props.dvv_enabled {
+        if !props.dvv_enabled && !object.has_data_type() {
             object.prune_clock(&prune_limits(props), riak_secs(now_us / 1_000_000));
         }
         let sibling_count = object.siblings.len() as u32;

@@ -46,6 +46,8 @@ pub struct DotSequence {
     reserve: Mutex<Box<dyn CounterReserve>>,
     /// Actors of events for copies that are not kept, by partition.
     passing: Mutex<BTreeMap<Partition, Actor>>,
+    /// The last counter issued when copies of a partition were last given away.
+    given_away: Mutex<BTreeMap<Partition, u64>>,
 }
 
 impl DotSequence {
@@ -59,6 +61,7 @@ impl DotSequence {
             reserved: AtomicU64::new(reserved),
             reserve: Mutex::new(reserve),
             passing: Mutex::default(),
+            given_away: Mutex::default(),
         }
     }
 
@@ -103,9 +106,17 @@ impl DotSequence {
         Ok(Dot { actor, counter, time_secs })
     }
 
-    /// Ends the actor of a partition's passing events, before copies that have them are removed.
+    /// Ends the actor of a partition's passing events, before copies that have them are removed. Incarnations of
+    /// data types in them end as well: copies that come back may lack their last events.
     pub fn forget_passing(&self, partition: Partition) {
         self.passing.lock().remove(&partition);
+        self.given_away.lock().insert(partition, self.last_issued());
+    }
+
+    /// The last counter issued when copies of a partition were last given away; 0 = not since the start.
+    #[must_use]
+    pub fn given_away(&self, partition: Partition) -> u64 {
+        self.given_away.lock().get(&partition).copied().unwrap_or(0)
     }
 
     /// An actor that was never used: an event of the store names it.
@@ -154,6 +165,7 @@ mod tests {
         let own = dots.issue(0).expect("counters are reserved").actor;
         assert!(first != own && passing(2).is_ok_and(|actor| actor != first));
         dots.forget_passing(Partition(1));
+        assert_eq!((dots.given_away(Partition(1)), dots.given_away(Partition(2))), (4, 0));
         let second = passing(1).expect("counters are reserved");
         assert!(second != first && second != own);
     }

@@ -1,6 +1,7 @@
 //! Why a request could not be answered.
 
 use quoit_model::context::ContextError;
+use quoit_model::data_type::{self, OperationError, UpdateError};
 use quoit_model::key::KeyError;
 use quoit_model::props::NValViolation;
 use quoit_store::error::StoreError;
@@ -53,6 +54,20 @@ pub enum Unmet {
     /// An entity tag or a date of an HTTP condition does not hold.
     #[error("precondition failed")]
     Http,
+}
+
+/// Why an operation on a data type was not done.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum DataTypeError {
+    /// It is for another type than the bucket's, or nests maps too deeply.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// The context is none of this record.
+    #[error(transparent)]
+    Context(#[from] data_type::context::ContextError),
+    /// It can't be done to what is stored.
+    #[error(transparent)]
+    Update(#[from] UpdateError),
 }
 
 /// Faults of a request. The display form is for logs; the protocols have their own words for each.
@@ -112,6 +127,12 @@ pub enum RequestError {
     /// The context that the client sent can't be used by the node that coordinates the write.
     #[error("{0}")]
     RemoteContext(String),
+    /// The operation can't be done to the data type.
+    #[error(transparent)]
+    DataType(#[from] DataTypeError),
+    /// The same, said by the node that coordinates the update.
+    #[error("{0}")]
+    RemoteDataType(String),
     /// The value may not be stored.
     #[error("{0}")]
     Vetoed(String),

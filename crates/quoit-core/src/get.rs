@@ -8,6 +8,7 @@ use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{ReadNeed, ReadTally};
+use quoit_model::data_type::ShownForm;
 use quoit_model::hash::Partition;
 use quoit_model::key::{EncodedKey, KeyRef};
 use quoit_model::object::Object;
@@ -26,6 +27,18 @@ impl ReplicatedStore {
     ///
     /// Too many reads under way, bad names, unknown bucket types, quorums that can't be met, engine faults.
     pub async fn get(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<Object>, RequestError> {
+        let Some(mut object) = self.get_stored(key, options).await? else { return Ok(None) };
+        let state = self.control.read();
+        show_data_type(&mut object, object_props(&state, key.bucket)?);
+        Ok(Some(object))
+    }
+
+    /// As [`ReplicatedStore::get`], with data types in their own form.
+    pub(crate) async fn get_stored(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
@@ -141,5 +154,14 @@ pub(crate) fn resolve(mut object: Object, props: &BucketProps) -> Object {
     if !props.allow_mult {
         object.resolve_latest();
     }
+    show_data_type(&mut object, props);
     object
+}
+
+/// Gives a data type the form in which clients see it who read it as an object.
+fn show_data_type(object: &mut Object, props: &BucketProps) {
+    if object.has_data_type() {
+        let form = if props.datatype.is_some() { ShownForm::Typed } else { ShownForm::Legacy };
+        object.show_data_type(form);
+    }
 }

@@ -9,6 +9,7 @@ mod blocking;
 mod calls;
 mod change;
 mod confirm;
+mod data_type;
 mod dots;
 mod error;
 mod exchange;
@@ -34,8 +35,9 @@ mod write_replicas;
 
 pub use blocking::Blocking;
 pub use confirm::Unconfirmed;
+pub use data_type::{DataTypeRequest, FetchedDataType};
 pub use dots::{CounterReserve, DotSequence, Unreserved};
-pub use error::{QuorumKind, RequestError, Unmet};
+pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{ExchangeSettings, ExchangeStats, PartitionExchanges};
 pub use in_flight::Active;
 pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};

@@ -2,6 +2,7 @@
 
 use crate::change::{Changed, Context, ObjectChange};
 use crate::error::{QuorumKind, RequestError};
+use crate::get::resolve;
 use crate::options::{Precondition, ReadOptions, WriteOptions};
 use crate::replica::Replicated;
 use crate::store::{ReplicatedStore, object_props, record_at};
@@ -116,16 +117,16 @@ pub enum Deleted {
 }
 
 /// A change that was decided and, if there was anything to change, is in this node's log.
-struct Accepted<'a> {
-    at: RecordAt<'a>,
+pub(crate) struct Accepted<'a> {
+    pub(crate) at: RecordAt<'a>,
     /// What it waits for.
-    quorums: WriteQuorums,
+    pub(crate) quorums: WriteQuorums,
     /// The object after the change; `None` when there was nothing to change.
-    object: Option<Object>,
+    pub(crate) object: Option<Object>,
     /// Where it stands in the log.
-    ticket: Option<Ticket>,
+    pub(crate) ticket: Option<Ticket>,
     /// What the other replicas are sent; `None` when there are none.
-    replicated: Option<Replicated>,
+    pub(crate) replicated: Option<Replicated>,
 }
 
 /// Quorums of a delete that wrote nothing.
@@ -230,11 +231,7 @@ impl ReplicatedStore {
             },
         };
         let mut changed = self.change(&at, props, &change, !topology.is_alone())?;
-        if let Some(object) = &mut changed.object
-            && !props.allow_mult
-        {
-            object.resolve_latest();
-        }
+        changed.object = changed.object.map(|object| resolve(object, props));
         let Changed { object, ticket, replicated } = changed;
         Ok(Accepted { at, quorums: quorums?, object, ticket, replicated })
     }
@@ -338,7 +335,7 @@ impl ReplicatedStore {
     }
 
     /// Waits until a write has what its quorums ask for, here and on the other replicas.
-    async fn confirm_all(
+    pub(crate) async fn confirm_all(
         &self,
         topology: Arc<Topology>,
         accepted: Accepted<'_>,

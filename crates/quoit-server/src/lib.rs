@@ -4,6 +4,7 @@
 
 mod admin;
 mod context;
+mod data_types;
 mod disks;
 pub mod http;
 mod index_entries;

@@ -5,8 +5,9 @@ mod node;
 
 use node::Node;
 use quoit_client::{
-    Bucket, Client, Content, Error, Fetched, GetOptions, LatestModified, Location, PutOptions,
-    Quorum, UpdateOptions,
+    Bucket, Client, Content, DataTypeOptions, DataTypeUpdate, DataTypeValue, Error, Fetched,
+    FieldKind, GetOptions, LatestModified, Location, MapUpdate, PutOptions, Quorum, SetUpdate,
+    UpdateOptions,
 };
 use quoit_wire::messages::RpbBucketProps;
 use std::collections::BTreeSet;
@@ -162,4 +163,40 @@ async fn the_layout_names_the_node_and_follows_the_properties_of_buckets() {
     let props = RpbBucketProps { n_val: Some(1), ..RpbBucketProps::default() };
     client.set_bucket_props(&at.bucket, props).await.unwrap();
     assert_ne!(client.layout().await.unwrap().tag(), layout.tag());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_types_are_read_and_changed() {
+    let node = Node::start();
+    let client = client_of(&node);
+    for (name, datatype) in [("maps", "map"), ("counters", "counter")] {
+        node.create_type(name, &format!("{{\"datatype\":\"{datatype}\"}}"));
+    }
+    let visits = Bucket::typed("counters", "visits").key("today");
+    assert_eq!(client.fetch(&visits).await.unwrap(), None);
+    client.update_data_type(&visits, DataTypeUpdate::counter(3)).await.unwrap();
+    let found = client.fetch(&visits).await.unwrap().unwrap();
+    assert_eq!((found.value, found.context), (DataTypeValue::Counter(3), None));
+
+    let profile = Bucket::typed("maps", "people").key("ann");
+    let change = MapUpdate::new()
+        .assign("name", "Ann")
+        .update_set("languages", SetUpdate::new().insert("en").insert("ja"));
+    client.update_data_type(&profile, change).await.unwrap();
+    let seen = client.fetch(&profile).await.unwrap().unwrap();
+    let map = seen.value.as_map().unwrap();
+    assert_eq!(map.registers[&b"name"[..]], "Ann");
+    let options =
+        DataTypeOptions { context: seen.context, return_body: true, ..DataTypeOptions::default() };
+    let change = MapUpdate::new()
+        .remove(FieldKind::Register, "name")
+        .update_set("languages", SetUpdate::new().remove("en"));
+    let updated = client.update_data_type_with(&profile, change, &options).await.unwrap();
+    let body = updated.body.unwrap();
+    let map = body.value.as_map().unwrap();
+    assert!(map.registers.is_empty() && map.sets[&b"languages"[..]].contains(&b"ja"[..]));
+
+    let wrong = client.update_data_type(&visits, DataTypeUpdate::gset(["x"])).await;
+    let text = "Operation type is `gset` but  bucket type is `counter`.";
+    assert_eq!(wrong.unwrap_err().server().unwrap().message, text);
 }

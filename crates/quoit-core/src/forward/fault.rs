@@ -1,6 +1,7 @@
 //! Faults of forwarded requests on the wire.
 
-use crate::error::{QuorumKind, RequestError, Unmet};
+use crate::error::{DataTypeError, QuorumKind, RequestError, Unmet};
+use quoit_model::data_type::{ApplyError, FieldKind, FieldName, UpdateError};
 use quoit_model::key::KeyError;
 use quoit_model::props::NValViolation;
 use quoit_wire::internode::data::Fault;
@@ -23,6 +24,9 @@ const TOO_LARGE: u32 = 15;
 const TOO_MANY_SIBLINGS: u32 = 16;
 const TIMEOUT: u32 = 17;
 const OVERLOAD: u32 = 18;
+const NO_SUCH_ELEMENT: u32 = 19;
+const NO_SUCH_FIELD: u32 = 20;
+const DATA_TYPE: u32 = 21;
 /// Anything else: its text.
 const OTHER: u32 = 0;
 
@@ -38,6 +42,7 @@ const UNMETS: [Unmet; 4] = [Unmet::Exists, Unmet::Modified, Unmet::Missing, Unme
 
 pub(super) fn encode(fault: &RequestError) -> Fault {
     let place = |found: Option<usize>| found.unwrap_or_default() as u64;
+    let bytes = |bytes: &[u8]| -> Vec<u64> { bytes.iter().map(|byte| u64::from(*byte)).collect() };
     let (kind, numbers, text) = match fault {
         RequestError::Key(KeyError::EmptyBucket) => (KEY_EMPTY_BUCKET, vec![], String::new()),
         RequestError::Key(KeyError::EmptyKey) => (KEY_EMPTY_KEY, vec![], String::new()),
@@ -45,12 +50,8 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
         RequestError::Key(KeyError::TooLarge { size_bytes }) => {
             (KEY_TOO_LARGE, vec![*size_bytes as u64], String::new())
         }
-        RequestError::NoSuchType(name) => {
-            (NO_SUCH_TYPE, name.iter().map(|byte| u64::from(*byte)).collect(), String::new())
-        }
-        RequestError::Consistent(name) => {
-            (CONSISTENT, name.iter().map(|byte| u64::from(*byte)).collect(), String::new())
-        }
+        RequestError::NoSuchType(name) => (NO_SUCH_TYPE, bytes(name), String::new()),
+        RequestError::Consistent(name) => (CONSISTENT, bytes(name), String::new()),
         RequestError::NVal(fault) => (N_VAL, vec![u64::from(fault.n_val)], String::new()),
         RequestError::Unsatisfied { kind, wanted, got } => {
             let kind = place(KINDS.iter().position(|known| known == kind));
@@ -68,6 +69,19 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
         }
         RequestError::Context(_) | RequestError::RemoteContext(_) => {
             (CONTEXT, vec![], fault.to_string())
+        }
+        RequestError::DataType(DataTypeError::Update(UpdateError::Apply(
+            ApplyError::NoSuchElement { element },
+        ))) => (NO_SUCH_ELEMENT, bytes(element), String::new()),
+        RequestError::DataType(DataTypeError::Update(UpdateError::Apply(
+            ApplyError::NoSuchField { field },
+        ))) => {
+            let kind = place(FieldKind::ALL.iter().position(|kind| *kind == field.kind));
+            let name = bytes(&field.name);
+            (NO_SUCH_FIELD, std::iter::once(kind).chain(name).collect(), String::new())
+        }
+        RequestError::DataType(_) | RequestError::RemoteDataType(_) => {
+            (DATA_TYPE, vec![], fault.to_string())
         }
         RequestError::Vetoed(text) => (VETOED, vec![], text.clone()),
         RequestError::ObjectTooLarge { size_bytes } => {
@@ -89,7 +103,9 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
 pub(super) fn decode(fault: &Fault) -> RequestError {
     let number = |place: usize| fault.numbers.get(place).copied().unwrap_or_default();
     let count = |place: usize| u32::try_from(number(place)).unwrap_or(u32::MAX);
-    let bytes = || fault.numbers.iter().map(|byte| *byte as u8).collect();
+    let bytes = || fault.numbers.iter().map(|byte| *byte as u8).collect::<Vec<u8>>();
+    let apply =
+        |fault: ApplyError| RequestError::from(DataTypeError::from(UpdateError::from(fault)));
     let known = match fault.kind {
         KEY_EMPTY_BUCKET => Some(KeyError::EmptyBucket.into()),
         KEY_EMPTY_KEY => Some(KeyError::EmptyKey.into()),
@@ -112,6 +128,12 @@ pub(super) fn decode(fault: &Fault) -> RequestError {
         ALL_NODES_DOWN => Some(RequestError::AllNodesDown),
         UNMET => UNMETS.get(number(0) as usize).map(|unmet| RequestError::Unmet(*unmet)),
         CONTEXT => Some(RequestError::RemoteContext(fault.text.clone())),
+        NO_SUCH_ELEMENT => Some(apply(ApplyError::NoSuchElement { element: bytes().into() })),
+        NO_SUCH_FIELD => FieldKind::ALL.get(number(0) as usize).map(|kind| {
+            let field = FieldName::new(bytes().split_off(1), *kind);
+            apply(ApplyError::NoSuchField { field })
+        }),
+        DATA_TYPE => Some(RequestError::RemoteDataType(fault.text.clone())),
         VETOED => Some(RequestError::Vetoed(fault.text.clone())),
         TOO_LARGE => Some(RequestError::ObjectTooLarge { size_bytes: number(0) }),
         TOO_MANY_SIBLINGS => Some(RequestError::TooManySiblings(count(0))),
@@ -141,6 +163,7 @@ mod tests {
             RequestError::AllNodesDown,
             RequestError::RemoteContext("not a context".to_owned()),
             RequestError::Vetoed("no".to_owned()),
+            RequestError::RemoteDataType("another type".to_owned()),
             RequestError::ObjectTooLarge { size_bytes: 9 },
             RequestError::TooManySiblings(101),
             RequestError::Timeout,
@@ -150,6 +173,11 @@ mod tests {
         let unsatisfied = |kind| RequestError::Unsatisfied { kind, wanted: 3, got: 1 };
         faults.extend(KINDS.map(unsatisfied));
         faults.extend(UNMETS.map(RequestError::Unmet));
+        let missing = FieldKind::ALL
+            .map(|kind| ApplyError::NoSuchField { field: FieldName::new(&b"f\xff"[..], kind) });
+        let missing =
+            missing.into_iter().chain([ApplyError::NoSuchElement { element: "e".into() }]);
+        faults.extend(missing.map(|fault| DataTypeError::from(UpdateError::from(fault)).into()));
         for fault in faults {
             let back = decode(&encode(&fault));
             assert_eq!(format!("{back:?}"), format!("{fault:?}"));

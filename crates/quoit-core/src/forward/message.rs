@@ -1,9 +1,11 @@
 //! Writes as messages between nodes.
 
+use crate::data_type::DataTypeRequest;
 use crate::options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 use crate::put::{DeleteRequest, PutRequest};
 use bytes::Bytes;
 use quoit_model::context::{decode_context, encode_context};
+use quoit_model::data_type::Operation;
 use quoit_model::key::KeyRef;
 use quoit_model::object::{Object, Sibling};
 use quoit_model::props::{Quorum, SyncOnWrite};
@@ -23,6 +25,7 @@ pub(super) struct Forwarding {
 pub(super) enum Forwarded<'a> {
     Put(PutRequest<'a>),
     Delete(DeleteRequest<'a>),
+    Update(DataTypeRequest<'a>),
 }
 
 impl Forwarding {
@@ -46,6 +49,7 @@ impl Forwarding {
             options: Some(write_options(&request.options)),
             condition: condition(&request.precondition),
             vetoed: request.vetoed.clone(),
+            updates_data_type: false,
         };
         Self { header, payload: payload.into() }
     }
@@ -73,6 +77,21 @@ impl Forwarding {
     }
 }
 
+impl Forwarding {
+    pub(super) fn update(request: &DataTypeRequest<'_>, layout_version: u64) -> Self {
+        let header = Forward {
+            key: name(request.key),
+            layout_version,
+            context: request.context.clone(),
+            return_object: request.return_value,
+            options: Some(write_options(&request.options)),
+            updates_data_type: true,
+            ..Forward::default()
+        };
+        Self { header, payload: request.operation.encode().into() }
+    }
+}
+
 /// A forwarded write.
 ///
 /// # Errors
@@ -83,6 +102,15 @@ pub(super) fn read<'a>(header: &'a Forward, payload: &Bytes) -> Result<Forwarded
     let options = header.options.unwrap_or_default();
     let precondition = read_condition(header.condition.as_ref())?;
     let write = read_write_options(&options);
+    if header.updates_data_type {
+        return Ok(Forwarded::Update(DataTypeRequest {
+            key,
+            operation: Operation::decode(payload).map_err(|fault| fault.to_string())?,
+            context: header.context.clone(),
+            return_value: header.return_object,
+            options: write,
+        }));
+    }
     if header.delete {
         let context = header.context.as_deref().map(decode_context).transpose();
         let read = ReadOptions {

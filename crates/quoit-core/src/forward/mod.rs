@@ -7,7 +7,9 @@ mod fault;
 mod message;
 
 use crate::calls::call_while_up;
+use crate::data_type::DataTypeRequest;
 use crate::error::RequestError;
+use crate::options::WriteOptions;
 use crate::put::{DeleteRequest, Deleted, PutRequest, needs_another};
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
@@ -45,6 +47,20 @@ impl ReplicatedStore {
         let n_val = request.options.n_val;
         let timeout_ms = request.options.timeout_ms;
         let sloppy = request.options.sloppy_quorum != Some(false);
+        let outcome =
+            self.forward(topology, request.key, n_val, sloppy, timeout_ms, forwarding).await?;
+        Ok(outcome.object)
+    }
+
+    /// Has one of the candidates coordinate an update of a data type.
+    pub(crate) async fn forward_update(
+        &self,
+        topology: Arc<Topology>,
+        request: &DataTypeRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        let forwarding = Forwarding::update(request, topology.layout_version());
+        let WriteOptions { n_val, timeout_ms, sloppy_quorum, .. } = request.options;
+        let sloppy = sloppy_quorum != Some(false);
         let outcome =
             self.forward(topology, request.key, n_val, sloppy, timeout_ms, forwarding).await?;
         Ok(outcome.object)
@@ -103,7 +119,7 @@ impl ReplicatedStore {
                     is_overload = true;
                     tried.push(node);
                 }
-                // The write may have been made there; made again it is a sibling at worst.
+                // The write may have been made there; made again it is a sibling, or counts twice, at worst.
                 Err(_) => tried.push(node),
             }
         }
@@ -153,6 +169,13 @@ impl ReplicatedStore {
             Ok(message::Forwarded::Delete(request)) => {
                 let deleted = self.delete_here(topology, &request).await;
                 deleted.map(|deleted| Outcome { written: deleted == Deleted::Done, object: None })
+            }
+            Ok(message::Forwarded::Update(request)) => {
+                let updated = self.timed_update_here(topology, &request).await;
+                updated.map(|object| Outcome {
+                    written: true,
+                    object: object.filter(|_| request.return_value),
+                })
             }
             Err(reason) => return reply.refuse(REFUSED_MALFORMED, reason),
         };

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 mod conditions;
+mod data_types;
 mod deletes;
 mod fixture;
 mod in_place;

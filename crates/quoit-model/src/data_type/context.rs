@@ -29,6 +29,11 @@ pub const CONTEXT_ENTRIES_MAX: usize = 1000;
 
 const CHECKSUM_BYTES: usize = 4;
 
+/// Last byte of incarnations, which tells them from the actors of plain writes to passing copies.
+const KEPT: u8 = 1;
+/// Last byte of the actors of passing copies.
+const PASSING: u8 = 0;
+
 /// Why bytes from a client are not a context to remove with.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ContextError {
@@ -74,12 +79,23 @@ pub enum ContextError {
 pub fn incarnation(store: &Actor, number: u64) -> Actor {
     let mut bytes = store.0.clone();
     bytes.extend_from_slice(&number.to_be_bytes());
+    bytes.push(KEPT);
     Actor(bytes)
 }
 
-/// The number of an incarnation of this store; `None` for actors of others.
-fn incarnation_number(actor: &Actor, store: &Actor) -> Option<u64> {
-    let number = actor.0.strip_prefix(store.0.as_slice())?;
+/// The actor of events that a store makes on a copy which it keeps only for a while. `passing` is the actor of its
+/// plain writes there, and ends with the copies.
+#[must_use]
+pub fn passing_incarnation(passing: &Actor) -> Actor {
+    let mut bytes = passing.0.clone();
+    bytes.push(PASSING);
+    Actor(bytes)
+}
+
+/// The number of an incarnation of this store; `None` for all other actors.
+pub(super) fn incarnation_number(actor: &Actor, store: &Actor) -> Option<u64> {
+    let named = actor.0.strip_prefix(store.0.as_slice())?;
+    let number = named.strip_suffix(&[KEPT])?;
     Some(u64::from_be_bytes(number.try_into().ok()?))
 }
 

@@ -33,5 +33,6 @@ pub use object::{UpdateError, content_type};
 pub use operation::{
     FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,
 };
+pub use riak::ShownForm;
 pub use state::{Delta, State};
 pub use value::Value;

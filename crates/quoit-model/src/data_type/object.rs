@@ -8,6 +8,7 @@
 //! Whatever else is in the object stays beside the state. A tombstone takes from the state what its clock
 //! covers, wherever they meet.
 
+use super::context::incarnation_number;
 use super::{ApplyError, CausalClock, Coordinator, Operation, State, StoredFormError};
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::merge::{NewValue, WritePolicy};
@@ -43,6 +44,27 @@ pub enum UpdateError {
         /// What the operation is for.
         bucket: Datatype,
     },
+}
+
+/// The times of a record.
+#[derive(Clone, Copy, Default)]
+struct Life {
+    last_modified_us: u64,
+    /// `None` = never.
+    expires_at_secs: Option<u32>,
+}
+
+impl Life {
+    /// Of two changes at the same time the one that lasts longer counts.
+    fn merge(self, other: Self) -> Self {
+        Self {
+            last_modified_us: self.last_modified_us.max(other.last_modified_us),
+            expires_at_secs: self
+                .expires_at_secs
+                .zip(other.expires_at_secs)
+                .map(|(ours, theirs)| ours.max(theirs)),
+        }
+    }
 }
 
 impl Sibling {
@@ -82,19 +104,19 @@ impl Object {
         sibling.map(|sibling| State::decode(&sibling.value)).transpose()
     }
 
-    /// The incarnation with which the store goes on making events of this object: the last of those in the
-    /// clock whose names begin with the store's actor and have eight bytes more.
+    /// The incarnation with which the store goes on making events of this object: of those of its own in the
+    /// clock the last, if its number is above `given_away`, the store's last when it gave copies away.
     #[must_use]
-    pub fn incarnation_of(&self, store: &Actor) -> Option<&Actor> {
+    pub fn incarnation_of(&self, store: &Actor, given_away: u64) -> Option<&Actor> {
         let actors = self.clock.entries().iter().map(|entry| &entry.actor);
-        let own = actors.filter(|actor| {
-            actor.0.len() == store.0.len() + 8 && actor.0.starts_with(store.0.as_slice())
-        });
-        own.max()
+        let own = |actor: &&Actor| {
+            incarnation_number(actor, store).is_some_and(|number| number > given_away)
+        };
+        actors.filter(own).max()
     }
 
     /// The object after an operation of which the store that coordinates it makes the events, and its state.
-    /// Tombstones go: the operation has seen them.
+    /// Tombstones go: the operation has seen them. `expires_at_secs` is when the record then expires.
     ///
     /// # Errors
     ///
@@ -104,6 +126,7 @@ impl Object {
         operation: &Operation,
         context: Option<&CausalClock>,
         coordinator: Coordinator<'_>,
+        expires_at_secs: Option<u32>,
     ) -> Result<(Self, State), UpdateError> {
         let bucket = operation.datatype();
         let mut object = stored.cloned().unwrap_or_default();
@@ -116,27 +139,30 @@ impl Object {
         state.apply(&mut clock, operation, context, coordinator)?;
         object.clock = clock.vector().clone();
         object.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
-        object.push_state(&state, coordinator.now_us);
+        object.push_state(&state, Life { last_modified_us: coordinator.now_us, expires_at_secs });
         Ok((object, state))
     }
 
     /// Adds the sibling of a state, unless there is nothing to keep of it.
-    fn push_state(&mut self, state: &State, last_modified_us: u64) {
+    fn push_state(&mut self, state: &State, life: Life) {
         if state.is_void() {
             return;
         }
+        // Of a record that is not there no time is kept: what waits there does so on all replicas alike.
+        let life = if state.is_live() { life } else { Life::default() };
         let dot = state.presence().cloned();
         let mut value = Vec::new();
         state.encode_into(&mut value);
         let content_type = Bytes::from_static(content_type(state.datatype()).as_bytes());
         let meta = Metadata {
             content_type: Some(content_type),
+            expires_at_secs: life.expires_at_secs,
             other: vec![(Bytes::from_static(NOTE), Bytes::new())],
             ..Metadata::default()
         };
         self.siblings.push(Sibling {
             deleted: !state.is_live(),
-            last_modified_us,
+            last_modified_us: life.last_modified_us,
             vtag: dot.as_ref().map_or_else(Bytes::new, |dot| make_vtag(dot, TAG_SALT)),
             dot,
             meta,
@@ -144,37 +170,48 @@ impl Object {
         });
     }
 
-    /// The object without its state, and the state with the time of its last change. `None` when it has none
-    /// that can be read: it is then a value as any other.
-    fn split(&self) -> Option<(Self, State, u64)> {
+    /// The object without its state, and the state with its times. `None` when it has none that can be read:
+    /// it is then a value as any other.
+    fn split(&self) -> Option<(Self, State, Life)> {
         let place = self.siblings.iter().position(Sibling::is_data_type)?;
         let mut rest = self.clone();
         let sibling = rest.siblings.remove(place);
         let state = State::decode(&sibling.value).ok()?;
-        Some((rest, state, sibling.last_modified_us))
+        let life = Life {
+            last_modified_us: sibling.last_modified_us,
+            expires_at_secs: sibling.meta.expires_at_secs,
+        };
+        Some((rest, state, life))
     }
 
     /// As [`Object::merge`] where one of the two has a state. `None` where that can't be made one with the
     /// other: the states are damaged, or of different types.
     pub(crate) fn merge_data_types(&self, other: &Self) -> Option<Self> {
         // What has seen more has taken over everything; most replicas are only behind.
-        if self.clock.descends(&other.clock) && self.has_data_type() == other.has_data_type() {
+        let has_all_of = |more: &Self, less: &Self| {
+            more.clock.descends(&less.clock)
+                && more.has_data_type() == less.has_data_type()
+                && less.siblings.iter().all(|sibling| sibling.dot.is_some())
+        };
+        if has_all_of(self, other) {
             return Some(self.clone());
         }
-        if other.clock.descends(&self.clock) && self.has_data_type() == other.has_data_type() {
+        if has_all_of(other, self) {
             return Some(other.clone());
         }
         let (ours, theirs) = (self.split(), other.split());
-        let empty = |object: &Self, of: &State| (object.clone(), State::empty(of.datatype()), 0);
-        let ((our_rest, mut state, our_us), (their_rest, their_state, their_us)) =
+        let empty = |object: &Self, of: &(_, State, Life)| {
+            (object.clone(), State::empty(of.1.datatype()), of.2)
+        };
+        let ((our_rest, mut state, our_life), (their_rest, their_state, their_life)) =
             match (ours, theirs) {
                 (Some(ours), Some(theirs)) => (ours, theirs),
                 (Some(ours), None) if !other.has_data_type() => {
-                    let theirs = empty(other, &ours.1);
+                    let theirs = empty(other, &ours);
                     (ours, theirs)
                 }
                 (None, Some(theirs)) if !self.has_data_type() => {
-                    let ours = empty(self, &theirs.1);
+                    let ours = empty(self, &theirs);
                     (ours, theirs)
                 }
                 _ => return None,
@@ -185,7 +222,7 @@ impl Object {
         let mut clock = CausalClock::from(self.clock.clone());
         state.merge(&mut clock, &their_state, &CausalClock::from(other.clock.clone()));
         let mut merged = our_rest.merge(&their_rest);
-        merged.push_state(&state, our_us.max(their_us));
+        merged.push_state(&state, our_life.merge(their_life));
         Some(merged)
     }
 
@@ -198,12 +235,12 @@ impl Object {
         dot: &Dot,
         policy: WritePolicy,
     ) -> Option<Self> {
-        let (rest, mut state, last_modified_us) = self.split()?;
+        let (rest, mut state, life) = self.split()?;
         let seen = CausalClock::from(context.clone());
         let mut clock = CausalClock::from(self.clock.clone());
         state.merge(&mut clock, &State::empty(state.datatype()), &seen);
         let mut object = Self::write(Some(&rest), context, new.clone(), dot.clone(), policy);
-        object.push_state(&state, last_modified_us);
+        object.push_state(&state, life);
         Some(object)
     }
 }

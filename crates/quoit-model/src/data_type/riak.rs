@@ -15,16 +15,31 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// In which bucket a data type is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ShownForm {
+    /// One of a bucket type with the property `datatype`.
+    Typed,
+    /// One without: counters are those of Riak 1.4.
+    Legacy,
+}
+
 impl Object {
     /// Gives the data type that the object holds the form in which Riak shows it. For answers only: what is
     /// stored needs our own. A damaged state stays as it is.
-    pub fn show_data_type(&mut self) {
+    pub fn show_data_type(&mut self, form: ShownForm) {
         let Self { clock, siblings } = self;
         for sibling in siblings.iter_mut().filter(|sibling| sibling.is_data_type()) {
             let Ok(state) = State::decode(&sibling.value) else { continue };
             let mut value = Vec::new();
             if state.is_live() {
-                state.to_riak(clock).encode_into(&mut value);
+                let shown = match (state.to_riak(clock), form) {
+                    (RiakDataType::Counter(counts), ShownForm::Legacy) => {
+                        RiakDataType::LegacyCounter(counts)
+                    }
+                    (shown, _) => shown,
+                };
+                shown.encode_into(&mut value);
             }
             sibling.value = value.into();
             sibling.meta.other.clear();

@@ -323,8 +323,16 @@ impl Connection {
             Route::Admin(parts) => self.admin(request, method, &parts, query).await,
             Route::Index(bucket, names) => self.index_query(request, &bucket, &names),
             Route::Mapred => self.mapred(request, method).await,
-            Route::Datatype(bucket, key) => self.datatype(request, method, &bucket, key, query),
-            Route::Counter(_) => self.counter(request, query),
+            Route::Datatype(bucket, Some(key)) if method != Method::Post => {
+                self.get_datatype(request, &bucket, &key, query).await
+            }
+            Route::Datatype(bucket, key) => {
+                self.post_datatype(request, &bucket, key.as_deref(), query).await
+            }
+            Route::Counter(name) if method == Method::Post => {
+                self.post_counter(request, &name, query).await
+            }
+            Route::Counter(name) => self.get_counter(request, &name, query).await,
         }
     }
 

@@ -10,13 +10,14 @@
 //! | `connection`, `head`, `chunked` | requests as they arrive |
 //! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | what a request means |
 //! | `response`, `refusal`, `render` | how answers look |
-//! | `object_*`, `walk`, `listing`, `props`, `mapred*`, `later` | resources of data |
+//! | `object_*`, `datatype`, `walk`, `listing`, `props`, `mapred*`, `later` | resources of data |
 //! | `server`, `stats`, `metrics` | resources of the node |
 
 mod chunked;
 mod conditions;
 mod connection;
 mod csrf;
+mod datatype;
 mod head;
 mod later;
 mod links;
@@ -55,6 +56,7 @@ const FUZZ_BODY_BYTES_MAX: usize = 1 << 20;
 /// for fuzzing. Whatever the bytes are, it returns.
 pub fn fuzz_request(bytes: &[u8]) {
     let _ = mapred_job::parse(bytes);
+    datatype::fuzz(bytes);
     let mut input = bytes::BytesMut::from(bytes);
     while let Ok(Some(head)) = head::take_head(&mut input) {
         let _ = (head.keeps_alive(), head.expects_continue());

@@ -127,6 +127,11 @@ impl ObjectParams {
         if faults.is_empty() { Ok(params) } else { Err(faults) }
     }
 
+    /// Takes a timeout of 0 for none, as data types do.
+    pub fn disable_zero_timeout(&mut self) {
+        self.timeout_ms = self.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
+    }
+
     /// The options of a read.
     pub fn read_options(&self) -> ReadOptions {
         ReadOptions {

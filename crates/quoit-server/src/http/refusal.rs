@@ -2,7 +2,8 @@
 
 use super::head::Method;
 use super::response::{HTML, JSON, ReplyForm, TEXT, reply};
-use quoit_core::{QuorumKind, RequestError, Unmet};
+use quoit_core::{DataTypeError, QuorumKind, RequestError, Unmet};
+use quoit_model::data_type::{ApplyError, UpdateError};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io;
@@ -99,6 +100,12 @@ impl From<RequestError> for Refusal {
             RequestError::Unmet(Unmet::Http | Unmet::Exists) => return Self::Page(412),
             RequestError::Unmet(Unmet::Modified | Unmet::Missing) => return Self::Page(409),
             RequestError::Context(_) | RequestError::RemoteContext(_) => {
+                (400, format!("{fault}\n"))
+            }
+            RequestError::DataType(DataTypeError::Update(UpdateError::Apply(
+                ApplyError::NoSuchElement { .. } | ApplyError::NoSuchField { .. },
+            ))) => (500, format!("Error:\n{}\n", crate::pb::request_error_text(&fault))),
+            RequestError::DataType(_) | RequestError::RemoteDataType(_) => {
                 (400, format!("{fault}\n"))
             }
             RequestError::Vetoed(text) => (403, text.clone()),

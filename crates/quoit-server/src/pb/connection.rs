@@ -194,6 +194,10 @@ impl Connection {
             MessageCode::SetBucketTypeReq => self.set_bucket_type(frame.decode()?).await,
             MessageCode::GetBucketKeyPreflistReq => self.preflist(frame.decode()?),
             MessageCode::GetLayoutReq => self.layout(&frame.decode()?),
+            MessageCode::DtFetchReq => self.fetch_data_type(frame.decode()?).await,
+            MessageCode::DtUpdateReq => self.update_data_type(frame.decode()?).await,
+            MessageCode::CounterGetReq => self.get_counter(frame.decode()?).await,
+            MessageCode::CounterUpdateReq => self.update_counter(frame.decode()?).await,
             MessageCode::StartTls => {
                 Err(Fault::Text("Security not enabled; STARTTLS not allowed.".into()))
             }

@@ -1,6 +1,8 @@
 //! Error texts of the Protocol Buffers interface: the printed form of Erlang terms, which clients match on.
 
-use quoit_core::{QuorumKind, RequestError, Unmet};
+use quoit_core::{DataTypeError, QuorumKind, RequestError, Unmet};
+use quoit_model::data_type::{ApplyError, UpdateError};
+use quoit_model::riak_data_type::field_module;
 use std::fmt::Write;
 
 /// Prints a byte string as an Erlang binary: `<<"text">>` when printable, else `<<1,2,3>>`.
@@ -59,7 +61,9 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
         RequestError::Unmet(Unmet::Exists) => "match_found".into(),
         RequestError::Unmet(Unmet::Modified | Unmet::Http) => "modified".into(),
         RequestError::Unmet(Unmet::Missing) => "notfound".into(),
+        RequestError::DataType(fault) => data_type_error(fault),
         RequestError::Vetoed(text)
+        | RequestError::RemoteDataType(text)
         | RequestError::RemoteContext(text)
         | RequestError::Remote(text) => text.clone(),
         RequestError::ObjectTooLarge { size_bytes } => format!("{{too_large,{size_bytes}}}"),
@@ -72,9 +76,24 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
     }
 }
 
+/// The text of an operation that could not be done.
+fn data_type_error(fault: &DataTypeError) -> String {
+    let missing = |what: String| format!("{{precondition,{{not_present,{what}}}}}");
+    match fault {
+        DataTypeError::Update(UpdateError::Apply(ApplyError::NoSuchElement { element })) => {
+            missing(binary(element))
+        }
+        DataTypeError::Update(UpdateError::Apply(ApplyError::NoSuchField { field })) => {
+            missing(format!("{{{},{}}}", binary(&field.name), field_module(field.kind)))
+        }
+        fault => fault.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quoit_model::data_type::{FieldKind, FieldName};
 
     #[test]
     fn binaries_print_as_erlang_prints_them() {
@@ -88,5 +107,17 @@ mod tests {
     fn a_missed_w_is_reported_as_a_missed_dw() {
         let missed = RequestError::Unsatisfied { kind: QuorumKind::W, wanted: 2, got: 1 };
         assert_eq!(request_error(&missed), "{dw_val_unsatisfied,2,1}");
+    }
+
+    #[test]
+    fn what_is_not_there_to_be_removed_is_named_as_in_riak() {
+        let text = |fault: ApplyError| {
+            request_error(&DataTypeError::from(UpdateError::from(fault)).into())
+        };
+        let element = text(ApplyError::NoSuchElement { element: "m".into() });
+        assert_eq!(element, "{precondition,{not_present,<<\"m\">>}}");
+        let field = FieldName::new("name", FieldKind::Set);
+        let field = text(ApplyError::NoSuchField { field });
+        assert_eq!(field, "{precondition,{not_present,{<<\"name\">>,riak_dt_orswot}}}");
     }
 }

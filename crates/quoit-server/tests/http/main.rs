@@ -5,6 +5,7 @@
 mod admin;
 mod binary;
 mod connections;
+mod data_types;
 mod fixture;
 mod lists_and_props;
 mod objects;

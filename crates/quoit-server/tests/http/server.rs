@@ -51,17 +51,6 @@ fn preference_lists_name_the_nodes_of_a_record() {
 #[test]
 fn what_is_not_served_yet_says_so_after_its_own_checks() {
     let node = Node::start();
-    node.make_type("counters", "{\"datatype\":\"counter\"}");
-    let path = "/types/counters/buckets/b/datatypes/k";
-    assert_eq!(node.get(path).status, 501);
-    assert_eq!(node.get(&format!("{path}?r=x")).status, 400);
-    let answer = node.get(&format!("{path}?r=4"));
-    let text = "Specified w/dw/pw/node_confirms values invalid for bucket n value of 3\n";
-    assert_eq!((answer.status, answer.text()), (400, text));
-    assert_eq!(node.get("/types/none/buckets/b/datatypes/k").status, 404);
-    let answer = node.get("/types/default/buckets/b/datatypes/k");
-    assert_eq!((answer.status, answer.header("location")), (301, Some("/buckets/b/counters/k")));
-    assert_eq!(node.connect().request("PUT", path, &[], b"").status, 405);
     assert_eq!(node.get("/buckets/b/index/f_bin/x").status, 501);
     assert_eq!(node.put("/mapred", "x").status, 405);
 }

@@ -209,7 +209,8 @@ pub struct ForwardedCondition {
 }
 
 /// Has the receiver, a replica, coordinate a write. The payload is the new value as an object of one
-/// sibling without a dot, under the writer's context as its clock; a delete has no payload.
+/// sibling without a dot, under the writer's context as its clock; a delete has no payload; that of an update
+/// of a data type is the operation.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Forward {
     /// Name of the record.
@@ -239,6 +240,9 @@ pub struct Forward {
     /// Why the value may not be stored, if the request has no other fault.
     #[prost(string, optional, tag = "9")]
     pub vetoed: Option<String>,
+    /// Whether this is an update of a data type; its context is what its client had read, as it was sent.
+    #[prost(bool, tag = "10")]
+    pub updates_data_type: bool,
 }
 
 /// What a forwarded write came to; the object, if it was wanted, is the payload.

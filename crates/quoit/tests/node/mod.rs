@@ -41,6 +41,18 @@ impl Node {
         let address = |name: &str| record[name].as_str().unwrap().to_owned();
         Self { child, pb: address("pb"), http: address("http"), _dir: dir }
     }
+
+    /// Makes a bucket type with these properties, a JSON object.
+    #[allow(dead_code, reason = "not every test needs bucket types")]
+    pub fn create_type(&self, name: &str, props: &str) {
+        let props = format!("{{\"props\":{props}}}");
+        let url = format!("http://{}", self.http);
+        for words in [&["create", name, &props][..], &["activate", name]] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_quoit"));
+            command.args(["admin", "--url", &url, "bucket-type"]).args(words);
+            assert!(command.stdout(Stdio::null()).status().unwrap().success(), "{words:?}");
+        }
+    }
 }
 
 impl Drop for Node {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::data_type::{FieldOperation, FieldUpdate, MapOperation, SetChange, Value};
+use crate::data_type::{FieldOperation, FieldUpdate, MapOperation, SetChange, ShownForm, Value};
 use crate::hll::Precision;
 use crate::riak_data_type::{RiakDataType, RiakEmbedded};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ impl Replica {
             hll_precision: Precision::DEFAULT,
         };
         let updated =
-            Object::update_data_type(self.object.as_ref(), operation, context, coordinator);
+            Object::update_data_type(self.object.as_ref(), operation, context, coordinator, None);
         let (object, state) = updated.expect("an operation that can be done");
         self.object = Some(object);
         state
@@ -223,7 +223,8 @@ fn a_record_of_another_type_is_left_alone() {
     };
     let counter = Operation::Counter(1);
     let stored = replica.object.as_ref();
-    let fault = Object::update_data_type(stored, &counter, None, coordinator).unwrap_err();
+    let updated = Object::update_data_type(stored, &counter, None, coordinator, None);
+    let fault = updated.unwrap_err();
     let text = "record holds a set, records of this bucket type are of type counter; \
                 delete the record first";
     assert_eq!(fault.to_string(), text);
@@ -251,9 +252,14 @@ fn a_store_goes_on_with_its_last_incarnation() {
     };
     let named = |number| crate::data_type::context::incarnation(&store, number);
     let other = crate::data_type::context::incarnation(&actor(2), 9);
-    let object = clock(&[named(3), store.clone(), named(8), other, named(5)]);
-    assert_eq!(object.incarnation_of(&store), Some(&named(8)));
-    assert_eq!(clock(&[store.clone()]).incarnation_of(&store), None);
+    let mut plain_passing = store.clone();
+    plain_passing.0.extend_from_slice(&99u64.to_be_bytes());
+    let passing = crate::data_type::context::passing_incarnation(&plain_passing);
+    let others = [store.clone(), plain_passing, passing, other];
+    let object = clock(&[&[named(3), named(8), named(5)], &others[..]].concat());
+    assert_eq!(object.incarnation_of(&store, 0), Some(&named(8)));
+    assert_eq!(object.incarnation_of(&store, 8), None, "of copies that were given away");
+    assert_eq!(clock(&others).incarnation_of(&store, 0), None);
 }
 
 #[test]
@@ -274,7 +280,7 @@ fn clients_are_shown_riaks_form() {
     };
     replica.update(&Operation::Map(map), None);
     let mut object = replica.object.expect("a map");
-    object.show_data_type();
+    object.show_data_type(ShownForm::Typed);
     let sibling = &object.siblings[0];
     assert!(!sibling.is_data_type());
     assert_eq!(sibling.meta.content_type.as_deref(), Some(&b"application/riak_map"[..]));
@@ -305,12 +311,18 @@ fn every_type_is_shown_with_its_content_type() {
     ] {
         let mut replica = Replica::new(1);
         let state = replica.update(&operation, None);
-        let mut object = replica.object.expect("an object");
-        object.show_data_type();
+        let mut stored = replica.object.expect("an object");
+        let mut object = stored.clone();
+        object.show_data_type(ShownForm::Typed);
         let shown = RiakDataType::decode(&object.siblings[0].value).expect("Riak's form");
         assert_eq!(shown.content_type(), content_type(state.datatype()));
         match shown {
-            RiakDataType::Counter(counts) => assert_eq!(counts[0].increments, 5),
+            RiakDataType::Counter(counts) => {
+                assert_eq!(counts[0].increments, 5);
+                stored.show_data_type(ShownForm::Legacy);
+                let legacy = RiakDataType::decode(&stored.siblings[0].value);
+                assert_eq!(legacy, Ok(RiakDataType::LegacyCounter(counts)));
+            }
             RiakDataType::Set(set) => assert!(set.entries.is_empty() && !set.clock.is_empty()),
             RiakDataType::Gset(shown) => assert_eq!(shown, elements()),
             RiakDataType::Hll(hll) => assert_eq!(hll.estimate(), 2),

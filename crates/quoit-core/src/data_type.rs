@@ -1,0 +1,237 @@
+//! Coordination of data types: operations are sent, and states replicated.
+//!
+//! An update is a put whose new value comes from the stored one: the replica that coordinates it does the
+//! operation under the record's lock, as events of an incarnation of its own, and sends the others the whole
+//! object. What a client had seen goes along as an opaque context.
+
+use crate::change::{Changed, expiry};
+use crate::error::{DataTypeError, RequestError};
+use crate::options::{ReadOptions, WriteOptions};
+use crate::put::{Accepted, needs_another};
+use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::topology::Topology;
+use bytes::Bytes;
+use quoit_model::clock::Actor;
+use quoit_model::data_type::context::{
+    check_context, decode_context, encode_context, incarnation, passing_incarnation,
+};
+use quoit_model::data_type::{CausalClock, Coordinator, Operation, Value};
+use quoit_model::hash::{Identity, KeyHash, PlacementRule};
+use quoit_model::hll::Precision;
+use quoit_model::key::KeyRef;
+use quoit_model::merge::WritePolicy;
+use quoit_model::object::Object;
+use quoit_model::props::{BucketProps, Datatype};
+use quoit_model::vtag::riak_secs;
+use quoit_store::engine::{Before, RecordAt};
+use quoit_store::error::StoreError;
+use std::sync::Arc;
+
+/// A change of a record with a data type.
+#[derive(Clone, Debug)]
+pub struct DataTypeRequest<'a> {
+    /// Which record.
+    pub key: KeyRef<'a>,
+    /// What to do. In buckets without the property `datatype` only counters are known.
+    pub operation: Operation,
+    /// What the client had read, as [`FetchedDataType::context`] gave it.
+    pub context: Option<Bytes>,
+    /// Whether the value after the change is wanted.
+    pub return_value: bool,
+    /// Quorums and limits.
+    pub options: WriteOptions,
+}
+
+/// A data type as clients are shown it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FetchedDataType {
+    /// Its type.
+    pub datatype: Datatype,
+    /// Its value.
+    pub value: Value,
+    /// What was seen, to be sent back with removes. Sets and maps have one.
+    pub context: Option<Bytes>,
+}
+
+impl FetchedDataType {
+    /// What clients are shown of an object; `None` when it holds no data type, or a deleted one.
+    fn of(object: &Object, identity: Identity) -> Result<Option<Self>, RequestError> {
+        let damaged = |fault: quoit_model::data_type::StoredFormError| {
+            RequestError::Damaged(fault.to_string())
+        };
+        let Some(state) = object.data_type().map_err(damaged)? else { return Ok(None) };
+        if !state.is_live() {
+            return Ok(None);
+        }
+        let datatype = state.datatype();
+        let has_context = matches!(datatype, Datatype::Set | Datatype::Map);
+        let context = has_context
+            .then(|| encode_context(&CausalClock::from(object.clock.clone()), identity.0));
+        Ok(Some(Self { datatype, value: state.value(), context }))
+    }
+}
+
+/// The identity of a record, which contexts are made for.
+fn identity_of(key: KeyRef<'_>, encoded: &[u8]) -> Identity {
+    // It does not depend on the bucket's placement.
+    KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity
+}
+
+/// The data type of a bucket. Counters of Riak 1.4 live in buckets that say nothing of it.
+fn datatype_of(props: &BucketProps) -> Datatype {
+    props.datatype.unwrap_or(Datatype::Counter)
+}
+
+impl ReplicatedStore {
+    /// Reads a data type. `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::get`].
+    pub async fn fetch_data_type(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<FetchedDataType>, RequestError> {
+        let Some(object) = self.get_stored(key, options).await? else { return Ok(None) };
+        FetchedDataType::of(&object, identity_of(key, &key.encoded()))
+    }
+
+    /// Does an operation on a data type, which is created if there is none. Returns the value after it if the
+    /// request asks for that.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::put`]; operations for another type, contexts of other records, removes
+    /// without context of what is not there.
+    pub async fn update_data_type(
+        &self,
+        request: DataTypeRequest<'_>,
+    ) -> Result<Option<FetchedDataType>, RequestError> {
+        let _entered = self.admit_put()?;
+        let topology = self.settled_topology(request.options.timeout_ms).await;
+        let object =
+            if topology.is_alone() || self.coordinates(&topology, request.key, &request.options) {
+                let is_alone = topology.is_alone();
+                let updated = self.timed_update_here(Arc::clone(&topology), &request).await;
+                if is_alone || !needs_another(&updated) {
+                    updated?
+                } else {
+                    match self.forward_update(topology, &request).await {
+                        Err(RequestError::AllNodesDown) => updated?,
+                        forwarded => forwarded?,
+                    }
+                }
+            } else {
+                self.forward_update(topology, &request).await?
+            };
+        match object.filter(|_| request.return_value) {
+            Some(object) => {
+                FetchedDataType::of(&object, identity_of(request.key, &request.key.encoded()))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// An update that this node coordinates.
+    pub(crate) async fn timed_update_here(
+        &self,
+        topology: Arc<Topology>,
+        request: &DataTypeRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        let started_us = self.clock.monotonic_us();
+        let encoded = request.key.encoded();
+        let result = match self.accept_update(&topology, request, &encoded) {
+            Ok(accepted) => self.confirm_all(topology, accepted, &request.options).await,
+            Err(fault) => Err(fault),
+        };
+        self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
+        result
+    }
+
+    /// Everything of an update but waiting for the device and for other nodes.
+    fn accept_update<'a>(
+        &self,
+        topology: &Topology,
+        request: &DataTypeRequest<'a>,
+        encoded: &'a [u8],
+    ) -> Result<Accepted<'a>, RequestError> {
+        request.key.check()?;
+        let state = self.control.read();
+        let props = object_props(&state, request.key.bucket)?;
+        let at = record_at(&state, props, request.key, encoded);
+        request.operation.check(datatype_of(props)).map_err(DataTypeError::from)?;
+        let context = match &request.context {
+            // Only sets and maps have something to remove.
+            Some(context) if has_removes(&request.operation) => {
+                Some(decode_context(context, at.identity.0).map_err(DataTypeError::from)?)
+            }
+            _ => None,
+        };
+        let quorums = self.write_quorums(topology, &at, props, &request.options)?;
+        let mut change = |stored: Option<Object>| {
+            self.make_updated(&at, props, &request.operation, context.as_ref(), stored).map(Some)
+        };
+        let Changed { object, ticket, replicated } =
+            self.change_from(&at, props, Before::Read, &mut change, !topology.is_alone())?;
+        Ok(Accepted { at, quorums, object, ticket, replicated })
+    }
+
+    /// The object after an operation. Called under the record's lock.
+    fn make_updated(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        operation: &Operation,
+        context: Option<&CausalClock>,
+        stored: Option<Object>,
+    ) -> Result<Object, RequestError> {
+        if let Some(context) = context {
+            let clock = stored.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
+            let (store, issued_max) = (self.dots.actor(), self.dots.last_issued());
+            check_context(context, &CausalClock::from(clock), store, issued_max)
+                .map_err(DataTypeError::from)?;
+        }
+        let replaced_us = stored.as_ref().map_or(0, Object::last_modified_us);
+        let now_us = self.write_time_us(WritePolicy::Siblings, replaced_us);
+        let time_secs = riak_secs(now_us / 1_000_000);
+        let actor = self.incarnation(at, props, stored.as_ref(), time_secs)?;
+        let precision = props.hll_precision.and_then(Precision::new).unwrap_or_default();
+        let coordinator =
+            Coordinator { actor: &actor, time_secs, now_us, hll_precision: precision };
+        let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(now_us, ttl_secs));
+        let stored = stored.as_ref();
+        let updated =
+            Object::update_data_type(stored, operation, context, coordinator, expires_at_secs);
+        let (object, _) = updated.map_err(DataTypeError::from)?;
+        Ok(object)
+    }
+
+    /// The actor of this store's events of a record: the one that it had, or a new one where it has none.
+    ///
+    /// A copy that is not kept has another, which ends with the copies (see
+    /// [`issue_passing`](crate::DotSequence::issue_passing)) and is never gone on with by a copy that is kept.
+    fn incarnation(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        stored: Option<&Object>,
+        time_secs: u64,
+    ) -> Result<Actor, StoreError> {
+        let topology = self.topology_now();
+        if !topology.is_alone() && !topology.keeps(at.partition, props.n_val) {
+            let passing = self.dots.issue_passing(at.partition, time_secs)?.actor;
+            return Ok(passing_incarnation(&passing));
+        }
+        let store = self.dots.actor();
+        let given_away = self.dots.given_away(at.partition);
+        match stored.and_then(|object| object.incarnation_of(store, given_away)) {
+            Some(actor) => Ok(actor.clone()),
+            None => Ok(incarnation(store, self.dots.issue(time_secs)?.counter)),
+        }
+    }
+}
+
+const fn has_removes(operation: &Operation) -> bool {
+    matches!(operation, Operation::Set(_) | Operation::Map(_))
+}

@@ -1,0 +1,248 @@
+//! Operations from JSON.
+
+use super::json::Json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use quoit_model::data_type::{
+    FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange,
+};
+use quoit_model::props::Datatype;
+use thiserror::Error;
+
+/// What the body of a POST to a data type asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JsonUpdate {
+    /// The operation.
+    pub operation: Operation,
+    /// What the client had seen of the record.
+    pub context: Option<Bytes>,
+}
+
+/// Why a body is no operation. The texts are those that clients know, line feed included.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum JsonFault {
+    /// Not text.
+    #[error("Malformed JSON submitted, invalid UTF-8")]
+    NotUtf8,
+    /// Not JSON, or a part of it that had to be there is of another kind.
+    #[error("Couldn't decode JSON: {0}\n")]
+    Undecodable(String),
+    /// JSON that is no operation of its type.
+    #[error("Invalid operation on datatype '{datatype}': {operation}\n")]
+    Operation {
+        /// The type by its name.
+        datatype: &'static str,
+        /// What was sent.
+        operation: String,
+    },
+    /// The name of a field does not end in a type.
+    #[error("Invalid map field name '{0}'\n")]
+    FieldName(String),
+}
+
+/// Reads the body of a POST to a record of this type.
+///
+/// # Errors
+///
+/// The first fault in the body, with the text for the client.
+pub fn read_update(datatype: Datatype, body: &[u8]) -> Result<JsonUpdate, JsonFault> {
+    let text = std::str::from_utf8(body).map_err(|_| JsonFault::NotUtf8)?;
+    let parsed = Json::parse(text.as_bytes());
+    let mut json = parsed.map_err(|fault| JsonFault::Undecodable(fault.to_string()))?;
+    let context = take_context(&mut json)?;
+    let operation = match datatype {
+        Datatype::Counter => Operation::Counter(amount(&json)?),
+        Datatype::Set => Operation::Set(set_changes(&json)?),
+        Datatype::Gset => Operation::Gset(additions(&json, "gset")?),
+        Datatype::Hll => Operation::Hll(additions(&json, "hll")?),
+        Datatype::Map => Operation::Map(map(json)?),
+    };
+    Ok(JsonUpdate { operation, context })
+}
+
+/// Takes the member `context` out of an object; the first counts.
+fn take_context(json: &mut Json) -> Result<Option<Bytes>, JsonFault> {
+    let Json::Object(members) = json else { return Ok(None) };
+    let mut contexts = Vec::new();
+    for place in (0..members.len()).rev() {
+        if members[place].0 == "context" {
+            contexts.push(members.remove(place).1);
+        }
+    }
+    let undecodable = || JsonFault::Undecodable("the context is no base64 text".into());
+    match contexts.pop() {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Text(text)) => {
+            let context = STANDARD.decode(text.trim()).map_err(|_| undecodable())?;
+            Ok((!context.is_empty()).then(|| context.into()))
+        }
+        Some(_) => Err(undecodable()),
+    }
+}
+
+fn invalid(datatype: &'static str, operation: &Json) -> JsonFault {
+    JsonFault::Operation { datatype, operation: operation.to_string() }
+}
+
+/// What is added to a counter.
+fn amount(json: &Json) -> Result<i64, JsonFault> {
+    let amount = match json {
+        Json::Integer(amount) => Some(*amount),
+        Json::Text(word) if word == "increment" => Some(1),
+        Json::Text(word) if word == "decrement" => Some(-1),
+        Json::Object(members) => match members.as_slice() {
+            [(name, Json::Integer(amount))] if name == "increment" => Some(*amount),
+            [(name, Json::Integer(amount))] if name == "decrement" => amount.checked_neg(),
+            _ => None,
+        },
+        _ => None,
+    };
+    amount.ok_or_else(|| invalid("counter", json))
+}
+
+/// Whether elements are added or removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Add,
+    Remove,
+}
+
+fn set_changes(json: &Json) -> Result<Vec<SetChange>, JsonFault> {
+    let mut changes = Vec::new();
+    let mut change = |side, element| match side {
+        Side::Add => changes.push(SetChange::Add(element)),
+        Side::Remove => changes.push(SetChange::Remove(element)),
+    };
+    match each_element(json, &mut change) {
+        Some(()) => Ok(changes),
+        None => Err(invalid("set", json)),
+    }
+}
+
+/// The elements that are added to what can only grow.
+fn additions(json: &Json, datatype: &'static str) -> Result<Vec<Bytes>, JsonFault> {
+    let mut elements = Vec::new();
+    let mut removes = false;
+    let change = &mut |side, element| {
+        removes |= side == Side::Remove;
+        elements.push(element);
+    };
+    match each_element(json, change) {
+        Some(()) if !removes => Ok(elements),
+        _ => Err(invalid(datatype, json)),
+    }
+}
+
+/// Calls `change` for all elements in their order; `None` if something is not as it should be.
+fn each_element(json: &Json, change: &mut dyn FnMut(Side, Bytes)) -> Option<()> {
+    let Json::Object(members) = json else { return None };
+    for (name, value) in members {
+        let side = match name.as_str() {
+            "add" | "add_all" => Side::Add,
+            "remove" | "remove_all" => Side::Remove,
+            "update" => {
+                match value {
+                    Json::List(updates) => {
+                        updates.iter().try_for_each(|update| each_element(update, change))?;
+                    }
+                    update => each_element(update, change)?,
+                }
+                continue;
+            }
+            _ => return None,
+        };
+        match (value, name.ends_with("_all")) {
+            (Json::Text(element), false) => {
+                change(side, Bytes::copy_from_slice(element.as_bytes()))
+            }
+            (Json::List(elements), true) => {
+                for element in elements {
+                    let Json::Text(element) = element else { return None };
+                    change(side, Bytes::copy_from_slice(element.as_bytes()));
+                }
+            }
+            _ => return None,
+        }
+    }
+    Some(())
+}
+
+fn map(json: Json) -> Result<MapOperation, JsonFault> {
+    let mut operation = MapOperation::default();
+    let members = match json {
+        Json::Object(members)
+            if members.iter().all(|(name, _)| name == "update" || name == "remove") =>
+        {
+            members
+        }
+        json => return Err(invalid("map", &json)),
+    };
+    for (name, value) in members {
+        match (name.as_str(), value) {
+            ("update", Json::Object(fields)) => {
+                for (field, value) in fields {
+                    operation.updates.push(field_update(&field, value)?);
+                }
+            }
+            ("update", _) => {
+                let fault = "the fields to update are no object";
+                return Err(JsonFault::Undecodable(fault.into()));
+            }
+            (_, Json::Text(field)) => operation.removes.push(field_name(&field)?),
+            (_, value) => {
+                let Json::List(fields) = &value else { return Err(invalid("map", &value)) };
+                for field in fields {
+                    let Json::Text(field) = field else { return Err(invalid("map", &value)) };
+                    operation.removes.push(field_name(field)?);
+                }
+            }
+        }
+    }
+    Ok(operation)
+}
+
+/// The name and the type behind its last underscore. Grow-only sets and HyperLogLogs can't be in maps.
+fn field_name(text: &str) -> Result<FieldName, JsonFault> {
+    let parts = text.rsplit_once('_').and_then(|(name, word)| {
+        let kind = FieldKind::ALL.into_iter().find(|kind| kind.as_str() == word)?;
+        Some(FieldName::new(Bytes::copy_from_slice(name.as_bytes()), kind))
+    });
+    parts.ok_or_else(|| JsonFault::FieldName(text.to_owned()))
+}
+
+fn field_update(field: &str, value: Json) -> Result<FieldUpdate, JsonFault> {
+    let FieldName { name, kind } = field_name(field)?;
+    let operation = match kind {
+        FieldKind::Counter => FieldOperation::Counter(amount(&value)?),
+        FieldKind::Set => FieldOperation::Set(set_changes(&value)?),
+        FieldKind::Register => FieldOperation::Register(assigned(value)?),
+        FieldKind::Flag => FieldOperation::Flag(match &value {
+            Json::Text(word) if word == "enable" => true,
+            Json::Text(word) if word == "disable" => false,
+            _ => return Err(invalid("flag", &value)),
+        }),
+        FieldKind::Map => FieldOperation::Map(map(value)?),
+    };
+    Ok(FieldUpdate { name, operation })
+}
+
+/// What a register is assigned.
+fn assigned(json: Json) -> Result<Bytes, JsonFault> {
+    match json {
+        Json::Text(text) => Ok(text.into()),
+        Json::Object(mut members) => match members.pop() {
+            Some((name, Json::Text(text))) if name == "assign" && members.is_empty() => {
+                Ok(text.into())
+            }
+            last => {
+                members.extend(last);
+                Err(invalid("register", &Json::Object(members)))
+            }
+        },
+        json => Err(invalid("register", &json)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

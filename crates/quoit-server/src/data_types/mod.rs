@@ -1,0 +1,18 @@
+//! Operations and values of data types in the forms of both protocols: pure functions.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `json`, `from_json` | operations in JSON, whose members count in their order |
+//! | `to_json` | values in JSON |
+//! | `from_pb`, `to_pb` | operations and values in messages |
+
+mod from_json;
+mod from_pb;
+mod json;
+mod to_json;
+mod to_pb;
+
+pub use from_json::{JsonUpdate, read_update};
+pub use from_pb::{UpdateFault, operation_of};
+pub use to_json::{append_missing, append_value};
+pub use to_pb::{data_type_of, fetched_value, updated_value, within_64_bits};

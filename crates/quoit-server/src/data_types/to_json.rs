@@ -1,0 +1,161 @@
+//! Values in JSON.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use quoit_model::data_type::{FieldName, Value};
+use quoit_model::props::Datatype;
+use std::io::Write;
+use thiserror::Error;
+
+/// Why a value has no form in JSON.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{what} of the value is not UTF-8 text, so that JSON can't show it; \
+     fetch the value by Protocol Buffers\n"
+)]
+pub struct NotText {
+    what: &'static str,
+}
+
+/// Appends the value of a record of this type. A context is shown if there is one.
+///
+/// # Errors
+///
+/// When an element, a register or the name of a field is no text. What was appended until then has no
+/// meaning.
+pub fn append_value(
+    out: &mut Vec<u8>,
+    datatype: Datatype,
+    value: &Value,
+    context: Option<&[u8]>,
+) -> Result<(), NotText> {
+    out.extend_from_slice(b"{\"type\":");
+    append_text(out, datatype.as_str());
+    out.extend_from_slice(b",\"value\":");
+    append_inner(out, value)?;
+    if let Some(context) = context {
+        out.extend_from_slice(b",\"context\":");
+        append_text(out, &STANDARD.encode(context));
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+fn append_inner(out: &mut Vec<u8>, value: &Value) -> Result<(), NotText> {
+    match value {
+        Value::Counter(number) => append_number(out, number),
+        Value::Hll(estimate) => append_number(out, estimate),
+        Value::Flag(is_enabled) => append_number(out, is_enabled),
+        Value::Register(bytes) => append_bytes(out, bytes, "a register")?,
+        Value::Set(elements) => append_elements(out, elements)?,
+        Value::Map(entries) => append_entries(out, entries)?,
+    }
+    Ok(())
+}
+
+/// Appends what stands in the place of a value that was not found.
+pub fn append_missing(out: &mut Vec<u8>, datatype: Datatype) {
+    out.extend_from_slice(b"{\"type\":");
+    append_text(out, datatype.as_str());
+    out.extend_from_slice(b",\"error\":\"notfound\"}");
+}
+
+fn append_number(out: &mut Vec<u8>, number: impl std::fmt::Display) {
+    write!(out, "{number}").expect("a vector takes everything");
+}
+
+fn append_text(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("texts are JSON and a vector takes everything");
+}
+
+fn append_bytes(out: &mut Vec<u8>, bytes: &[u8], what: &'static str) -> Result<(), NotText> {
+    append_text(out, std::str::from_utf8(bytes).map_err(|_| NotText { what })?);
+    Ok(())
+}
+
+fn append_elements<T: AsRef<[u8]>>(out: &mut Vec<u8>, elements: &[T]) -> Result<(), NotText> {
+    out.push(b'[');
+    for (index, element) in elements.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        append_bytes(out, element.as_ref(), "an element")?;
+    }
+    out.push(b']');
+    Ok(())
+}
+
+fn append_entries(out: &mut Vec<u8>, entries: &[(FieldName, Value)]) -> Result<(), NotText> {
+    out.push(b'{');
+    for (index, (FieldName { name, kind }, value)) in entries.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        let what = "the name of a field";
+        let name = std::str::from_utf8(name).map_err(|_| NotText { what })?;
+        append_text(out, &format!("{name}_{}", kind.as_str()));
+        out.push(b':');
+        append_inner(out, value)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quoit_model::data_type::FieldKind;
+
+    fn check(datatype: Datatype, value: &Value, context: Option<&[u8]>, expected: &str) {
+        let mut out = Vec::new();
+        append_value(&mut out, datatype, value, context).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn values_have_their_type_and_sets_and_maps_a_context() {
+        check(Datatype::Counter, &Value::Counter(-5), None, r#"{"type":"counter","value":-5}"#);
+        check(Datatype::Hll, &Value::Hll(123), None, r#"{"type":"hll","value":123}"#);
+        let elements = Value::Set(vec!["a".into(), "q\"".into()]);
+        check(Datatype::Gset, &elements, None, r#"{"type":"gset","value":["a","q\""]}"#);
+        let expected = r#"{"type":"set","value":["a","q\""],"context":"AP+A"}"#;
+        check(Datatype::Set, &elements, Some(b"\x00\xff\x80"), expected);
+        let entry = |name: &'static str, kind, value| (FieldName::new(name, kind), value);
+        let inner = vec![entry("s", FieldKind::Set, Value::Set(Vec::new()))];
+        let map = Value::Map(vec![
+            entry("c", FieldKind::Counter, Value::Counter(0)),
+            entry("f", FieldKind::Flag, Value::Flag(true)),
+            entry("m", FieldKind::Map, Value::Map(inner)),
+            entry("r_x", FieldKind::Register, Value::Register("v".into())),
+        ]);
+        let expected = concat!(
+            r#"{"type":"map","value":{"c_counter":0,"f_flag":true,"#,
+            r#""m_map":{"s_set":[]},"r_x_register":"v"}}"#
+        );
+        check(Datatype::Map, &map, None, expected);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_told() {
+        let bytes = || Bytes::from_static(b"\xff");
+        let entry =
+            |name: Bytes, kind, value| Value::Map(vec![(FieldName::new(name, kind), value)]);
+        for (value, what) in [
+            (Value::Set(vec![bytes()]), "an element"),
+            (entry(bytes(), FieldKind::Flag, Value::Flag(true)), "the name of a field"),
+            (entry("r".into(), FieldKind::Register, Value::Register(bytes())), "a register"),
+        ] {
+            let fault = append_value(&mut Vec::new(), Datatype::Map, &value, None).unwrap_err();
+            let text = fault.to_string();
+            assert!(text.starts_with(&format!("{what} of the value is not UTF-8 text")), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_has_its_type_too() {
+        let mut out = Vec::new();
+        append_missing(&mut out, Datatype::Map);
+        assert_eq!(out, br#"{"type":"map","error":"notfound"}"#);
+    }
+}

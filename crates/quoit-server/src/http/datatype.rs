@@ -1,0 +1,244 @@
+//! Data types, and the counters of Riak 1.4.
+
+use super::connection::{Connection, Request};
+use super::params::ObjectParams;
+use super::refusal::{Refusal, n_val_text};
+use super::response::{JSON, TEXT, append_object_path, reply};
+use super::route::{BucketName, RecordName};
+use super::uri;
+use crate::data_types::{JsonUpdate, append_missing, append_value, read_update};
+use quoit_core::{DataTypeRequest, FetchedDataType};
+use quoit_model::data_type::{Operation, Value};
+use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_model::props::{BucketProps, Datatype, NValViolation};
+
+/// What the query string of a request for a data type says.
+struct DatatypeParams {
+    object: ObjectParams,
+    includes_context: bool,
+}
+
+impl DatatypeParams {
+    /// Reads a query string. `allowed` says in a refusal which timeouts there are.
+    fn parse(query: &[u8], allowed: &str) -> Result<Self, Refusal> {
+        if let Some(text) = uri::query_value(query, "timeout")
+            && (text.is_empty() || !text.iter().all(u8::is_ascii_digit))
+        {
+            let text = String::from_utf8_lossy(&text);
+            return Err(Refusal::bad(format!(
+                "timeout query parameter must be {allowed}, {text} is invalid\n"
+            )));
+        }
+        let mut object = ObjectParams::parse(query).map_err(Refusal::bad)?;
+        object.disable_zero_timeout();
+        let context = uri::query_value(query, "include_context");
+        Ok(Self { object, includes_context: context.as_deref() != Some(b"false") })
+    }
+}
+
+/// Parses a body as each of the types might be sent: for fuzzing.
+pub fn fuzz(body: &[u8]) {
+    for datatype in [Datatype::Counter, Datatype::Set, Datatype::Gset, Datatype::Hll, Datatype::Map]
+    {
+        let _ = read_update(datatype, body);
+    }
+}
+
+impl Connection {
+    /// The data type of a bucket, if its records can be read or written with quorums that `check` accepts.
+    fn datatype_of(
+        &self,
+        bucket: &BucketName<'_>,
+        check: impl FnOnce(&BucketProps) -> Result<(), NValViolation>,
+    ) -> Result<Datatype, Refusal> {
+        let state = self.context.store.control().read();
+        let Ok(props) = state.bucket_props(bucket.as_ref()) else {
+            let name = String::from_utf8_lossy(&bucket.bucket_type);
+            return Err(Refusal::Text(404, format!("Unknown bucket type: {name}\n").into()));
+        };
+        if !props.allow_mult {
+            return Err(Refusal::Text(403, "Bucket must be allow_mult=true\n".into()));
+        }
+        let Some(datatype) = props.datatype else {
+            let name = props.datatype_name().unwrap_or("undefined");
+            let text = format!("Bucket datatype '{name}' is not a supported type.\n");
+            return Err(Refusal::Text(403, text.into()));
+        };
+        check(props).map_err(|fault| Refusal::bad(n_val_text(fault.n_val)))?;
+        Ok(datatype)
+    }
+
+    /// GET and HEAD of `/types/T/buckets/B/datatypes/K`.
+    pub(super) async fn get_datatype(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+        key: &[u8],
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        let params = DatatypeParams::parse(query, "an integer greater than 0")?;
+        self.check_origin(&request.head)?;
+        if *bucket.bucket_type == *DEFAULT_BUCKET_TYPE {
+            self.point_to_counter(&bucket.bucket, key);
+            return Ok(());
+        }
+        let quorums = params.object.read_params();
+        let datatype = self.datatype_of(bucket, |props| props.read_quorums(&quorums).map(drop))?;
+        let (key, options) = (bucket.as_ref().key(key), params.object.read_options());
+        let mut body = Vec::new();
+        let Some(found) = self.context.store.fetch_data_type(key, &options).await? else {
+            append_missing(&mut body, datatype);
+            reply(&mut self.out, self.form, 404).body(JSON, &body);
+            return Ok(());
+        };
+        append_fetched(&mut body, &found, params.includes_context)
+            .map_err(|fault| Refusal::Text(406, fault.into()))?;
+        reply(&mut self.out, self.form, 200).body(JSON, &body);
+        Ok(())
+    }
+
+    /// POST to `/types/T/buckets/B/datatypes`, with or without a key.
+    pub(super) async fn post_datatype(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+        key: Option<&[u8]>,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        let params = DatatypeParams::parse(query, "an integer greater than 0 (or 0 for disabled)")?;
+        self.check_origin(&request.head)?;
+        if let (DEFAULT_BUCKET_TYPE, Some(key)) = (&*bucket.bucket_type, key) {
+            self.point_to_counter(&bucket.bucket, key);
+            return Ok(());
+        }
+        let quorums = params.object.write_params();
+        let datatype = self.datatype_of(bucket, |props| props.write_quorums(&quorums).map(drop))?;
+        if !super::props::is_json(request) {
+            return Err(Refusal::Page(406));
+        }
+        let update = read_update(datatype, &request.body);
+        let JsonUpdate { operation, context } =
+            update.map_err(|fault| Refusal::bad(fault.to_string()))?;
+        let generated = match key {
+            Some(_) => None,
+            None => Some(self.context.store.generate_key()?),
+        };
+        let key = bucket.as_ref().key(key.or(generated.as_deref()).unwrap_or_default());
+        let updated = self
+            .context
+            .store
+            .update_data_type(DataTypeRequest {
+                key,
+                operation,
+                context,
+                return_value: params.object.return_body,
+                options: params.object.write_options(),
+            })
+            .await?;
+        let mut body = Vec::new();
+        // The update is done, whether its outcome can be shown or not.
+        let is_shown = updated.is_some_and(|updated| {
+            append_fetched(&mut body, &updated, params.includes_context).is_ok()
+        });
+        let status = match (generated.is_some(), is_shown) {
+            (true, _) => 201,
+            (false, true) => 200,
+            (false, false) => 204,
+        };
+        let answer = reply(&mut self.out, self.form, status).lines(|out| {
+            if generated.is_some() {
+                out.extend_from_slice(b"Location: ");
+                append_object_path(out, bucket.form, key.bucket, key.key);
+                out.extend_from_slice(b"\r\n");
+            }
+        });
+        if is_shown {
+            answer.body(JSON, &body)
+        } else {
+            answer.finish(b"")
+        }
+        Ok(())
+    }
+
+    fn point_to_counter(&mut self, bucket: &[u8], key: &[u8]) {
+        reply(&mut self.out, self.form, 301)
+            .lines(|out| {
+                out.extend_from_slice(b"Location: /buckets/");
+                uri::encode_into(out, bucket);
+                out.extend_from_slice(b"/counters/");
+                uri::encode_into(out, key);
+                out.extend_from_slice(b"\r\n");
+            })
+            .body(TEXT, b"Counters in the default bucket-type should use the legacy URL\n");
+    }
+
+    /// GET and HEAD of `/buckets/B/counters/K`.
+    pub(super) async fn get_counter(
+        &mut self,
+        request: &Request,
+        name: &RecordName<'_>,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
+        self.check_origin(&request.head)?;
+        let options = params.read_options();
+        let found = self.context.store.fetch_data_type(name.as_ref(), &options).await?;
+        let number = found.as_ref().and_then(counted).ok_or(Refusal::not_found())?;
+        reply(&mut self.out, self.form, 200).body(TEXT, number.to_string().as_bytes());
+        Ok(())
+    }
+
+    /// POST to `/buckets/B/counters/K`.
+    pub(super) async fn post_counter(
+        &mut self,
+        request: &Request,
+        name: &RecordName<'_>,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
+        let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
+        let amount = std::str::from_utf8(&request.body).ok().map(|text| text.trim().parse::<i64>());
+        let Some(Ok(amount)) = amount else { return Err(Refusal::Page(400)) };
+        self.check_origin(&request.head)?;
+        let keeps_siblings = {
+            let state = self.context.store.control().read();
+            state.bucket_props(name.bucket.as_ref()).is_ok_and(|props| props.allow_mult)
+        };
+        if !keeps_siblings {
+            let text = "Counters require bucket property 'allow_mult=true'";
+            return Err(Refusal::Text(409, text.into()));
+        }
+        let returns = uri::query_value(query, "returnvalue");
+        let updated = self
+            .context
+            .store
+            .update_data_type(DataTypeRequest {
+                key: name.as_ref(),
+                operation: Operation::Counter(amount),
+                context: None,
+                return_value: returns.as_deref() == Some(b"true"),
+                options: params.write_options(),
+            })
+            .await?;
+        match updated.as_ref().and_then(counted) {
+            Some(number) => {
+                reply(&mut self.out, self.form, 200).body(TEXT, number.to_string().as_bytes());
+            }
+            None => reply(&mut self.out, self.form, 204).finish(b""),
+        }
+        Ok(())
+    }
+}
+
+/// Appends a value as JSON; the text for the client where it can't be shown so.
+fn append_fetched(
+    out: &mut Vec<u8>,
+    found: &FetchedDataType,
+    includes_context: bool,
+) -> Result<(), String> {
+    let context = found.context.as_deref().filter(|_| includes_context);
+    append_value(out, found.datatype, &found.value, context).map_err(|fault| fault.to_string())
+}
+
+fn counted(found: &FetchedDataType) -> Option<i128> {
+    if let Value::Counter(number) = found.value { Some(number) } else { None }
+}

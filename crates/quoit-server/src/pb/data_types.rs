@@ -1,0 +1,233 @@
+//! Data types, and the counters of Riak 1.4.
+
+use super::connection::{Connection, Fault};
+use super::kv::quorum;
+use super::text;
+use crate::data_types::{
+    UpdateFault, data_type_of, fetched_value, operation_of, updated_value, within_64_bits,
+};
+use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions, RequestError, WriteOptions};
+use quoit_model::data_type::{Operation, Value};
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
+use quoit_model::props::Datatype;
+use quoit_wire::messages::{
+    DtFetchReq, DtFetchResp, DtUpdateReq, DtUpdateResp, RpbCounterGetReq, RpbCounterGetResp,
+    RpbCounterUpdateReq, RpbCounterUpdateResp,
+};
+
+impl From<UpdateFault> for Fault {
+    fn from(fault: UpdateFault) -> Self {
+        Self::Text(fault.to_string())
+    }
+}
+
+/// A request that can't be for a bucket of this kind.
+enum Unusable {
+    /// Its type has no data type; how clients are told depends on what they wanted.
+    NoDatatype(String),
+    /// Anything else, in words.
+    Text(String),
+}
+
+impl Connection {
+    /// The data type of the records in a bucket.
+    fn datatype_of(&self, bucket: BucketRef<'_>) -> Result<Datatype, Unusable> {
+        let state = self.context.store.control().read();
+        let Ok(props) = state.bucket_props(bucket) else {
+            let name = text::binary(bucket.bucket_type);
+            return Err(Unusable::Text(format!("Error no bucket type `{name}`")));
+        };
+        if !props.allow_mult {
+            return Err(Unusable::Text("\"Bucket must be allow_mult=true\"".into()));
+        }
+        match props.datatype {
+            Some(datatype) => Ok(datatype),
+            // Counters of Riak 1.4 live there.
+            None if bucket.bucket_type == DEFAULT_BUCKET_TYPE => Ok(Datatype::Counter),
+            None => {
+                let name = props.datatype_name().unwrap_or("undefined");
+                Err(Unusable::NoDatatype(name.to_owned()))
+            }
+        }
+    }
+
+    pub(super) async fn fetch_data_type(&mut self, request: DtFetchReq) -> Result<(), Fault> {
+        let bucket = BucketRef { bucket_type: &request.bucket_type, bucket: &request.bucket };
+        let key = bucket.key(&request.key);
+        key.check().map_err(RequestError::from)?;
+        let datatype = self.datatype_of(bucket).map_err(|unusable| match unusable {
+            Unusable::NoDatatype(name) => Fault::Text(format!("`{name}` is not a supported type")),
+            Unusable::Text(text) => Fault::Text(text),
+        })?;
+        let options = ReadOptions {
+            r: quorum(request.r),
+            pr: quorum(request.pr),
+            node_confirms: quorum(request.node_confirms),
+            n_val: request.n_val,
+            basic_quorum: request.basic_quorum,
+            notfound_ok: request.notfound_ok,
+            sloppy_quorum: request.sloppy_quorum,
+            timeout_ms: request.timeout.filter(|timeout_ms| *timeout_ms > 0),
+        };
+        let found = self.context.store.fetch_data_type(key, &options).await?;
+        let kind = data_type_of(datatype) as i32;
+        self.send(&match found {
+            None => DtFetchResp { context: None, kind, value: None },
+            Some(FetchedDataType { datatype, value, context }) => DtFetchResp {
+                context: context.filter(|_| request.include_context != Some(false)),
+                kind,
+                value: Some(fetched_value(datatype, value)),
+            },
+        })
+    }
+
+    pub(super) async fn update_data_type(&mut self, request: DtUpdateReq) -> Result<(), Fault> {
+        let generated = match &request.key {
+            Some(_) => None,
+            None => Some(self.context.store.generate_key()?),
+        };
+        let name = request.key.clone().or_else(|| generated.clone()).unwrap_or_default();
+        let bucket = BucketRef { bucket_type: &request.bucket_type, bucket: &request.bucket };
+        let key = bucket.key(&name);
+        key.check().map_err(RequestError::from)?;
+        let datatype = self.datatype_of(bucket).map_err(|unusable| match unusable {
+            Unusable::NoDatatype(name) => {
+                Fault::Text(format!("Bucket datatype `{name}` is not a supported type"))
+            }
+            Unusable::Text(text) => Fault::Text(text),
+        })?;
+        let operation = operation_of(request.op)?;
+        check_type(&operation, datatype, key)?;
+        let updated = self
+            .context
+            .store
+            .update_data_type(DataTypeRequest {
+                key,
+                operation,
+                context: request.context.filter(|context| !context.is_empty()),
+                return_value: request.return_body == Some(true),
+                options: WriteOptions {
+                    w: quorum(request.w),
+                    dw: quorum(request.dw),
+                    pw: quorum(request.pw),
+                    node_confirms: quorum(request.node_confirms),
+                    n_val: request.n_val,
+                    sloppy_quorum: request.sloppy_quorum,
+                    sync_on_write: None,
+                    timeout_ms: request.timeout.filter(|timeout_ms| *timeout_ms > 0),
+                },
+            })
+            .await?;
+        let answer = match updated {
+            None => DtUpdateResp { key: generated, ..DtUpdateResp::default() },
+            Some(FetchedDataType { datatype, value, context }) => DtUpdateResp {
+                key: generated,
+                context: context.filter(|_| request.include_context != Some(false)),
+                ..updated_value(datatype, value)
+            },
+        };
+        self.send(&answer)
+    }
+
+    pub(super) async fn get_counter(&mut self, request: RpbCounterGetReq) -> Result<(), Fault> {
+        let bucket = BucketRef { bucket_type: DEFAULT_BUCKET_TYPE, bucket: &request.bucket };
+        let options = ReadOptions {
+            r: quorum(request.r),
+            pr: quorum(request.pr),
+            node_confirms: quorum(request.node_confirms),
+            basic_quorum: request.basic_quorum,
+            notfound_ok: request.notfound_ok,
+            ..ReadOptions::default()
+        };
+        let key = bucket.key(&request.key);
+        let found = self.context.store.fetch_data_type(key, &options).await?;
+        self.send(&RpbCounterGetResp { value: found.and_then(|found| counted(&found.value)) })
+    }
+
+    pub(super) async fn update_counter(
+        &mut self,
+        request: RpbCounterUpdateReq,
+    ) -> Result<(), Fault> {
+        let bucket = BucketRef { bucket_type: DEFAULT_BUCKET_TYPE, bucket: &request.bucket };
+        let key = bucket.key(&request.key);
+        key.check().map_err(RequestError::from)?;
+        if !self.keeps_siblings(bucket) {
+            let text = "\"Counters require bucket property 'allow_mult=true'\"";
+            return Err(Fault::Text(text.into()));
+        }
+        let options = WriteOptions {
+            w: quorum(request.w),
+            dw: quorum(request.dw),
+            pw: quorum(request.pw),
+            node_confirms: quorum(request.node_confirms),
+            ..WriteOptions::default()
+        };
+        let updated = self
+            .context
+            .store
+            .update_data_type(DataTypeRequest {
+                key,
+                operation: Operation::Counter(request.amount),
+                context: None,
+                return_value: request.returnvalue == Some(true),
+                options,
+            })
+            .await?;
+        let value = updated.and_then(|updated| counted(&updated.value));
+        self.send(&RpbCounterUpdateResp { value })
+    }
+
+    fn keeps_siblings(&self, bucket: BucketRef<'_>) -> bool {
+        let state = self.context.store.control().read();
+        state.bucket_props(bucket).is_ok_and(|props| props.allow_mult)
+    }
+}
+
+/// Refuses operations for another type than the bucket's.
+fn check_type(operation: &Operation, datatype: Datatype, key: KeyRef<'_>) -> Result<(), Fault> {
+    let asked = operation.datatype();
+    if asked == datatype {
+        return Ok(());
+    }
+    Err(Fault::Text(if key.bucket.bucket_type == DEFAULT_BUCKET_TYPE {
+        "\"non-counter operation on default bucket\"".into()
+    } else {
+        let (asked, datatype) = (asked.as_str(), datatype.as_str());
+        format!("Operation type is `{asked}` but  bucket type is `{datatype}`.")
+    }))
+}
+
+/// The value of a counter as messages hold it.
+fn counted(value: &Value) -> Option<i64> {
+    if let Value::Counter(number) = value { Some(within_64_bits(*number)) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    #[test]
+    fn operations_for_other_types_are_told_apart() {
+        let check = |operation: &Operation, datatype, bucket_type: &'static [u8]| {
+            let bucket = BucketRef { bucket_type, bucket: b"b" };
+            match check_type(operation, datatype, bucket.key(b"k")) {
+                Ok(()) => String::new(),
+                Err(Fault::Text(text)) => text,
+                Err(_) => panic!("the connection goes on"),
+            }
+        };
+        let set = Operation::Set(Vec::new());
+        assert_eq!(check(&set, Datatype::Set, b"t"), "");
+        let text = "Operation type is `set` but  bucket type is `counter`.";
+        assert_eq!(check(&set, Datatype::Counter, b"t"), text);
+        let text = "\"non-counter operation on default bucket\"";
+        assert_eq!(check(&set, Datatype::Counter, b"default"), text);
+    }
+
+    #[test]
+    fn numbers_of_counters_alone_are_counted() {
+        assert_eq!(counted(&Value::Counter(-3)), Some(-3));
+        assert_eq!(counted(&Value::Register(Bytes::new())), None);
+    }
+}

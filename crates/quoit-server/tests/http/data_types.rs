@@ -1,0 +1,114 @@
+//! Data types, and the counters of Riak 1.4.
+
+use crate::fixture::Node;
+use serde_json::json;
+
+const SET: &str = "/types/sets/buckets/b/datatypes/k";
+
+fn node_with_types() -> Node {
+    let node = Node::start();
+    node.make_type("sets", "{\"datatype\":\"set\"}");
+    node.make_type("counters", "{\"datatype\":\"counter\"}");
+    node
+}
+
+#[test]
+fn a_set_is_changed_and_shown() {
+    let node = node_with_types();
+    let missing = node.get(SET);
+    assert_eq!(
+        (missing.status, missing.json()),
+        (404, json!({"type": "set", "error": "notfound"}))
+    );
+    let post = |body: &str| node.send_json("POST", SET, body);
+    assert_eq!(post("{\"add_all\":[\"a\",\"b\"]}").status, 204);
+    let seen = node.get(SET).json();
+    assert_eq!((&seen["type"], &seen["value"]), (&json!("set"), &json!(["a", "b"])));
+    let remove = json!({"remove": "a", "context": seen["context"]}).to_string();
+    assert_eq!(post(&remove).status, 204);
+    assert_eq!(
+        node.get(&format!("{SET}?include_context=false")).json(),
+        json!({"type": "set", "value": ["b"]})
+    );
+    let absent = post("{\"remove\":\"zz\"}");
+    let text = "Error:\n{precondition,{not_present,<<\"zz\">>}}\n";
+    assert_eq!((absent.status, absent.text()), (500, text));
+}
+
+#[test]
+fn a_key_is_made_where_none_is_given() {
+    let node = node_with_types();
+    let path = "/types/counters/buckets/b/datatypes?returnbody=true";
+    let made = node.send_json("POST", path, "{\"increment\":5}");
+    assert_eq!((made.status, made.json()), (201, json!({"type": "counter", "value": 5})));
+    let location = made.header("location").expect("a location");
+    let key = location.strip_prefix("/types/counters/buckets/b/keys/").expect("its place");
+    let found = node.get(&format!("/types/counters/buckets/b/datatypes/{key}"));
+    assert_eq!(found.json()["value"], json!(5));
+}
+
+#[test]
+fn what_json_cannot_show_is_said() {
+    let node = node_with_types();
+    let binary = node.send_json("POST", SET, "{\"add\":\"\\u00ff\"}");
+    assert_eq!(binary.status, 204, "text beyond ASCII is text");
+    assert_eq!(node.get(SET).json()["value"], json!(["\u{ff}"]));
+    let bad = node.connect().request(
+        "POST",
+        SET,
+        &[("Content-Type", "application/json")],
+        b"{\"add\":\"\xff\"}",
+    );
+    assert_eq!((bad.status, bad.text()), (400, "Malformed JSON submitted, invalid UTF-8"));
+}
+
+#[test]
+fn faults_have_the_words_that_clients_match() {
+    let node = node_with_types();
+    node.make_type("plain", "{\"allow_mult\":true}");
+    node.make_type("alone", "{\"allow_mult\":false}");
+    let check = |path: &str, status: u16, text: &str| {
+        let answer = node.get(path);
+        assert_eq!((answer.status, answer.text()), (status, text), "{path}");
+    };
+    check("/types/none/buckets/b/datatypes/k", 404, "Unknown bucket type: none\n");
+    check("/types/alone/buckets/b/datatypes/k", 403, "Bucket must be allow_mult=true\n");
+    let text = "Bucket datatype 'undefined' is not a supported type.\n";
+    check("/types/plain/buckets/b/datatypes/k", 403, text);
+    let text = "Specified w/dw/pw/node_confirms values invalid for bucket n value of 3\n";
+    check(&format!("{SET}?r=4"), 400, text);
+    let text = "timeout query parameter must be an integer greater than 0, x is invalid\n";
+    check(&format!("{SET}?timeout=x"), 400, text);
+    let garbage = node.send_json("POST", SET, "{\"remove\":\"a\",\"context\":\"Z2FyYmFnZQ==\"}");
+    assert_eq!(garbage.status, 400);
+    assert!(garbage.text().contains("context of 7 bytes"), "{}", garbage.text());
+    let bad = node.send_json("POST", SET, "{\"increment\":1}");
+    let text = "Invalid operation on datatype 'set': {\"increment\":1}\n";
+    assert_eq!((bad.status, bad.text()), (400, text));
+    assert_eq!(node.connect().request("POST", SET, &[], b"{}").status, 406);
+    assert_eq!(node.connect().request("PUT", SET, &[], b"").status, 405);
+    assert_eq!(node.get(&format!("{SET}?r=x")).status, 400);
+}
+
+#[test]
+fn counters_of_old_have_their_own_resource() {
+    let node = node_with_types();
+    let path = "/buckets/b/counters/k";
+    let post = |query: &str, body: &[u8]| {
+        node.connect().request("POST", &format!("{path}{query}"), &[], body)
+    };
+    let refused = post("", b"1");
+    let text = "Counters require bucket property 'allow_mult=true'";
+    assert_eq!((refused.status, refused.text()), (409, text));
+    node.send_json("PUT", "/buckets/b/props", "{\"props\":{\"allow_mult\":true}}");
+    assert_eq!(node.get(path).status, 404);
+    assert_eq!(post("", b"7").status, 204);
+    let shown = post("?returnvalue=true", b"-9");
+    assert_eq!((shown.status, shown.text()), (200, "-2"));
+    assert_eq!(node.get(path).text(), "-2");
+    for bad in [&b"x"[..], b"", b"1.5"] {
+        assert_eq!(post("", bad).status, 400);
+    }
+    let answer = node.get("/types/default/buckets/b/datatypes/k");
+    assert_eq!((answer.status, answer.header("location")), (301, Some(path)));
+}
