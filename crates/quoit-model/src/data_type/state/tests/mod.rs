@@ -1,6 +1,7 @@
 mod cases;
 mod histories;
 mod model;
+mod objects;
 mod strategies;
 
 use super::*;

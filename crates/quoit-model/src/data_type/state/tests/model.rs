@@ -15,6 +15,10 @@ pub(super) enum Step {
     Only,
     Element(Bytes),
     Field(FieldName),
+    /// Beside the data type: a plain value, or a delete.
+    Plain {
+        deleted: bool,
+    },
 }
 
 pub(super) type Path = Vec<Step>;
@@ -69,6 +73,43 @@ impl History {
         self.requests.push(Done { events: [event].into(), undone, ..Done::default() });
         self.requests.len() - 1
     }
+}
+
+/// Writes beside the data type, as the whole object sees them.
+impl History {
+    /// A plain write or a delete by somebody who had seen what `context` has: all of that goes, and the
+    /// replica has seen it now.
+    pub(super) fn write_plain(&mut self, context: &Seen, event: Event, deleted: bool) -> usize {
+        self.requests.push(Done {
+            events: [event.clone()].into(),
+            writes: [([Step::Plain { deleted }].into(), event, Payload::Nothing)].into(),
+            undone: vec![(Vec::new(), self.events(context))],
+        });
+        self.requests.len() - 1
+    }
+
+    /// An operation on an object where these requests were seen: deletes that came before are forgotten.
+    pub(super) fn operate(&mut self, mut done: Done, seen: &Seen) -> usize {
+        let path: Path = [Step::Plain { deleted: true }].into();
+        let deletes = self.live(seen).into_iter().filter(|(at, _, _)| *at == path);
+        done.undone.push((path.clone(), deletes.map(|(_, event, _)| event).collect()));
+        self.requests.push(done);
+        self.requests.len() - 1
+    }
+}
+
+/// Parts what counts in the data type from the events of what is beside it.
+pub(super) fn apart(live: Live) -> (Live, BTreeSet<(bool, Event)>) {
+    let mut beside = BTreeSet::new();
+    let of_type = |(path, event, _): &(Path, Event, Payload)| match path.as_slice() {
+        [Step::Plain { deleted }] => {
+            beside.insert((*deleted, event.clone()));
+            false
+        }
+        _ => true,
+    };
+    let live = live.into_iter().filter(of_type).collect();
+    (live, beside)
 }
 
 /// A request that is being done.
