@@ -68,8 +68,8 @@ impl ReplicatedStore {
         self.change_from(at, props, before, &mut make, replicates)
     }
 
-    /// As [`ReplicatedStore::change`], with the object after the change made of what is stored by `make`, under
-    /// the record's lock; `None` when there is nothing to change. `before` says what `make` is shown.
+    /// As [`ReplicatedStore::change`], with the object after the change made of what is stored by `make`,
+    /// under the record's lock; `None` when there is nothing to change. `before` says what `make` is shown.
     pub(crate) fn change_from(
         &self,
         at: &RecordAt<'_>,

@@ -210,7 +210,8 @@ impl ReplicatedStore {
     /// The actor of this store's events of a record: the one that it had, or a new one where it has none.
     ///
     /// A copy that is not kept has another, which ends with the copies (see
-    /// [`issue_passing`](crate::DotSequence::issue_passing)) and is never gone on with by a copy that is kept.
+    /// [`issue_passing`](crate::DotSequence::issue_passing)) and is never gone on with by a copy that is
+    /// kept.
     fn incarnation(
         &self,
         at: &RecordAt<'_>,

@@ -106,8 +106,8 @@ impl DotSequence {
         Ok(Dot { actor, counter, time_secs })
     }
 
-    /// Ends the actor of a partition's passing events, before copies that have them are removed. Incarnations of
-    /// data types in them end as well: copies that come back may lack their last events.
+    /// Ends the actor of a partition's passing events, before copies that have them are removed.
+    /// Incarnations of data types in them end as well: copies that come back may lack their last events.
     pub fn forget_passing(&self, partition: Partition) {
         self.passing.lock().remove(&partition);
         self.given_away.lock().insert(partition, self.last_issued());

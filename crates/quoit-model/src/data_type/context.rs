@@ -83,8 +83,8 @@ pub fn incarnation(store: &Actor, number: u64) -> Actor {
     Actor(bytes)
 }
 
-/// The actor of events that a store makes on a copy which it keeps only for a while. `passing` is the actor of its
-/// plain writes there, and ends with the copies.
+/// The actor of events that a store makes on a copy which it keeps only for a while. `passing` is the actor
+/// of its plain writes there, and ends with the copies.
 #[must_use]
 pub fn passing_incarnation(passing: &Actor) -> Actor {
     let mut bytes = passing.0.clone();
