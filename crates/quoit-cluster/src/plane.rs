@@ -262,6 +262,12 @@ impl ControlPlane {
         &self.published
     }
 
+    /// Whether the node has given up its own cluster for another, of which it knows nothing yet: it has
+    /// applied nothing of that one's log. A founder's log begins with an entry that counts as applied.
+    pub(crate) fn awaits_cluster(&self) -> bool {
+        *self.published.applied_index.borrow() == 0
+    }
+
     pub(crate) const fn link(&self) -> &Link {
         &self.link
     }

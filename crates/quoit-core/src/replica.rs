@@ -140,7 +140,9 @@ impl ReplicatedStore {
         has_to_last: bool,
         access: Access,
     ) -> Result<Option<Taken>, RequestError> {
-        let keeps_out = || self.reaper.graves.keeps_out(at, incoming);
+        // What has expired is gone, also where it was merged away: nobody brings it back.
+        let keeps_out =
+            || self.is_expired(incoming.meta) || self.reaper.graves.keeps_out(at, incoming);
         let taken = take(&*self.engine, at, incoming, has_to_last, access, &keeps_out)?;
         if let Some(Taken::Written(_, meta)) = &taken {
             self.note_written(at.partition, u32::from(meta.n_val_class));
@@ -149,6 +151,11 @@ impl ReplicatedStore {
             }
         }
         Ok(taken)
+    }
+
+    fn is_expired(&self, meta: RecordMeta) -> bool {
+        let expires_at_secs = u64::from(meta.expires_at_secs);
+        expires_at_secs != 0 && expires_at_secs <= self.clock.unix_secs()
     }
 
     /// Merges an object into this node's copy, waiting for the disk if it has to.

@@ -75,8 +75,11 @@ pub enum Counter {
     HealedRecords,
     /// Copies of partitions made here in the place of those of nodes that are gone.
     CopiesRestored,
+    /// Of [`Counter::CoordinatorRedirects`], those after another node had refused because it had too much to
+    /// do.
+    CoordinatorRedirectsLoaded,
 }
-const COUNTER_COUNT: usize = 23;
+const COUNTER_COUNT: usize = 24;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

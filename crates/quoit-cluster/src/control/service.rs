@@ -45,7 +45,7 @@ impl Admission for ControlService {
         let Some(plane) = self.plane.upgrade() else { return Ok(()) };
         let state = plane.read();
         let (id, name) = (newcomer.node_id, &newcomer.node_name);
-        let is_known = state.members().get(id).is_some() || state.awaits_cluster();
+        let is_known = state.members().get(id).is_some() || plane.awaits_cluster();
         if newcomer.is_guest || (is_known && !state.members().is_removed(id)) {
             return Ok(());
         }

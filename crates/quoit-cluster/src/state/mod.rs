@@ -130,11 +130,6 @@ impl State {
         &self.members
     }
 
-    /// Whether the node has given up its own cluster for another, of which it knows nothing yet.
-    pub(crate) fn awaits_cluster(&self) -> bool {
-        self.members.count() <= 1 && self.cluster_id != ClusterId(self.node_id.0)
-    }
-
     /// Changes of membership that wait for a commit, as they were staged.
     #[must_use]
     pub fn staged(&self) -> &[StagedChange] {

@@ -8,6 +8,7 @@
 //!
 //! `docs/design/anti-entropy.md` has the reasons.
 
+mod expiry;
 mod progress;
 mod repair;
 mod roots;

@@ -1,6 +1,7 @@
 //! Runs exchanges: each begun by this node with one other.
 
 use super::ExchangeError;
+use super::expiry::first_hour;
 use super::progress::ExchangeStats;
 use super::repair::Repaired;
 use super::roots::{self, Shared, bits};
@@ -12,7 +13,7 @@ use crate::store::ReplicatedStore;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, NodeId, Peer};
 use quoit_model::hash::Partition;
-use quoit_store::compare::{Scope, hour_of};
+use quoit_store::compare::Scope;
 use quoit_wire::internode::exchange::{
     Compared, Descend, Descended, METHOD_COMPARE, METHOD_DESCEND,
 };
@@ -31,8 +32,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 /// Differences that are repaired before the walk goes on.
 const FOUND_COUNT_MAX: usize = 1024;
-/// What expires within this time is not compared: clocks differ.
-const EXPIRY_MARGIN_SECS: u64 = 600;
 
 /// What an exchange came to.
 #[derive(Default)]
@@ -170,7 +169,7 @@ impl ReplicatedStore {
         let with = With {
             peer,
             layout_version: self.state().layouts().newest().version(),
-            hour_min: hour_of(self.clock.unix_secs() + EXPIRY_MARGIN_SECS) + 1,
+            hour_min: first_hour(self.clock.unix_secs()),
             // Nobody gains by knowing it.
             salt: self.internode.boot_id().wrapping_add(number),
         };

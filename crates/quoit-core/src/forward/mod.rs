@@ -106,6 +106,9 @@ impl ReplicatedStore {
             match call(&peer, &forwarding, left).await {
                 Ok(reply) => {
                     self.stats().count(Counter::CoordinatorRedirects);
+                    if is_overload {
+                        self.stats().count(Counter::CoordinatorRedirectsLoaded);
+                    }
                     return read_outcome(&reply);
                 }
                 Err(CallError::Timeout { .. }) => return Err(RequestError::Timeout),

@@ -62,6 +62,24 @@ pub struct Town {
     nodes: Vec<Node>,
     boots: u64,
     has_disks: bool,
+    /// How far the clock of each node is ahead of that of the one before.
+    skew_us: u64,
+}
+
+/// The clock of a node: that of the town, and ahead of it.
+struct AheadClock {
+    clock: Arc<ManualClock>,
+    by_us: u64,
+}
+
+impl Clock for AheadClock {
+    fn unix_us(&self) -> u64 {
+        self.clock.unix_us() + self.by_us
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.clock.monotonic_us()
+    }
 }
 
 pub fn id(number: u8) -> NodeId {
@@ -112,16 +130,22 @@ impl Town {
     }
 
     pub async fn with(count: u8, settings: StoreSettings) -> Self {
-        Self::found(count, settings, false).await
+        Self::found(count, settings, false, 0).await
     }
 
-    async fn found(count: u8, settings: StoreSettings, has_disks: bool) -> Self {
+    /// As [`Town::joined_on_disks`]; the clock of each node is `skew_us` ahead of that of the one before.
+    pub async fn joined_with_skew(count: u8, skew_us: u64) -> Self {
+        Self::found(count, StoreSettings::default(), true, skew_us).await.together().await
+    }
+
+    async fn found(count: u8, settings: StoreSettings, has_disks: bool, skew_us: u64) -> Self {
         seed_elections(7);
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
         let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
         let network = MemoryNetwork::default();
         let boots = 0;
-        let mut town = Self { network, clock, settings, nodes: Vec::new(), boots, has_disks };
+        let mut town =
+            Self { network, clock, settings, nodes: Vec::new(), boots, has_disks, skew_us };
         for _ in 0..count {
             town.add().await;
         }
@@ -139,7 +163,7 @@ impl Town {
 
     /// As [`Town::joined`], with engines that write to disks.
     pub async fn joined_on_disks(count: u8) -> Self {
-        Self::found(count, StoreSettings::default(), true).await.together().await
+        Self::found(count, StoreSettings::default(), true, 0).await.together().await
     }
 
     async fn together(self) -> Self {
@@ -151,10 +175,15 @@ impl Town {
         self
     }
 
+    fn clock_of(&self, number: u8) -> Arc<dyn Clock> {
+        let (clock, by_us) = (Arc::clone(&self.clock), self.skew_us * u64::from(number));
+        Arc::new(AheadClock { clock, by_us })
+    }
+
     /// One more node, alone.
     pub async fn add(&mut self) {
         let number = self.nodes.len() as u8 + 1;
-        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let clock = self.clock_of(number);
         let data = self.has_disks.then(|| FaultyDisk::new(u64::from(number) << 8));
         let engine: Arc<dyn Engine> = match &data {
             None => Arc::new(MemoryEngine::new(MemorySettings::default(), ring_size(), clock)),
@@ -174,6 +203,7 @@ impl Town {
         let name = format!("n{number}@test");
         let ring_size = Some(ring_size());
         let settings = Settings { ring_size, addresses, ..Settings::new(&name, id(number)) };
+        let clock = self.clock_of(number);
         let node = &mut self.nodes[usize::from(number) - 1];
         let control = ControlPlane::open(Arc::new(node.disk.clone()), settings).unwrap();
         let control = Arc::new(control);
@@ -184,7 +214,7 @@ impl Town {
             Arc::clone(&node.engine),
             Arc::clone(&control),
             Arc::clone(&internode),
-            Arc::clone(&self.clock) as Arc<dyn Clock>,
+            clock,
             DotSequence::new(actor, Box::new(Unreserved)),
             self.settings,
         );
@@ -420,9 +450,19 @@ impl Town {
 
     /// A node loses a record, and does not know it.
     pub fn lose(&self, number: u8, name: &str) {
+        self.lose_at(number, key(name));
+    }
+
+    /// As [`Town::lose`], by the whole name.
+    pub fn lose_at(&self, number: u8, key: KeyRef<'_>) {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-        at(key(name), |at| engine.update(at, Before::Skip, Access::Wait, &mut remove).unwrap());
+        at(key, |at| engine.update(at, Before::Skip, Access::Wait, &mut remove).unwrap());
+    }
+
+    /// How many records a node keeps, those included that nobody is shown any more.
+    pub fn kept_count(&self, number: u8) -> u64 {
+        self.nodes[usize::from(number) - 1].engine.stats().key_count
     }
 
     /// A node finds a record as it was before it removed it: the removal was not on its disk when the machine

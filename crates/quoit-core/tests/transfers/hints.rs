@@ -1,6 +1,7 @@
 //! What a primary has missed finds it when it is back, without any read.
 
-use crate::fixture::Town;
+use crate::fixture::{Town, id};
+use quoit_cluster::StagedChange;
 use quoit_core::{
     Counter, ExchangeSettings, HintCountMax, StoreSettings, TransferLimits, WriteOptions,
 };
@@ -48,6 +49,28 @@ async fn strict_writes_have_no_stand_ins_and_leave_hints() {
     town.start(5).await;
     town.until_moved(5, COUNT).await;
     until_no_hints(&town).await;
+}
+
+/// Its hints go with it, but not before what they stand for is where it should be.
+#[tokio::test(start_paused = true)]
+async fn a_node_leaves_when_what_others_have_missed_of_its_writes_is_on_their_disks() {
+    let mut town = town(4, HintCountMax::default()).await;
+    town.kill(3);
+    let strict = WriteOptions { sloppy_quorum: Some(false), ..WriteOptions::default() };
+    for index in 0..COUNT {
+        town.put_as(4, &format!("key {index}"), &format!("value {index}"), strict).await;
+    }
+    assert!(town.hint_counts(4).0 > 0);
+    town.stage(StagedChange::Leave { node: id(4) }).await;
+    town.commit(1).await;
+    town.pass(Duration::from_secs(60)).await;
+    assert!(town.control(1).read().members().get(id(4)).is_some(), "it waits for node 3");
+    town.start(3).await;
+    town.until("it has left", || town.control(1).read().members().get(id(4)).is_none()).await;
+    for index in 0..COUNT {
+        let holders = town.holders(&format!("key {index}"));
+        assert!((1..=3).all(|number| holders.contains(&id(number))), "key {index}: {holders:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

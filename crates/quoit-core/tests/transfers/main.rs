@@ -3,6 +3,7 @@
 
 mod anti_entropy;
 mod deletes;
+mod expiry;
 mod fixture;
 mod hints;
 mod listing;

@@ -30,6 +30,31 @@ async fn node_that_leaves_hands_over_and_stops() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_node_of_a_cluster_that_another_founded_lets_no_strangers_in() {
+    let mut town = Town::joined(2).await;
+    town.control(2).stage(&StagedChange::Leave { node: id(1) }).await.unwrap();
+    town.commit(2).await;
+    town.move_all().await;
+    town.until("the founder is gone", || members(&town, 2) == [2]).await;
+    town.crash(1);
+    for _ in 0..2 {
+        let host = town.network.host("n9");
+        let settings = InternodeSettings::new(id(9), name(9), 99, 99);
+        let stranger = Internode::new(settings, host);
+        stranger.set_cluster(Some(town.state(2).cluster_id()));
+        stranger.set_peers(&[(id(2), address(2).into(), name(2).into())]);
+        let peer = stranger.peer(id(2)).unwrap();
+        town.until("it is turned away", || peer.trouble().is_some()).await;
+        let words = peer.trouble().unwrap();
+        assert!(words.contains("is not a member of this cluster"), "{words}");
+        drop(stranger);
+        // The same after a restart.
+        town.crash(2);
+        town.start(2).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn leader_may_leave() {
     let town = Town::joined(4).await;
     town.until_equal().await;
