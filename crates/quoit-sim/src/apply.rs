@@ -4,6 +4,7 @@ use crate::cluster::Cluster;
 use crate::faults::{Fault, LATENCY_US};
 use crate::machine::{Machine, Use};
 use crate::operator::Order;
+use quoit_cluster::VersionRange;
 use quoit_store::seam::Disk;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +57,7 @@ impl Cluster {
                 let disks = self.machine(place).disks();
                 disks.set_faults(|faults| faults.would_block_one_in = one_in);
             }
+            Fault::Upgrade(place) => self.upgrade(place),
             Fault::Rot(place, number) => self.rot(place, number),
         }
     }
@@ -104,6 +106,9 @@ impl Cluster {
             for other in &machines {
                 self.ways.set_blocked(&machine.name, &other.name, false);
             }
+            if machine.versions() != VersionRange::CURRENT {
+                self.upgrade(place);
+            }
             self.start(place);
         }
     }
@@ -130,6 +135,13 @@ impl Cluster {
             self.release(place);
             self.sim.bounce(machine.name.as_str());
         }
+    }
+
+    fn upgrade(&mut self, place: usize) {
+        self.note(place, "UPGRADE");
+        self.machine(place).set_versions(VersionRange::CURRENT);
+        self.stop(place, true);
+        self.start(place);
     }
 
     /// Holds all messages from and to a machine.

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::network::{MachineNetwork, Ways};
 use crate::planted::{Planted, PlantedEngine};
 use crate::random::Random;
-use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, OpenError};
+use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, OpenError, VersionRange};
 use quoit_core::{
     Blocking, CounterReserve, DeleteMode, DotSequence, ExchangeSettings, ReplicatedStore,
     StoreSettings, TransferLimits,
@@ -74,8 +74,13 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let address = format!("{}:{NODE_PORT}", machine.name);
     let network = MachineNetwork { machine: machine.name.clone(), ways: around.ways.clone() };
     let listener = network.bind(&address).await?;
-    let control = Arc::new(open_control(machine, &address, disks.control)?);
-    let internode = open_internode(&control, network, &mut random);
+    let versions = machine.versions();
+    let told = match around.planted {
+        Some(Planted::ClaimsVersions) => VersionRange::CURRENT,
+        _ => versions,
+    };
+    let control = Arc::new(open_control(machine, &address, disks.control, told)?);
+    let internode = open_internode(&control, network, versions, &mut random);
     internode.set_address(&*address);
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
     let delay = machine.disk_delay.clone();
@@ -142,23 +147,29 @@ fn open_control(
     machine: &Machine,
     address: &str,
     disk: FaultyDisk,
+    versions: VersionRange,
 ) -> Result<ControlPlane, OpenError> {
     let node_id = Machine::node_id_at(machine.index);
     let ring_size = RingSize::new(PARTITION_COUNT).expect("a power of two in the range");
     let mut settings = quoit_cluster::Settings::new(&machine.name, node_id);
     settings.ring_size = Some(ring_size);
     settings.addresses.node = address.into();
+    settings.versions = versions;
     ControlPlane::open(Arc::new(disk), settings)
 }
 
 fn open_internode(
     control: &ControlPlane,
     network: MachineNetwork,
+    versions: VersionRange,
     random: &mut Random,
 ) -> Arc<Internode> {
     let state = control.read();
     let (boot_id, seed) = (random.number(), random.number());
-    let settings = InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed);
+    let settings = InternodeSettings {
+        versions,
+        ..InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
+    };
     let internode = Internode::new(settings, Arc::new(network));
     internode.set_cluster(Some(state.cluster_id()));
     internode

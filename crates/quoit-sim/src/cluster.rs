@@ -6,6 +6,7 @@ use crate::client::{Client, Ground};
 use crate::faults::{LATENCY_US, Planned, plan};
 use crate::finish::read_back;
 use crate::form::form;
+use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
 use crate::machine::{Disks, Machine, Use};
 use crate::names::policies;
@@ -16,6 +17,7 @@ use crate::rest::come_to_rest;
 use crate::run::Settings;
 use crate::time::SimTime;
 use crate::trace::Trace;
+use crate::upgrade::{plan_upgrades, try_new_things, use_new_things};
 use parking_lot::Mutex;
 use quoit_cluster::Departure;
 use quoit_core::{ReplicatedStore, TransferLimits};
@@ -109,7 +111,11 @@ impl Cluster {
             .tcp_capacity(SEGMENTS_MAX)
             .enable_random_order();
         let mut random = Random::new(seed, "faults", 0);
-        let planned = plan(&mut random, machine_count, settings.with_rot, FAULTS_UNTIL_US);
+        let mut planned = plan(&mut random, machine_count, settings.rots(seed), FAULTS_UNTIL_US);
+        if settings.mixes_versions(seed) {
+            planned.extend(plan_upgrades(seed, &ground.in_service()));
+            planned.sort_by_key(|planned| planned.at_us);
+        }
         let mut cluster = Self {
             settings: *settings,
             sim: builder.build(),
@@ -165,6 +171,8 @@ impl Cluster {
     pub fn run(&mut self) -> Result<(), Violation> {
         let mut planned = std::mem::take(&mut self.planned).into_iter().peekable();
         let mut began_us = 0;
+        let mut random = Random::new(self.around.seed, "growth", 0);
+        let mut next_sample_us = 0;
         loop {
             self.ground.time.advance_us(TICK_US);
             let now_us = self.ground.time.now_us();
@@ -179,6 +187,10 @@ impl Cluster {
                 self.apply(fault);
             }
             self.obey();
+            if now_us >= next_sample_us {
+                next_sample_us = now_us + random.within(SAMPLE_US);
+                self.ground.in_service().iter().try_for_each(|machine| check_growth(machine))?;
+            }
             if stage == Stage::Mend {
                 self.mend();
                 self.around.is_calm.store(true, Ordering::Relaxed);
@@ -207,7 +219,7 @@ async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
                 let departure = tokio::select! {
                     biased;
                     departure = departure(&store) => departure,
-                    () = machine.serve(Arc::clone(&store)) => return,
+                    () = machine.serve(Arc::clone(&store), Arc::clone(&internode)) => return,
                 };
                 trace.note(&machine.name, &format!("goes: {departure}"));
                 machine.close_door();
@@ -258,6 +270,11 @@ async fn drive(
         let (operator, stage) = (Operator::new(seed, ground.clone()), Arc::clone(&stage));
         tokio::spawn(operator.run(move || *stage.lock() == Stage::Work))
     });
+    let upgrades = settings.mixes_versions(seed).then(|| {
+        let stage = Arc::clone(&stage);
+        let is_working = move || *stage.lock() == Stage::Work;
+        tokio::spawn(try_new_things(seed, ground.clone(), is_working))
+    });
     let broken = |error: JoinError| Violation::new(check::Fault::Broken, error.to_string());
     for client in clients {
         client.await.map_err(broken)?;
@@ -279,6 +296,10 @@ async fn drive(
             return Err(Violation::new(check::Fault::Unanswered, text));
         };
         done.map_err(broken)?;
+    }
+    if let Some(upgrades) = upgrades {
+        upgrades.await.map_err(broken)??;
+        use_new_things(&ground).await?;
     }
     come_to_rest(&ground, settings.has_exchanges(seed)).await?;
     read_back(&ground).await

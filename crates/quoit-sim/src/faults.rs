@@ -25,6 +25,8 @@ pub enum Fault {
     DiskRoom(usize, Option<u64>),
     /// Of so many reads one has to wait for the disk from now on; 0 = none.
     ColdReads(usize, u64),
+    /// The process is ended, and started again as that of the newest program.
+    Upgrade(usize),
     /// A bit of what clients have stored flips: which one, follows from the number.
     Rot(usize, u64),
 }
@@ -42,6 +44,7 @@ impl Fault {
             | Self::SlowDisk(place, _)
             | Self::DiskRoom(place, _)
             | Self::ColdReads(place, _)
+            | Self::Upgrade(place)
             | Self::Rot(place, _) => Some(place),
             Self::Cut(..) | Self::Latency(_) => None,
         }

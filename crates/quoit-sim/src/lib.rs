@@ -26,6 +26,7 @@ mod execution;
 mod faults;
 mod finish;
 mod form;
+mod growth;
 mod history;
 mod listing;
 mod logs;
@@ -40,6 +41,7 @@ mod rest;
 mod run;
 mod time;
 mod trace;
+mod upgrade;
 mod value;
 
 pub use check::{Fault, Violation};

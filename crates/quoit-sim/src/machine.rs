@@ -4,7 +4,7 @@ use crate::execution::DiskDelay;
 use crate::random::Random;
 use crate::time::{SimClock, SimTime};
 use parking_lot::Mutex;
-use quoit_cluster::NodeId;
+use quoit_cluster::{Internode, NodeId, VersionRange};
 use quoit_core::ReplicatedStore;
 use quoit_store::seam::{Faults, FaultyDisk};
 use std::pin::Pin;
@@ -91,6 +91,7 @@ pub enum Use {
 
 struct State {
     used: Use,
+    versions: VersionRange,
     disks: Disks,
     door: Option<Door>,
     is_stalled: bool,
@@ -103,6 +104,7 @@ const STALL_LOOK: Duration = Duration::from_millis(10);
 struct Door {
     calls: mpsc::UnboundedSender<Call>,
     store: Arc<ReplicatedStore>,
+    internode: Arc<Internode>,
 }
 
 /// What came of asking a node.
@@ -120,13 +122,14 @@ impl Machine {
     /// A machine that was never switched on.
     #[must_use]
     pub fn new(index: usize, used: Use, disks: Disks, time: &SimTime) -> Self {
+        let versions = VersionRange::CURRENT;
         Self {
             name: format!("n{}", index + 1),
             index,
             clock: Arc::new(SimClock::new(time.clone())),
             disk_delay: DiskDelay::default(),
             boot_count: AtomicU64::new(0),
-            state: Mutex::new(State { used, disks, door: None, is_stalled: false }),
+            state: Mutex::new(State { used, versions, disks, door: None, is_stalled: false }),
         }
     }
 
@@ -145,6 +148,17 @@ impl Machine {
     /// Takes it into service, or out of it for good.
     pub fn set_used(&self, used: Use) {
         self.state.lock().used = used;
+    }
+
+    /// Versions of the protocol between nodes that its program speaks.
+    #[must_use]
+    pub fn versions(&self) -> VersionRange {
+        self.state.lock().versions
+    }
+
+    /// Puts another program on it, which runs from the next start on.
+    pub fn set_versions(&self, versions: VersionRange) {
+        self.state.lock().versions = versions;
     }
 
     /// Counts a start of a process; the number of it, from 1.
@@ -170,11 +184,17 @@ impl Machine {
         self.state.lock().door.as_ref().map(|door| Arc::clone(&door.store))
     }
 
+    /// The connections of the running node.
+    #[must_use]
+    pub fn internode(&self) -> Option<Arc<Internode>> {
+        self.state.lock().door.as_ref().map(|door| Arc::clone(&door.internode))
+    }
+
     /// Lets clients in to a node that has started, until the machine stops: serves them as long as it is
     /// polled.
-    pub async fn serve(&self, store: Arc<ReplicatedStore>) {
+    pub async fn serve(&self, store: Arc<ReplicatedStore>, internode: Arc<Internode>) {
         let (calls, mut called) = mpsc::unbounded_channel::<Call>();
-        self.state.lock().door = Some(Door { calls, store: Arc::clone(&store) });
+        self.state.lock().door = Some(Door { calls, store: Arc::clone(&store), internode });
         while let Some(call) = called.recv().await {
             tokio::spawn(call(Arc::clone(&store)));
         }

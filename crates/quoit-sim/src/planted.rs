@@ -53,11 +53,13 @@ pub enum Planted {
     ForgetsDigests,
     /// A node leaves a partition out of its listings while clients work.
     ListsShort,
+    /// A node says that it speaks a newer version of the protocol than it does.
+    ClaimsVersions,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ForgetsSyncs,
         Self::DropsSiblings,
         Self::LosesWrites,
@@ -70,6 +72,7 @@ impl Planted {
         Self::ReapsEarly,
         Self::ForgetsDigests,
         Self::ListsShort,
+        Self::ClaimsVersions,
     ];
 
     /// Its name on the command line.
@@ -88,6 +91,7 @@ impl Planted {
             Self::ReapsEarly => "reaps-early",
             Self::ForgetsDigests => "forgets-digests",
             Self::ListsShort => "lists-short",
+            Self::ClaimsVersions => "claims-versions",
         }
     }
 

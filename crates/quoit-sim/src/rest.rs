@@ -7,6 +7,7 @@ use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::contents::Contents;
 use crate::finish::{all_held, check_replicas, contents_of_all, keys};
+use crate::growth::{is_quiet, open_calls};
 use crate::names::Name;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -75,6 +76,10 @@ fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
         let is_owed = !transfers.waiting.is_empty() || !transfers.hints.is_empty();
         if transfers.stray_partition_count > 0 || is_owed {
             return grows(format!("{} never comes to an end with {transfers:?}", machine.name));
+        }
+        if !is_quiet(&machine) {
+            let call_count = open_calls(&machine);
+            return grows(format!("{} always has {call_count} calls under way", machine.name));
         }
         let active = store.active();
         if active.gets + active.puts > 0 {

@@ -25,7 +25,7 @@ pub struct Settings {
     pub key_count: u64,
     /// A bug to plant, for tests of the checkers.
     pub planted: Option<Planted>,
-    /// Whether disks rot too.
+    /// Whether disks may rot in every run, not only in some.
     pub with_rot: bool,
     /// What nodes log up to this level is part of the story.
     pub log_level: Level,
@@ -64,7 +64,19 @@ impl Settings {
     /// Whether members of a seed's cluster come and go.
     pub(crate) fn has_operator(&self, seed: u64) -> bool {
         let is_needed = self.planted.is_some_and(Planted::needs_operator);
-        is_needed || !self.with_rot && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
+        is_needed || !self.rots(seed) && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
+    }
+
+    /// Whether the disk of one of a seed's machines may rot.
+    pub(crate) fn rots(&self, seed: u64) -> bool {
+        let is_drawn = || Random::new(seed, "rot", 0).percent(ROT_PERCENT);
+        self.with_rot || self.planted.is_none() && is_drawn()
+    }
+
+    /// Whether a seed's machines run programs of two versions at first.
+    pub(crate) fn mixes_versions(&self, seed: u64) -> bool {
+        let is_needed = self.planted == Some(Planted::ClaimsVersions);
+        is_needed || Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
 
     /// Bytes a second that a seed's nodes hand over while things go wrong.
@@ -87,6 +99,10 @@ impl Settings {
 
 /// So many runs of a hundred have an operator who changes the cluster.
 const OPERATOR_PERCENT: u64 = 40;
+/// In so many runs of a hundred, which have no operator then, rot may be among the kinds of trouble.
+const ROT_PERCENT: u64 = 25;
+/// So many runs of a hundred begin with programs of two versions.
+const MIXED_PERCENT: u64 = 20;
 /// In so many runs of a hundred transfers take long, so that much happens meanwhile.
 const SLOW_TRANSFERS_PERCENT: u64 = 30;
 /// Bytes a second of slow and of other transfers.

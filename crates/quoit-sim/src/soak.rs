@@ -50,11 +50,10 @@ impl FromStr for Seeds {
     }
 }
 
-/// What is beyond the runs of the test command: trouble that the store is known not to survive in all
-/// cases.
+/// More trouble than the runs of the test command have.
 #[derive(Args, Clone, Copy, Default)]
 pub(crate) struct Extremes {
-    /// Let disks rot too
+    /// Let disks rot in all runs, not only in some
     #[arg(long)]
     pub(crate) rot: bool,
 }

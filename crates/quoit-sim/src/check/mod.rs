@@ -31,6 +31,8 @@ pub enum Fault {
     Unanswered,
     /// A listing lacks keys, or has keys that do not exist.
     WrongListing,
+    /// What a member would misunderstand may be used.
+    TooNew,
     /// Something grows without bound.
     Grows,
     /// A machine could not start, or a thread panicked.

@@ -1,0 +1,106 @@
+//! A cluster whose machines run programs of two versions, until the operator has upgraded them all.
+//!
+//! Data types stand for all that an older node would misunderstand: their bucket type must not become active
+//! before every member speaks the newer version of the protocol between nodes, and must then.
+
+use crate::check::{Fault, Violation};
+use crate::client::Ground;
+use crate::faults::{Fault as Trouble, Planned};
+use crate::finish::{answer, insist};
+use crate::machine::Machine;
+use crate::random::Random;
+use quoit_cluster::{NodeId, VersionRange};
+use quoit_core::ReplicatedStore;
+use quoit_model::props::PropUpdates;
+use serde_json::json;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// The newest version that programs speak before they are upgraded.
+const OLD_VERSION: u32 = 1;
+/// So many machines of a hundred run the older program at first.
+const OLD_PERCENT: u64 = 60;
+/// When machines are upgraded, in simulated microseconds after the clients' beginning.
+const UPGRADES_US: Range<u64> = 2_000_000..18_000_000;
+/// Pause between two tries to use what is new, in microseconds.
+const TRY_US: Range<u64> = 200_000..1_500_000;
+/// A bucket type that needs the newer version.
+const TYPE_NAME: &[u8] = b"counters";
+
+/// Puts the older program on some of the machines, and says when each is upgraded.
+pub fn plan_upgrades(seed: u64, machines: &[Arc<Machine>]) -> Vec<Planned> {
+    let mut random = Random::new(seed, "upgrades", 0);
+    let mut planned = Vec::new();
+    for machine in machines {
+        let (is_old, at_us) = (random.percent(OLD_PERCENT), random.within(UPGRADES_US));
+        if is_old {
+            machine.set_versions(VersionRange::up_to(OLD_VERSION));
+            planned.push(Planned { at_us, fault: Trouble::Upgrade(machine.index) });
+        }
+    }
+    planned
+}
+
+/// Tries to use what only the newer version knows, as long as clients work.
+///
+/// # Errors
+///
+/// When it may be used although a member does not know it.
+pub async fn try_new_things(
+    seed: u64,
+    ground: Ground,
+    are_clients_working: impl Fn() -> bool,
+) -> Result<(), Violation> {
+    let mut random = Random::new(seed, "upgrades", 1);
+    while are_clients_working() {
+        sleep(Duration::from_micros(random.within(TRY_US))).await;
+        let machines = ground.in_service();
+        let machine = random.pick(&machines);
+        let said = activate(machine).await;
+        let text = said.as_ref().err().map_or("done", |failure| failure);
+        ground.trace.note("upgrade", &format!("{}: activate counters -> {text}", machine.name));
+        if let Ok(members) = said {
+            check_versions(&ground, &members)?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until what is new can be used, now that all are upgraded.
+///
+/// # Errors
+///
+/// When it still can't.
+pub async fn use_new_things(ground: &Ground) -> Result<(), Violation> {
+    let machines = ground.in_service();
+    let members = insist(ground, "activate counters", || activate(&machines[0])).await?;
+    check_versions(ground, &members)
+}
+
+/// The members, by a node that has activated the type.
+async fn activate(machine: &Machine) -> Result<Vec<NodeId>, String> {
+    let activate = |store: Arc<ReplicatedStore>| async move {
+        let control = store.control();
+        let props = json!({ "datatype": "counter", "allow_mult": true });
+        let props = PropUpdates::from(props.as_object().cloned().unwrap_or_default());
+        // Refused once it is active; without it activation fails.
+        let _ = control.create_type(TYPE_NAME, &props).await;
+        control.activate_type(TYPE_NAME).await?;
+        Ok::<_, quoit_cluster::ChangeError>(
+            control.read().members().iter().map(|member| member.id).collect(),
+        )
+    };
+    answer(machine.ask(activate).await)
+}
+
+fn check_versions(ground: &Ground, members: &[NodeId]) -> Result<(), Violation> {
+    let old = ground.machines.iter().find(|machine| {
+        let is_member = members.contains(&Machine::node_id_at(machine.index));
+        is_member && machine.versions() != VersionRange::CURRENT
+    });
+    let Some(old) = old else { return Ok(()) };
+    let text = format!("a data type may be used, and {} does not know what that is", old.name);
+    Err(Violation::new(Fault::TooNew, text))
+}
