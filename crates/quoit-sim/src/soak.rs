@@ -32,7 +32,7 @@ const REGRESSIONS: [(u64, &str); 8] = [
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
 /// A planted bug has to be found within so many seeds.
-const PLANTED_SEEDS: Range<u64> = 0..20;
+const PLANTED_SEEDS: Range<u64> = 0..60;
 /// How often a soak tells how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
