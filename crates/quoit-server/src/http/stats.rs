@@ -241,9 +241,9 @@ fn machine(figures: &mut Figures) {
     put(figures, "sys_system_architecture", std::env::consts::ARCH);
 }
 
-/// Figures of what is not there. Writes are coordinated where they arrive whatever the load (`coord_local_*`,
-/// `coord_redir_loaded_local_total`), and no queue is in front of a partition: what is too much is refused when
-/// it arrives (`node_put_fsm_rejected_total`), so nothing is dropped later.
+/// Figures of what is not there. Writes are coordinated where they arrive whatever the load
+/// (`coord_local_*`, `coord_redir_loaded_local_total`), and no queue is in front of a partition: what is too
+/// much is refused when it arrives (`node_put_fsm_rejected_total`), so nothing is dropped later.
 const ZERO: &[&str] = &[
     "clusteraae_fsm_active",
     "clusteraae_fsm_create",
