@@ -103,15 +103,20 @@ impl HyperLogLog {
 
 fn read_listed(cursor: &mut Cursor<'_>, precision: Precision) -> Result<Registers, HllError> {
     let damaged = HllError::Damaged { at: cursor.at() };
+    let before = cursor.at();
     let count = cursor.count()?;
-    if count > precision.listed_max() {
+    if count > precision.listed_max() || cursor.at() - before != varint_bytes(count as u64) {
         return Err(damaged);
     }
     let mut listed = Vec::with_capacity(count);
     let mut next = 0u64;
     for _ in 0..count {
         let damaged = HllError::Damaged { at: cursor.at() };
+        let before = cursor.at();
         let entry = cursor.varint()?;
+        if cursor.at() - before != varint_bytes(entry) {
+            return Err(damaged);
+        }
         let value = (entry & VALUE_MASK) as u8;
         let index = next + (entry >> VALUE_BITS);
         let known = (1..=precision.value_max()).contains(&value);
@@ -122,6 +127,11 @@ fn read_listed(cursor: &mut Cursor<'_>, precision: Precision) -> Result<Register
         next = index + 1;
     }
     Ok(Registers::Listed(listed))
+}
+
+/// Bytes of a varint as an encoder writes it; longer ones say the same and are refused.
+fn varint_bytes(value: u64) -> usize {
+    (u64::BITS - value.leading_zeros()).div_ceil(7).max(1) as usize
 }
 
 fn read_all(cursor: &mut Cursor<'_>, precision: Precision) -> Result<Registers, HllError> {

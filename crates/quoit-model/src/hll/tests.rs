@@ -149,6 +149,14 @@ fn encodings_have_these_bytes() {
 }
 
 #[test]
+fn longer_forms_of_numbers_are_refused() {
+    assert!(HyperLogLog::decode(&[1, 8, 0, 1, 9]).is_ok());
+    for longer in [&[1, 8, 0, 0x81, 0, 9][..], &[1, 8, 0, 1, 0x89, 0]] {
+        assert!(HyperLogLog::decode(longer).is_err(), "{longer:?}");
+    }
+}
+
+#[test]
 fn registers_of_another_precision_are_refused() {
     let of = |index, value| {
         HyperLogLog::from_registers(Precision::MIN, [Register { index, value }]).is_some()
