@@ -5,11 +5,11 @@
 mod support;
 
 use quoit_model::hash::Partition;
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordMeta, RecordRef};
+use quoit_store::engine::{Access, Before, Decision, Engine, KeyRange, RecordMeta, RecordRef};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use std::collections::BTreeSet;
-use support::{Faulty, Name, get, put};
+use support::{BUCKET, Faulty, Name, get, keys, put};
 
 const SEGMENT_BYTES: u64 = 2_000;
 const KEY_COUNT: u32 = 60;
@@ -105,4 +105,47 @@ fn what_was_written_over_is_no_loss() {
         store.engine().update(&name.at(), Before::Skip, Access::Wait, change).unwrap();
     }
     assert_eq!(verified(&store, 1_000).0, BTreeSet::new());
+}
+
+/// Flips a bit in the first block of each key file.
+fn damage_key_files(store: &Faulty) -> Vec<String> {
+    let is_key_file = |name: &String| name.ends_with(".keys");
+    let files: Vec<String> = store.names().into_iter().filter(is_key_file).collect();
+    files.iter().for_each(|name| store.disk.flip_bit(name, 40, 3));
+    files
+}
+
+#[test]
+fn a_damaged_key_file_is_written_again_by_the_listing_that_meets_it() {
+    let store = store();
+    let all: Vec<String> = (0..KEY_COUNT).map(key).collect();
+    let files = damage_key_files(&store);
+    assert!(files.len() > 3, "{files:?}");
+    assert_eq!(store.engine().list_buckets(None, None, 9).unwrap().len(), 1);
+    assert_eq!(keys(store.engine()), all);
+    let found = store.engine().stats().corrupt_record_count;
+    assert_eq!(found, files.len() as u64);
+    assert_eq!(keys(store.engine()), all);
+    assert_eq!(store.engine().stats().corrupt_record_count, found, "all are whole again");
+}
+
+#[test]
+fn a_listing_fails_rather_than_leave_out_keys_whose_records_are_damaged_too() {
+    let store = store();
+    damage_key_files(&store);
+    let log = &store.segments()[0];
+    store.disk.flip_bit(log, 70, 1);
+    let damaged = unreadable(&store);
+    assert_eq!(damaged.len(), 1);
+    let listed = || store.engine().list_keys(KeyRange::Bucket(BUCKET), None, 100);
+    assert!(matches!(listed(), Err(StoreError::Corrupt { .. })));
+    for number in 0..KEY_COUNT {
+        let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            out.extend_from_slice(b"from another replica");
+            Decision::Put(RecordMeta::default())
+        };
+        let name = Name::new(&key(number));
+        store.engine().update(&name.at(), Before::Skip, Access::Wait, change).unwrap();
+    }
+    assert_eq!(listed().unwrap().entries.len(), KEY_COUNT as usize);
 }

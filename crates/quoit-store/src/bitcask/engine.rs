@@ -187,7 +187,7 @@ impl Engine for BitcaskEngine {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
-        self.store.list_keys(range, after, limit)
+        self.store.mending(|| self.store.list_keys(range, after, limit))
     }
 
     fn list_buckets(
@@ -196,7 +196,7 @@ impl Engine for BitcaskEngine {
         after: Option<BucketRef<'_>>,
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
-        self.store.list_buckets(bucket_type, after, limit)
+        self.store.mending(|| self.store.list_buckets(bucket_type, after, limit))
     }
 
     fn fold(

@@ -32,6 +32,7 @@ mod keys;
 mod list;
 mod load;
 mod log;
+mod mend;
 mod merge;
 mod meta;
 mod open;

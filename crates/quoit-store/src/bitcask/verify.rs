@@ -55,7 +55,11 @@ impl Store {
 
     /// The records of damaged stretches of a segment to which the index refers. Looks at all of the index
     /// if there are any such stretches.
-    fn records_within(&self, segment: &Segment, damages: &[Damage]) -> Vec<(Partition, Tag)> {
+    pub(super) fn records_within(
+        &self,
+        segment: &Segment,
+        damages: &[Damage],
+    ) -> Vec<(Partition, Tag)> {
         if damages.iter().all(|damage| damage.start == damage.end) {
             return Vec::new();
         }

@@ -116,6 +116,7 @@ impl Worker for Merger {
         match self.merge(pace) {
             Ok(true) => Next::Again,
             Ok(false) => Next::AfterUs(self.interval_us()),
+            Err(error) if self.store.mend(&error) => Next::Again,
             Err(error) => {
                 tracing::warn!(%error, "a merge was given up; it is tried again");
                 Next::AfterUs(self.interval_us())

@@ -1,0 +1,73 @@
+//! Writes a damaged key file again, from the segment whose keys it has.
+
+use super::keys::ActiveKeys;
+use super::log::note_key;
+use super::scan::Scan;
+use super::segment::{SEGMENT_HEADER_BYTES, keys_name};
+use super::store::Store;
+use crate::error::StoreError;
+use std::sync::Arc;
+
+/// One listing has so many key files written again at most.
+const MENDED_MAX: usize = 16;
+
+impl Store {
+    /// Runs a listing, again whenever a key file turns out to be damaged and could be written again.
+    pub(super) fn mending<T>(
+        &self,
+        list: impl Fn() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        for _ in 0..MENDED_MAX {
+            match list() {
+                Err(error) if self.mend(&error) => {}
+                listed => return listed,
+            }
+        }
+        list()
+    }
+
+    /// Writes the key file again in which damage was found. False when the damage is elsewhere, or nothing
+    /// could be done: records that the index refers to are damaged as well, and their keys would be missing.
+    pub(super) fn mend(&self, error: &StoreError) -> bool {
+        let StoreError::Corrupt { path, .. } = error else {
+            return false;
+        };
+        let numbers: Vec<u32> = self.key_files.lock().keys().copied().collect();
+        let is_of = |number: &u32| *path == format!("{}/{}", self.disk.path(), keys_name(*number));
+        let Some(number) = numbers.into_iter().find(is_of) else {
+            return false;
+        };
+        self.note_damage(error);
+        match self.write_keys_again(number) {
+            Ok(is_written) => is_written,
+            Err(error) => {
+                tracing::warn!(%error, "a damaged key file could not be written again");
+                false
+            }
+        }
+    }
+
+    fn write_keys_again(&self, number: u32) -> Result<bool, StoreError> {
+        let _one_at_a_time = self.sealing.lock();
+        let table = self.table.load_full();
+        let Some(segment) = table.get(number) else {
+            // A merge was quicker.
+            return Ok(true);
+        };
+        let keys = ActiveKeys::new(number);
+        let file = Arc::clone(&segment.file);
+        let mut scan = Scan::new(file, self.reader.store_id, number, SEGMENT_HEADER_BYTES)?;
+        while let Some(record) = scan.next()? {
+            note_key(&keys, record.key(), &record.header, record.offset);
+        }
+        if !self.records_within(segment, scan.damages()).is_empty() {
+            return Ok(false);
+        }
+        let written = keys.write_file(&*self.disk)?;
+        if let Some(known) = self.key_files.lock().get_mut(&number) {
+            *known = written;
+        }
+        tracing::info!(segment = number, "a damaged key file was written again");
+        Ok(true)
+    }
+}
