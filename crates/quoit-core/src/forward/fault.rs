@@ -130,7 +130,8 @@ pub(super) fn decode(fault: &Fault) -> RequestError {
         CONTEXT => Some(RequestError::RemoteContext(fault.text.clone())),
         NO_SUCH_ELEMENT => Some(apply(ApplyError::NoSuchElement { element: bytes().into() })),
         NO_SUCH_FIELD => FieldKind::ALL.get(number(0) as usize).map(|kind| {
-            let field = FieldName::new(bytes().split_off(1), *kind);
+            let name: Vec<u8> = bytes().into_iter().skip(1).collect();
+            let field = FieldName::new(name, *kind);
             apply(ApplyError::NoSuchField { field })
         }),
         DATA_TYPE => Some(RequestError::RemoteDataType(fault.text.clone())),
@@ -192,5 +193,15 @@ mod tests {
         assert!(matches!(decode(&fault), RequestError::Remote(text) if text == "new"));
         let strange = Fault { kind: UNSATISFIED, numbers: vec![77], text: "odd".to_owned() };
         assert!(matches!(decode(&strange), RequestError::Remote(text) if text == "odd"));
+    }
+
+    #[test]
+    fn faults_that_say_too_little_are_faults_all_the_same() {
+        for kind in 0..64 {
+            for numbers in [vec![], vec![1], vec![u64::MAX; 3]] {
+                let fault = Fault { kind, numbers, text: "a fault".to_owned() };
+                assert!(!decode(&fault).to_string().is_empty(), "{fault:?}");
+            }
+        }
     }
 }
