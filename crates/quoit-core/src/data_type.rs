@@ -200,11 +200,9 @@ impl ReplicatedStore {
         let coordinator =
             Coordinator { actor: &actor, time_secs, now_us, hll_precision: precision };
         let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(now_us, ttl_secs));
-        let stored = stored.as_ref();
         let updated =
             Object::update_data_type(stored, operation, context, coordinator, expires_at_secs);
-        let (object, _) = updated.map_err(DataTypeError::from)?;
-        Ok(object)
+        Ok(updated.map_err(DataTypeError::from)?)
     }
 
     /// The actor of this store's events of a record: the one that it had, or a new one where it has none.

@@ -31,10 +31,12 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         options: &ReadOptions,
     ) -> Result<Option<Object>, RequestError> {
-        let Some(mut object) = self.get_stored(key, options).await? else { return Ok(None) };
-        let state = self.control.read();
-        show_data_type(&mut object, object_props(&state, key.bucket)?);
-        Ok(Some(object))
+        let mut found = self.get_stored(key, options).await?;
+        if let Some(object) = found.as_mut().filter(|object| object.has_data_type()) {
+            let state = self.control.read();
+            show_data_type(object, object_props(&state, key.bucket)?);
+        }
+        Ok(found)
     }
 
     /// As [`ReplicatedStore::get`], with data types in their own form.

@@ -115,32 +115,31 @@ impl Object {
         actors.filter(own).max()
     }
 
-    /// The object after an operation of which the store that coordinates it makes the events, and its state.
+    /// The object after an operation of which the store that coordinates it makes the events.
     /// Tombstones go: the operation has seen them. `expires_at_secs` is when the record then expires.
     ///
     /// # Errors
     ///
     /// When the operation can't be done, or what is stored is damaged; see [`State::delta`].
     pub fn update_data_type(
-        stored: Option<&Self>,
+        stored: Option<Self>,
         operation: &Operation,
         context: Option<&CausalClock>,
         coordinator: Coordinator<'_>,
         expires_at_secs: Option<u32>,
-    ) -> Result<(Self, State), UpdateError> {
+    ) -> Result<Self, UpdateError> {
         let bucket = operation.datatype();
-        let mut object = stored.cloned().unwrap_or_default();
-        let state = object.data_type()?.unwrap_or_else(|| State::empty(bucket));
-        let (mut state, stored) = (state.clone(), state.datatype());
-        if stored != bucket {
-            return Err(UpdateError::OtherType { stored, bucket });
+        let mut object = stored.unwrap_or_default();
+        let mut state = object.data_type()?.unwrap_or_else(|| State::empty(bucket));
+        if state.datatype() != bucket {
+            return Err(UpdateError::OtherType { stored: state.datatype(), bucket });
         }
         let mut clock = CausalClock::from(std::mem::take(&mut object.clock));
         state.apply(&mut clock, operation, context, coordinator)?;
         object.clock = clock.vector().clone();
         object.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
         object.push_state(&state, Life { last_modified_us: coordinator.now_us, expires_at_secs });
-        Ok((object, state))
+        Ok(object)
     }
 
     /// Adds the sibling of a state, unless there is nothing to keep of it.

@@ -30,10 +30,9 @@ impl Replica {
             hll_precision: Precision::DEFAULT,
         };
         let updated =
-            Object::update_data_type(self.object.as_ref(), operation, context, coordinator, None);
-        let (object, state) = updated.expect("an operation that can be done");
-        self.object = Some(object);
-        state
+            Object::update_data_type(self.object.take(), operation, context, coordinator, None);
+        let object = self.object.insert(updated.expect("an operation that can be done"));
+        object.data_type().unwrap().expect("an operation leaves a state")
     }
 
     /// A plain write or, with `deleted`, a delete.
@@ -222,7 +221,7 @@ fn a_record_of_another_type_is_left_alone() {
         hll_precision: Precision::DEFAULT,
     };
     let counter = Operation::Counter(1);
-    let stored = replica.object.as_ref();
+    let stored = replica.object.clone();
     let updated = Object::update_data_type(stored, &counter, None, coordinator, None);
     let fault = updated.unwrap_err();
     let text = "record holds a set, records of this bucket type are of type counter; \

@@ -104,10 +104,9 @@ impl World {
         let coordinator =
             Coordinator { actor: &actor, time_secs: 0, now_us, hll_precision: PRECISION };
         let context = clock.as_ref();
-        let updated =
-            Object::update_data_type(Some(&object), operation, context, coordinator, None);
+        let updated = Object::update_data_type(Some(object), operation, context, coordinator, None);
         assert_eq!(updated.is_ok(), done.is_some(), "{updated:?}");
-        if let (Some(done), Ok((object, _))) = (done, updated) {
+        if let (Some(done), Ok(object)) = (done, updated) {
             let request = self.history.operate(done, &seen);
             self.objects[replica].0 = object;
             self.objects[replica].1.insert(request);
