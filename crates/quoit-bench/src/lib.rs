@@ -28,6 +28,7 @@ pub mod config;
 pub mod driver;
 #[cfg(test)]
 mod goodness_of_fit;
+pub mod growth;
 mod http;
 pub mod keygen;
 pub mod measure;

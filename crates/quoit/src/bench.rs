@@ -1,7 +1,8 @@
 //! `quoit bench`: the load generator.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use quoit_bench::cli::{BenchOptions, check, convert, run};
+use quoit_bench::growth::{GrowthKind, GrowthOptions, crdt_growth};
 use quoit_bench::report::{ChartOptions, ReportOptions, report};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,6 +36,58 @@ enum BenchCommand {
     /// Draw the report of a run from the directory of its results, also of one that basho_bench
     /// left.
     Report(ReportArgs),
+    /// Measure what a set or a map costs while it grows, item by item.
+    ///
+    /// One client with one connection fills a new bucket. For each item 1, 2, 3... and each container it
+    /// reads the record as a plain object, reads it as a data type, adds the item's number to the set (of
+    /// a map: to its set field `set`), and reads it as a data type twice. Every read is checked.
+    ///
+    /// The standard output gets a line for each item, times in seconds:
+    ///
+    /// items, id, size, kv_read_elapsed, read_prewrite_elapsed, write_elapsed, read_postwrite_elapsed,
+    /// read_postwrite_elapsed2
+    ///
+    /// where id is the container, size the bytes of the plain object before the write. The same table is
+    /// in the directory of the results as crdt-growth.csv, with a chart and a page of it; `quoit bench
+    /// report DIR` draws them again.
+    ///
+    /// The server needs the bucket type first, here for sets (for maps: maps, and map for set):
+    ///
+    /// quoit admin bucket-type create sets '{"props":{"datatype":"set"}}'
+    ///
+    /// quoit admin bucket-type activate sets
+    CrdtGrowth(GrowthArgs),
+}
+
+/// What grows, and where.
+#[derive(Args, Debug)]
+struct GrowthArgs {
+    /// What grows; also the name of the bucket type.
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: GrowthType,
+    /// Items that each container gets.
+    #[arg(long, value_name = "N", default_value_t = 15_000)]
+    items: u64,
+    /// Containers that grow side by side; their keys are 1, 2, 3...
+    #[arg(long, value_name = "M", default_value_t = 1)]
+    containers: u64,
+    /// Server: host and port of its Protocol Buffers interface.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8087")]
+    target: String,
+    /// Directory in which each run gets a directory of its own [default: ./tests].
+    #[arg(short = 'd', long, value_name = "DIR")]
+    results_dir: Option<PathBuf>,
+    /// Name of the run's directory [default: the local time].
+    #[arg(short = 'n', long = "bench-name", value_name = "NAME")]
+    name: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GrowthType {
+    /// Maps, each with one field: a set.
+    Maps,
+    /// Sets.
+    Sets,
 }
 
 /// What to report, and how. The short options are those of basho_bench's `summary.r`.
@@ -124,6 +177,7 @@ pub(crate) fn command(args: &BenchArgs) -> ExitCode {
         Some(BenchCommand::Check(plan)) => check(&plan.options()),
         Some(BenchCommand::Convert { input, output }) => convert(input, output.as_deref()),
         Some(BenchCommand::Report(args)) => report(&args.options()),
+        Some(BenchCommand::CrdtGrowth(args)) => crdt_growth(&args.options()),
     };
     ExitCode::from(status.code())
 }
@@ -135,6 +189,22 @@ impl PlanArgs {
             duration: self.duration.clone(),
             targets: self.targets.clone(),
             ..BenchOptions::default()
+        }
+    }
+}
+
+impl GrowthArgs {
+    fn options(&self) -> GrowthOptions {
+        GrowthOptions {
+            kind: match self.kind {
+                GrowthType::Maps => GrowthKind::Maps,
+                GrowthType::Sets => GrowthKind::Sets,
+            },
+            item_count: self.items,
+            container_count: self.containers,
+            target: self.target.clone(),
+            results_dir: self.results_dir.clone(),
+            name: self.name.clone(),
         }
     }
 }
@@ -190,6 +260,23 @@ mod tests {
         for line in ["bench", "bench check"] {
             assert!(parse(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn growth_is_of_maps_or_sets_and_as_published_by_default() {
+        let args = parse("bench crdt-growth --type maps --items 5 --containers 2 -n x");
+        let Some(BenchCommand::CrdtGrowth(args)) = args.expect("an experiment").command else {
+            panic!("another command")
+        };
+        let options = args.options();
+        assert_eq!(options.kind, GrowthKind::Maps);
+        assert_eq!((options.item_count, options.container_count), (5, 2));
+        let args = parse("bench crdt-growth --type sets").expect("an experiment").command;
+        let Some(BenchCommand::CrdtGrowth(args)) = args else { panic!("another command") };
+        assert_eq!((args.items, args.containers), (15_000, 1));
+        assert_eq!(args.target, "127.0.0.1:8087");
+        assert!(parse("bench crdt-growth --type counters").is_err());
+        assert!(parse("bench crdt-growth").is_err(), "what grows has to be said");
     }
 
     #[test]

@@ -116,3 +116,64 @@ fn both_interfaces_take_every_operation_that_is_offered() {
     );
     assert_eq!(results.count("put-item-value-plain") + results.count("get-item"), 300);
 }
+
+/// Runs `quoit bench crdt-growth`: its standard output, its standard error, and whether it succeeded.
+fn crdt_growth(node: &Node, results: &Path, arguments: &[&str]) -> (String, String, bool) {
+    let run = Command::new(env!("CARGO_BIN_EXE_quoit"))
+        .args(["bench", "crdt-growth", "--target", &node.pb, "-d"])
+        .arg(results)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(run.stdout), text(run.stderr), run.status.success())
+}
+
+#[test]
+fn a_growing_set_and_a_growing_map_are_measured_and_drawn() {
+    let node = Node::start();
+    let results = tempfile::tempdir().unwrap();
+    let (rows, told, ok) = crdt_growth(&node, results.path(), &["--type", "sets"]);
+    assert!(!ok && rows.is_empty(), "{rows}");
+    assert!(told.contains("quoit admin bucket-type create sets"), "{told}");
+    assert_eq!(fs::read_dir(results.path()).unwrap().count(), 0, "nothing is left behind");
+    node.create_type("sets", r#"{"datatype":"set"}"#);
+    node.create_type("maps", r#"{"datatype":"map"}"#);
+    for kind in ["sets", "maps"] {
+        let arguments = ["--type", kind, "--items", "30", "--containers", "2", "-n", kind];
+        let (rows, told, ok) = crdt_growth(&node, results.path(), &arguments);
+        assert!(ok, "{told}");
+        let directory = results.path().join(kind);
+        assert_eq!(fs::read_to_string(directory.join("crdt-growth.csv")).unwrap(), rows);
+        let mut lines = rows.lines();
+        assert_eq!(
+            lines.next().unwrap(),
+            "items, id, size, kv_read_elapsed, read_prewrite_elapsed, write_elapsed, \
+             read_postwrite_elapsed, read_postwrite_elapsed2"
+        );
+        let rows: Vec<Vec<f64>> = lines
+            .map(|line| line.split(", ").map(|cell| cell.parse().unwrap()).collect())
+            .collect();
+        let places: Vec<(f64, f64)> = rows.iter().map(|row| (row[0], row[1])).collect();
+        let expected: Vec<_> =
+            (1..=30).flat_map(|n| [(f64::from(n), 1.0), (f64::from(n), 2.0)]).collect();
+        assert_eq!(places, expected);
+        assert_eq!(rows[1][2..4], [0.0, 0.0], "the first plain read finds nothing");
+        assert!(rows[59][2] > rows[3][2], "the record grows");
+        assert!(rows[2..].iter().all(|row| row.len() == 8 && row[2..].iter().all(|t| *t > 0.0)));
+        let page = fs::read_to_string(directory.join("report.html")).unwrap();
+        assert!(page.contains("Times over items") && page.contains("read again"), "{page}");
+        let chart = fs::read_to_string(directory.join("summary.svg")).unwrap();
+        assert!(chart.contains("Size of the record") && chart.contains("read after"));
+        fs::remove_file(directory.join("report.html")).unwrap();
+        let report = Command::new(env!("CARGO_BIN_EXE_quoit"))
+            .args(["bench", "report"])
+            .arg(&directory)
+            .output()
+            .unwrap();
+        assert!(report.status.success());
+        assert_eq!(fs::read_to_string(directory.join("report.html")).unwrap(), page);
+        let (_, told, ok) = crdt_growth(&node, results.path(), &arguments);
+        assert!(!ok && told.contains("already holds the results"), "{told}");
+    }
+}

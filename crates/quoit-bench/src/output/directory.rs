@@ -5,9 +5,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::OutputError;
+use crate::growth;
 
 /// The link in the base directory to the newest run.
 const CURRENT: &str = "current";
+
+/// Each run leaves one of them.
+const TABLES: [&str; 2] = ["summary.csv", growth::FILE_NAME];
 
 /// A directory that belongs to one run.
 #[derive(Debug, Clone)]
@@ -32,7 +36,7 @@ impl RunDirectory {
         };
         let path = base.join(&name);
         fs::create_dir_all(&path).map_err(OutputError::write(&path))?;
-        if path.join("summary.csv").exists() {
+        if TABLES.iter().any(|name| path.join(name).exists()) {
             return Err(OutputError::Occupied(path));
         }
         point_link(&base.join(CURRENT), Path::new(&name))?;

@@ -7,7 +7,8 @@ use crate::cli::{ExitStatus, failed};
 use crate::output::Terminal;
 use crate::run::RunReport;
 
-use super::{ChartOptions, ReportError, Results, draw_chart, draw_page};
+use super::page::draw_growth_page;
+use super::{ChartOptions, Growth, ReportError, Results, draw_chart, draw_page};
 
 /// The chart and the page in the directory of their run.
 const NAMES: [&str; 2] = ["summary.svg", "report.html"];
@@ -42,10 +43,34 @@ pub struct Written {
 ///
 /// When the results cannot be read, or a report cannot be drawn or written.
 pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
+    if Growth::is_in(&options.directory) {
+        return write_growth_reports(options);
+    }
     let mut results = Results::read(&options.directory)?;
     if options.start_s.is_some() || options.end_s.is_some() {
         results.cut(options.start_s.unwrap_or(0.0), options.end_s.unwrap_or(f64::INFINITY))?;
     }
+    let chart = || draw_chart(&results, &options.chart);
+    let files = write_files(options, chart, || draw_page(&results))?;
+    Ok(Written { files, notes: results.notes })
+}
+
+/// The same for an experiment with a growing data type.
+fn write_growth_reports(options: &ReportOptions) -> Result<Written, ReportError> {
+    let mut growth = Growth::read(&options.directory)?;
+    if options.start_s.is_some() || options.end_s.is_some() {
+        growth.notes.push("rows have no elapsed time: --start and --end have no effect".to_owned());
+    }
+    let page = || Ok(draw_growth_page(&growth));
+    let files = write_files(options, || growth.draw_chart(&options.chart), page)?;
+    Ok(Written { files, notes: growth.notes })
+}
+
+fn write_files(
+    options: &ReportOptions,
+    chart: impl Fn() -> Result<String, ReportError>,
+    page: impl Fn() -> Result<String, ReportError>,
+) -> Result<Vec<PathBuf>, ReportError> {
     let files = if options.outputs.is_empty() {
         NAMES.map(|name| options.directory.join(name)).into()
     } else {
@@ -53,12 +78,12 @@ pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
     };
     for file in &files {
         match file.extension().and_then(|extension| extension.to_str()) {
-            Some("svg") => write_whole(file, &draw_chart(&results, &options.chart)?)?,
-            Some("html") => write_whole(file, &draw_page(&results)?)?,
+            Some("svg") => write_whole(file, &chart()?)?,
+            Some("html") => write_whole(file, &page()?)?,
             _ => return Err(ReportError::Kind(file.clone())),
         }
     }
-    Ok(Written { files, notes: results.notes })
+    Ok(files)
 }
 
 /// Writes reports for the command `quoit bench report`: says what was written, and why something

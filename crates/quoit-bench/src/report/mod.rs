@@ -8,8 +8,10 @@ mod command;
 mod csv;
 mod error;
 mod figures;
+mod growth;
 mod page;
 mod palette;
+mod panels;
 mod results;
 #[cfg(test)]
 mod tests;
@@ -19,5 +21,6 @@ pub use chart::{ChartOptions, draw_chart};
 pub(crate) use command::write_after_run;
 pub use command::{ReportOptions, Written, report, write_reports};
 pub use error::ReportError;
+pub use growth::Growth;
 pub use page::draw_page;
 pub use results::{ErrorCount, LatencyRow, OperationRows, Results, SummaryRow};

@@ -307,6 +307,42 @@ fn reports_go_where_they_are_asked_for() {
     assert_eq!(error, "/nowhere/x.svg cannot be written: No such file or directory (os error 2)");
 }
 
+#[test]
+fn a_long_table_of_growth_is_drawn_with_medians_and_a_damaged_one_refused() {
+    const HEADER: &str = "items, id, size, kv_read_elapsed, read_prewrite_elapsed, write_elapsed, \
+                          read_postwrite_elapsed, read_postwrite_elapsed2\n";
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let rows: String = (1..=1600)
+        .map(|n| {
+            let write_s = if n % 100 == 0 { 9.0 } else { f64::from(n) / 1e6 };
+            format!("{n}, 1, {}, 0, 0.001, {write_s}, 0.002, 0.002\n", n * 10)
+        })
+        .collect();
+    write(path, "crdt-growth.csv", &format!("{HEADER}{rows}1601, 1"));
+    let options = ReportOptions { directory: path.into(), ..ReportOptions::default() };
+    let written = write_reports(&options).expect("reports");
+    assert_eq!(written.notes.len(), 1, "a row is cut off: {:?}", written.notes);
+    let page = fs::read_to_string(path.join("report.html")).expect("a page");
+    assert!(page.contains("median of 4 requests") && page.contains("1\u{202f}600 items"), "{page}");
+    assert!(!page.contains("\"9000 ms\""), "a median passes over one slow write in a hundred");
+    // 81 us in the middle of the first tenth, 1521 in the last.
+    assert!(
+        page.contains("<tr><td>write</td><td>0.081</td><td>1.52</td><td>18.79x</td></tr>"),
+        "{page}"
+    );
+    assert!(page.contains("<tr><td>plain read</td><td>-</td><td>-</td><td>-</td></tr>"));
+    for (damage, expected) in [
+        ("1, 1, 10, 0, 0.1, x, 0.1, 0.1\n", "crdt-growth.csv:2: write_elapsed is \"x\""),
+        ("1, 1, 10\n", "found 3 cells where 8 were expected"),
+        ("", "no whole row"),
+    ] {
+        write(path, "crdt-growth.csv", &format!("{HEADER}{damage}"));
+        let error = write_reports(&options).expect_err(damage).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

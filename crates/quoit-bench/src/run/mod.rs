@@ -25,6 +25,7 @@ pub(crate) use coordinator::run_driver;
 pub(crate) use knee::find_knee;
 pub use mix::ReportedOperation;
 pub(crate) use mix::build_mix;
+pub(crate) use signals::Signals;
 pub use summary::{
     ErrorSummary, ModeSummary, OperationSummary, RunSummary, SUMMARY_FILE, SUMMARY_FORMAT,
     SummaryError,

@@ -1,6 +1,7 @@
 //! The page of a run: one HTML file that needs no network, and no script but for its comforts.
 
 mod configuration;
+mod growth;
 mod parts;
 mod plot;
 mod spectrum;
@@ -8,8 +9,10 @@ mod time_plots;
 mod verification;
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
+pub(super) use self::growth::draw_growth_page;
 use super::figures::{Figures, figures};
 use super::{ReportError, Results, palette, thinned};
 use crate::measure::OperationStats;
@@ -64,7 +67,7 @@ pub fn draw_page(results: &Results) -> Result<String, ReportError> {
         main.push_str(&parts::section("notes", "What is missing", "", &parts::list(&notes)));
     }
     let header = header(results, summary.as_ref());
-    Ok(document(&run_name(results), &header, &main))
+    Ok(document(&directory_name(&results.directory), &header, &main))
 }
 
 fn document(name: &str, header: &str, main: &str) -> String {
@@ -109,13 +112,12 @@ fn name_as_configured(results: &mut Results, summary: &RunSummary) {
 }
 
 /// The name of the run: that of its directory, wherever a link to it leads.
-fn run_name(results: &Results) -> String {
-    let directory = results.directory.canonicalize();
-    let directory = directory.as_ref().unwrap_or(&results.directory);
-    directory.file_name().map_or_else(
-        || results.directory.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    )
+fn directory_name(directory: &Path) -> String {
+    let real = directory.canonicalize();
+    real.as_deref()
+        .unwrap_or(directory)
+        .file_name()
+        .map_or_else(|| directory.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 fn header(results: &Results, summary: Option<&RunSummary>) -> String {
@@ -150,7 +152,7 @@ fn header(results: &Results, summary: Option<&RunSummary>) -> String {
         .iter()
         .map(|(class, text)| format!("<li class=\"badge {class}\">{}</li>", escape(text)))
         .collect();
-    let (name, about) = (run_name(results), about.join(" · "));
+    let (name, about) = (directory_name(&results.directory), about.join(" · "));
     format!(
         "<header>\n<p class=\"eyebrow\">Quoit bench</p>\n<h1>{}</h1>\n<p class=\"quiet\">{}</p>\n\
          <ul class=\"badges\">{badges}</ul>\n</header>\n",

@@ -1,0 +1,143 @@
+//! The command: rows to the standard output as they come, and a directory with table and report.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::error::GrowthError;
+use super::experiment::{Experiment, GrowthKind};
+use super::table::{COLUMNS, FILE_NAME, GrowthRow, TIMES, TimeColumn, ends};
+use crate::cli::{ExitStatus, failed};
+use crate::config::Target;
+use crate::output::text::ms_text;
+use crate::output::{OutputError, ResultFile, RunDirectory};
+use crate::report::{ReportOptions, write_reports};
+use crate::run::Signals;
+
+/// Where results go unless the command line says otherwise.
+const RESULTS_DIR: &str = "tests";
+
+/// What the command line says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrowthOptions {
+    /// What grows.
+    pub kind: GrowthKind,
+    /// Items that each container gets.
+    pub item_count: u64,
+    /// Containers that grow side by side, one item at a time.
+    pub container_count: u64,
+    /// The server, as `host:port` of its Protocol Buffers interface.
+    pub target: String,
+    /// Base directory of results (`-d`); `tests` when not given.
+    pub results_dir: Option<PathBuf>,
+    /// Name of the run's directory (`-n`); the local time when not given.
+    pub name: Option<String>,
+}
+
+/// What came of an experiment, whole or not.
+#[derive(Debug)]
+pub struct GrowthReport {
+    /// Where its files are.
+    pub directory: PathBuf,
+    /// What was measured.
+    pub rows: Vec<GrowthRow>,
+    /// What ended it early, if anything did.
+    pub failure: Option<GrowthError>,
+}
+
+/// Runs the command: rows on the standard output, all else on the standard error.
+///
+/// SIGINT and SIGTERM end it after the item at work, with its results kept.
+pub fn crdt_growth(options: &GrowthOptions) -> ExitStatus {
+    let report = match grow_on(options, &mut std::io::stdout().lock()) {
+        Ok(report) => report,
+        Err(error) => return failed(&error),
+    };
+    let mut told = String::new();
+    for TimeColumn { name, seconds } in TIMES {
+        if let Some((first_s, last_s)) = ends(&report.rows, seconds) {
+            let ms = |time_s: f64| ms_text(time_s * 1e6);
+            told.push_str(&format!("{name:<12} {:>8} {:>8}\n", ms(first_s), ms(last_s)));
+        }
+    }
+    let heading = format!("{:<12} {:>8} {:>8}  ms, median of a tenth", "", "first", "last");
+    let mut status = ExitStatus::Success;
+    let drawn = write_reports(&ReportOptions {
+        directory: report.directory.clone(),
+        ..ReportOptions::default()
+    });
+    let files = match (&drawn, report.rows.is_empty()) {
+        (Ok(written), _) => {
+            let files = written.files.iter().map(|file| file.display().to_string());
+            format!("Report: {}", files.collect::<Vec<_>>().join(", "))
+        }
+        // What ended before its first item has nothing to show.
+        (Err(_), true) => String::new(),
+        (Err(error), false) => {
+            status = ExitStatus::Failure;
+            format!("warning: there is no report: {error}")
+        }
+    };
+    // A standard error that is gone does not change how the command ends.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{heading}\n{told}Results in {}\n{files}",
+        report.directory.display()
+    );
+    match &report.failure {
+        Some(error) => failed(error),
+        None => status,
+    }
+}
+
+/// Makes the experiment with its rows going to `out`, too; for programs that run benchmarks.
+///
+/// # Errors
+///
+/// When it can't begin, or `out` or the table can't be written. A request that fails later ends it
+/// with what was measured until then.
+pub fn grow_on(options: &GrowthOptions, out: &mut dyn Write) -> Result<GrowthReport, GrowthError> {
+    let target = Target::parse(&options.target)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(GrowthError::System)?.block_on(grow(options, &target, out))
+}
+
+async fn grow(
+    options: &GrowthOptions,
+    target: &Target,
+    out: &mut dyn Write,
+) -> Result<GrowthReport, GrowthError> {
+    let bucket = format!("crdt-growth-{:016x}", rand::random::<u64>());
+    let mut signals = Signals::listen().map_err(GrowthError::System)?;
+    // Nothing is left behind by an experiment that can't begin.
+    let experiment = Experiment::prepare(&target.to_string(), options.kind, &bucket).await?;
+    let base = options.results_dir.clone().unwrap_or_else(|| RESULTS_DIR.into());
+    let directory = RunDirectory::create(&base, options.name.as_deref())?.path().to_owned();
+    let path = directory.join(FILE_NAME);
+    let header = COLUMNS.join(", ") + "\n";
+    let mut file =
+        ResultFile::create(path.clone(), header.as_bytes()).map_err(OutputError::write(&path))?;
+    out.write_all(header.as_bytes()).map_err(GrowthError::Rows)?;
+    let mut report = GrowthReport { directory, rows: Vec::new(), failure: None };
+    'items: for item in 1..=options.item_count {
+        for container in 1..=options.container_count {
+            let added = tokio::select! {
+                biased;
+                () = signals.next() => break 'items,
+                added = experiment.add(item, container) => added,
+            };
+            let row = match added {
+                Ok(row) => row,
+                Err(error) => {
+                    report.failure = Some(error);
+                    break 'items;
+                }
+            };
+            let line = format!("{row}\n");
+            out.write_all(line.as_bytes()).map_err(GrowthError::Rows)?;
+            file.append(line.as_bytes(), 1).map_err(OutputError::write(&path))?;
+            report.rows.push(row);
+        }
+    }
+    out.flush().map_err(GrowthError::Rows)?;
+    Ok(report)
+}

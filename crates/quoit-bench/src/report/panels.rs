@@ -1,0 +1,187 @@
+//! Panels of points with smoothed lines under each other, over one range of x.
+
+use super::{ReportError, palette};
+use crate::plot::{Anchor, Axis, Canvas, Frame, Scale, draw_axes, escape, linear_ticks, loess};
+
+/// Least and greatest length of a side, in pixels.
+const SIDES: std::ops::RangeInclusive<u32> = 300..=20_000;
+
+const MARGIN_LEFT: f64 = 78.0;
+const LEGEND_WIDTH: f64 = 92.0;
+const MARGIN_BOTTOM: f64 = 24.0;
+const TITLE_HEIGHT: f64 = 26.0;
+const STRIP_HEIGHT: f64 = 18.0;
+const X_LABELS_HEIGHT: f64 = 22.0;
+const FACET_GAP: f64 = 10.0;
+
+/// Places of a smoothed line, as ggplot2 has them.
+const SMOOTH_COUNT: usize = 80;
+
+/// Points of one colour.
+pub(super) struct Series {
+    pub(super) class: &'static str,
+    pub(super) name: &'static str,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// One plot of a panel.
+pub(super) struct Facet<'a> {
+    /// Stands above the plot where a panel has a plot for each operation.
+    pub(super) name: Option<&'a str>,
+    pub(super) series: Vec<Series>,
+}
+
+/// A row of plots with a common y scale.
+pub(super) struct Panel<'a> {
+    pub(super) title: &'a str,
+    pub(super) y_label: &'a str,
+    pub(super) facets: Vec<Facet<'a>>,
+}
+
+/// What a chart shows beside its panels.
+pub(super) struct Sheet<'a> {
+    /// Width and height in pixels.
+    pub(super) size: (u32, u32),
+    /// What it is.
+    pub(super) title: String,
+    /// What it shows, for those who don't see it.
+    pub(super) about: String,
+    pub(super) x_label: &'a str,
+    pub(super) x_range: (f64, f64),
+}
+
+/// Draws panels of the same height as an SVG document.
+///
+/// # Errors
+///
+/// [`ReportError::Size`] when a side is not of 300 to 20 000 pixels.
+pub(super) fn draw_panels(sheet: &Sheet<'_>, panels: &[Panel<'_>]) -> Result<String, ReportError> {
+    let (width, height) = sheet.size;
+    if !SIDES.contains(&width) || !SIDES.contains(&height) {
+        return Err(ReportError::Size { width, height });
+    }
+    let mut canvas = Canvas::default();
+    let panel_height = (f64::from(height) - MARGIN_BOTTOM) / panels.len() as f64;
+    for (index, panel) in panels.iter().enumerate() {
+        let top = index as f64 * panel_height;
+        let place = Frame {
+            left: MARGIN_LEFT,
+            top,
+            right: f64::from(width) - LEGEND_WIDTH,
+            bottom: top + panel_height,
+        };
+        draw_panel(&mut canvas, place, panel, sheet.x_range);
+    }
+    let middle = (MARGIN_LEFT + f64::from(width) - LEGEND_WIDTH) / 2.0;
+    canvas.text("label", (middle, f64::from(height) - 8.0), Anchor::Middle, sheet.x_label);
+    Ok(document(sheet, &canvas.into_elements()))
+}
+
+fn document(sheet: &Sheet<'_>, elements: &str) -> String {
+    let (width, height) = sheet.size;
+    let (title, about) = (escape(&sheet.title), escape(&sheet.about));
+    let css = palette::chart_css();
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"
+ viewBox="0 0 {width} {height}" role="img" aria-labelledby="title about">
+<title id="title">{title}</title>
+<desc id="about">{about}</desc>
+<style>
+{css}</style>
+<rect class="ground" width="100%" height="100%"/>
+{elements}</svg>
+"#
+    )
+}
+
+fn draw_panel(canvas: &mut Canvas, place: Frame, panel: &Panel<'_>, x_range: (f64, f64)) {
+    let has_strips = panel.facets.iter().any(|facet| facet.name.is_some());
+    let strip_height = if has_strips { STRIP_HEIGHT } else { 0.0 };
+    let (top, bottom) = (place.top + TITLE_HEIGHT + strip_height, place.bottom - X_LABELS_HEIGHT);
+    let highest = panel
+        .facets
+        .iter()
+        .flat_map(|facet| &facet.series)
+        .flat_map(|series| &series.points)
+        .fold(0.0, |highest: f64, (_, y)| highest.max(*y));
+    let y_range = (0.0, if highest > 0.0 { highest * 1.06 } else { 1.0 });
+    let mut y = Axis {
+        scale: Scale::linear(y_range, (bottom, top)),
+        ticks: linear_ticks(y_range.0, y_range.1, ((bottom - top) / 24.0) as usize),
+        has_labels: true,
+    };
+    canvas.text("heading", (place.left, place.top + 19.0), Anchor::Start, panel.title);
+    canvas.upward_text("label", (16.0, (top + bottom) / 2.0), panel.y_label);
+    let count = panel.facets.len() as f64;
+    let width = (place.width() - FACET_GAP * (count - 1.0)).max(count) / count;
+    for (index, facet) in panel.facets.iter().enumerate() {
+        let left = place.left + index as f64 * (width + FACET_GAP);
+        let frame = Frame { left, top, right: left + width, bottom };
+        y.has_labels = index == 0;
+        draw_facet(canvas, frame, facet, x_range, &y);
+    }
+    if let Some(facet) = panel.facets.first() {
+        draw_legend(canvas, (place.right + 14.0, top + 10.0), &facet.series);
+    }
+}
+
+fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f64, f64), y: &Axis) {
+    if let Some(name) = facet.name {
+        let top = frame.top - STRIP_HEIGHT;
+        canvas.rectangle("strip", (frame.left, top), (frame.width(), STRIP_HEIGHT));
+        let middle = ((frame.left + frame.right) / 2.0, top + 13.0);
+        canvas.text("label", middle, Anchor::Middle, &shortened(name, frame.width()));
+    }
+    let x = Axis {
+        scale: Scale::linear(x_range, (frame.left, frame.right)),
+        ticks: linear_ticks(x_range.0, x_range.1, (frame.width() / 70.0).max(2.0) as usize),
+        has_labels: true,
+    };
+    draw_axes(canvas, frame, &x, y);
+    let place = |(at, value): &(f64, f64)| (x.scale.position(*at), y.scale.position(*value));
+    for series in &facet.series {
+        let dots: Vec<_> = series.points.iter().map(place).collect();
+        canvas.dots(&format!("dot {}", series.class), &dots);
+    }
+    for series in &facet.series {
+        // The line may swing beyond the points, but not out of the plot.
+        let line: Vec<_> = loess(&series.points, SMOOTH_COUNT)
+            .iter()
+            .map(place)
+            .map(|(at, value)| (at, value.clamp(frame.top, frame.bottom)))
+            .collect();
+        canvas.polyline(&format!("line {}", series.class), &line);
+    }
+}
+
+fn draw_legend(canvas: &mut Canvas, (left, top): (f64, f64), series: &[Series]) {
+    for (index, series) in series.iter().enumerate() {
+        let y = top + index as f64 * 18.0;
+        canvas.polyline(&format!("line {}", series.class), &[(left, y), (left + 18.0, y)]);
+        canvas.text("label", (left + 25.0, y + 4.0), Anchor::Start, series.name);
+    }
+}
+
+/// A name cut to a width, as far as that can be told without the font: its ends tell most.
+fn shortened(name: &str, width: f64) -> String {
+    const CHARACTER_WIDTH: f64 = 7.5;
+    let room = (width / CHARACTER_WIDTH) as usize;
+    let length = name.chars().count();
+    if length <= room {
+        return name.to_owned();
+    }
+    let (start, end) = (room / 2, room.saturating_sub(room / 2 + 1));
+    name.chars().take(start).chain(['…']).chain(name.chars().skip(length - end)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn names_are_cut_in_the_middle() {
+        assert_eq!(shortened("update", 75.0), "update");
+        assert_eq!(shortened("operation-number-12", 75.0), "opera…r-12");
+        assert_eq!(shortened("operation", 7.5), "…");
+    }
+}
