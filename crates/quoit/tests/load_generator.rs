@@ -4,6 +4,7 @@
 mod node;
 
 use node::Node;
+use quoit_client::{Bucket, BucketProps, Client, DataTypeValue};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -115,6 +116,132 @@ fn both_interfaces_take_every_operation_that_is_offered() {
         ),
     );
     assert_eq!(results.count("put-item-value-plain") + results.count("get-item"), 300);
+}
+
+/// The record of a key, as a client reads it.
+async fn fetch(client: &Client, bucket_type: &str, key: &str) -> Option<DataTypeValue> {
+    let location = Bucket::typed(bucket_type, "test").key(key);
+    Some(client.fetch(&location).await.unwrap()?.value)
+}
+
+#[tokio::test]
+async fn counters_teams_and_games_are_counted_and_kept() {
+    let node = Node::start();
+    let client = Client::connect_to(&node.pb).unwrap();
+    node.create_type("counters", r#"{"datatype":"counter"}"#);
+    node.create_type("maps", r#"{"datatype":"map"}"#);
+    node.create_type("siblings", r#"{"allow_mult":true}"#);
+    let counts = |operations: &str, bucket: &str| {
+        format!(
+            "{{mode, max}}. {{driver, riakc_pb}}. {{riakc_pb_port, {}}}. {{riakc_pb_bucket, {bucket}}}.
+             {{key_generator, {{int_to_str, {{partitioned_sequential_int, 60}}}}}}.
+             {{value_generator, {{uniform_int, 1}}}}. {{operations, {operations}}}.",
+            port(&node.pb)
+        )
+    };
+    for _ in 0..3 {
+        let results =
+            bench(None, &counts("[{{counter, increment}, 1}]", "{<<\"counters\">>, <<\"test\">>}"));
+        assert_eq!(results.count("counter-increment"), 60);
+    }
+    bench(None, &counts("[{{counter, value}, 1}]", "{<<\"counters\">>, <<\"test\">>}"));
+    assert_eq!(fetch(&client, "counters", "59").await.unwrap().as_counter(), Some(3));
+    let old = Bucket::new("old");
+    let props = BucketProps { allow_mult: Some(true), ..BucketProps::default() };
+    client.set_bucket_props(&old, props).await.unwrap();
+    for operations in ["[{counter_incr, 1}]", "[{counter_incr, 1}]", "[{counter_val, 1}]"] {
+        bench(None, &counts(operations, "<<\"old\">>"));
+    }
+    assert_eq!(client.legacy_counter(&old.key("7")).await.unwrap(), Some(2));
+
+    let teams = |operations: &str| {
+        let maps = counts(operations, "{<<\"maps\">>, <<\"test\">>}");
+        maps.replace(
+            "{int_to_str, {partitioned_sequential_int, 60}}",
+            "{partitioned_sequential_int, 60}",
+        )
+    };
+    // A read or a removal makes a team that is not there.
+    for operation in ["{team, read}", "{team, player, removal}", "{team, write}"] {
+        bench(None, &teams(&format!("[{{{operation}, 1}}]")));
+    }
+    for operation in ["{team, player, addition}", "{game, completed}", "{game, completed}"] {
+        bench(None, &teams(&format!("[{{{operation}, 1}}]")));
+    }
+    let team = fetch(&client, "maps", "17").await.unwrap();
+    let team = team.as_map().unwrap();
+    assert_eq!(&team.registers[&b"name"[..]][..], b"Team 17");
+    assert_eq!(team.sets[&b"members"[..]].iter().collect::<Vec<_>>(), ["Team member 1"]);
+    assert_eq!(team.counters[&b"score"[..]], 2);
+    bench(None, &teams("[{{team, player, removal}, 1}]"));
+    let team = fetch(&client, "maps", "17").await.unwrap();
+    assert!(team.as_map().unwrap().sets.values().all(|members| members.is_empty()));
+}
+
+#[tokio::test]
+async fn large_sets_and_maps_are_filled_read_and_emptied() {
+    let node = Node::start();
+    let client = Client::connect_to(&node.pb).unwrap();
+    node.create_type("sets", r#"{"datatype":"set"}"#);
+    node.create_type("maps", r#"{"datatype":"map"}"#);
+    let port = port(&node.pb);
+    let short = format!("{{riakc_dt_pb_port, {port}}}. {{duration, 0.01}}.");
+    let results = bench(Some("crdt-one-set.config"), &short);
+    let set = fetch(&client, "sets", "bench_set").await.unwrap();
+    assert_eq!(set.as_set().unwrap().len() as u64, results.count("set-insert"));
+    let results = bench(Some("crdt-one-map.config"), &short);
+    let map = fetch(&client, "maps", "bench_map").await.unwrap();
+    let size = map.as_map().unwrap().sets[&b"set"[..]].len() as u64;
+    assert_eq!(size, results.count("map-set-insert"));
+
+    let run = |bucket_type: &str, rest: &str| {
+        bench(
+            None,
+            &format!(
+                "{{mode, max}}. {{driver, riakc_dt_pb}}. {short} {{concurrent, 1}}.
+                 {{riakc_dt_pb_bucket, {{<<\"{bucket_type}\">>, <<\"test\">>}}}}.
+                 {{key_generator, {{int_to_str, {{partitioned_sequential_int, 60}}}}}}.
+                 {{value_generator, {{function, basho_bench_driver_riakc_pb, mapred_ordered_valgen, []}}}}.
+                 {rest}"
+            ),
+        )
+    };
+    run(
+        "sets",
+        "{riakc_dt_preload_sets, true}. {riakc_dt_preload_sets_num, 3}.
+         {riakc_dt_max_vals_for_preload, 5}.
+         {operations, [{{set, insert}, 5}, {{set, read}, 1}, {{set, is_element}, 1}]}.",
+    );
+    for key in ["1set", "2set", "3set"] {
+        let set = fetch(&client, "sets", key).await.unwrap();
+        assert_eq!(set.as_set().unwrap().len(), 5, "{key} is full and takes no more");
+    }
+    run("sets", "{operations, [{{set, insert}, 1}]}.");
+    assert_eq!(fetch(&client, "sets", "8").await.unwrap().as_set().unwrap().len(), 1);
+    run("sets", "{operations, [{{set, modify}, 1}]}.");
+    run("sets", "{operations, [{{set, remove}, 1}]}.");
+    // The modification added the same element, so that nothing is left.
+    assert!(fetch(&client, "sets", "8").await.unwrap().as_set().unwrap().is_empty());
+    let results =
+        run("sets", "{riakc_dt_pb_sets_batchsize, 7}. {operations, [{{set, batch_insert}, 1}]}.");
+    let set = fetch(&client, "sets", "0").await.unwrap();
+    assert_eq!(set.as_set().unwrap().len() as u64, 7 * results.count("set-batch-insert"));
+
+    run("maps", "{operations, [{{map, register, insert}, 1}]}.");
+    run(
+        "maps",
+        "{riakc_dt_map_multi_ops, [map_counter, map_register, map_flag, map_set, map_map]}.
+         {operations, [{{map, multi_ops, modify}, 1}]}.",
+    );
+    run("maps", "{operations, [{{map, counter, insert}, 1}]}.");
+    run("maps", "{operations, [{{map, set, remove}, 1}]}.");
+    let map = fetch(&client, "maps", "8").await.unwrap();
+    let map = map.as_map().unwrap();
+    assert_eq!(map.counters[&b"counter"[..]], 2);
+    assert!(map.flags[&b"flag"[..]]);
+    assert!(!map.registers[&b"register"[..]].is_empty());
+    assert_eq!(map.maps[&b"map"[..]].registers.len(), 1);
+    assert!(map.sets.values().all(|set| set.is_empty()), "{map:?}");
 }
 
 /// Runs `quoit bench crdt-growth`: its standard output, its standard error, and whether it succeeded.

@@ -305,7 +305,7 @@ fn the_example_configurations_are_read_without_a_warning() {
         assert!(config.warnings.is_empty(), "{}: {:?}", path.display(), config.warnings);
         count += 1;
     }
-    assert_eq!(count, 14);
+    assert_eq!(count, 16);
 }
 
 /// The configuration of a file in TOML.

@@ -16,11 +16,13 @@ mod memory;
 mod nhs;
 mod null;
 mod nullfile;
+mod pb_data_type;
 mod pb_get;
 mod pb_link;
 mod pb_replicas;
 mod redis;
 mod refusal;
+mod riakc_dt_pb;
 mod riakc_pb;
 mod riakclient;
 
@@ -195,6 +197,7 @@ pub(crate) fn with_named<T: DriverTask>(
     Ok(match config.driver.as_str() {
         http_raw::HttpRaw::NAME => task.with::<http_raw::HttpRaw>(),
         http_templated::HttpTemplated::NAME => task.with::<http_templated::HttpTemplated>(),
+        riakc_dt_pb::RiakcDtPb::NAME => task.with::<riakc_dt_pb::RiakcDtPb>(),
         riakc_pb::RiakcPb::NAME => task.with::<riakc_pb::RiakcPb>(),
         nhs::Nhs::NAME => task.with::<nhs::Nhs>(),
         bitcask::Bitcask::NAME => task.with::<bitcask::Bitcask>(),

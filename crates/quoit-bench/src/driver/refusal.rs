@@ -4,10 +4,11 @@ use crate::config::{Config, ConfigError};
 use crate::names::nearest;
 
 /// The drivers, by the names that configurations may use.
-const OFFERED: [&str; 12] = [
+const OFFERED: [&str; 13] = [
     "http_raw",
     "http",
     "riakc_pb",
+    "riakc_dt_pb",
     "riakclient",
     "nhs",
     "bitcask",
@@ -20,11 +21,10 @@ const OFFERED: [&str; 12] = [
 ];
 
 /// Drivers of basho_bench that are not offered, and what to use instead.
-const REFUSED: [(&str, &str); 21] = [
+const REFUSED: [(&str, &str); 20] = [
     ("2i", "it needs index queries, which Quoit has not yet; riakc_pb does all else"),
-    ("riakc_dt_pb", "it needs data types, which Quoit has not yet; riakc_pb stores plain objects"),
-    ("riakclient_sets", "it needs data types, which Quoit has not yet; riakc_pb stores objects"),
-    ("bigset", "it needs data types, which Quoit has not yet; riakc_pb stores plain objects"),
+    ("riakclient_sets", "use riakc_dt_pb, which reads and changes sets over Protocol Buffers"),
+    ("bigset", "use riakc_dt_pb: every set of Quoit is one that may be large"),
     ("eleveldb", "the engine that runs in this process is Quoit's own: use bitcask"),
     ("leveled", "the engine that runs in this process is Quoit's own: use bitcask"),
     ("innostore", "the engine that runs in this process is Quoit's own: use bitcask"),

@@ -214,8 +214,12 @@ fn settings_that_the_driver_cannot_have_are_refused() {
         ("{operations, [{something, 1}]}.", "get, get_existing, put, update"),
         ("{operations, [{search, 1}]}.", "Quoit has no search"),
         ("{operations, [{mr_keylist_js, 1}]}.", "MapReduce functions"),
-        ("{operations, [{counter_incr, 1}]}.", "no counters yet"),
-        ("{operations, [{{team, player, addition}, 1}]}.", "no data types yet"),
+        ("{operations, [{counter_incr, 1}]}.", "write for instance {uniform_int, 10}"),
+        ("{operations, [{counter_incr, 1}, {put, 1}]}.", "a run of each kind"),
+        ("{operations, [{{team, read}, 1}]}.", "write for instance {uniform_int, 1000}"),
+        ("{operations, [{{team, read}, 1}, {get, 1}]}.", "a run of each kind"),
+        ("{operations, [{{team, player}, 1}]}.", "{team, player, addition}"),
+        ("{operations, [{{counter, value}, 1}]}. {verify, true}.", "are not verified"),
         ("{operations, [{query_dob, 1}]}.", "no index queries yet"),
     ] {
         let keys = "{key_generator, {int_to_str, {uniform_int, 5}}}.";

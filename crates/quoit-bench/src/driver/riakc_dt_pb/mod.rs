@@ -1,0 +1,345 @@
+//! The driver of large data types: sets and maps that grow, over Protocol Buffers.
+
+mod plan;
+
+use bytes::Bytes;
+use quoit_client::wire::messages::{DtFetchResp, FlagOp, MapFieldType, MapOp, MapUpdate, SetOp};
+use tokio::time::Instant;
+
+use self::plan::{FieldOperation, Plan};
+use super::pb_data_type::{
+    adds, change_map, change_set, elements_of_field, field, field_of_counter, field_of_set, removes,
+};
+use super::pb_link::{CallError, PbLink};
+use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
+use crate::config::{Config, ConfigError};
+use crate::term::Term;
+use crate::valgen::Value;
+use crate::worker_place::WorkerPlace;
+
+/// The set of a run with one set.
+const ONE_SET: Bytes = Bytes::from_static(b"bench_set");
+
+/// The map of a run with one map.
+const ONE_MAP: Bytes = Bytes::from_static(b"bench_map");
+
+/// The field of a map that is a set.
+const SET_FIELD: &str = "set";
+
+/// One worker: a connection to one target.
+#[derive(Debug)]
+pub(super) struct RiakcDtPb {
+    link: PbLink,
+    /// Number of the preloaded set that gets the next element.
+    next_preloaded: u64,
+    /// The key that batches go to, once there was one.
+    batch_key: Option<Bytes>,
+}
+
+/// What to request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Set(SetOperation),
+    /// Changes a field, or those of `riakc_dt_map_multi_ops`; `reads` the map first.
+    MapChange {
+        field: Option<FieldOperation>,
+        reads: bool,
+    },
+    /// Removes an element of the field that is a set.
+    MapRemove,
+    MapRead,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SetOperation {
+    Insert,
+    Modify,
+    BatchInsert,
+    Read,
+    IsElement,
+    Remove,
+}
+
+/// Why an attempt at an operation did not succeed.
+enum Obstacle {
+    Failed(Term),
+    /// The connection is gone: the operation starts over.
+    Disconnected,
+    /// A finite generator has ended.
+    Exhausted,
+}
+
+impl From<CallError> for Obstacle {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Failed(reason) => Self::Failed(reason),
+            CallError::Disconnected => Self::Disconnected,
+        }
+    }
+}
+
+impl Driver for RiakcDtPb {
+    const NAME: &'static str = "riakc_dt_pb";
+    const OPERATIONS: &'static str = "{set, insert}, {set, modify}, {set, batch_insert}, {set, read}, \
+         {set, is_element}, {set, remove}, {map, F, insert} and {map, F, modify} with F one of set, \
+         register, flag, counter, map, multi_ops, {map, set, remove}, {map, read}";
+
+    type Operation = Operation;
+    type Plan = Plan;
+
+    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+        Plan::read(config)
+    }
+
+    fn asks(plan: &Plan) -> Asks {
+        let durability = "updates carry no quorums: the bucket decides".to_owned();
+        Asks { targets: plan.targets.clone(), durability }
+    }
+
+    fn operation(plan: &Plan, term: &Term) -> Option<Operation> {
+        let names: Vec<&str> =
+            term.as_tuple()?.iter().map(Term::as_atom).collect::<Option<Vec<_>>>()?;
+        let change = |name: &str, reads| match name {
+            "multi_ops" if plan.multi.is_empty() => None,
+            "multi_ops" => Some(Operation::MapChange { field: None, reads }),
+            name => {
+                let field = Some(FieldOperation::named(name)?);
+                Some(Operation::MapChange { field, reads })
+            }
+        };
+        Some(match names.as_slice() {
+            ["set", "insert"] => Operation::Set(SetOperation::Insert),
+            ["set", "modify"] => Operation::Set(SetOperation::Modify),
+            ["set", "batch_insert"] => Operation::Set(SetOperation::BatchInsert),
+            ["set", "read"] => Operation::Set(SetOperation::Read),
+            ["set", "is_element"] => Operation::Set(SetOperation::IsElement),
+            ["set", "remove"] => Operation::Set(SetOperation::Remove),
+            ["map", "set", "remove"] => Operation::MapRemove,
+            ["map", "read"] => Operation::MapRead,
+            ["map", name, "insert"] => change(name, false)?,
+            ["map", name, "modify"] => change(name, true)?,
+            _ => return None,
+        })
+    }
+
+    fn missing(term: &Term) -> Option<&'static str> {
+        match term.as_tuple()? {
+            [_, fields, _] if fields.as_atom() == Some("multi_ops") => {
+                Some("name its fields first: {riakc_dt_map_multi_ops, [map_set, map_counter]}")
+            }
+            _ => None,
+        }
+    }
+
+    fn draws_values(operation: Operation) -> bool {
+        use SetOperation::{BatchInsert, Insert, IsElement, Modify};
+        match operation {
+            Operation::Set(operation) => {
+                matches!(operation, Insert | Modify | BatchInsert | IsElement)
+            }
+            Operation::MapChange { .. } => true,
+            Operation::MapRemove | Operation::MapRead => false,
+        }
+    }
+
+    async fn prepare(plan: &Plan) -> Vec<String> {
+        match create_named(plan).await {
+            Ok(()) => Vec::new(),
+            Err(reason) => vec![format!("the named sets and maps could not be made: {reason}")],
+        }
+    }
+
+    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+        let target = &plan.targets[place.number as usize % plan.targets.len()];
+        let link = PbLink::open(target, plan.timeout_general).await?;
+        Ok(Self { link, next_preloaded: u64::from(place.number), batch_key: None })
+    }
+
+    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+        let mut give_up_at = None;
+        loop {
+            if self.link.is_down() {
+                let until =
+                    *give_up_at.get_or_insert_with(|| Instant::now() + plan.timeout_general);
+                if let Err(reason) = self.link.reconnect(until).await {
+                    return Outcome::Failure(reason);
+                }
+            }
+            let attempt = match operation {
+                Operation::Set(operation) => self.on_set(plan, operation, inputs).await,
+                _ => self.on_map(plan, operation, inputs).await,
+            };
+            match attempt {
+                Ok(()) => return Outcome::Success,
+                Err(Obstacle::Failed(reason)) => return Outcome::Failure(reason),
+                Err(Obstacle::Exhausted) => return Outcome::Stop,
+                Err(Obstacle::Disconnected) => {}
+            }
+        }
+    }
+}
+
+/// Makes the sets and maps that operations are on by name, unless they are there.
+async fn create_named(plan: &Plan) -> Result<(), Term> {
+    let preloaded = (1..=plan.preloaded_count.unwrap_or(0)).map(preloaded_key);
+    let sets = preloaded.chain(plan.one_set.then_some(ONE_SET));
+    let empty_sets = sets.map(|key| (key, change_set(SetOp::default())));
+    let empty_map = plan.one_map.then(|| (ONE_MAP, change_map(Vec::new())));
+    let Some(target) = plan.targets.first() else { return Ok(()) };
+    let mut link = PbLink::unconnected(&target.to_string(), plan.timeout_general);
+    link.reconnect(Instant::now()).await?;
+    for (key, nothing) in empty_sets.chain(empty_map) {
+        if plan.records.fetch(&mut link, &key).await?.value.is_none() {
+            plan.records.update(&mut link, &key, None, nothing).await?;
+        }
+    }
+    Ok(())
+}
+
+fn preloaded_key(number: u64) -> Bytes {
+    format!("{number}set").into()
+}
+
+/// The next value; numbers in decimal digits.
+fn next_element(inputs: &mut Inputs) -> Bytes {
+    match inputs.next_value() {
+        Value::Bytes(bytes) => Bytes::copy_from_slice(bytes),
+        Value::Integer(number) => number.to_string().into(),
+    }
+}
+
+fn generated_key(plan: &Plan, inputs: &mut Inputs) -> Result<Bytes, Obstacle> {
+    let key = inputs.next_key().map_err(|_| Obstacle::Exhausted)?;
+    Ok(Bytes::copy_from_slice(&key_bytes(plan.key_kind, key)))
+}
+
+/// The elements of a set.
+fn elements(set: &DtFetchResp) -> &[Bytes] {
+    set.value.as_ref().map_or(&[], |value| &value.set_value)
+}
+
+impl RiakcDtPb {
+    fn set_key(
+        &mut self,
+        plan: &Plan,
+        operation: SetOperation,
+        inputs: &mut Inputs,
+    ) -> Result<Bytes, Obstacle> {
+        if plan.one_set {
+            return Ok(ONE_SET);
+        }
+        match plan.preloaded_count {
+            Some(count) if operation == SetOperation::Insert => {
+                self.next_preloaded = self.next_preloaded % count + 1;
+                Ok(preloaded_key(self.next_preloaded))
+            }
+            Some(count) => Ok(preloaded_key(inputs.random().uniform(count))),
+            None if operation == SetOperation::BatchInsert => {
+                if self.batch_key.is_none() {
+                    self.batch_key = Some(generated_key(plan, inputs)?);
+                }
+                Ok(self.batch_key.clone().unwrap_or_default())
+            }
+            None => generated_key(plan, inputs),
+        }
+    }
+
+    async fn on_set(
+        &mut self,
+        plan: &Plan,
+        operation: SetOperation,
+        inputs: &mut Inputs,
+    ) -> Result<(), Obstacle> {
+        let key = self.set_key(plan, operation, inputs)?;
+        let (link, records) = (&mut self.link, &plan.records);
+        let is_named = plan.one_set || plan.preloaded_count.is_some();
+        match operation {
+            SetOperation::Insert if !is_named => {
+                let addition = change_set(adds(vec![next_element(inputs)]));
+                records.update(link, &key, None, addition).await?;
+            }
+            SetOperation::Insert | SetOperation::Modify => {
+                let addition = change_set(adds(vec![next_element(inputs)]));
+                let set = records.fetch(link, &key).await?;
+                let is_full = elements(&set).len() as u64 >= plan.preloaded_size_max;
+                let is_bounded = plan.preloaded_count.is_some() && !plan.one_set;
+                if operation == SetOperation::Modify || !(is_bounded && is_full) {
+                    records.update(link, &key, set.context, addition).await?;
+                }
+            }
+            SetOperation::BatchInsert => {
+                let batch = (0..plan.batch_size).map(|_| next_element(inputs)).collect();
+                records.update(link, &key, None, change_set(adds(batch))).await?;
+            }
+            SetOperation::Read => {
+                records.fetch(link, &key).await?;
+            }
+            SetOperation::IsElement => {
+                let element = next_element(inputs);
+                let set = records.fetch(link, &key).await?;
+                std::hint::black_box(elements(&set).contains(&element));
+            }
+            SetOperation::Remove => {
+                let set = records.fetch(link, &key).await?;
+                if let Some(element) = elements(&set).first() {
+                    let removal = change_set(removes(element.clone()));
+                    records.update(link, &key, set.context.clone(), removal).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn on_map(
+        &mut self,
+        plan: &Plan,
+        operation: Operation,
+        inputs: &mut Inputs,
+    ) -> Result<(), Obstacle> {
+        let key = if plan.one_map { ONE_MAP } else { generated_key(plan, inputs)? };
+        let (link, records) = (&mut self.link, &plan.records);
+        match operation {
+            Operation::MapChange { field, reads } => {
+                let fields = field.as_ref().map_or(&plan.multi[..], std::slice::from_ref);
+                let changes = fields.iter().map(|field| field_change(*field, inputs)).collect();
+                let change = change_map(changes);
+                if reads || plan.one_map {
+                    records.modify(link, &key, change).await?;
+                } else {
+                    records.update(link, &key, None, change).await?;
+                }
+            }
+            Operation::MapRemove => {
+                let map = records.fetch(link, &key).await?;
+                if let Some(element) = elements_of_field(&map, SET_FIELD).into_iter().next() {
+                    let removal = change_map(vec![field_of_set(SET_FIELD, removes(element))]);
+                    records.update(link, &key, map.context, removal).await?;
+                }
+            }
+            Operation::MapRead | Operation::Set(_) => {
+                records.fetch(link, &key).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A change of the field of that kind, which is called by its kind.
+fn field_change(kind: FieldOperation, inputs: &mut Inputs) -> MapUpdate {
+    let value = next_element(inputs);
+    let register =
+        |value| MapUpdate { register_op: Some(value), ..field("register", MapFieldType::Register) };
+    match kind {
+        FieldOperation::Set => field_of_set(SET_FIELD, adds(vec![value])),
+        FieldOperation::Register => register(value),
+        FieldOperation::Flag => {
+            let flag_op = Some(FlagOp::Enable as i32);
+            MapUpdate { flag_op, ..field("flag", MapFieldType::Flag) }
+        }
+        FieldOperation::Counter => field_of_counter("counter", 1),
+        FieldOperation::Map => {
+            let map_op = Some(MapOp { updates: vec![register(value)], ..MapOp::default() });
+            MapUpdate { map_op, ..field("map", MapFieldType::Map) }
+        }
+    }
+}

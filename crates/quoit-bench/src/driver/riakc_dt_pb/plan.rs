@@ -1,0 +1,113 @@
+//! The settings of the driver.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
+use crate::driver::pb_data_type::DataTypeBucket;
+use crate::keygen::Kind;
+use crate::term::Term;
+
+/// How long requests may take unless the configuration says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(62);
+
+/// The settings that all workers share.
+#[derive(Debug)]
+pub(in crate::driver) struct Plan {
+    pub(super) targets: Vec<Target>,
+    pub(super) records: DataTypeBucket,
+    /// Bounds connecting, and an operation whose server is gone.
+    pub(super) timeout_general: Duration,
+    pub(super) key_kind: Kind,
+    /// Elements that a batch adds.
+    pub(super) batch_size: u64,
+    /// All operations on sets are on one.
+    pub(super) one_set: bool,
+    /// All operations on maps are on one.
+    pub(super) one_map: bool,
+    /// Operations on sets are on so many named ones, if any.
+    pub(super) preloaded_count: Option<u64>,
+    /// Elements from which on a preloaded set takes no more.
+    pub(super) preloaded_size_max: u64,
+    /// The fields that `multi_ops` changes.
+    pub(super) multi: Vec<FieldOperation>,
+}
+
+/// A field of a map, by what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::driver) enum FieldOperation {
+    Set,
+    Register,
+    Flag,
+    Counter,
+    Map,
+}
+
+impl FieldOperation {
+    /// The field of a name as in `{map, set, insert}`.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "set" => Self::Set,
+            "register" => Self::Register,
+            "flag" => Self::Flag,
+            "counter" => Self::Counter,
+            "map" => Self::Map,
+            _ => return None,
+        })
+    }
+}
+
+impl Plan {
+    pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
+        let settings = &config.settings;
+        let expected = "write {<<\"type\">>, <<\"bucket\">>}: data types need a bucket type";
+        let default = (Bytes::from_static(b"riak_dt"), Bytes::from_static(b"test"));
+        let (bucket_type, bucket) =
+            settings.read("riakc_dt_pb_bucket", default, expected, |term| {
+                match term.as_tuple()? {
+                    [of_type, bucket] => {
+                        Some((bytes_of(of_type)?.into(), bytes_of(bucket)?.into()))
+                    }
+                    _ => None,
+                }
+            })?;
+        let timeout = |key: &str, default: Duration| {
+            let range = 1..=86_400_000;
+            settings.integer(key, default.as_millis() as u64, range).map(Duration::from_millis)
+        };
+        let timeout_general = timeout("pb_timeout_general", TIMEOUT)?;
+        let records = DataTypeBucket {
+            bucket_type,
+            bucket,
+            timeout_read: timeout("pb_timeout_read", timeout_general)?,
+            timeout_write: timeout("pb_timeout_write", timeout_general)?,
+        };
+        let preloaded_count = settings.integer("riakc_dt_preload_sets_num", 10, 1..=1_000_000)?;
+        let preloads = settings.boolean("riakc_dt_preload_sets", false)?;
+        Ok(Self {
+            targets: config.targets("riakc_dt_pb_ips", "riakc_dt_pb_port", 8087)?,
+            records,
+            timeout_general,
+            key_kind: config.key_generator.kind(),
+            batch_size: settings.integer("riakc_dt_pb_sets_batchsize", 100, 1..=1_000_000)?,
+            one_set: settings.boolean("riakc_dt_run_one_set", false)?,
+            one_map: settings.boolean("riakc_dt_run_one_map", false)?,
+            preloaded_count: preloads.then_some(preloaded_count),
+            preloaded_size_max: settings.integer(
+                "riakc_dt_max_vals_for_preload",
+                100,
+                1..=u64::from(u32::MAX),
+            )?,
+            multi: read_multi(settings)?,
+        })
+    }
+}
+
+fn read_multi(settings: &Settings) -> Result<Vec<FieldOperation>, ConfigError> {
+    let expected = "write a list of map_counter, map_register, map_flag, map_set, map_map";
+    let field_of = |term: &Term| FieldOperation::named(term.as_atom()?.strip_prefix("map_")?);
+    settings.read("riakc_dt_map_multi_ops", Vec::new(), expected, |term| {
+        term.as_list()?.iter().map(field_of).collect()
+    })
+}

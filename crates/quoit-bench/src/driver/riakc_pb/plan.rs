@@ -1,0 +1,245 @@
+//! The settings of the driver.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quoit_client::Quorum;
+
+use super::data_types::DataTypeOperation;
+use super::{Operation, RiakcPb};
+use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
+use crate::driver::Driver as _;
+use crate::driver::check_values_are_bytes;
+use crate::driver::pb_data_type::DataTypeBucket;
+use crate::keygen::Kind;
+use crate::term::Term;
+
+/// How long requests may take unless the configuration says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(62);
+
+/// The bucket type of buckets that are named without one.
+const DEFAULT_TYPE: Bytes = Bytes::from_static(b"default");
+
+/// The settings that all workers share.
+#[derive(Debug)]
+pub(in crate::driver) struct Plan {
+    pub(super) targets: Vec<Target>,
+    pub(super) bucket: Bytes,
+    pub(super) bucket_type: Option<Bytes>,
+    /// The same bucket, for data types.
+    pub(super) records: DataTypeBucket,
+    pub(super) content_type: Bytes,
+    pub(super) r: Option<u32>,
+    pub(super) w: Option<u32>,
+    pub(super) dw: Option<u32>,
+    pub(super) rw: Option<u32>,
+    pub(super) pr: Option<u32>,
+    pub(super) pw: Option<u32>,
+    pub(super) timeout_listkeys: Duration,
+    /// Bounds connecting, and an operation whose server is gone.
+    pub(super) timeout_general: Duration,
+    pub(super) timeout_read: Duration,
+    pub(super) timeout_write: Duration,
+    pub(super) is_verified: bool,
+    pub(super) key_kind: Kind,
+    /// Whether requests go to a node that holds their key.
+    pub(super) replica_aware: bool,
+}
+
+impl Plan {
+    /// Requests to an untyped bucket that wait for `replies` replicas to read and to write.
+    pub(in crate::driver) fn of_bucket(
+        targets: Vec<Target>,
+        bucket: Bytes,
+        replies: Quorum,
+    ) -> Self {
+        Self {
+            targets,
+            records: DataTypeBucket {
+                bucket_type: DEFAULT_TYPE,
+                bucket: bucket.clone(),
+                timeout_read: TIMEOUT,
+                timeout_write: TIMEOUT,
+            },
+            bucket,
+            bucket_type: None,
+            content_type: Bytes::from_static(b"application/octet-stream"),
+            r: replies.to_field(),
+            w: replies.to_field(),
+            dw: None,
+            rw: None,
+            pr: None,
+            pw: None,
+            timeout_listkeys: TIMEOUT,
+            timeout_general: TIMEOUT,
+            timeout_read: TIMEOUT,
+            timeout_write: TIMEOUT,
+            is_verified: false,
+            key_kind: Kind::Binary,
+            replica_aware: false,
+        }
+    }
+}
+
+/// Checks that keys are bytes.
+pub(in crate::driver) fn check_keys(config: &Config, driver: &str) -> Result<(), ConfigError> {
+    if config.key_generator.kind() == Kind::Integer {
+        let expected = format!(
+            "the driver {driver} takes binaries or strings: wrap the generator, as in \
+             {{int_to_bin_bigendian, {{uniform_int, 100000}}}}"
+        );
+        return Err(config.settings.value_error("key_generator", expected));
+    }
+    Ok(())
+}
+
+/// Checks that the generators give what the operations of the mix take: keys in bytes, or numbers for
+/// teams and games; values in bytes, or numbers for what counts.
+pub(super) fn check_generators(config: &Config) -> Result<(), ConfigError> {
+    let settings = &config.settings;
+    let operations: Vec<Operation> = config
+        .operations
+        .iter()
+        .filter_map(|entry| RiakcPb::operation_of(&entry.operation))
+        .collect();
+    if config.verify.is_some()
+        && operations.iter().any(|operation| matches!(operation, Operation::DataType(_)))
+    {
+        let expected = "records with data types are not verified: take them or verify out";
+        return Err(settings.value_error("verify", expected));
+    }
+    let of_data_type = |operation: &Operation| match operation {
+        Operation::DataType(operation) => Some(*operation),
+        _ => None,
+    };
+    let numbered = |operation| of_data_type(operation).is_some_and(DataTypeOperation::numbers_keys);
+    let draws_key =
+        |operation: &&Operation| !matches!(operation, Operation::ListKeys | Operation::PauseMinute);
+    let keyed: Vec<&Operation> = operations.iter().filter(draws_key).collect();
+    if keyed.iter().any(|operation| numbered(operation)) {
+        if !keyed.iter().all(|operation| numbered(operation)) {
+            let expected = "operations on teams and games take numbers for keys, others bytes: make a \
+                            run of each kind";
+            return Err(settings.value_error("operations", expected));
+        }
+        if config.key_generator.kind() != Kind::Integer {
+            let expected = "operations on teams and games take numbers for keys: write for instance \
+                            {uniform_int, 1000}";
+            return Err(settings.value_error("key_generator", expected));
+        }
+    } else {
+        check_keys(config, RiakcPb::NAME)?;
+    }
+    let counts = |operation: &Operation| {
+        of_data_type(operation).is_some_and(DataTypeOperation::draws_number)
+    };
+    let drawing: Vec<&Operation> =
+        operations.iter().filter(|operation| RiakcPb::draws_values(**operation)).collect();
+    if drawing.is_empty() {
+        return Ok(());
+    }
+    if !drawing.iter().any(|operation| counts(operation)) {
+        return check_values_are_bytes(config, RiakcPb::NAME);
+    }
+    if !drawing.iter().all(|operation| counts(operation)) {
+        let expected = "operations that count take numbers for values, others bytes: make a run of \
+                        each kind";
+        return Err(settings.value_error("operations", expected));
+    }
+    if config.value_generator.kind() != Kind::Integer {
+        let expected = "operations that count take numbers for values: write for instance \
+                        {uniform_int, 10}";
+        return Err(settings.value_error("value_generator", expected));
+    }
+    Ok(())
+}
+
+pub(super) fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
+    let settings = &config.settings;
+    let replies = read_quorum(settings, "riakc_pb_replies", Quorum::Majority)?;
+    let quorum = |key| read_quorum(settings, key, replies).map(Quorum::to_field);
+    let expected = "write <<\"bucket\">> or {<<\"type\">>, <<\"bucket\">>}";
+    let default_bucket = (None, Bytes::from_static(b"test"));
+    let (bucket_type, bucket) =
+        settings.read("riakc_pb_bucket", default_bucket, expected, |term| match term {
+            Term::Tuple(parts) => match parts.as_slice() {
+                [of_type, bucket] => {
+                    Some((Some(bytes_of(of_type)?.into()), bytes_of(bucket)?.into()))
+                }
+                _ => None,
+            },
+            name => Some((None, bytes_of(name)?.into())),
+        })?;
+    settings.read("pb_connect_options", (), "TLS and credentials are not offered", |term| {
+        let is_plain = |option: &Term| {
+            let name = option.as_tuple().and_then(|pair| pair.first()).unwrap_or(option);
+            !matches!(name.as_atom(), Some("credentials" | "cacertfile" | "ssl_opts"))
+        };
+        term.as_list()?.iter().all(is_plain).then_some(())
+    })?;
+    let timeout = |key: &str, default: Duration| {
+        let range = 1..=86_400_000;
+        settings.integer(key, default.as_millis() as u64, range).map(Duration::from_millis)
+    };
+    let timeout_general = timeout("pb_timeout_general", TIMEOUT)?;
+    let timeout_read = timeout("pb_timeout_read", timeout_general)?;
+    let timeout_write = timeout("pb_timeout_write", timeout_general)?;
+    Ok(Plan {
+        targets: config.targets("riakc_pb_ips", "riakc_pb_port", 8087)?,
+        records: DataTypeBucket {
+            bucket_type: bucket_type.clone().unwrap_or(DEFAULT_TYPE),
+            bucket: bucket.clone(),
+            timeout_read,
+            timeout_write,
+        },
+        bucket,
+        bucket_type,
+        content_type: settings.bytes("riakc_pb_content_type", b"application/octet-stream")?.into(),
+        r: quorum("riakc_pb_r")?,
+        w: quorum("riakc_pb_w")?,
+        dw: quorum("riakc_pb_dw")?,
+        rw: quorum("riakc_pb_rw")?,
+        pr: quorum("riakc_pb_pr")?,
+        pw: quorum("riakc_pb_pw")?,
+        timeout_general,
+        timeout_listkeys: timeout("pb_timeout_listkeys", timeout_general)?,
+        timeout_read,
+        timeout_write,
+        is_verified: config.verify.is_some(),
+        key_kind: config.key_generator.kind(),
+        replica_aware: settings.boolean("riakc_pb_replica_aware", false)?,
+    })
+}
+
+pub(in crate::driver) fn read_quorum(
+    settings: &Settings,
+    key: &str,
+    default: Quorum,
+) -> Result<Quorum, ConfigError> {
+    let expected = "write a number of replicas, or one, quorum, all or default";
+    settings.read(key, default, expected, |term| match term {
+        Term::Integer(count) => {
+            let count = u32::try_from(*count).ok().filter(|count| *count <= 1024)?;
+            Some(Quorum::Count(count))
+        }
+        Term::Atom(name) => match name.as_str() {
+            "one" => Some(Quorum::One),
+            "quorum" => Some(Quorum::Majority),
+            "all" => Some(Quorum::All),
+            "default" => Some(Quorum::Default),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// A quorum as configurations spell it.
+pub(super) fn quorum_text(field: Option<u32>) -> String {
+    match Quorum::from_field(field) {
+        Quorum::One => "one".to_owned(),
+        Quorum::Majority => "quorum".to_owned(),
+        Quorum::All => "all".to_owned(),
+        Quorum::Default => "default (the bucket decides)".to_owned(),
+        Quorum::Count(count) => count.to_string(),
+    }
+}
