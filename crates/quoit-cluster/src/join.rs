@@ -93,6 +93,13 @@ impl ControlPlane {
     /// then, except that a cluster that has let the node in and could not tell waits for it to ask again.
     pub async fn join(&self, address: &str) -> Result<(), JoinError> {
         let _alone = self.joining().lock().await;
+        // What this node has agreed on with itself meanwhile has to come along, too.
+        while !self.join_as_it_is(address).await? {}
+        Ok(())
+    }
+
+    /// Joins with what the node knows now; whether it still knew the same when the cluster had answered.
+    async fn join_as_it_is(&self, address: &str) -> Result<bool, JoinError> {
         let internode = self.link().internode().ok_or(JoinError::NotListening)?;
         let state = self.state();
         let name = || state.node_name().to_owned();
@@ -137,9 +144,11 @@ impl ControlPlane {
         let joined = Joined::decode(reply.header).map_err(|fault| malformed(&fault))?;
         let cluster_id = joined.cluster_id[..].try_into();
         let cluster_id = ClusterId(cluster_id.map_err(|_| malformed(&"no cluster id"))?);
-        self.follow(cluster_id).await?;
-        internode.set_cluster(Some(cluster_id));
-        Ok(())
+        let follows = self.follow(cluster_id, &state).await?;
+        if follows {
+            internode.set_cluster(Some(cluster_id));
+        }
+        Ok(follows)
     }
 }
 

@@ -268,6 +268,12 @@ impl ControlPlane {
         *self.published.applied_index.borrow() == 0
     }
 
+    /// Whether others may have agreed on members that this node does not know: it belongs to a cluster of
+    /// several, and nobody leads it. One of those may be the leader that would tell.
+    pub(crate) fn may_be_behind(&self) -> bool {
+        self.read().members().count() > 1 && !self.group.is_led()
+    }
+
     pub(crate) const fn link(&self) -> &Link {
         &self.link
     }
@@ -298,9 +304,21 @@ impl ControlPlane {
         self.departure.send_replace(Some(departure));
     }
 
-    /// Gives up the node's own cluster for another.
-    pub(crate) async fn follow(&self, cluster_id: ClusterId) -> Result<(), StoreError> {
-        self.group.change_file(|file| file.give_up(cluster_id)).await
+    /// Gives up the node's own cluster, which has come to `state`, for another. Whether it was still so;
+    /// if not, nothing is given up.
+    pub(crate) async fn follow(
+        &self,
+        cluster_id: ClusterId,
+        state: &State,
+    ) -> Result<bool, StoreError> {
+        let mut is_same = false;
+        let give_up = |file: &ControlFile| {
+            // Nothing is agreed on any more while the file is changed.
+            is_same = self.read().revision() == state.revision();
+            if is_same { file.give_up(cluster_id) } else { Ok(()) }
+        };
+        self.group.change_file(give_up).await?;
+        Ok(is_same)
     }
 
     /// Goes back to being a cluster of one.

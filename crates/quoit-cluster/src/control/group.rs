@@ -17,7 +17,9 @@ use parking_lot::RwLock;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 
 /// Time between signs of life of the leader, in milliseconds.
 const HEARTBEAT_MS: u64 = 250;
@@ -26,6 +28,8 @@ const HEARTBEAT_MS: u64 = 250;
 const ELECTION_MS_MIN: u64 = 1_000;
 /// The end of those times, in milliseconds.
 const ELECTION_MS_MAX: u64 = 2_000;
+/// A node that has heard nothing of a leader for so long is led by nobody.
+const LED_WITHIN: Duration = Duration::from_millis(ELECTION_MS_MAX);
 /// Time that sending a part of a snapshot may take, in milliseconds.
 const SNAPSHOT_PART_MS: u64 = 5_000;
 /// Bytes of a part of a snapshot.
@@ -87,6 +91,8 @@ pub(crate) struct Group {
     is_suspect: AtomicBool,
     /// What the running part tells of itself.
     metrics: ArcSwapOption<watch::Receiver<Metrics>>,
+    /// When a leader has last been heard of.
+    led_at: RwLock<Option<Instant>>,
 }
 
 /// Whether the node may take part.
@@ -111,7 +117,8 @@ impl Group {
     ) -> Self {
         let (raft, metrics) = (Mutex::new(None), ArcSwapOption::empty());
         let (gate, is_suspect) = (RwLock::new(gate), AtomicBool::new(false));
-        Self { file, published, link, gate, raft, is_suspect, metrics }
+        let led_at = RwLock::new(None);
+        Self { file, published, link, gate, raft, is_suspect, metrics, led_at }
     }
 
     pub(crate) fn gate(&self) -> Gate {
@@ -159,6 +166,18 @@ impl Group {
     /// Who leads, as far as the node knows.
     pub(crate) fn leader(&self) -> Option<RaftId> {
         self.metrics.load().as_ref().and_then(|metrics| metrics.borrow().current_leader)
+    }
+
+    /// A leader of this group has just been heard of.
+    pub(crate) fn note_led(&self) {
+        *self.led_at.write() = Some(Instant::now());
+    }
+
+    /// Whether the node leads, or somebody who leads it was heard of lately.
+    pub(crate) fn is_led(&self) -> bool {
+        let led_at = *self.led_at.read();
+        led_at.is_some_and(|at| at.elapsed() <= LED_WITHIN)
+            || self.metrics().is_some_and(|metrics| metrics.state.is_leader())
     }
 
     /// Ends the running part, has the control file changed, and reads it again. The next call starts a new

@@ -224,7 +224,7 @@ impl Keeper {
             go_alone(plane).await;
             return true;
         }
-        if plane.group().leader().is_some_and(|leader| self.is_up(leader.0)) {
+        if plane.group().is_led() {
             self.leaderless_since = None;
             return false;
         }

@@ -45,7 +45,8 @@ impl Admission for ControlService {
         let Some(plane) = self.plane.upgrade() else { return Ok(()) };
         let state = plane.read();
         let (id, name) = (newcomer.node_id, &newcomer.node_name);
-        let is_known = state.members().get(id).is_some() || plane.awaits_cluster();
+        let is_known =
+            state.members().get(id).is_some() || plane.awaits_cluster() || plane.may_be_behind();
         if newcomer.is_guest || (is_known && !state.members().is_removed(id)) {
             return Ok(());
         }
@@ -60,6 +61,10 @@ impl Admission for ControlService {
 
     fn check_versions(&self, other: &Newcomer) -> Result<(), NotAdmitted> {
         let Some(plane) = self.plane.upgrade() else { return Ok(()) };
+        if plane.awaits_cluster() {
+            // What it knows is its own, and not what its cluster has agreed on.
+            return Ok(());
+        }
         let checked = plane.read().check_speaks(&other.node_name, other.versions);
         checked.map_err(|outdated| NotAdmitted(outdated.to_string()))
     }
@@ -135,6 +140,9 @@ async fn append(group: &Group, header: &Bytes) -> Result<Appended, Refusal> {
     };
     let request = read().map_err(|reason: String| Refusal::malformed(reason))?;
     let answer = group.raft().await?.append_entries(request).await.map_err(Refusal::stopped)?;
+    if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
+        group.note_led();
+    }
     let (outcome, higher, partial) = match answer {
         AppendEntriesResponse::Success => (AppendOutcome::Success, None, None),
         AppendEntriesResponse::Conflict => (AppendOutcome::Conflict, None, None),
@@ -177,8 +185,13 @@ async fn snapshot(group: &Group, header: &Bytes, payload: &Bytes) -> Result<Ball
         })
     };
     let request = read().map_err(|reason: String| Refusal::malformed(reason))?;
+    let vote = request.vote;
     let answer = group.raft().await?.install_snapshot(request).await;
-    Ok(encode_vote(&answer.map_err(Refusal::stopped)?.vote))
+    let answer = answer.map_err(Refusal::stopped)?;
+    if answer.vote == vote {
+        group.note_led();
+    }
+    Ok(encode_vote(&answer.vote))
 }
 
 async fn propose(group: &Group, header: &Bytes) -> Result<Proposed, Refusal> {

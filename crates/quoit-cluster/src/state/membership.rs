@@ -108,7 +108,9 @@ impl State {
                 let name = joiner.name.to_string();
                 return Err(MembershipError::AlreadyMember { name });
             }
-            return self.decide_introduction(joiner.id, &joiner.introduction());
+            let mut changes = self.take_over(brought)?;
+            changes.extend(self.decide_introduction(joiner.id, &joiner.introduction())?);
+            return Ok(changes);
         }
         self.check_name(joiner.id, &joiner.name)?;
         self.check_speaks(&joiner.name, joiner.versions)?;

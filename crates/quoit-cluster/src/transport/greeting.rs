@@ -148,9 +148,6 @@ fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
     }
     let newcomer = newcomer(theirs);
     context.check_identity(&newcomer)?;
-    if let Err(fault) = check_versions(context, &newcomer) {
-        return refusal(code::OUTDATED, fault.0);
-    }
     if let Some(complaint) = clock_complaint(context, theirs) {
         return refusal(code::CLOCK, complaint);
     }
@@ -172,6 +169,10 @@ fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
             );
             return refusal(code::CLUSTER, text);
         }
+    }
+    // Only members of one cluster may tell each other that they are too old for it.
+    if let Err(fault) = check_versions(context, &newcomer) {
+        return refusal(code::OUTDATED, fault.0);
     }
     let admission = context.admission.read().clone();
     match admission.map_or(Ok(()), |admission| admission.admit(&newcomer)) {

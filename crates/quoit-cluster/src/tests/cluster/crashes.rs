@@ -111,6 +111,38 @@ async fn node_that_was_away_for_long_gets_a_snapshot() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn node_that_was_away_learns_of_a_leader_that_has_joined_meanwhile() {
+    let mut town = Town::joined(3).await;
+    town.until_equal().await;
+    town.crash(3);
+    town.nodes.push(Node { number: 4, disk: FaultyDisk::new(4), process: None });
+    town.start(4).await;
+    town.join(4, 1).await.unwrap();
+    town.commit(1).await;
+    town.until("the new one votes", || voters(&town, 1) == [1, 2, 4]).await;
+    // Only the new one can be the leader.
+    let led_by = |town: &Town, number: u8| town.control(number).claimant() == Some(id(4));
+    for _ in 0..20 {
+        if led_by(&town, 4) {
+            break;
+        }
+        let leader = town.control(4).claimant().map_or(1, |leader| leader.0[0]);
+        town.crash(leader);
+        town.until("another one leads", || {
+            town.control(4).claimant().is_some_and(|now| now != id(leader))
+        })
+        .await;
+        town.start(leader).await;
+        town.until_equal().await;
+    }
+    assert!(led_by(&town, 4));
+    assert!(town.state(1).members().get(id(4)).is_some());
+    town.start(3).await;
+    town.until("it has caught up", || town.state(3).members().get(id(4)).is_some()).await;
+    town.until_equal().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn leader_whose_disk_fails_gives_way_and_comes_back() {
     let town = Town::joined(3).await;
     town.until("three vote", || voters(&town, 1).len() == 3).await;

@@ -143,3 +143,31 @@ async fn a_node_brings_no_data_types_to_members_that_do_not_know_them() {
     let refused = town.join(3, 1).await.unwrap_err().to_string();
     assert!(refused.contains("do not speak it: n2@test. Upgrade"), "{refused}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_activates_while_it_joins_comes_along_or_keeps_it_out() {
+    for (theirs, is_known) in [(VersionRange::CURRENT, true), (OLD, false)] {
+        let mut town = with_sets(2, |_| Settings { versions: theirs, ..settings() }).await;
+        town.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
+        town.start(3).await;
+        let props = updates(json!({"datatype": "set"}));
+        town.control(3).create_type(b"sets", &props).await.unwrap();
+        // The cluster's answer takes longer than the activation.
+        town.network.set_delay("n1", "n3", Duration::from_millis(200));
+        let at_n1 = address(1);
+        let (joined, activated) = tokio::join!(town.control(3).join(&at_n1), async {
+            sleep(Duration::from_millis(250)).await;
+            town.control(3).activate_type(b"sets").await
+        });
+        town.network.set_delay("n1", "n3", Duration::ZERO);
+        activated.unwrap();
+        assert_eq!(joined.is_ok(), is_known, "{joined:?}");
+        assert_eq!(town.control(3).awaits_cluster(), is_known);
+        // Nobody takes the word of a node that does not belong to the cluster.
+        sleep(PATIENCE).await;
+        assert!(town.control(1).departure().borrow().is_none());
+        let is_active = town.state(1).active_types().any(|(name, _)| name == b"sets");
+        assert_eq!(is_active, is_known);
+        assert_eq!(town.state(3).members().count(), if is_known { 3 } else { 1 });
+    }
+}
