@@ -14,6 +14,8 @@ use std::task::{Poll, Waker};
 use support::{Faulty, Name, get, keys, put, try_put, value};
 
 const SEGMENT_BYTES: u64 = 2_000;
+/// Bytes of a record before its name.
+const HEADER_BYTES: usize = 56;
 
 /// A store that was closed with these many keys, `key00` and so on, in several segments.
 fn closed_store(key_count: u32) -> Faulty {
@@ -163,6 +165,39 @@ fn a_record_that_rots_is_an_error_until_it_is_replaced_unseen() {
     store.engine().update(&at.at(), Before::Skip, Access::Wait, change).unwrap();
     assert_eq!(value(store.engine(), "key00").unwrap(), b"repaired");
     assert_eq!(keys(store.engine()).len(), 3);
+}
+
+#[test]
+fn a_record_whose_name_or_header_rots_is_not_taken_for_absent() {
+    const RECORD_AT: usize = 64;
+    let large = vec![7; 2_000];
+    let at = Name::new("key");
+    // Beyond the name, the front of a value is shown as it is: who asks for it knows its digest.
+    for offset in RECORD_AT..RECORD_AT + HEADER_BYTES + at.at().encoded.len() {
+        let mut store = Faulty::new(SEGMENT_BYTES);
+        put(store.engine(), "key", &large);
+        store.close();
+        let name = store.segments().remove(0);
+        store.open().unwrap();
+        store.disk.flip_bit(&name, offset, 2);
+        let update = |before| {
+            let change = &mut |seen: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+                assert!(seen.is_none() && before == Before::Skip, "byte {offset}: {before:?}");
+                out.extend_from_slice(b"repaired");
+                Decision::Put(RecordMeta::default())
+            };
+            store.engine().update(&at.at(), before, Access::Wait, change)
+        };
+        for before in [Before::Front, Before::Read] {
+            let seen = update(before);
+            assert!(matches!(seen, Err(StoreError::Corrupt { .. })), "byte {offset}: {seen:?}");
+        }
+        update(Before::Skip).unwrap();
+        assert_eq!(value(store.engine(), "key").unwrap(), b"repaired");
+        assert_eq!(keys(store.engine()).len(), 1, "byte {offset}");
+        let head = store.engine().head(&at.at()).unwrap();
+        assert!(head.is_some(), "byte {offset}");
+    }
 }
 
 #[test]

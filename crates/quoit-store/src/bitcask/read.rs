@@ -40,6 +40,11 @@ impl Stored {
             && self.buffer[HEADER_BYTES..self.size_bytes].starts_with(at.encoded)
     }
 
+    /// Whether this is another record than `at`, whose name is of the same identity.
+    fn is_namesake(&self, at: &RecordAt<'_>) -> bool {
+        self.header.identity == at.identity && !self.is_of(at)
+    }
+
     /// Shows the record, or its front if no more was read. A large one can be shared.
     pub(super) fn shown(self, look: &mut dyn FnMut(&RecordRef<'_>)) {
         if self.buffer.is_kept() {
@@ -102,7 +107,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Finds the record `at` among `entries`. Reads one record, unless tags collide.
+    /// Finds the record `at` among `entries`. Reads one record, unless tags collide or a name is damaged.
     pub(super) fn find(
         &self,
         table: &SegmentTable,
@@ -113,7 +118,15 @@ impl Reader {
     ) -> Result<Lookup, StoreError> {
         let mut damaged = None;
         for entry in entries {
-            match self.load(table, entry, at.encoded.len(), part, access)? {
+            let load = |part| self.load(table, entry, at.encoded.len(), part, access);
+            let loaded = match load(part)? {
+                // Hardly another record: rather is the name of this one damaged, which a part does not tell.
+                Loaded::Stored(stored) if stored.is_namesake(at) && part != Part::Whole => {
+                    load(Part::Whole)?
+                }
+                loaded => loaded,
+            };
+            match loaded {
                 Loaded::WouldBlock => return Ok(Lookup::WouldBlock),
                 Loaded::Damaged(error) => damaged = Some((*entry, error)),
                 Loaded::Stored(stored) => {
