@@ -277,8 +277,10 @@ impl History {
         let hardships = &self.hardships;
         let came_after = |times_us: &[u64]| times_us.iter().any(|at_us| *at_us >= write.start_us);
         let lost_power = came_after(&hardships.power_losses_us);
-        // What stand-ins have taken may have been on the lost machine alone.
-        if came_after(&hardships.losses_us) && !write.is_strict {
+        // What not the primaries have taken may have been on the lost machine alone, or on the one whose disk
+        // rots: a node that nobody is left beside counts for several copies.
+        let may_have_lost_all = hardships.is_disk_damaged || came_after(&hardships.losses_us);
+        if may_have_lost_all && !write.is_strict {
             return false;
         }
         let copies_needed = match (lost_power, hardships.is_disk_damaged) {

@@ -12,6 +12,7 @@ use crate::random::Random;
 use parking_lot::Mutex;
 use quoit_cluster::{
     CAPACITY_DEFAULT, ControlPlane, JoinError, MemberStatus, NodeId, StagedChange, State,
+    VersionRange,
 };
 use quoit_core::ReplicatedStore;
 use std::collections::BTreeSet;
@@ -204,7 +205,9 @@ impl Operator {
         if let Some(new) = new {
             possible.extend([Change::Join { new }, Change::Join { new }]);
             possible.push(Change::Replace { old, new });
-            if is_settled && members.len() >= PRIMARY_COUNT {
+            // Nobody upgrades what is lost; where it can't learn what the new one brings, it is removed first.
+            let is_upgraded = machines[old].versions() == VersionRange::CURRENT;
+            if is_settled && is_upgraded && members.len() >= PRIMARY_COUNT {
                 possible.push(Change::ReplaceLost { old, new });
             }
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Seeds that `make test` runs.
 const CHECKED_SEEDS: Range<u64> = 0..500;
 /// Further seeds that it runs, because of what they once found.
-const REGRESSIONS: [(u64, &str); 8] = [
+const REGRESSIONS: [(u64, &str); 15] = [
     (
         4433,
         "a delete without a context was done while only stand-ins had the value, which then came back",
@@ -28,6 +28,19 @@ const REGRESSIONS: [(u64, &str); 8] = [
         "two replicas had a value that the third kept out by a reaped tombstone of a clock ahead",
     ),
     (960, "the same, with the coordinator's clock behind"),
+    (
+        830,
+        "a lost member of an older version was to be replaced by a node that brought what is new",
+    ),
+    (1648, "the same"),
+    (859, "a node that activated a data type while it joined sent the old members away"),
+    (1816, "a node that was away did not let in the leader, which had joined meanwhile"),
+    (3054, "the same, after a stall"),
+    (1770, "a write that one node had counted twice was held to two copies when its disk rotted"),
+    (
+        1997,
+        "a record with a damaged name was taken for absent, and what it had was claimed as seen",
+    ),
 ];
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;

@@ -226,6 +226,21 @@ fn what_was_not_synced_may_go_with_the_power() {
 }
 
 #[test]
+fn what_one_machine_may_have_alone_may_go_with_its_disk() {
+    let mut script = Script::new(Policy::Siblings);
+    let number = script.put(None);
+    script.finds([]);
+    script.history.hardships.is_disk_damaged = true;
+    assert_eq!(script.fault(), Some(Fault::Lost), "two primaries have synced it");
+    script.history.writes[number.0 as usize].is_strict = false;
+    assert_eq!(script.fault(), None);
+    script.history.hardships.is_disk_damaged = false;
+    assert_eq!(script.fault(), Some(Fault::Lost), "its disk is good");
+    script.history.hardships.losses_us.push(script.now_us);
+    assert_eq!(script.fault(), None);
+}
+
+#[test]
 fn a_writer_is_shown_its_own_write() {
     let mut script = Script::new(Policy::Siblings);
     let number = script.begin(WriteKind::Put, None);
