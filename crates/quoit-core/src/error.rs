@@ -155,11 +155,21 @@ pub enum RequestError {
     Overload,
     /// The storage engine failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// The node that coordinates the request failed, in its own words.
     #[error("{0}")]
     Remote(String),
     /// Stored bytes are not an object.
     #[error("stored object is damaged: {0}")]
     Damaged(String),
+}
+
+impl From<StoreError> for RequestError {
+    /// An engine that has fallen behind is an overload like any other; all else is its failure.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Overloaded => Self::Overload,
+            error => Self::Store(error),
+        }
+    }
 }

@@ -116,7 +116,8 @@ pub trait Compare: Send + Sync {
     /// `hour_min`, counted from 1970. Costs a look at each hour from then on in which anything expires.
     fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError>;
 
-    /// The XOR digest of each of some ranges of a partition. Never reads the disk.
+    /// The XOR digest of each of some ranges of a partition. Never reads values; engines that do not keep all
+    /// heads in memory may wait for the disk.
     fn range_digests(
         &self,
         partition: Partition,
@@ -125,7 +126,7 @@ pub trait Compare: Send + Sync {
     ) -> Result<Vec<u64>, StoreError>;
 
     /// The leaves of a range from a tag on, tombstones among them, `limit` of them or some more: those of
-    /// one tag stay together. Never reads the disk.
+    /// one tag stay together. As [`Compare::range_digests`].
     fn leaves(
         &self,
         partition: Partition,

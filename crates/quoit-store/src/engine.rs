@@ -163,7 +163,8 @@ pub enum Before {
     Skip,
 }
 
-/// A position in the order of an engine's writes. Later writes have higher tickets.
+/// A position in the order of an engine's writes. Later writes have higher tickets; a ticket is good until
+/// the engine is closed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Ticket(pub u64);
 
@@ -172,8 +173,9 @@ pub struct Ticket(pub u64);
 pub enum Applied {
     /// The change function kept the record.
     Kept,
-    /// The change is visible to reads and survives the death of the process; it survives the death of
-    /// the machine when the ticket is durable.
+    /// The change is visible to reads; it survives the death of the machine when the ticket is durable. It
+    /// survives the death of the process at once, or, in engines that gather writes before they hand them to
+    /// the system, soon after, at the latest when the ticket is durable.
     Written(Ticket),
     /// The stored record has to come from the disk: repeat with [`Access::Wait`]. The change function
     /// was not called.
@@ -374,10 +376,10 @@ pub trait Engine: Send + Sync {
         look: &mut dyn FnMut(&RecordRef<'_>),
     ) -> Result<Shown, StoreError>;
 
-    /// What the index knows of a record; touches the disk only to tell two keys of one hash apart, and to
-    /// find out when a record expires. A record that is missing may be taken for another one that shares
-    /// its hash (by chance, one in 2^40 for each record of the partition): compare the answer with other
-    /// replicas' digests, never show it to a client.
+    /// What the index knows of a record; an engine that has all of the index in memory touches the disk only
+    /// to tell two keys of one hash apart, and to find out when a record expires. A record that is missing
+    /// may be taken for another one that shares its hash (by chance, one in 2^40 for each record of the
+    /// partition): compare the answer with other replicas' digests, never show it to a client.
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError>;
 
     /// Reads, decides and writes one record in one step: no other change of the record comes between.

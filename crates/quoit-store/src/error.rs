@@ -58,6 +58,34 @@ pub enum StoreError {
         /// The system's words.
         reason: String,
     },
+    /// The directory has data of another engine.
+    #[error(
+        "{path} has data of the engine {found}, not of {wanted}; set storage_backend = {found}, or choose \
+         another directory"
+    )]
+    OtherEngine {
+        /// The directory.
+        path: String,
+        /// Whose data is there.
+        found: String,
+        /// Who was to open it.
+        wanted: String,
+    },
+    /// The directory has data for another number of partitions.
+    #[error(
+        "{path} was made for {stored} partitions, not {wanted}; a ring can't be changed in place"
+    )]
+    OtherRing {
+        /// The directory.
+        path: String,
+        /// Number of partitions that it was made for.
+        stored: u16,
+        /// Number of partitions of the ring.
+        wanted: u16,
+    },
+    /// The engine's own work has fallen behind, and what waits for it has filled its bound.
+    #[error("the storage engine has fallen behind its writes; try again later")]
+    Overloaded,
     /// The engine was closed.
     #[error("the storage engine is closed")]
     Closed,

@@ -1,4 +1,5 @@
-//! Storage engines behind one trait: the Bitcask engine, the memory engine, and their disk seam.
+//! Storage engines behind one trait: the Bitcask engine, the engines on ordered stores, the memory engine,
+//! and their disk seam.
 
 pub mod bitcask;
 pub mod compare;
@@ -6,11 +7,14 @@ pub mod engine;
 pub mod error;
 pub mod index;
 pub mod keyfile;
+mod marker;
 pub mod memory;
+pub mod ordered;
 mod output;
 mod pending;
 mod range;
 pub mod seam;
 pub mod snapshot;
 
+pub use marker::engine_of;
 pub use output::is_temporary_name;

@@ -166,6 +166,9 @@ pub(super) fn reason_of(error: &StoreError) -> Term {
         StoreError::Locked { .. } => "locked",
         StoreError::TooLarge { .. } => "too_large",
         StoreError::SyncFailed { .. } => "sync_failed",
+        StoreError::OtherEngine { .. } => "other engine",
+        StoreError::OtherRing { .. } => "other ring",
+        StoreError::Overloaded => "overloaded",
         StoreError::Closed => "closed",
     };
     reason(name, error.to_string())

@@ -15,6 +15,7 @@ use super::settings::BitcaskSettings;
 use super::store::{Counters, Store};
 use crate::error::StoreError;
 use crate::keyfile::KeyFile;
+use crate::marker;
 use crate::seam::{Clock, Disk, DiskFile};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -47,7 +48,7 @@ impl Store {
         let started_us = clock.monotonic_us();
         let lock = disk.lock()?;
         let mut opening = Opening::new(&*disk, &settings);
-        let directory = Directory::of(disk.list()?);
+        let directory = opening.directory()?;
         let mut meta = MetaFile::open(&*disk, &directory.names)?;
         if let Some(meta) = &mut meta {
             meta.remove_retired(opening.disk)?;
@@ -205,6 +206,12 @@ impl<'o> Opening<'o> {
             self.report.incarnation = meta.meta().incarnation;
         }
         Ok(())
+    }
+
+    /// What is in the directory, if it is not another engine's.
+    fn directory(&self) -> Result<Directory, StoreError> {
+        marker::check(self.disk, marker::UNMARKED_ENGINE, self.settings.ring_size)?;
+        Ok(Directory::of(self.disk.list()?))
     }
 
     /// Those candidates that are segments of this store.

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 /// What a record adds to counts and digests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Share {
-    class: usize,
-    bits: u64,
-    tombstone: bool,
+    pub(crate) class: usize,
+    pub(crate) bits: u64,
+    pub(crate) tombstone: bool,
     /// Whether it is a piece of a record: those are neither counted nor compared.
-    piece: bool,
+    pub(crate) piece: bool,
     /// The hour of its expiry, if it expires and is no tombstone.
-    hour: Option<u32>,
+    pub(crate) hour: Option<u32>,
 }
 
 impl Share {
@@ -142,6 +142,31 @@ impl Sums {
         }
         sums.lasting = tally.lasting();
         sums
+    }
+
+    /// Adds what is known of some records: how many, pieces and tombstones among them, and the digests of
+    /// what never expires, by class.
+    pub(crate) fn restore(&mut self, counts: [u64; 3], lasting: &[(u8, u64)]) {
+        let [entry_count, piece_count, tombstone_count] = counts;
+        self.entry_count += entry_count;
+        self.piece_count += piece_count;
+        self.tombstone_count += tombstone_count;
+        lasting.iter().for_each(|(class, bits)| self.lasting.0[class_place(*class)] ^= bits);
+    }
+
+    /// Sets the digest of what expires in an hour, by hour and class; it is not zero.
+    pub(crate) fn restore_hour(&mut self, hour: (u32, u8), bits: u64) {
+        self.hours.insert(hour, bits);
+    }
+
+    /// The digest of what expires in an hour, by hour and class, if it is not zero.
+    pub(crate) fn of_hour(&self, hour: (u32, u8)) -> Option<u64> {
+        self.hours.get(&hour).copied()
+    }
+
+    /// The hours and classes in which anything expires.
+    pub(crate) fn into_hours(self) -> impl Iterator<Item = (u32, u8)> {
+        self.hours.into_keys()
     }
 
     pub(crate) fn add(&mut self, share: &Share) {

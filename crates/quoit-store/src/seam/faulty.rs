@@ -303,9 +303,8 @@ impl DiskFile for FaultyFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
         let mut state = self.state("write")?;
-        let used = state.used_bytes();
         let grows = (offset + bytes.len() as u64).saturating_sub(state.file(self.number).size());
-        let room = state.faults.capacity_bytes.map_or(u64::MAX, |all| all.saturating_sub(used));
+        let room = state.room_bytes();
         let is_full = grows > room;
         let fails = state.faults.failing_writes > 0;
         if !is_full && !fails {
@@ -347,6 +346,10 @@ impl DiskFile for FaultyFile {
 
     fn truncate(&self, len: u64) -> Result<(), StoreError> {
         let mut state = self.state("truncate")?;
+        let grows = len.saturating_sub(state.file(self.number).size());
+        if grows > state.room_bytes() {
+            return Err(StoreError::DiskFull { path: self.name.clone(), size_bytes: grows });
+        }
         let file = state.file(self.number);
         file.bytes.resize(len as usize, 0);
         file.changes.push(Change::Truncate { size_bytes: len });
@@ -357,6 +360,11 @@ impl DiskFile for FaultyFile {
 impl State {
     fn file(&mut self, number: u64) -> &mut FileState {
         self.files.get_mut(&number).expect("files stay as long as the disk")
+    }
+
+    fn room_bytes(&self) -> u64 {
+        let capacity_bytes = self.faults.capacity_bytes.unwrap_or(u64::MAX);
+        capacity_bytes.saturating_sub(self.used_bytes())
     }
 
     fn used_bytes(&self) -> u64 {

@@ -120,7 +120,10 @@ impl Model {
                 let durable = engine.poll_durable(self.last_ticket, Waker::noop());
                 assert!(matches!(durable, Poll::Ready(Ok(()))), "{durable:?} after a sync");
             }
-            Step::Restart => subject.restart(),
+            Step::Restart => {
+                subject.restart();
+                self.last_ticket = Ticket(0);
+            }
             Step::Maintain => subject.maintain(),
         }
     }

@@ -1,0 +1,117 @@
+//! The file that says which engine's data a directory has.
+//!
+//! Three lines: `engine NAME`, `ring_size NUMBER`, `format NUMBER`. Directories of the Bitcask engine have
+//! none.
+
+use crate::bitcask;
+use crate::error::StoreError;
+use crate::output::Output;
+use crate::seam::Disk;
+use quoit_model::hash::RingSize;
+
+/// The file's name.
+const MARKER_NAME: &str = "ENGINE";
+
+/// Name of the engine whose directories have no marker.
+pub(crate) const UNMARKED_ENGINE: &str = "bitcask";
+
+/// Format of the directories of ordered engines.
+const FORMAT: u32 = 1;
+
+/// More than a marker has.
+const SIZE_BYTES_MAX: usize = 4_096;
+
+/// What a marker says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Marker {
+    engine: String,
+    ring_size: u16,
+    format: u32,
+}
+
+impl Marker {
+    fn text(&self) -> String {
+        let Self { engine, ring_size, format } = self;
+        format!("engine {engine}\nring_size {ring_size}\nformat {format}\n")
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        Some(Self {
+            engine: value("engine")?.to_owned(),
+            ring_size: value("ring_size")?.parse().ok()?,
+            format: value("format")?.parse().ok()?,
+        })
+    }
+}
+
+/// Name of the engine whose data is in a directory; `None` when there is none.
+///
+/// # Errors
+///
+/// When the disk refuses, or the marker can't be read.
+pub fn engine_of(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
+    let names = disk.list()?;
+    let marker = read(disk, &names)?;
+    let unmarked = || bitcask::is_store(names).then(|| UNMARKED_ENGINE.to_owned());
+    Ok(marker.map(|marker| marker.engine).or_else(unmarked))
+}
+
+/// Checks that a directory has data of this engine or none; whether it has some.
+pub(crate) fn check(
+    disk: &dyn Disk,
+    engine: &str,
+    ring_size: RingSize,
+) -> Result<bool, StoreError> {
+    let other = |found: String| {
+        Err(StoreError::OtherEngine { path: disk.path(), found, wanted: engine.to_owned() })
+    };
+    let names = disk.list()?;
+    let Some(marker) = read(disk, &names)? else {
+        let is_unmarked = bitcask::is_store(names);
+        return match (is_unmarked, engine == UNMARKED_ENGINE) {
+            (true, false) => other(UNMARKED_ENGINE.to_owned()),
+            (is_unmarked, _) => Ok(is_unmarked),
+        };
+    };
+    if marker.engine != engine {
+        return other(marker.engine);
+    }
+    if marker.format != FORMAT {
+        let reason = format!(
+            "format {}, this release reads {FORMAT}: start the release that wrote it",
+            marker.format
+        );
+        return Err(damaged(disk, reason));
+    }
+    if marker.ring_size != ring_size.get() {
+        let (stored, wanted) = (marker.ring_size, ring_size.get());
+        return Err(StoreError::OtherRing { path: disk.path(), stored, wanted });
+    }
+    Ok(true)
+}
+
+/// Marks a directory that has no data, durably.
+pub(crate) fn write(disk: &dyn Disk, engine: &str, ring_size: RingSize) -> Result<(), StoreError> {
+    let marker = Marker { engine: engine.to_owned(), ring_size: ring_size.get(), format: FORMAT };
+    let mut output = Output::create(disk, MARKER_NAME)?;
+    output.push(marker.text().as_bytes())?;
+    output.finish()
+}
+
+fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<Marker>, StoreError> {
+    if !names.iter().any(|name| name == MARKER_NAME) {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; SIZE_BYTES_MAX];
+    let count = disk.open(MARKER_NAME, false)?.read_at(&mut bytes, 0)?;
+    let text = std::str::from_utf8(&bytes[..count]).ok();
+    let marker = text.and_then(Marker::read);
+    let unreadable = || damaged(disk, "it does not say which engine's data this is".to_owned());
+    marker.map(Some).ok_or_else(unreadable)
+}
+
+fn damaged(disk: &dyn Disk, reason: String) -> StoreError {
+    StoreError::Corrupt { path: format!("{}/{MARKER_NAME}", disk.path()), offset: 0, reason }
+}

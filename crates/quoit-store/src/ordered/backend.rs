@@ -1,0 +1,71 @@
+//! What the adapter wants of an ordered key-value store.
+
+use super::overlay::Batch;
+use crate::error::StoreError;
+use bytes::Bytes;
+use std::ops::ControlFlow;
+
+/// A key space of the store: ordered bytewise, apart from the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Space {
+    /// Records, or only their heads, in the order of partitions and hashes.
+    Records,
+    /// Bodies of records, where they are kept apart from the heads.
+    Bodies,
+    /// What is known of each record, in the order of names.
+    Names,
+    /// Sums, expiries and dropped partitions, told apart by their first byte.
+    Side,
+}
+
+impl Space {
+    pub(crate) const ALL: [Self; 4] = [Self::Records, Self::Bodies, Self::Names, Self::Side];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Records => "records",
+            Self::Bodies => "bodies",
+            Self::Names => "names",
+            Self::Side => "side",
+        }
+    }
+}
+
+/// Gets entries of a scan in ascending order, until it breaks off.
+pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+
+/// Figures of an ordered store.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Figures {
+    pub(crate) disk_bytes: u64,
+    pub(crate) dead_bytes: u64,
+    pub(crate) file_count: u64,
+    pub(crate) merge_count: u64,
+}
+
+/// An ordered key-value store with atomic batches. All calls may wait for the disk.
+pub(crate) trait OrderedStore: Send + Sync {
+    /// The value of a key.
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
+
+    /// Shows the entries from a key on.
+    fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
+
+    /// Makes all writes of a batch, or none of them, also across a crash; they survive the death of the
+    /// process. Called by one thread at a time.
+    ///
+    /// [`StoreError::Overloaded`] and [`StoreError::DiskFull`] say that nothing was written and that the
+    /// same call may succeed later; after any other error the store takes no more writes.
+    fn apply(&self, batch: &Batch) -> Result<(), StoreError>;
+
+    /// Whether what is applied is durable by that.
+    fn is_durable_when_applied(&self) -> bool;
+
+    /// Makes what was applied durable.
+    fn sync(&self) -> Result<(), StoreError>;
+
+    /// Largest key that it takes.
+    fn key_bytes_max(&self) -> usize;
+
+    fn figures(&self) -> Figures;
+}

@@ -1,0 +1,315 @@
+//! Changes of records: one, several of a partition, or any.
+
+use super::backend::Space;
+use super::keys::{Epoch, dropped_key, epoch_key, expiry_key, name_key};
+use super::point::{Found, Part};
+use super::store::Store;
+use super::tallies::{Change, Writes};
+use super::value::{Head, encode_meta, record_value};
+use crate::engine::{
+    Access, Applied, BatchWrite, Before, Body, Decision, Interrupted, Interruption, Record,
+    RecordAt, RecordMeta, RecordRef, Ticket, Transaction,
+};
+use crate::error::StoreError;
+use crate::pending::Name;
+use bytes::Bytes;
+use parking_lot::MutexGuard;
+use quoit_model::hash::Partition;
+use std::collections::BTreeMap;
+
+/// Bodies have sizes of 32 bits, and room for a head.
+const BODY_BYTES_MAX: u64 = u32::MAX as u64 - 1_024;
+
+/// A record that is written, and what is known of it until then.
+struct Write<'w> {
+    at: RecordAt<'w>,
+    before: Option<RecordMeta>,
+    /// `None` removes it.
+    after: Option<(RecordMeta, &'w [u8])>,
+}
+
+impl Store {
+    pub(super) fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut crate::engine::Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        let Some(_changing) = self.begin_change(at.partition, access)? else {
+            return Ok(Applied::WouldBlock);
+        };
+        let part = if before == Before::Skip { Part::Head } else { Part::Whole };
+        let (old, shown) = match self.find(at, part, access)? {
+            Found::WouldBlock => return Ok(Applied::WouldBlock),
+            Found::Absent => (None, None),
+            Found::Present(record) => {
+                let is_shown = part == Part::Whole && !self.is_expired(&record.meta);
+                (Some(record.meta), is_shown.then_some(record))
+            }
+            Found::Damaged(error) if before != Before::Skip => return Err(error),
+            Found::Damaged(_) => (self.known_by_name(at), None),
+        };
+        let mut value = Vec::new();
+        let shown = shown.as_ref().map(RecordRef::shared);
+        let after = match change(shown.as_ref(), &mut value) {
+            Decision::Keep => return Ok(Applied::Kept),
+            Decision::Put(meta) => Some((meta, &value[..])),
+            Decision::Remove => None,
+        };
+        self.write(at.partition, &[Write { at: *at, before: old, after }]).map(Applied::Written)
+    }
+
+    pub(super) fn transact(
+        &self,
+        partition: Partition,
+        access: Access,
+        body: &mut Body<'_>,
+    ) -> Result<Applied, StoreError> {
+        let Some(_changing) = self.begin_change(partition, access)? else {
+            return Ok(Applied::WouldBlock);
+        };
+        let mut open = Open { store: self, partition, access, writes: Vec::new() };
+        match body(&mut open) {
+            Ok(()) => {}
+            Err(Interrupted(Interruption::Failed(error))) => return Err(error),
+            Err(Interrupted(Interruption::Cold)) => return Ok(Applied::WouldBlock),
+        }
+        if open.writes.is_empty() {
+            return Ok(Applied::Kept);
+        }
+        let writes: Vec<Write<'_>> = open
+            .writes
+            .iter()
+            .map(|Staged { name, before, after }| Write {
+                at: name.at(partition),
+                before: *before,
+                after: after.as_ref().map(|record| (record.meta, &record.value[..])),
+            })
+            .collect();
+        self.write(partition, &writes).map(Applied::Written)
+    }
+
+    pub(super) fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
+        let at_of = |write: &BatchWrite<'_>| match write {
+            BatchWrite::Put { at, .. } | BatchWrite::Remove { at } => at.partition,
+        };
+        // In the order of their numbers, so that two batches never wait for each other.
+        let mut changing: BTreeMap<Partition, Option<MutexGuard<'_, ()>>> =
+            writes.iter().map(|write| (at_of(write), None)).collect();
+        for (partition, guard) in &mut changing {
+            *guard = self.begin_change(*partition, Access::Wait)?;
+        }
+        // Of several writes of one record the last one counts.
+        let mut last: BTreeMap<(Partition, &[u8]), Write<'_>> = BTreeMap::new();
+        for write in writes {
+            let (at, after) = match write {
+                BatchWrite::Put { at, meta, value } => (*at, Some((*meta, *value))),
+                BatchWrite::Remove { at } => (*at, None),
+            };
+            let before = self.known(&at, Access::Wait)?.flatten();
+            last.insert((at.partition, at.encoded), Write { at, before, after });
+        }
+        let writes: Vec<Write<'_>> = last.into_values().collect();
+        self.check_sizes(&writes)?;
+        let mut stored = Writes::new();
+        let mut locked: BTreeMap<Partition, _> = BTreeMap::new();
+        for write in &writes {
+            let state = self.partition(write.at.partition);
+            let tallies = locked.entry(write.at.partition).or_insert_with(|| state.tallies.write());
+            tallies.count(&change_of(write), &mut stored);
+            self.stage(write, &mut stored);
+        }
+        Ok(self.hand_over(stored))
+    }
+
+    pub(super) fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
+        let _changing = self.begin_change(partition, Access::Wait)?;
+        let state = self.partition(partition);
+        let mut tallies = state.tallies.write();
+        let mut stored = Writes::new();
+        tallies.clear(&mut stored);
+        let dropped = state.epoch();
+        let next = Epoch(dropped.0 + 1);
+        let of_next = Bytes::copy_from_slice(&next.0.to_be_bytes());
+        stored.push((Space::Side, epoch_key(partition), Some(of_next)));
+        stored.push((Space::Side, dropped_key(partition, dropped), Some(Bytes::new())));
+        state.set_epoch(next);
+        let ticket = self.hand_over(stored);
+        drop(tallies);
+        self.upkeep.get().inspect(|worker| worker.wake());
+        Ok(ticket)
+    }
+
+    /// Removes a record whose partition is held, whatever it is.
+    pub(super) fn discard(&self, at: &RecordAt<'_>, before: RecordMeta) -> Result<(), StoreError> {
+        let write = Write { at: *at, before: Some(before), after: None };
+        self.write(at.partition, &[write]).map(drop)
+    }
+
+    /// Takes the partition for a change, if there is room for one; `None` where that would have to be waited
+    /// for.
+    pub(super) fn begin_change(
+        &self,
+        partition: Partition,
+        access: Access,
+    ) -> Result<Option<MutexGuard<'_, ()>>, StoreError> {
+        self.check_open()?;
+        self.committer.check()?;
+        if self.overlay.waiting_bytes() > self.settings.waiting_bytes_max {
+            if access == Access::NoWait {
+                return Ok(None);
+            }
+            self.flush()?;
+        }
+        let changing = &self.partition(partition).changing;
+        let held = match access {
+            Access::NoWait => changing.try_lock(),
+            Access::Wait => Some(changing.lock()),
+        };
+        // Who closes the store waits for those who hold a partition, and for nobody later.
+        self.check_open()?;
+        Ok(held)
+    }
+
+    /// What is known of the record that a write replaces, damaged or not; `None` where the disk would have
+    /// to be waited for.
+    fn known(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<Option<Option<RecordMeta>>, StoreError> {
+        Ok(match self.find(at, Part::Head, access)? {
+            Found::WouldBlock => None,
+            Found::Absent => Some(None),
+            Found::Present(record) => Some(Some(record.meta)),
+            Found::Damaged(_) => Some(self.known_by_name(at)),
+        })
+    }
+
+    /// Makes writes of one partition, which is held, count together.
+    fn write(&self, partition: Partition, writes: &[Write<'_>]) -> Result<Ticket, StoreError> {
+        self.check_sizes(writes)?;
+        let mut stored = Writes::new();
+        let mut tallies = self.partition(partition).tallies.write();
+        for write in writes {
+            tallies.count(&change_of(write), &mut stored);
+            self.stage(write, &mut stored);
+        }
+        Ok(self.hand_over(stored))
+    }
+
+    fn check_sizes(&self, writes: &[Write<'_>]) -> Result<(), StoreError> {
+        let too_large = |size_bytes, limit_bytes| StoreError::TooLarge { size_bytes, limit_bytes };
+        let key_bytes_max = self.overlay.backend.key_bytes_max();
+        for Write { at, after, .. } in writes {
+            let body_bytes = after.map_or(0, |(_, body)| body.len() as u64);
+            if body_bytes > BODY_BYTES_MAX {
+                return Err(too_large(body_bytes, BODY_BYTES_MAX));
+            }
+            let epoch = Epoch::default();
+            let name_bytes = name_key(at.key, at.partition, epoch).len();
+            // The longest key is that of an expiry.
+            let key_bytes = name_bytes.max(expiry_key(0, &self.key_of(at)).len());
+            if key_bytes > key_bytes_max {
+                return Err(too_large(key_bytes as u64, key_bytes_max as u64));
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries that a write changes, but for counts and digests.
+    fn stage(&self, write: &Write<'_>, stored: &mut Writes) {
+        let Write { at, before, after } = write;
+        let key = self.key_of(at);
+        let name = name_key(at.key, at.partition, self.partition(at.partition).epoch());
+        let expiry = |meta: RecordMeta| {
+            (meta.expires_at_secs != 0).then(|| expiry_key(meta.expires_at_secs, &key))
+        };
+        if let Some(key) = before.and_then(expiry) {
+            stored.push((Space::Side, key, None));
+        }
+        let Some((meta, body)) = *after else {
+            stored.push((Space::Records, key.clone(), None));
+            stored.push((Space::Names, name, None));
+            if self.bodies_apart {
+                stored.push((Space::Bodies, key, None));
+            }
+            return;
+        };
+        if let Some(key) = expiry(meta) {
+            stored.push((Space::Side, key, Some(Bytes::new())));
+        }
+        let head = Head::of(meta, body, self.bodies_apart);
+        stored.push((Space::Names, name, Some(Bytes::copy_from_slice(&encode_meta(&meta)))));
+        stored.push((Space::Records, key.clone(), Some(record_value(&key, &head, body))));
+        if self.bodies_apart {
+            stored.push((Space::Bodies, key, Some(Bytes::copy_from_slice(body))));
+        }
+    }
+
+    fn hand_over(&self, stored: Writes) -> Ticket {
+        let was_idle = self.overlay.waiting_bytes() == 0;
+        let ticket = self.overlay.write(stored);
+        if was_idle {
+            self.committer.wake();
+        }
+        Ticket(ticket)
+    }
+}
+
+fn change_of(write: &Write<'_>) -> Change {
+    let after = write.after.map(|(meta, _)| meta);
+    Change { identity: write.at.identity, before: write.before, after }
+}
+
+/// A transaction while its body runs, its partition held.
+struct Open<'s> {
+    store: &'s Store,
+    partition: Partition,
+    access: Access,
+    writes: Vec<Staged>,
+}
+
+/// A write that the transaction ends with.
+struct Staged {
+    name: Name,
+    before: Option<RecordMeta>,
+    after: Option<Record>,
+}
+
+impl Open<'_> {
+    fn write(&mut self, at: &RecordAt<'_>, after: Option<Record>) -> Result<(), Interrupted> {
+        assert!(at.partition == self.partition, "a transaction stays in its partition");
+        let known = self.store.known(at, self.access)?;
+        let before = known.ok_or(Interrupted(Interruption::Cold))?;
+        self.writes.retain(|write| !write.name.is(at));
+        self.writes.push(Staged { name: Name::of(at), before, after });
+        Ok(())
+    }
+}
+
+impl Transaction for Open<'_> {
+    fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
+        assert!(at.partition == self.partition, "a transaction stays in its partition");
+        match self.store.find(at, Part::Whole, self.access)? {
+            Found::Absent => Ok(None),
+            Found::Present(record) => Ok((!self.store.is_expired(&record.meta)).then_some(record)),
+            Found::Damaged(error) => Err(error.into()),
+            Found::WouldBlock => Err(Interrupted(Interruption::Cold)),
+        }
+    }
+
+    fn put(
+        &mut self,
+        at: &RecordAt<'_>,
+        meta: RecordMeta,
+        value: &[u8],
+    ) -> Result<(), Interrupted> {
+        self.write(at, Some(Record { meta, value: Bytes::copy_from_slice(value) }))
+    }
+
+    fn remove(&mut self, at: &RecordAt<'_>) -> Result<(), Interrupted> {
+        self.write(at, None)
+    }
+}

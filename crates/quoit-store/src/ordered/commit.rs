@@ -1,0 +1,239 @@
+//! Moving writes to the ordered store, and group commit: one sync for all who wait.
+
+use super::store::Store;
+use crate::bitcask::Durability;
+use crate::engine::Ticket;
+use crate::error::StoreError;
+use crate::seam::{Next, Pace, Worker, WorkerHandle};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
+
+/// Pause after the store was found to be behind with its own work.
+const BEHIND_PAUSE_US: u64 = 10_000;
+
+/// Pause after the disk was found to be full.
+const FULL_PAUSE_US: u64 = 1_000_000;
+
+/// How far writes have come, and who waits.
+#[derive(Default)]
+pub(super) struct Committer {
+    /// Writes up to this ticket are in the ordered store.
+    applied: AtomicU64,
+    /// Writes up to this ticket are durable.
+    synced: AtomicU64,
+    /// When the last sync began.
+    synced_at_us: AtomicU64,
+    waiting: Mutex<Waiting>,
+    /// Whether `waiting` has a failure.
+    has_failed: AtomicBool,
+    /// Held while a batch is moved or synced.
+    moving: Mutex<()>,
+    handle: OnceLock<Arc<dyn WorkerHandle>>,
+    sync_count: AtomicU64,
+    synced_write_count: AtomicU64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    waiters: Vec<(Ticket, Waker)>,
+    /// Why writes are refused.
+    failure: Option<StoreError>,
+}
+
+/// Whether a failure goes by.
+const fn is_passing(failure: &StoreError) -> bool {
+    matches!(failure, StoreError::DiskFull { .. } | StoreError::Overloaded)
+}
+
+impl Committer {
+    /// Tells how to wake the thread that steps the writer.
+    pub(super) fn attach(&self, handle: Arc<dyn WorkerHandle>) {
+        assert!(self.handle.set(handle).is_ok(), "a committer is attached once");
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(handle) = self.handle.get() {
+            handle.wake();
+        }
+    }
+
+    /// Fails when writes are refused.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.waiting.lock().failure.clone().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self.check(), Err(StoreError::DiskFull { .. }))
+    }
+
+    /// Number of syncs made, and of writes that they made durable.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.sync_count), load(&self.synced_write_count))
+    }
+
+    fn fail(&self, error: &StoreError) {
+        let woken = {
+            let mut waiting = self.waiting.lock();
+            waiting.failure = Some(error.clone());
+            self.has_failed.store(true, Ordering::Release);
+            std::mem::take(&mut waiting.waiters)
+        };
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    fn recover(&self) {
+        if self.has_failed.load(Ordering::Acquire) {
+            self.waiting.lock().failure = None;
+            self.has_failed.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Store {
+    /// Whether writes up to a ticket last as long as they are meant to.
+    fn lasts(&self, ticket: Ticket) -> bool {
+        let reached = match self.settings.durability {
+            Durability::Strict => &self.committer.synced,
+            Durability::Relaxed => &self.committer.applied,
+        };
+        reached.load(Ordering::Acquire) >= ticket.0
+    }
+
+    /// See `Engine::poll_durable`. No lock when the ticket is durable already.
+    pub(super) fn poll_durable(
+        &self,
+        ticket: Ticket,
+        waker: &Waker,
+    ) -> Poll<Result<(), StoreError>> {
+        if self.lasts(ticket) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut waiting = self.committer.waiting.lock();
+        if let Some(failure) = &waiting.failure {
+            return Poll::Ready(Err(failure.clone()));
+        }
+        if self.lasts(ticket) {
+            return Poll::Ready(Ok(()));
+        }
+        let is_known =
+            |(other, known): &(Ticket, Waker)| *other == ticket && known.will_wake(waker);
+        let is_first = waiting.waiters.is_empty();
+        if !waiting.waiters.iter().rev().any(is_known) {
+            waiting.waiters.push((ticket, waker.clone()));
+        }
+        drop(waiting);
+        // As long as somebody waits, the writer goes on by itself.
+        if is_first {
+            self.committer.wake();
+        }
+        Poll::Pending
+    }
+
+    /// Moves what waits at this moment to the ordered store.
+    pub(super) fn flush(&self) -> Result<(), StoreError> {
+        let _one_at_a_time = self.committer.moving.lock();
+        self.move_waiting()
+    }
+
+    /// Makes everything written so far durable, and waits for it.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        let _one_at_a_time = self.committer.moving.lock();
+        self.move_waiting()?;
+        let applied = self.committer.applied.load(Ordering::Acquire);
+        let before = self.committer.synced.load(Ordering::Acquire);
+        if before >= applied {
+            return Ok(());
+        }
+        self.committer.synced_at_us.store(self.clock.monotonic_us(), Ordering::Relaxed);
+        self.overlay.backend.sync().inspect_err(|error| self.committer.fail(error))?;
+        self.note_synced(before, applied);
+        Ok(())
+    }
+
+    /// With `moving` held.
+    fn move_waiting(&self) -> Result<(), StoreError> {
+        if let Err(failure) = self.committer.check()
+            && !is_passing(&failure)
+        {
+            return Err(failure);
+        }
+        let target = self.overlay.last_ticket();
+        let before = self.committer.applied.load(Ordering::Acquire);
+        while self.committer.applied.load(Ordering::Acquire) < target {
+            // What could not be moved the last time comes first.
+            let Some(batch) = self.overlay.take() else { break };
+            match self.overlay.backend.apply(&batch) {
+                Ok(()) => self.committer.recover(),
+                // Nobody is refused before what waits has filled its bound.
+                Err(StoreError::Overloaded) => return Err(StoreError::Overloaded),
+                Err(error) => {
+                    self.committer.fail(&error);
+                    return Err(error);
+                }
+            }
+            self.overlay.settle();
+            self.committer.applied.store(batch.last_ticket, Ordering::Release);
+        }
+        if self.overlay.backend.is_durable_when_applied() {
+            self.note_synced(before, self.committer.applied.load(Ordering::Acquire));
+        } else if self.settings.durability == Durability::Relaxed {
+            self.wake_ready();
+        }
+        Ok(())
+    }
+
+    fn note_synced(&self, before: u64, synced: u64) {
+        if synced > before {
+            self.committer.sync_count.fetch_add(1, Ordering::Relaxed);
+            self.committer.synced_write_count.fetch_add(synced - before, Ordering::Relaxed);
+            self.committer.synced.store(synced, Ordering::Release);
+        }
+        self.wake_ready();
+    }
+
+    fn wake_ready(&self) {
+        let ready: Vec<_> = {
+            let mut waiting = self.committer.waiting.lock();
+            waiting.waiters.extract_if(.., |(ticket, _)| self.lasts(*ticket)).collect()
+        };
+        ready.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Microseconds until the next sync is due; `None` when everything is durable.
+    fn sync_due_us(&self) -> Option<u64> {
+        let applied = self.committer.applied.load(Ordering::Acquire);
+        if self.committer.synced.load(Ordering::Acquire) >= applied {
+            return None;
+        }
+        let last_us = self.committer.synced_at_us.load(Ordering::Relaxed);
+        let since_us = self.clock.monotonic_us().saturating_sub(last_us);
+        Some(self.settings.sync_interval_us.saturating_sub(since_us))
+    }
+}
+
+/// The worker that moves writes to the ordered store and syncs.
+pub(super) struct Writer(pub(super) Arc<Store>);
+
+impl Worker for Writer {
+    fn step(&self, _: &dyn Pace) -> Next {
+        let store = &*self.0;
+        let somebody_waits = || !store.committer.waiting.lock().waiters.is_empty();
+        let moved = match store.flush() {
+            Ok(()) if somebody_waits() || store.sync_due_us() == Some(0) => store.sync(),
+            moved => moved,
+        };
+        match moved {
+            Ok(()) if somebody_waits() || store.overlay.waiting_bytes() > 0 => Next::Again,
+            Ok(()) => store.sync_due_us().map_or(Next::WhenWoken, Next::AfterUs),
+            Err(StoreError::Overloaded) => Next::AfterUs(BEHIND_PAUSE_US),
+            Err(error) if is_passing(&error) => Next::AfterUs(FULL_PAUSE_US),
+            Err(_) => Next::WhenWoken,
+        }
+    }
+}

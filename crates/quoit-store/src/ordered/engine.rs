@@ -1,0 +1,323 @@
+//! The engines' face: the trait, opening and closing, background work.
+
+use super::backend::OrderedStore;
+use super::commit::Writer;
+use super::lsm::{LsmSettings, LsmStore};
+use super::open::{Kind, OrderedReport};
+use super::settings::OrderedSettings;
+use super::store::Store;
+use super::tree::{TreeSettings, TreeStore};
+use super::upkeep::Upkeep;
+use crate::bitcask::Meta;
+use crate::compare::Compare;
+use crate::engine::{
+    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
+    KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket, Verified,
+};
+use crate::error::StoreError;
+use crate::seam::{Clock, Disk, Execution, RealDisk, WorkerHandle};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::BucketRef;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Poll, Waker};
+
+/// Name of the worker that moves writes to the ordered store and syncs.
+pub const WRITE_WORKER: &str = "write";
+
+/// Name of the worker that removes what has expired or was dropped.
+pub const UPKEEP_WORKER: &str = "upkeep";
+
+/// Directory of the log-structured merge trees in the data directory.
+const LSM_DIRECTORY: &str = "lsm";
+
+/// An engine on an ordered store. See the module's documentation.
+pub struct OrderedEngine {
+    store: Arc<Store>,
+    workers: Mutex<Vec<Arc<dyn WorkerHandle>>>,
+}
+
+impl OrderedEngine {
+    /// Opens `leveled`, heads and bodies in log-structured merge trees of their own, or makes a new one in
+    /// the directory.
+    ///
+    /// # Errors
+    ///
+    /// When the directory is in use, has data of another engine or for another ring size, is damaged or was
+    /// written by a newer release, or the disk refuses.
+    pub fn open_leveled(
+        directory: &Path,
+        clock: Arc<dyn Clock>,
+        execution: &dyn Execution,
+        settings: OrderedSettings,
+        of_trees: LsmSettings,
+    ) -> Result<(Self, OrderedReport), StoreError> {
+        Self::open_lsm("leveled", true, directory, clock, execution, settings, of_trees)
+    }
+
+    /// Opens `leveldb`, records in a log-structured merge tree, or makes a new one in the directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`OrderedEngine::open_leveled`].
+    pub fn open_leveldb(
+        directory: &Path,
+        clock: Arc<dyn Clock>,
+        execution: &dyn Execution,
+        settings: OrderedSettings,
+        of_trees: LsmSettings,
+    ) -> Result<(Self, OrderedReport), StoreError> {
+        Self::open_lsm("leveldb", false, directory, clock, execution, settings, of_trees)
+    }
+
+    fn open_lsm(
+        name: &'static str,
+        bodies_apart: bool,
+        directory: &Path,
+        clock: Arc<dyn Clock>,
+        execution: &dyn Execution,
+        settings: OrderedSettings,
+        of_trees: LsmSettings,
+    ) -> Result<(Self, OrderedReport), StoreError> {
+        let disk = RealDisk::open(directory)?;
+        let trees = directory.join(LSM_DIRECTORY);
+        let open = || -> Result<Box<dyn OrderedStore>, StoreError> {
+            let of_room = directory.to_owned();
+            let room = Box::new(move || room_bytes(&of_room));
+            Ok(Box::new(LsmStore::open(&trees, &of_trees, bodies_apart, room)?))
+        };
+        let kind = Kind { name, bodies_apart, open: &open };
+        Self::open_kind(&kind, &disk, clock, execution, settings)
+    }
+
+    /// Opens `innostore`, records in a B+tree, or makes a new one in the directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`OrderedEngine::open_leveled`].
+    pub fn open_innostore(
+        disk: &Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        execution: &dyn Execution,
+        settings: OrderedSettings,
+        of_tree: TreeSettings,
+    ) -> Result<(Self, OrderedReport), StoreError> {
+        let open = || -> Result<Box<dyn OrderedStore>, StoreError> {
+            Ok(Box::new(TreeStore::open(Arc::clone(disk), of_tree)?))
+        };
+        let kind = Kind { name: "innostore", bodies_apart: false, open: &open };
+        Self::open_kind(&kind, &**disk, clock, execution, settings)
+    }
+
+    fn open_kind(
+        kind: &Kind<'_>,
+        disk: &dyn Disk,
+        clock: Arc<dyn Clock>,
+        execution: &dyn Execution,
+        settings: OrderedSettings,
+    ) -> Result<(Self, OrderedReport), StoreError> {
+        let (store, report) = Store::open(kind, disk, clock, settings)?;
+        let store = Arc::new(store);
+        let write = execution.start(WRITE_WORKER, Arc::new(Writer(Arc::clone(&store))));
+        store.committer.attach(Arc::clone(&write));
+        let upkeep = execution.start(UPKEEP_WORKER, Arc::new(Upkeep(Arc::clone(&store))));
+        let is_first = store.upkeep.set(Arc::clone(&upkeep)).is_ok();
+        assert!(is_first, "workers are started once");
+        Ok((Self { store, workers: Mutex::new(vec![upkeep, write]) }, report))
+    }
+
+    /// The engine's name, as it is configured.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.store.name
+    }
+
+    /// Random id that the store got when it was made.
+    #[must_use]
+    pub fn store_id(&self) -> u64 {
+        self.store.meta.lock().meta().store_id
+    }
+
+    /// 1 when the store was made, one more after each stop that was not in good order.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.store.meta.lock().meta().incarnation
+    }
+
+    /// Counters up to this one may have been given out: those above have not. Durable.
+    #[must_use]
+    pub fn reserved_counter(&self) -> u64 {
+        self.store.meta.lock().meta().reserved_counter
+    }
+
+    /// Reserves counters up to `counter`, durably, before any of them is given out. Costs a write and a
+    /// sync, unless they are reserved already.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: nothing is reserved then.
+    pub fn reserve_counter(&self, counter: u64) -> Result<(), StoreError> {
+        self.store.check_open()?;
+        let mut meta = self.store.meta.lock();
+        if counter <= meta.meta().reserved_counter {
+            return Ok(());
+        }
+        let reserved = Meta { reserved_counter: counter, ..meta.meta().clone() };
+        meta.write(reserved)
+    }
+
+    fn stop_workers(&self) {
+        let workers = std::mem::take(&mut *self.workers.lock());
+        workers.iter().for_each(|worker| worker.stop());
+    }
+}
+
+/// Bytes that the disk of a directory has room for.
+fn room_bytes(directory: &Path) -> Option<u64> {
+    let room = rustix::fs::statvfs(directory).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
+impl Drop for OrderedEngine {
+    fn drop(&mut self) {
+        self.stop_workers();
+    }
+}
+
+impl Engine for OrderedEngine {
+    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+        self.store.get(at, access)
+    }
+
+    fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        Ok(match self.store.get(at, access)? {
+            Fetch::Missing => Shown::Missing,
+            Fetch::Found(record) => {
+                look(&RecordRef::shared(&record));
+                Shown::Found
+            }
+            Fetch::WouldBlock => Shown::WouldBlock,
+        })
+    }
+
+    fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        self.store.head(at)
+    }
+
+    fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.store.update(at, before, access, change)
+    }
+
+    fn transact(
+        &self,
+        partition: Partition,
+        access: Access,
+        body: &mut Body<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.store.transact(partition, access, body)
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
+        self.store.batch(writes)
+    }
+
+    fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
+        self.store.poll_durable(ticket, waker)
+    }
+
+    fn list_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<KeyPage, StoreError> {
+        self.store.list_keys(range, after, limit)
+    }
+
+    fn list_buckets(
+        &self,
+        bucket_type: Option<&[u8]>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        self.store.list_buckets(bucket_type, after, limit)
+    }
+
+    fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+        tombstones_only: bool,
+    ) -> Result<RecordPage, StoreError> {
+        self.store.fold(partition, from, limit, tombstones_only)
+    }
+
+    fn compared(&self) -> Option<&dyn Compare> {
+        Some(&*self.store)
+    }
+
+    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+        self.store.verify(from, limit_bytes)
+    }
+
+    fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
+        self.store.drop_partition(partition)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.store.check_open()?;
+        self.store.sync()
+    }
+
+    fn stats(&self) -> EngineStats {
+        let store = &self.store;
+        let figures = store.overlay.backend.figures();
+        let (sync_count, synced_write_count) = store.committer.counts();
+        let mut stats = EngineStats {
+            disk_bytes: figures.disk_bytes,
+            dead_bytes: figures.dead_bytes,
+            segment_count: figures.file_count,
+            merge_count: figures.merge_count,
+            index_bytes: store.overlay.waiting_bytes(),
+            sync_count,
+            synced_write_count,
+            corrupt_record_count: store.corrupt_records.load(Ordering::Relaxed),
+            disk_full: store.committer.is_full(),
+            ..EngineStats::default()
+        };
+        for partition in &store.partitions {
+            let tallies = partition.tallies.read();
+            stats.key_count += tallies.sums().key_count();
+            stats.tombstone_count += tallies.sums().tombstone_count;
+        }
+        stats
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        if self.store.closed.swap(true, Ordering::AcqRel) {
+            return Err(StoreError::Closed);
+        }
+        self.stop_workers();
+        // Changes that began before are through when the partitions can be had.
+        self.store.partitions.iter().for_each(|partition| drop(partition.changing.lock()));
+        self.store.sync()?;
+        let mut meta = self.store.meta.lock();
+        let closed = Meta { clean: true, ..meta.meta().clone() };
+        meta.write(closed)
+    }
+}

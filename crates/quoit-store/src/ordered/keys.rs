@@ -1,0 +1,307 @@
+//! Keys of the ordered store.
+//!
+//! ```text
+//! records, bodies   partition 2, epoch 4, identity 8, encoded name
+//! names             bucket type, bucket, key, each escaped and ended; partition 2, epoch 4
+//! side   't'        partition 2, bucket of hashes 2                 counts and digests of the bucket
+//!        'h'        partition 2, hour 4, n_val class 1              digest of what expires in that hour
+//!        'e'        second of expiry 4, key of the record           nothing
+//!        'p'        partition 2                                     its epoch
+//!        'd'        partition 2, epoch 4                            nothing: that epoch was dropped
+//! ```
+//!
+//! Numbers are big-endian, so that their order is that of the bytes. In a name, a zero byte is followed by
+//! 255, and the end of a part is two zero bytes: that keeps the order of names.
+//!
+//! A partition that is dropped gets another epoch; what was written in former ones is no longer looked at.
+
+use bytes::Bytes;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::{BucketRef, KeyRef};
+
+const RECORD_PREFIX_BYTES: usize = 14;
+const NAME_SUFFIX_BYTES: usize = 6;
+
+const TALLY: u8 = b't';
+const HOUR: u8 = b'h';
+const EXPIRY: u8 = b'e';
+const EPOCH: u8 = b'p';
+const DROPPED: u8 = b'd';
+
+/// How often a partition was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(super) struct Epoch(pub(super) u32);
+
+/// Where all records of a partition are that have at least this identity.
+pub(super) fn records_from(partition: Partition, epoch: Epoch, identity: Identity) -> Vec<u8> {
+    let mut key = Vec::with_capacity(RECORD_PREFIX_BYTES);
+    key.extend_from_slice(&partition.0.to_be_bytes());
+    key.extend_from_slice(&epoch.0.to_be_bytes());
+    key.extend_from_slice(&identity.0.to_be_bytes());
+    key
+}
+
+/// The first key behind all records of a partition's epoch.
+pub(super) fn records_end(partition: Partition, epoch: Epoch) -> Vec<u8> {
+    let place = (u64::from(partition.0) << 32 | u64::from(epoch.0)) + 1;
+    place.to_be_bytes()[2..].to_vec()
+}
+
+pub(super) fn record_key(
+    partition: Partition,
+    epoch: Epoch,
+    identity: Identity,
+    encoded: &[u8],
+) -> Bytes {
+    let mut key = records_from(partition, epoch, identity);
+    key.extend_from_slice(encoded);
+    Bytes::from(key)
+}
+
+/// A record's key, read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordKey<'k> {
+    pub(super) partition: Partition,
+    pub(super) epoch: Epoch,
+    pub(super) identity: Identity,
+    pub(super) encoded: &'k [u8],
+}
+
+impl<'k> RecordKey<'k> {
+    /// `None` when the bytes are no key of a record.
+    pub(super) fn read(key: &'k [u8]) -> Option<Self> {
+        let (partition, rest) = key.split_first_chunk()?;
+        let (epoch, rest) = rest.split_first_chunk()?;
+        let (identity, encoded) = rest.split_first_chunk()?;
+        Some(Self {
+            partition: Partition(u16::from_be_bytes(*partition)),
+            epoch: Epoch(u32::from_be_bytes(*epoch)),
+            identity: Identity(u64::from_be_bytes(*identity)),
+            encoded,
+        })
+    }
+}
+
+fn push_escaped(out: &mut Vec<u8>, part: &[u8]) {
+    for byte in part {
+        out.push(*byte);
+        if *byte == 0 {
+            out.push(u8::MAX);
+        }
+    }
+}
+
+fn push_bucket(out: &mut Vec<u8>, bucket: BucketRef<'_>) {
+    push_escaped(out, bucket.bucket_type);
+    out.extend_from_slice(&[0, 0]);
+    push_escaped(out, bucket.bucket);
+}
+
+/// The key of a name.
+pub(super) fn name_key(key: KeyRef<'_>, partition: Partition, epoch: Epoch) -> Bytes {
+    let mut out = names_from(key);
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&partition.0.to_be_bytes());
+    out.extend_from_slice(&epoch.0.to_be_bytes());
+    Bytes::from(out)
+}
+
+/// Where the names begin that are not below this one.
+pub(super) fn names_from(key: KeyRef<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(key.encoded_len() + NAME_SUFFIX_BYTES + 6);
+    push_bucket(&mut out, key.bucket);
+    out.extend_from_slice(&[0, 0]);
+    push_escaped(&mut out, key.key);
+    out
+}
+
+/// Where the names begin that are above this one.
+pub(super) fn names_after(key: KeyRef<'_>) -> Vec<u8> {
+    let mut out = names_from(key);
+    out.extend_from_slice(&[0, 1]);
+    out
+}
+
+/// Where the names of the buckets begin that are above this one.
+pub(super) fn names_after_bucket(bucket: BucketRef<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_bucket(&mut out, bucket);
+    out.extend_from_slice(&[0, 1]);
+    out
+}
+
+/// The key of a name, read.
+pub(super) struct NameKey {
+    bucket_type: Vec<u8>,
+    bucket: Vec<u8>,
+    key: Vec<u8>,
+    pub(super) partition: Partition,
+    pub(super) epoch: Epoch,
+}
+
+impl NameKey {
+    /// `None` when the bytes are no key of a name.
+    pub(super) fn read(key: &[u8]) -> Option<Self> {
+        let (parts, suffix) = key.split_last_chunk::<NAME_SUFFIX_BYTES>()?;
+        let (bucket_type, rest) = read_escaped(parts)?;
+        let (bucket, rest) = read_escaped(rest)?;
+        let (key, rest) = read_escaped(rest)?;
+        let (partition, epoch) = suffix.split_first_chunk()?;
+        rest.is_empty().then_some(Self {
+            bucket_type,
+            bucket,
+            key,
+            partition: Partition(u16::from_be_bytes(*partition)),
+            epoch: Epoch(u32::from_be_bytes(epoch.try_into().ok()?)),
+        })
+    }
+
+    pub(super) fn key(&self) -> KeyRef<'_> {
+        BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket }.key(&self.key)
+    }
+}
+
+/// A part of a name and what follows it.
+fn read_escaped(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let mut part = Vec::new();
+    let mut rest = bytes;
+    loop {
+        match rest {
+            [0, 0, after @ ..] => return Some((part, after)),
+            [0, u8::MAX, after @ ..] => {
+                part.push(0);
+                rest = after;
+            }
+            [0, ..] | [] => return None,
+            [byte, after @ ..] => {
+                part.push(*byte);
+                rest = after;
+            }
+        }
+    }
+}
+
+fn side_key(kind: u8, parts: &[&[u8]]) -> Bytes {
+    Bytes::from([&[kind][..], &parts.concat()].concat())
+}
+
+pub(super) fn tally_key(partition: Partition, bucket: u16) -> Bytes {
+    side_key(TALLY, &[&partition.0.to_be_bytes(), &bucket.to_be_bytes()])
+}
+
+pub(super) fn hour_key(partition: Partition, hour: u32, class: u8) -> Bytes {
+    side_key(HOUR, &[&partition.0.to_be_bytes(), &hour.to_be_bytes(), &[class]])
+}
+
+pub(super) fn expiry_key(expires_at_secs: u32, record_key: &[u8]) -> Bytes {
+    side_key(EXPIRY, &[&expires_at_secs.to_be_bytes(), record_key])
+}
+
+/// The expiries up to a second, which is not the last there is: from, to.
+pub(super) fn expiries_until(now_secs: u32) -> (Bytes, Bytes) {
+    (side_key(EXPIRY, &[]), side_key(EXPIRY, &[&now_secs.saturating_add(1).to_be_bytes()]))
+}
+
+pub(super) fn epoch_key(partition: Partition) -> Bytes {
+    side_key(EPOCH, &[&partition.0.to_be_bytes()])
+}
+
+pub(super) fn dropped_key(partition: Partition, epoch: Epoch) -> Bytes {
+    side_key(DROPPED, &[&partition.0.to_be_bytes(), &epoch.0.to_be_bytes()])
+}
+
+/// A key of the side space, read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SideKey<'k> {
+    Tally { partition: Partition, bucket: u16 },
+    Hour { partition: Partition, hour: u32, class: u8 },
+    Expiry { expires_at_secs: u32, record_key: &'k [u8] },
+    Epoch { partition: Partition },
+    Dropped { partition: Partition, epoch: Epoch },
+}
+
+impl<'k> SideKey<'k> {
+    /// `None` when the bytes are none of these.
+    pub(super) fn read(key: &'k [u8]) -> Option<Self> {
+        let (kind, rest) = key.split_first()?;
+        if *kind == EXPIRY {
+            let (expires_at_secs, record_key) = rest.split_first_chunk()?;
+            let expires_at_secs = u32::from_be_bytes(*expires_at_secs);
+            return Some(Self::Expiry { expires_at_secs, record_key });
+        }
+        let (partition, rest) = rest.split_first_chunk()?;
+        let partition = Partition(u16::from_be_bytes(*partition));
+        match (*kind, rest) {
+            (TALLY, [high, low]) => {
+                Some(Self::Tally { partition, bucket: u16::from_be_bytes([*high, *low]) })
+            }
+            (HOUR, [hour @ .., class]) => {
+                let hour = u32::from_be_bytes(hour.try_into().ok()?);
+                Some(Self::Hour { partition, hour, class: *class })
+            }
+            (EPOCH, []) => Some(Self::Epoch { partition }),
+            (DROPPED, epoch) => {
+                let epoch = Epoch(u32::from_be_bytes(epoch.try_into().ok()?));
+                Some(Self::Dropped { partition, epoch })
+            }
+            _ => None,
+        }
+    }
+
+    /// All keys of the side space but expiries, which may be many: (from, to) twice.
+    pub(super) fn all_but_expiries() -> [(Bytes, Option<Bytes>); 2] {
+        let before = (Bytes::new(), Some(side_key(EXPIRY, &[])));
+        [before, (side_key(EXPIRY + 1, &[]), None)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn part() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop_oneof![Just(0), Just(1), Just(255), any::<u8>()], 1..5)
+    }
+
+    type Name = (Vec<u8>, Vec<u8>, Vec<u8>);
+
+    fn key_of(name: &Name) -> KeyRef<'_> {
+        BucketRef { bucket_type: &name.0, bucket: &name.1 }.key(&name.2)
+    }
+
+    proptest! {
+        #[test]
+        fn names_keep_their_order(one in (part(), part(), part()), other in (part(), part(), part())) {
+            let (partition, epoch) = (Partition(7), Epoch(u32::MAX));
+            let [first, second] = [&one, &other].map(|name| name_key(key_of(name), partition, epoch));
+            prop_assert_eq!(first.cmp(&second), key_of(&one).cmp(&key_of(&other)));
+            prop_assert_eq!(first[..] < names_after(key_of(&other))[..], one <= other);
+            let continues = one.0 == other.0 && one.1 == other.1 && one.2.starts_with(&other.2);
+            let from = names_from(key_of(&other));
+            prop_assert_eq!(first[..] >= from[..], one >= other || continues);
+            let is_behind = (&one.0, &one.1) > (&other.0, &other.1);
+            prop_assert_eq!(first[..] >= names_after_bucket(key_of(&other).bucket)[..], is_behind);
+            let read = NameKey::read(&first).unwrap();
+            prop_assert_eq!(read.key(), key_of(&one));
+            prop_assert_eq!((read.partition, read.epoch), (partition, epoch));
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
+            let _ = (NameKey::read(&bytes).is_some(), RecordKey::read(&bytes).is_some());
+            let _ = SideKey::read(&bytes);
+        }
+
+        #[test]
+        fn the_end_of_an_epoch_is_behind_its_records(partition: u16, epoch: u32, identity: u64) {
+            let (partition, epoch) = (Partition(partition), Epoch(epoch));
+            let key = record_key(partition, epoch, Identity(identity), &[255; 9]);
+            let end = records_end(partition, epoch);
+            prop_assert!(key[..] < end[..] || end.iter().all(|byte| *byte == 0));
+            let read = RecordKey::read(&key).unwrap();
+            prop_assert_eq!((read.partition, read.epoch), (partition, epoch));
+            prop_assert_eq!(read.identity, Identity(identity));
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Listings by name, and folds in the order of hashes.
+
+use super::backend::Space;
+use super::keys::{NameKey, RecordKey, names_after, names_after_bucket, names_from, records_end};
+use super::overlay::Range;
+use super::point::{Found, Part};
+use super::store::Store;
+use super::value::{HEAD_BYTES, Head, read_meta};
+use crate::engine::{
+    Access, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
+};
+use crate::error::StoreError;
+use crate::range::{range_contains, range_start};
+use bytes::Bytes;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::{BucketRef, KeyRef};
+
+/// Entries that are looked at before a listing of few hands over what it has.
+const LOOKED_AT_MIN: usize = 1_024;
+
+/// Entries that are looked at for the first live key of a bucket, at first.
+const FIRST_LOOK: usize = 4;
+
+/// A record as a walk over hashes finds it.
+pub(super) struct Walked {
+    pub(super) identity: Identity,
+    pub(super) encoded: Bytes,
+    pub(super) head: Head,
+}
+
+/// A piece of a walk over hashes.
+pub(super) struct Walk {
+    pub(super) records: Vec<Walked>,
+    /// Where to go on; `None` at the end.
+    pub(super) next: Option<Identity>,
+}
+
+impl Store {
+    pub(super) fn list_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<KeyPage, StoreError> {
+        self.check_open()?;
+        let after = listing_place(after)?;
+        let start = range_start(range);
+        let from = match after {
+            Some(after) if after >= start => names_after(after),
+            _ => names_from(start),
+        };
+        let limit = limit.max(1);
+        let mut from = Bytes::from(from);
+        let mut page = KeyPage::default();
+        let mut looked_at = 0;
+        loop {
+            let names =
+                Range { space: Space::Names, from: &from, to: None, value_bytes_max: usize::MAX };
+            let scanned = self.overlay.scan(names, limit)?;
+            looked_at += scanned.entries.len();
+            for (stored, value) in &scanned.entries {
+                let (name, meta) = self.named(stored, value)?;
+                if !range_contains(range, name.key()) {
+                    return Ok(page);
+                }
+                if !self.is_live(&name, &meta) {
+                    continue;
+                }
+                let encoded = Bytes::copy_from_slice(&name.key().encoded());
+                // Rules of placement may change: one name may be in two partitions.
+                if page.entries.last().is_none_or(|(last, _)| *last != encoded) {
+                    page.entries.push((encoded.clone(), meta));
+                }
+                if page.entries.len() >= limit {
+                    page.next = Some(encoded);
+                    return Ok(page);
+                }
+            }
+            // Between live names may be those of dropped partitions.
+            let last = page.entries.last().filter(|_| looked_at >= limit.max(LOOKED_AT_MIN));
+            match (scanned.next, last) {
+                (None, _) => return Ok(page),
+                (Some(_), Some((last, _))) => {
+                    page.next = Some(last.clone());
+                    return Ok(page);
+                }
+                (Some(next), None) => from = next,
+            }
+        }
+    }
+
+    pub(super) fn list_buckets(
+        &self,
+        bucket_type: Option<&[u8]>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        self.check_open()?;
+        let range = bucket_type.map_or(KeyRange::All, KeyRange::BucketType);
+        let mut from = names_from(range_start(range));
+        if let Some(after) = after {
+            from = from.max(names_after_bucket(after));
+        }
+        let mut buckets = Vec::new();
+        let mut look = FIRST_LOOK;
+        while buckets.len() < limit {
+            let names =
+                Range { space: Space::Names, from: &from, to: None, value_bytes_max: usize::MAX };
+            let scanned = self.overlay.scan(names, look)?;
+            let mut found = None;
+            for (stored, value) in &scanned.entries {
+                let (name, meta) = self.named(stored, value)?;
+                if !range_contains(range, name.key()) {
+                    return Ok(buckets);
+                }
+                if self.is_live(&name, &meta) && !meta.tombstone {
+                    found = Some(name);
+                    break;
+                }
+            }
+            if let Some(name) = found {
+                let BucketRef { bucket_type, bucket } = name.key().bucket;
+                from = names_after_bucket(name.key().bucket);
+                buckets.push((Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket)));
+                look = FIRST_LOOK;
+            } else if let Some(next) = scanned.next {
+                from = next.to_vec();
+                look = (look * 4).min(LOOKED_AT_MIN);
+            } else {
+                break;
+            }
+        }
+        Ok(buckets)
+    }
+
+    /// A name as it is stored, and what is known of its record.
+    fn named(&self, stored: &[u8], value: &[u8]) -> Result<(NameKey, RecordMeta), StoreError> {
+        let name = NameKey::read(stored);
+        name.zip(read_meta(value)).ok_or_else(|| {
+            let error = self.damaged("a name can't be read");
+            self.note_damage(&error);
+            error
+        })
+    }
+
+    /// Whether a name is one of a record that is there and has not expired.
+    fn is_live(&self, name: &NameKey, meta: &RecordMeta) -> bool {
+        let state = self.partitions.get(usize::from(name.partition.0));
+        state.is_some_and(|state| state.epoch() == name.epoch) && !self.is_expired(meta)
+    }
+
+    pub(super) fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+        tombstones_only: bool,
+    ) -> Result<RecordPage, StoreError> {
+        self.check_open()?;
+        let mut page = RecordPage { entries: Vec::new(), next: Some(from) };
+        let mut looked_at = 0;
+        while let Some(from) = page.next
+            && page.entries.len() < limit.max(1)
+            && looked_at < limit.max(LOOKED_AT_MIN)
+        {
+            let Walk { records, next } = self.walk(partition, from, limit.max(1))?;
+            looked_at += records.len();
+            page.next = next;
+            for Walked { identity, encoded, head } in records {
+                let is_wanted = !head.meta.is_piece() && (head.meta.tombstone || !tombstones_only);
+                if is_wanted && let Some(record) = self.record_of(partition, identity, &encoded)? {
+                    page.entries.push((encoded, record));
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    /// A record that was found before, unless it has gone, expired or is damaged.
+    pub(super) fn record_of(
+        &self,
+        partition: Partition,
+        identity: Identity,
+        encoded: &[u8],
+    ) -> Result<Option<Record>, StoreError> {
+        let Ok(key) = KeyRef::decode(encoded) else {
+            self.note_damage(&self.damaged("its name can't be read"));
+            return Ok(None);
+        };
+        let at = RecordAt { key, encoded, identity, partition };
+        Ok(match self.find(&at, Part::Whole, Access::Wait)? {
+            Found::Present(record) => (!self.is_expired(&record.meta)).then_some(record),
+            Found::Absent | Found::Damaged(_) | Found::WouldBlock => None,
+        })
+    }
+
+    /// Heads of a partition from an identity on, about `limit` of them, those of one identity together.
+    /// What is damaged is left out.
+    pub(super) fn walk(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+    ) -> Result<Walk, StoreError> {
+        let end = records_end(partition, self.partition(partition).epoch());
+        let mut start = Bytes::from(self.place_of(partition, from));
+        let mut walk = Walk { records: Vec::new(), next: None };
+        let mut is_last = false;
+        loop {
+            let range = Range {
+                space: Space::Records,
+                from: &start,
+                to: Some(&end),
+                value_bytes_max: HEAD_BYTES,
+            };
+            let scanned = self.overlay.scan(range, if is_last { 1 } else { limit })?;
+            for (key, value) in &scanned.entries {
+                let Some(RecordKey { identity, encoded, .. }) = RecordKey::read(key) else {
+                    continue;
+                };
+                let is_other = walk.records.last().is_some_and(|last| last.identity != identity);
+                if is_last && is_other {
+                    walk.next = Some(identity);
+                    return Ok(walk);
+                }
+                match Head::read(key, value) {
+                    Ok(head) => {
+                        let encoded = Bytes::copy_from_slice(encoded);
+                        walk.records.push(Walked { identity, encoded, head });
+                    }
+                    Err(reason) => self.note_damage(&self.damaged(reason)),
+                }
+            }
+            let Some(next) = scanned.next else { return Ok(walk) };
+            start = next;
+            // Goes on until an identity ends.
+            is_last = walk.records.len() >= limit;
+        }
+    }
+}

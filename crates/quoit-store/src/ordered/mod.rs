@@ -1,0 +1,46 @@
+//! The engines on ordered key-value stores: `leveldb` and `leveled` on log-structured merge trees,
+//! `innostore` on a B+tree.
+//!
+//! One adapter for all of them. A write is decided under the lock of its partition, counts at once in a
+//! batch in memory, and is moved to the ordered store by one worker, with all that has come in meanwhile:
+//! records, names, counts and digests of one write are in one atomic batch. Reads look at the batches
+//! first.
+//!
+//! Who does what:
+//!
+//! - `backend`: what is wanted of an ordered store; `lsm`, `tree`: the stores there are.
+//! - `keys`, `value`: the formats; `tallies`: counts and digests.
+//! - `overlay`: what waits for the store, and reads of both together.
+//! - `store`: what the parts share; `point`, `change`, `list`, `compare`, `verify`: the requests.
+//! - `commit`, `upkeep`: the workers.
+//! - `engine`: the trait, opening and closing.
+//!
+//! Locks are taken in this order: changes of a partition (one, or several by ascending partition), counts of
+//! a partition, batches. The disk is waited for under the first alone.
+//!
+//! `docs/design/ordered-engines.md` has the reasons.
+
+mod backend;
+mod change;
+mod commit;
+mod compare;
+mod engine;
+mod keys;
+mod list;
+mod lsm;
+mod open;
+mod overlay;
+mod point;
+mod settings;
+mod store;
+mod tallies;
+mod tree;
+mod upkeep;
+mod value;
+mod verify;
+
+pub use engine::{OrderedEngine, UPKEEP_WORKER, WRITE_WORKER};
+pub use lsm::LsmSettings;
+pub use open::OrderedReport;
+pub use settings::OrderedSettings;
+pub use tree::TreeSettings;

@@ -1,0 +1,165 @@
+//! Opening: whose data it is, who the store is, and what its counts are.
+
+use super::backend::{OrderedStore, Space};
+use super::commit::Committer;
+use super::keys::{Epoch, SideKey};
+use super::overlay::{Overlay, Range};
+use super::settings::OrderedSettings;
+use super::store::{PartitionState, Store};
+use super::tallies::Tallies;
+use crate::bitcask::{META_NAME, Meta, MetaFile};
+use crate::error::StoreError;
+use crate::marker;
+use crate::seam::{Clock, Disk};
+use parking_lot::Mutex;
+use quoit_model::hash::Partition;
+use std::sync::{Arc, OnceLock};
+
+/// Entries that are read at once.
+const READ_COUNT: usize = 4_096;
+
+/// What was found when an engine on an ordered store was opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OrderedReport {
+    /// Whether the store was made new.
+    pub created: bool,
+    /// Whether the store was closed in good order before (also true of a new one).
+    pub clean: bool,
+    /// Random id of the store.
+    pub store_id: u64,
+    /// 1 at creation, one more after each stop that was not in good order.
+    pub incarnation: u64,
+    /// Records in the store, tombstones included.
+    pub key_count: u64,
+}
+
+/// What an engine is, beside its settings.
+pub(super) struct Kind<'k> {
+    pub(super) name: &'static str,
+    pub(super) bodies_apart: bool,
+    /// Opens the ordered store, when the directory is known to be its own.
+    pub(super) open: &'k dyn Fn() -> Result<Box<dyn OrderedStore>, StoreError>,
+}
+
+impl Store {
+    pub(super) fn open(
+        kind: &Kind<'_>,
+        disk: &dyn Disk,
+        clock: Arc<dyn Clock>,
+        settings: OrderedSettings,
+    ) -> Result<(Self, OrderedReport), StoreError> {
+        let lock = disk.lock()?;
+        if !marker::check(disk, kind.name, settings.ring_size)? {
+            marker::write(disk, kind.name, settings.ring_size)?;
+        }
+        let (meta, created, clean) = open_meta(disk, settings.entropy)?;
+        let overlay = Overlay::new((kind.open)()?);
+        let partitions = restore(&overlay, &disk.path(), settings)?;
+        let key_count =
+            partitions.iter().map(|state| state.tallies.read().sums().key_count()).sum();
+        let report = OrderedReport {
+            created,
+            clean,
+            store_id: meta.meta().store_id,
+            incarnation: meta.meta().incarnation,
+            key_count,
+        };
+        let store = Self {
+            name: kind.name,
+            bodies_apart: kind.bodies_apart,
+            path: disk.path(),
+            settings,
+            clock,
+            overlay,
+            partitions,
+            committer: Committer::default(),
+            upkeep: OnceLock::new(),
+            meta: Mutex::new(meta),
+            corrupt_records: Default::default(),
+            closed: Default::default(),
+            _lock: lock,
+        };
+        Ok((store, report))
+    }
+}
+
+/// Reads or makes the file that says who the store is, and begins a new incarnation unless the last one ended
+/// in good order: events of it may have been lost. Whether the store is new, and whether it was closed.
+fn open_meta(disk: &dyn Disk, entropy: u64) -> Result<(MetaFile, bool, bool), StoreError> {
+    let names = disk.list()?;
+    if let Some(mut meta) = MetaFile::open(disk, &names)? {
+        let last = meta.meta().clone();
+        let clean = last.clean;
+        let incarnation = last.incarnation + u64::from(!clean);
+        meta.write(Meta { clean: false, incarnation, ..last })?;
+        return Ok((meta, false, clean));
+    }
+    let exists = names.iter().any(|name| name == META_NAME);
+    if exists {
+        // Damaged: who the store was is lost, so it becomes another one, which no event belongs to.
+        MetaFile::check_overwritable(disk)?;
+        tracing::warn!(path = disk.path(), "the file {META_NAME} is damaged and is made again");
+    }
+    let made = Meta { store_id: entropy, incarnation: 1, ..Meta::default() };
+    Ok((MetaFile::create(disk, exists, made)?, !exists, !exists))
+}
+
+/// The state of all partitions as it was stored.
+fn restore(
+    overlay: &Overlay,
+    path: &str,
+    settings: OrderedSettings,
+) -> Result<Box<[PartitionState]>, StoreError> {
+    let ring_size = settings.ring_size;
+    let mut restored: Vec<(Tallies, Epoch)> = (0..ring_size.get())
+        .map(|number| (Tallies::new(Partition(number), ring_size), Epoch::default()))
+        .collect();
+    for (from, to) in SideKey::all_but_expiries() {
+        let mut next = Some(from);
+        while let Some(from) = next {
+            let range = Range {
+                space: Space::Side,
+                from: &from,
+                to: to.as_deref(),
+                value_bytes_max: usize::MAX,
+            };
+            let scanned = overlay.scan(range, READ_COUNT)?;
+            for (key, value) in &scanned.entries {
+                if !restore_entry(&mut restored, key, value) {
+                    return Err(StoreError::Corrupt {
+                        path: path.to_owned(),
+                        offset: 0,
+                        reason:
+                            "counts of a partition can't be read; move the directory away, and the \
+                                 node gets its data from the others"
+                                .to_owned(),
+                    });
+                }
+            }
+            next = scanned.next;
+        }
+    }
+    Ok(restored.into_iter().map(|(tallies, epoch)| PartitionState::new(tallies, epoch)).collect())
+}
+
+/// Whether an entry of the side space could be taken over.
+fn restore_entry(restored: &mut [(Tallies, Epoch)], key: &[u8], value: &[u8]) -> bool {
+    let (partition, key) = match SideKey::read(key) {
+        None => return false,
+        Some(SideKey::Dropped { .. } | SideKey::Expiry { .. }) => return true,
+        Some(
+            key @ (SideKey::Tally { partition, .. }
+            | SideKey::Hour { partition, .. }
+            | SideKey::Epoch { partition }),
+        ) => (partition, key),
+    };
+    let Some((tallies, epoch)) = restored.get_mut(usize::from(partition.0)) else { return false };
+    match key {
+        SideKey::Tally { bucket, .. } => tallies.restore_bucket(bucket, value),
+        SideKey::Hour { hour, class, .. } => tallies.restore_hour(hour, class, value),
+        _ => {
+            let number = value.try_into().map(u32::from_be_bytes);
+            number.map(|number| *epoch = Epoch(number)).is_ok()
+        }
+    }
+}

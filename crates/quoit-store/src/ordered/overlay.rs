@@ -1,0 +1,214 @@
+//! What was written and is not in the ordered store yet, and reads of both together.
+
+use super::backend::{OrderedStore, Space};
+use crate::error::StoreError;
+use bytes::Bytes;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+/// Bytes that a write is taken to cost beside its key and value.
+const WRITE_OVERHEAD_BYTES: u64 = 64;
+
+type Writes = BTreeMap<Bytes, Option<Bytes>>;
+
+/// Writes that are made together; of several writes of one key the last one.
+#[derive(Default)]
+pub(crate) struct Batch {
+    spaces: [Writes; Space::ALL.len()],
+    bytes: u64,
+    /// The last ticket whose writes are in it.
+    pub(super) last_ticket: u64,
+}
+
+impl Batch {
+    /// All writes: the value, or `None` where the key is removed.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (Space, &Bytes, Option<&Bytes>)> {
+        Space::ALL.into_iter().zip(&self.spaces).flat_map(|(space, writes)| {
+            writes.iter().map(move |(key, value)| (space, key, value.as_ref()))
+        })
+    }
+
+    /// The writes of one space, by ascending keys.
+    pub(crate) fn writes_of(
+        &self,
+        space: Space,
+    ) -> impl ExactSizeIterator<Item = (&Bytes, Option<&Bytes>)> {
+        self.spaces[space as usize].iter().map(|(key, value)| (key, value.as_ref()))
+    }
+
+    /// About the bytes that it takes.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.spaces.iter().all(BTreeMap::is_empty)
+    }
+
+    fn put(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
+        let size = |value: &Option<Bytes>| value.as_ref().map_or(0, |value| value.len() as u64);
+        let key_bytes = key.len() as u64 + WRITE_OVERHEAD_BYTES;
+        self.bytes += size(&value);
+        match self.spaces[space as usize].insert(key, value) {
+            Some(former) => self.bytes -= size(&former),
+            None => self.bytes += key_bytes,
+        }
+    }
+}
+
+/// The writes that are under way.
+#[derive(Default)]
+struct Pending {
+    /// What comes in.
+    young: Batch,
+    /// What is being written.
+    leaving: Option<Arc<Batch>>,
+    last_ticket: u64,
+}
+
+/// The ordered store with what was written and is not in it yet: reads see both as one.
+pub(super) struct Overlay {
+    pub(super) backend: Box<dyn OrderedStore>,
+    pending: RwLock<Pending>,
+}
+
+/// A piece of a scan.
+pub(super) struct Page {
+    /// Keys and values, or the first bytes of these, by ascending keys.
+    pub(super) entries: Vec<(Bytes, Bytes)>,
+    /// The key to go on from; `None` at the end.
+    pub(super) next: Option<Bytes>,
+}
+
+/// Which entries a scan wants.
+#[derive(Clone, Copy)]
+pub(super) struct Range<'r> {
+    pub(super) space: Space,
+    pub(super) from: &'r [u8],
+    /// The first key that is not wanted any more.
+    pub(super) to: Option<&'r [u8]>,
+    /// Bytes that are wanted of each value.
+    pub(super) value_bytes_max: usize,
+}
+
+impl Overlay {
+    pub(super) fn new(backend: Box<dyn OrderedStore>) -> Self {
+        Self { backend, pending: RwLock::default() }
+    }
+
+    /// Adds writes that belong together; they count from now on. Their ticket.
+    pub(super) fn write(&self, writes: Vec<(Space, Bytes, Option<Bytes>)>) -> u64 {
+        let mut pending = self.pending.write();
+        pending.last_ticket += 1;
+        let ticket = pending.last_ticket;
+        pending.young.last_ticket = ticket;
+        for (space, key, value) in writes {
+            pending.young.put(space, key, value);
+        }
+        ticket
+    }
+
+    pub(super) fn last_ticket(&self) -> u64 {
+        self.pending.read().last_ticket
+    }
+
+    /// Bytes that wait to be taken.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.pending.read().young.bytes
+    }
+
+    /// What is to be written next: what was taken and not settled, or all that has come in since.
+    pub(super) fn take(&self) -> Option<Arc<Batch>> {
+        let mut pending = self.pending.write();
+        if pending.leaving.is_none() && !pending.young.is_empty() {
+            pending.leaving = Some(Arc::new(std::mem::take(&mut pending.young)));
+        }
+        pending.leaving.clone()
+    }
+
+    /// Tells that what was taken is in the store.
+    pub(super) fn settle(&self) {
+        self.pending.write().leaving = None;
+    }
+
+    /// What waits under a key: the value, or that the key is removed; `None` when nothing does.
+    pub(super) fn waiting(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
+        let pending = self.pending.read();
+        let batches = [Some(&pending.young), pending.leaving.as_deref()];
+        batches
+            .into_iter()
+            .flatten()
+            .find_map(|batch| batch.spaces[space as usize].get(key).cloned())
+    }
+
+    /// The value of a key. May wait for the disk.
+    pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        match self.waiting(space, key) {
+            Some(value) => Ok(value),
+            None => self.backend.get(space, key),
+        }
+    }
+
+    /// The first entries of a range, `limit` of them or some less or more. May wait for the disk.
+    pub(super) fn scan(&self, range: Range<'_>, limit: usize) -> Result<Page, StoreError> {
+        let limit = limit.max(1);
+        // First what waits: what leaves it meanwhile is in the store by then.
+        let (mut merged, mut last) = self.waiting_from(range, limit);
+        let cut =
+            |value: &[u8]| Bytes::copy_from_slice(&value[..value.len().min(range.value_bytes_max)]);
+        let mut stored_count = 0;
+        let mut visit = |key: &[u8], value: &[u8]| {
+            let is_behind = |end: &[u8]| key > end;
+            if range.to.is_some_and(|to| key >= to) || last.as_deref().is_some_and(is_behind) {
+                return ControlFlow::Break(());
+            }
+            if !merged.contains_key(key) {
+                merged.insert(Bytes::copy_from_slice(key), Some(cut(value)));
+            }
+            stored_count += 1;
+            if stored_count < limit {
+                return ControlFlow::Continue(());
+            }
+            last = Some(Bytes::copy_from_slice(key));
+            ControlFlow::Break(())
+        };
+        self.backend.scan(range.space, range.from, &mut visit)?;
+        let within = |key: &Bytes| last.as_ref().is_none_or(|last| key <= last);
+        let entries = merged
+            .into_iter()
+            .take_while(|(key, _)| within(key))
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect();
+        // The lowest key above the last.
+        let next = last.map(|last| Bytes::from([&last[..], &[0]].concat()));
+        Ok(Page { entries, next })
+    }
+
+    /// What waits at the beginning of a range, and the last key that is known of if there may be more.
+    fn waiting_from(&self, range: Range<'_>, limit: usize) -> (Writes, Option<Bytes>) {
+        let pending = self.pending.read();
+        let mut merged = Writes::new();
+        let mut last: Option<Bytes> = None;
+        // The younger one goes over the older one.
+        for batch in [pending.leaving.as_deref(), Some(&pending.young)].into_iter().flatten() {
+            let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
+            if range.to.is_some_and(|to| to <= range.from) {
+                break;
+            }
+            let writes = &batch.spaces[range.space as usize];
+            let bounds = (Bound::Included(range.from), to);
+            let taken: Vec<_> = writes.range::<[u8], _>(bounds).take(limit).collect();
+            if let (true, Some((end, _))) = (taken.len() == limit, taken.last()) {
+                let is_lower = last.as_ref().is_none_or(|last| *end < last);
+                last = if is_lower { Some((*end).clone()) } else { last };
+            }
+            for (key, value) in taken {
+                let cut = |value: &Bytes| value.slice(..value.len().min(range.value_bytes_max));
+                merged.insert(key.clone(), value.as_ref().map(cut));
+            }
+        }
+        (merged, last)
+    }
+}

@@ -1,0 +1,118 @@
+//! Looking at one record.
+
+use super::backend::Space;
+use super::keys::name_key;
+use super::store::Store;
+use super::value::{HEAD_BYTES, Head, read_meta};
+use crate::engine::{Access, Fetch, Record, RecordAt, RecordMeta};
+use crate::error::StoreError;
+use bytes::Bytes;
+
+/// How much of a record is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Head,
+    Whole,
+}
+
+/// What is stored under a key, expired or not.
+#[derive(Clone, Debug)]
+pub(super) enum Found {
+    Absent,
+    /// The body is empty where only the head was wanted.
+    Present(Record),
+    Damaged(StoreError),
+    /// The disk would have to be waited for.
+    WouldBlock,
+}
+
+impl Store {
+    pub(super) fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+        self.check_open()?;
+        match self.find(at, Part::Whole, access)? {
+            Found::Absent => Ok(Fetch::Missing),
+            Found::Present(record) if self.is_expired(&record.meta) => Ok(Fetch::Missing),
+            Found::Present(record) => Ok(Fetch::Found(record)),
+            Found::Damaged(error) => Err(error),
+            Found::WouldBlock => Ok(Fetch::WouldBlock),
+        }
+    }
+
+    pub(super) fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        self.check_open()?;
+        match self.find(at, Part::Head, Access::Wait)? {
+            Found::Present(record) => Ok((!self.is_expired(&record.meta)).then_some(record.meta)),
+            Found::Damaged(error) => Err(error),
+            Found::Absent | Found::WouldBlock => Ok(None),
+        }
+    }
+
+    /// Looks a record up.
+    pub(super) fn find(
+        &self,
+        at: &RecordAt<'_>,
+        part: Part,
+        access: Access,
+    ) -> Result<Found, StoreError> {
+        match self.look(&self.key_of(at), part, access) {
+            Err(error @ StoreError::Corrupt { .. }) => {
+                self.note_damage(&error);
+                Ok(Found::Damaged(error))
+            }
+            found => found,
+        }
+    }
+
+    fn look(&self, key: &[u8], part: Part, access: Access) -> Result<Found, StoreError> {
+        let mut last = None;
+        loop {
+            let value = match self.value(Space::Records, key, access)? {
+                None => return Ok(Found::WouldBlock),
+                Some(None) => return Ok(Found::Absent),
+                Some(Some(value)) => value,
+            };
+            let head = Head::read(key, &value).map_err(|reason| self.damaged(reason))?;
+            let body = match (part, head.is_apart) {
+                (Part::Head, _) => return Ok(present(&head, Bytes::new())),
+                (Part::Whole, false) => Some(value.slice(HEAD_BYTES..)),
+                (Part::Whole, true) => match self.value(Space::Bodies, key, access)? {
+                    None => return Ok(Found::WouldBlock),
+                    Some(body) => body,
+                },
+            };
+            if let Some(body) = body.filter(|body| head.has_body(body)) {
+                return Ok(present(&head, body));
+            }
+            // The record may have been written again between the two reads.
+            if last == Some(head) {
+                return Err(self.damaged("the body is not the one that was written"));
+            }
+            last = Some(head);
+        }
+    }
+
+    /// What is stored under a key; `None` where the disk would have to be waited for.
+    fn value(
+        &self,
+        space: Space,
+        key: &[u8],
+        access: Access,
+    ) -> Result<Option<Option<Bytes>>, StoreError> {
+        match (self.overlay.waiting(space, key), access) {
+            (Some(waiting), _) => Ok(Some(waiting)),
+            (None, Access::NoWait) => Ok(None),
+            (None, Access::Wait) => self.overlay.get(space, key).map(Some),
+        }
+    }
+
+    /// What is known of a record whose head is damaged: what stands with its name.
+    pub(super) fn known_by_name(&self, at: &RecordAt<'_>) -> Option<RecordMeta> {
+        let epoch = self.partition(at.partition).epoch();
+        let stored = self.overlay.get(Space::Names, &name_key(at.key, at.partition, epoch));
+        read_meta(&stored.ok()??)
+    }
+}
+
+fn present(head: &Head, value: Bytes) -> Found {
+    Found::Present(Record { meta: head.meta, value })
+}

@@ -1,0 +1,35 @@
+//! What an operator can choose of every engine on an ordered store.
+
+use crate::bitcask::Durability;
+use quoit_model::hash::RingSize;
+
+/// Settings of an engine on an ordered store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OrderedSettings {
+    /// Random bits: the id of a store that is made new.
+    pub entropy: u64,
+    /// Number of partitions that records may belong to.
+    pub ring_size: RingSize,
+    /// When an accepted write counts as durable. With [`Durability::Relaxed`], when it survives the death of
+    /// the process.
+    pub durability: Durability,
+    /// Writes that nobody waits for are synced this often.
+    pub sync_interval_us: u64,
+    /// Bytes of writes that may wait for the ordered store; then writers wait, and are refused when it has
+    /// fallen behind.
+    pub waiting_bytes_max: u64,
+}
+
+impl OrderedSettings {
+    /// The defaults, with the random bits that a new store is made from.
+    #[must_use]
+    pub fn new(entropy: u64) -> Self {
+        Self {
+            entropy,
+            ring_size: RingSize::DEFAULT,
+            durability: Durability::Strict,
+            sync_interval_us: 1_000_000,
+            waiting_bytes_max: 16 << 20,
+        }
+    }
+}

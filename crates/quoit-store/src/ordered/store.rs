@@ -1,0 +1,102 @@
+//! What the parts share.
+
+use super::commit::Committer;
+use super::keys::{Epoch, record_key, records_from};
+use super::overlay::Overlay;
+use super::settings::OrderedSettings;
+use super::tallies::Tallies;
+use crate::bitcask::MetaFile;
+use crate::engine::{RecordAt, RecordMeta};
+use crate::error::StoreError;
+use crate::seam::{Clock, DiskLock, WorkerHandle};
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use quoit_model::hash::{Identity, Partition};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A partition's state in memory.
+pub(super) struct PartitionState {
+    /// Held by who changes records of the partition, from the first look on.
+    pub(super) changing: Mutex<()>,
+    pub(super) tallies: RwLock<Tallies>,
+    epoch: AtomicU32,
+}
+
+impl PartitionState {
+    pub(super) fn new(tallies: Tallies, epoch: Epoch) -> Self {
+        let epoch = AtomicU32::new(epoch.0);
+        Self { changing: Mutex::new(()), tallies: RwLock::new(tallies), epoch }
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_epoch(&self, epoch: Epoch) {
+        self.epoch.store(epoch.0, Ordering::Release);
+    }
+}
+
+pub(super) struct Store {
+    /// The engine's name.
+    pub(super) name: &'static str,
+    /// Whether bodies are kept apart from heads.
+    pub(super) bodies_apart: bool,
+    /// The data directory.
+    pub(super) path: String,
+    pub(super) settings: OrderedSettings,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) overlay: Overlay,
+    pub(super) partitions: Box<[PartitionState]>,
+    pub(super) committer: Committer,
+    pub(super) upkeep: OnceLock<Arc<dyn WorkerHandle>>,
+    pub(super) meta: Mutex<MetaFile>,
+    pub(super) corrupt_records: AtomicU64,
+    pub(super) closed: AtomicBool,
+    /// Held until the store is dropped.
+    pub(super) _lock: Box<dyn DiskLock>,
+}
+
+impl Store {
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    /// The state of a partition.
+    ///
+    /// # Panics
+    ///
+    /// When the partition's number is not below the ring size: callers compute it from a placement.
+    pub(super) fn partition(&self, partition: Partition) -> &PartitionState {
+        &self.partitions[usize::from(partition.0)]
+    }
+
+    pub(super) fn key_of(&self, at: &RecordAt<'_>) -> Bytes {
+        record_key(at.partition, self.partition(at.partition).epoch(), at.identity, at.encoded)
+    }
+
+    /// Where the partition's records are from an identity on.
+    pub(super) fn place_of(&self, partition: Partition, identity: Identity) -> Vec<u8> {
+        records_from(partition, self.partition(partition).epoch(), identity)
+    }
+
+    pub(super) fn is_expired(&self, meta: &RecordMeta) -> bool {
+        meta.expires_at_secs != 0 && u64::from(meta.expires_at_secs) <= self.clock.unix_secs()
+    }
+
+    /// What is wrong with a record.
+    pub(super) fn damaged(&self, reason: &str) -> StoreError {
+        StoreError::Corrupt {
+            path: self.path.clone(),
+            offset: 0,
+            reason: format!("a record is damaged: {reason}"),
+        }
+    }
+
+    /// Counts and reports damage.
+    pub(super) fn note_damage(&self, error: &StoreError) {
+        self.corrupt_records.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%error, engine = self.name, "stored data is damaged");
+    }
+}

@@ -1,0 +1,231 @@
+//! A B+tree with copy on write: `redb`, one table for each space, in one file.
+//!
+//! `redb` has one writer, and each of its commits waits for the device: what it is given are batches of all
+//! that has come in since the last one. After an error of the disk it has to be opened again, which is done
+//! before the next batch. It may panic on a damaged file where an error would be right; that is caught.
+
+use super::backend::{Figures, OrderedStore, Space, Visit};
+use super::overlay::Batch;
+use crate::error::StoreError;
+use crate::seam::{Disk, DiskFile};
+use bytes::Bytes;
+use parking_lot::RwLock;
+use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableDefinition};
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Name of the file.
+pub(super) const TREE_NAME: &str = "tree.redb";
+
+/// Keys are as large as names can be, twice, and some bytes.
+const KEY_BYTES_MAX: usize = 1 << 18;
+
+type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
+
+const fn table_of(space: Space) -> Table {
+    TableDefinition::new(space.name())
+}
+
+/// What an operator can choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TreeSettings {
+    /// Memory for pages, in bytes.
+    pub cache_bytes: u64,
+}
+
+impl Default for TreeSettings {
+    fn default() -> Self {
+        Self { cache_bytes: 256 << 20 }
+    }
+}
+
+pub(super) struct TreeStore {
+    disk: Arc<dyn Disk>,
+    path: String,
+    settings: TreeSettings,
+    /// `None` after an error, until it is opened again.
+    database: RwLock<Option<Database>>,
+}
+
+impl TreeStore {
+    pub(super) fn open(disk: Arc<dyn Disk>, settings: TreeSettings) -> Result<Self, StoreError> {
+        let path = format!("{}/{TREE_NAME}", disk.path());
+        let store = Self { disk, path, settings, database: RwLock::new(None) };
+        store.reopen()?;
+        Ok(store)
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        let mut database = self.database.write();
+        // Two handles would each have their own idea of the pages.
+        database.take();
+        let exists = self.disk.list()?.iter().any(|name| name == TREE_NAME);
+        let file = self.disk.open(TREE_NAME, !exists)?;
+        let opened = self.guarded("open", || {
+            let mut builder = Builder::new();
+            builder
+                .set_cache_size(usize::try_from(self.settings.cache_bytes).unwrap_or(usize::MAX));
+            let opened = builder.create_with_backend(Backend { file })?;
+            // A table is made when it is opened for writing.
+            let transaction = opened.begin_write()?;
+            for space in Space::ALL {
+                transaction.open_table(table_of(space))?;
+            }
+            transaction.commit()?;
+            Ok(opened)
+        })?;
+        if !exists {
+            self.disk.sync_directory()?;
+        }
+        *database = Some(opened);
+        Ok(())
+    }
+
+    /// Runs something that looks at the file's bytes.
+    fn guarded<T>(
+        &self,
+        action: &'static str,
+        run: impl FnOnce() -> Result<T, redb::Error>,
+    ) -> Result<T, StoreError> {
+        let corrupt =
+            |reason: String| StoreError::Corrupt { path: self.path.clone(), offset: 0, reason };
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) => Err(self.store_error(action, error)),
+            Err(_) => Err(corrupt("its pages contradict each other".to_owned())),
+        }
+    }
+
+    fn store_error(&self, action: &'static str, error: redb::Error) -> StoreError {
+        let path = self.path.clone();
+        match error {
+            redb::Error::Io(error) => match error.downcast::<StoreError>() {
+                Ok(error) => error,
+                Err(error) => StoreError::Io { action, path, reason: error.to_string() },
+            },
+            redb::Error::Corrupted(reason) => StoreError::Corrupt { path, offset: 0, reason },
+            error => StoreError::Io { action, path, reason: error.to_string() },
+        }
+    }
+
+    /// Reads in a transaction of its own.
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&redb::ReadTransaction) -> Result<T, redb::Error>,
+    ) -> Result<T, StoreError> {
+        let database = self.database.read();
+        let opened = database.as_ref().ok_or_else(|| self.closed())?;
+        self.guarded("read", || read(&opened.begin_read()?))
+    }
+
+    fn closed(&self) -> StoreError {
+        let reason = "it has to be opened again after an error".to_owned();
+        StoreError::Io { action: "read", path: self.path.clone(), reason }
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        let database = self.database.read();
+        let opened = database.as_ref().ok_or_else(|| self.closed())?;
+        self.guarded("write", || {
+            let transaction = opened.begin_write()?;
+            for space in Space::ALL {
+                let writes = batch.writes_of(space);
+                if writes.len() == 0 {
+                    continue;
+                }
+                let mut table = transaction.open_table(table_of(space))?;
+                for (key, value) in writes {
+                    match value {
+                        Some(value) => drop(table.insert(&key[..], &value[..])?),
+                        None => drop(table.remove(&key[..])?),
+                    }
+                }
+            }
+            transaction.commit()?;
+            Ok(())
+        })
+    }
+}
+
+impl OrderedStore for TreeStore {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        self.read(|transaction| {
+            let found = transaction.open_table(table_of(space))?.get(key)?;
+            Ok(found.map(|value| Bytes::copy_from_slice(value.value())))
+        })
+    }
+
+    fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        self.read(|transaction| {
+            for entry in transaction.open_table(table_of(space))?.range(from..)? {
+                let (key, value) = entry?;
+                if visit(key.value(), value.value()).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
+        let is_open = self.database.read().is_some();
+        if !is_open {
+            self.reopen()?;
+        }
+        self.commit(batch).inspect_err(|_| drop(self.database.write().take()))
+    }
+
+    fn is_durable_when_applied(&self) -> bool {
+        true
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn key_bytes_max(&self) -> usize {
+        KEY_BYTES_MAX
+    }
+
+    fn figures(&self) -> Figures {
+        let file = self.disk.open(TREE_NAME, false);
+        let disk_bytes = file.and_then(|file| file.size_bytes()).unwrap_or_default();
+        Figures { disk_bytes, file_count: 1, ..Figures::default() }
+    }
+}
+
+/// One file of a [`Disk`] as `redb` wants it.
+struct Backend {
+    file: Arc<dyn DiskFile>,
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Backend")
+    }
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.file.size_bytes().map_err(io::Error::other)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let count = self.file.read_at(out, offset).map_err(io::Error::other)?;
+        if count == out.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.truncate(len).map_err(io::Error::other)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync().map_err(io::Error::other)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_at(data, offset).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,145 @@
+//! Taking back the room of what has expired and of dropped partitions.
+
+use super::backend::Space;
+use super::keys::{
+    RecordKey, SideKey, dropped_key, expiries_until, expiry_key, name_key, records_end,
+    records_from,
+};
+use super::overlay::Range;
+use super::point::{Found, Part};
+use super::store::Store;
+use super::value::{HEAD_BYTES, Head};
+use crate::engine::{Access, RecordAt};
+use crate::error::StoreError;
+use crate::seam::{Next, Pace, Worker};
+use bytes::Bytes;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::KeyRef;
+use std::sync::Arc;
+
+use super::keys::Epoch;
+
+/// Records that are removed in one step.
+const STEP_COUNT: usize = 256;
+
+/// Pause between steps that have more to do: requests come first.
+const STEP_PAUSE_US: u64 = 5_000;
+
+/// Pause when there is nothing to do.
+const IDLE_PAUSE_US: u64 = 10_000_000;
+
+/// The worker that removes what nobody can see any more.
+pub(super) struct Upkeep(pub(super) Arc<Store>);
+
+impl Worker for Upkeep {
+    fn step(&self, _: &dyn Pace) -> Next {
+        let removed = self.0.remove_dropped().and_then(|dropped| {
+            let expired = self.0.remove_expired()?;
+            Ok(dropped + expired)
+        });
+        match removed {
+            Ok(0) => Next::AfterUs(IDLE_PAUSE_US),
+            Ok(_) => Next::AfterUs(STEP_PAUSE_US),
+            Err(StoreError::Closed) => Next::Done,
+            Err(error) => {
+                tracing::debug!(%error, "records that have ended could not be removed");
+                Next::AfterUs(IDLE_PAUSE_US)
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Removes some records that have expired. Their number, entries without a record included.
+    fn remove_expired(&self) -> Result<usize, StoreError> {
+        let now_secs = u32::try_from(self.clock.unix_secs()).unwrap_or(u32::MAX);
+        let (from, to) = expiries_until(now_secs);
+        let range =
+            Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: usize::MAX };
+        let scanned = self.overlay.scan(range, STEP_COUNT)?;
+        for (key, _) in &scanned.entries {
+            if let Some(SideKey::Expiry { expires_at_secs, record_key }) = SideKey::read(key) {
+                self.remove_if_expired(expires_at_secs, record_key)?;
+            }
+        }
+        Ok(scanned.entries.len())
+    }
+
+    fn remove_if_expired(&self, expires_at_secs: u32, record_key: &[u8]) -> Result<(), StoreError> {
+        let read = RecordKey::read(record_key);
+        let known = read.filter(|read| usize::from(read.partition.0) < self.partitions.len());
+        let named = known.and_then(|read| Some((read, KeyRef::decode(read.encoded).ok()?)));
+        let forget = || {
+            self.overlay.write(vec![(Space::Side, expiry_key(expires_at_secs, record_key), None)]);
+        };
+        let Some((RecordKey { partition, epoch, identity, encoded }, key)) = named else {
+            forget();
+            return Ok(());
+        };
+        let at = RecordAt { key, encoded, identity, partition };
+        let _changing = self.begin_change(partition, Access::Wait)?;
+        if epoch == self.partition(partition).epoch()
+            && let Found::Present(record) = self.find(&at, Part::Head, Access::Wait)?
+            && record.meta.expires_at_secs == expires_at_secs
+        {
+            return self.discard(&at, record.meta);
+        }
+        forget();
+        Ok(())
+    }
+
+    /// Removes some records of partitions that were dropped. Their number.
+    fn remove_dropped(&self) -> Result<usize, StoreError> {
+        self.check_open()?;
+        let first = dropped_key(Partition(0), Epoch(0));
+        let range =
+            Range { space: Space::Side, from: &first, to: None, value_bytes_max: usize::MAX };
+        let scanned = self.overlay.scan(range, 1)?;
+        for (key, _) in &scanned.entries {
+            if let Some(SideKey::Dropped { partition, epoch }) = SideKey::read(key) {
+                return self.remove_epoch(partition, epoch, key);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Removes some records of an epoch, and its mark with the last of them.
+    fn remove_epoch(
+        &self,
+        partition: Partition,
+        epoch: Epoch,
+        mark: &Bytes,
+    ) -> Result<usize, StoreError> {
+        let _changing = self.begin_change(partition, Access::Wait)?;
+        let from = records_from(partition, epoch, Identity(0));
+        let end = records_end(partition, epoch);
+        let range = Range {
+            space: Space::Records,
+            from: &from,
+            to: Some(&end),
+            value_bytes_max: HEAD_BYTES,
+        };
+        let scanned = self.overlay.scan(range, STEP_COUNT)?;
+        let mut stored = Vec::new();
+        for (key, value) in &scanned.entries {
+            stored.push((Space::Records, key.clone(), None));
+            if self.bodies_apart {
+                stored.push((Space::Bodies, key.clone(), None));
+            }
+            let name = RecordKey::read(key).and_then(|read| KeyRef::decode(read.encoded).ok());
+            stored.extend(name.map(|name| (Space::Names, name_key(name, partition, epoch), None)));
+            let meta = Head::read(key, value).map(|head| head.meta).ok();
+            let expiry = meta.filter(|meta| meta.expires_at_secs != 0);
+            stored.extend(
+                expiry.map(|meta| (Space::Side, expiry_key(meta.expires_at_secs, key), None)),
+            );
+        }
+        if scanned.next.is_none() {
+            stored.push((Space::Side, mark.clone(), None));
+        }
+        let count = stored.len();
+        self.overlay.write(stored);
+        self.committer.wake();
+        Ok(count)
+    }
+}
