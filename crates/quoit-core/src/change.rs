@@ -2,6 +2,7 @@
 
 use crate::error::RequestError;
 use crate::options::Precondition;
+use crate::records::{PageChange, Updated};
 use crate::replica::{Replicated, merge_rule};
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
 use crate::write_clock::time_after;
@@ -65,17 +66,19 @@ impl ReplicatedStore {
             && matches!(change.context, Context::Given(_));
         let before = if blind { Before::Skip } else { Before::Read };
         let mut make = |stored: Option<Object>| self.make_object(at, props, policy, change, stored);
-        self.change_from(at, props, before, &mut make, replicates)
+        self.change_from(at, props, before, &mut make, None, replicates)
     }
 
     /// As [`ReplicatedStore::change`], with the object after the change made of what is stored by `make`,
     /// under the record's lock; `None` when there is nothing to change. `before` says what `make` is shown.
+    /// Where the record lies in pages, `in_pages` changes it if there is one, and no object is answered.
     pub(crate) fn change_from(
         &self,
         at: &RecordAt<'_>,
         props: &BucketProps,
         before: Before,
         make: &mut MakeObject<'_>,
+        mut in_pages: Option<&mut PageChange<'_>>,
         replicates: bool,
     ) -> Result<Changed, RequestError> {
         let mut outcome: Option<Result<Option<Object>, RequestError>> = None;
@@ -97,18 +100,37 @@ impl ReplicatedStore {
                 outcome = Some(result);
                 decision
             };
-            let mut applied = self.engine.update(at, before, access, &mut apply);
-            if let (Err(StoreError::Corrupt { .. }), false) = (&applied, replicates) {
-                // Nobody else has it: what was there is lost, and must not keep the key from use.
-                applied = self.engine.update(at, Before::Skip, access, &mut apply);
-            }
-            Ok(match applied? {
+            let applied = loop {
+                let applied =
+                    match (self.records.update(at, before, access, &mut apply), &mut in_pages) {
+                        (Ok(Updated::InPages), Some(change)) => {
+                            match self.records.change_pages(at, access, *change)? {
+                                Some(applied) => break applied,
+                                // It lies there no longer.
+                                None => continue,
+                            }
+                        }
+                        (Ok(Updated::InPages), None) => {
+                            self.records.update_together(at, access, &mut apply)
+                        }
+                        (Ok(Updated::Applied(applied)), _) => Ok(applied),
+                        (Err(fault), _) => Err(fault),
+                    };
+                break match applied {
+                    // Nobody else has it: what was there is lost, and must not keep the key from use.
+                    Err(StoreError::Corrupt { .. }) if !replicates => {
+                        self.records.update_whole(at, Before::Skip, access, &mut apply)?
+                    }
+                    applied => applied?,
+                };
+            };
+            Ok(match applied {
                 Applied::Kept => Some(None),
                 Applied::Written(ticket) => Some(Some(ticket)),
                 Applied::WouldBlock => None,
             })
         })?;
-        let object = outcome.expect("an update that did not fail called its change function")?;
+        let object = outcome.transpose()?.flatten();
         Ok(Changed { object, ticket, replicated })
     }
 

@@ -4,18 +4,24 @@
 //! operation under the record's lock, as events of an incarnation of its own, and sends the others the whole
 //! object. What a client had seen goes along as an opaque context.
 
+mod join;
+
 use crate::change::{Changed, expiry};
 use crate::error::{DataTypeError, RequestError};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::put::{Accepted, needs_another};
-use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::records::WrittenPages;
+use crate::replica::Copy;
+use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
+use crate::write_replicas::{Sent, SentDelta};
 use bytes::Bytes;
 use quoit_model::clock::Actor;
 use quoit_model::data_type::context::{
     check_context, decode_context, encode_context, incarnation, passing_incarnation,
 };
-use quoit_model::data_type::{CausalClock, Coordinator, Operation, Value};
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::data_type::{CausalClock, Coordinator, Operation, StoredFormError, Value};
 use quoit_model::hash::{Identity, KeyHash, PlacementRule};
 use quoit_model::hll::Precision;
 use quoit_model::key::KeyRef;
@@ -26,6 +32,8 @@ use quoit_model::vtag::riak_secs;
 use quoit_store::engine::{Before, RecordAt};
 use quoit_store::error::StoreError;
 use std::sync::Arc;
+
+pub(crate) use join::{Joined, Joining};
 
 /// A change of a record with a data type.
 #[derive(Clone, Debug)]
@@ -56,18 +64,35 @@ pub struct FetchedDataType {
 impl FetchedDataType {
     /// What clients are shown of an object; `None` when it holds no data type, or a deleted one.
     fn of(object: &Object, identity: Identity) -> Result<Option<Self>, RequestError> {
-        let damaged = |fault: quoit_model::data_type::StoredFormError| {
-            RequestError::Damaged(fault.to_string())
-        };
         let Some(state) = object.data_type().map_err(damaged)? else { return Ok(None) };
         if !state.is_live() {
             return Ok(None);
         }
         let datatype = state.datatype();
         let has_context = matches!(datatype, Datatype::Set | Datatype::Map);
-        let context = has_context
-            .then(|| encode_context(&CausalClock::from(object.clock.clone()), identity.0));
+        let clock = has_context.then(|| object.causal_clock()).transpose().map_err(damaged)?;
+        let context = clock.map(|clock| encode_context(&clock, identity.0));
         Ok(Some(Self { datatype, value: state.value(), context }))
+    }
+}
+
+fn damaged(fault: StoredFormError) -> RequestError {
+    RequestError::Damaged(fault.to_string())
+}
+
+/// Who does an operation, and when.
+struct Author {
+    actor: Actor,
+    time_secs: u64,
+    now_us: u64,
+    hll_precision: Precision,
+}
+
+impl Author {
+    const fn coordinator(&self) -> Coordinator<'_> {
+        let Self { actor, time_secs, now_us, hll_precision } = self;
+        let (time_secs, now_us, hll_precision) = (*time_secs, *now_us, *hll_precision);
+        Coordinator { actor, time_secs, now_us, hll_precision }
     }
 }
 
@@ -142,11 +167,29 @@ impl ReplicatedStore {
         let started_us = self.clock.monotonic_us();
         let encoded = request.key.encoded();
         let result = match self.accept_update(&topology, request, &encoded) {
-            Ok(accepted) => self.confirm_all(topology, accepted, &request.options).await,
+            Ok(accepted) => self.updated(topology, accepted, request).await,
             Err(fault) => Err(fault),
         };
         self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
         result
+    }
+
+    /// Waits for what an update needs. The answer is the object after it where that is at hand or wanted.
+    async fn updated(
+        &self,
+        topology: Arc<Topology>,
+        accepted: Accepted<'_>,
+        request: &DataTypeRequest<'_>,
+    ) -> Result<Option<Object>, RequestError> {
+        let at = accepted.at;
+        let object = self.confirm_all(topology, accepted, &request.options).await?;
+        if object.is_some() || !request.return_value {
+            return Ok(object);
+        }
+        match self.own_copy(&at).await? {
+            Copy::Found(_, Some(stored)) => decode(&stored).map(Some),
+            Copy::Found(_, None) | Copy::Missing => Ok(None),
+        }
     }
 
     /// Everything of an update but waiting for the device and for other nodes.
@@ -172,9 +215,48 @@ impl ReplicatedStore {
         let mut change = |stored: Option<Object>| {
             self.make_updated(&at, props, &request.operation, context.as_ref(), stored).map(Some)
         };
-        let Changed { object, ticket, replicated } =
-            self.change_from(&at, props, Before::Read, &mut change, !topology.is_alone())?;
-        Ok(Accepted { at, quorums, object, ticket, replicated })
+        let mut made: Option<Result<SentDelta, RequestError>> = None;
+        let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
+            let author = match self.author(&at, props, Some(paged.object()), context.as_ref()) {
+                Ok(author) => author,
+                Err(fault) => {
+                    made = Some(Err(fault));
+                    return Ok(None);
+                }
+            };
+            let coordinator = author.coordinator();
+            let updated = paged.update(&request.operation, context.as_ref(), coordinator, pages)?;
+            let (paged, delta) = match updated {
+                Ok(updated) => updated,
+                Err(fault) => {
+                    made = Some(Err(DataTypeError::from(fault).into()));
+                    return Ok(None);
+                }
+            };
+            let mut encoded = Vec::new();
+            delta.encode_into(&mut encoded);
+            made = Some(Ok(SentDelta {
+                n_val_class: props.n_val.min(15) as u8,
+                last_modified_us: author.now_us,
+                delta: encoded.into(),
+            }));
+            Ok(Some(paged))
+        };
+        let replicates = !topology.is_alone();
+        let Changed { object, ticket, replicated } = self.change_from(
+            &at,
+            props,
+            Before::Read,
+            &mut change,
+            Some(&mut in_pages),
+            replicates,
+        )?;
+        let sent = match made.transpose()? {
+            // What was told before the record left its pages does not count.
+            Some(delta) if object.is_none() => Some(Sent::Delta(delta)),
+            _ => replicated.map(Sent::Object),
+        };
+        Ok(Accepted { at, quorums, object, ticket, sent: sent.filter(|_| replicates) })
     }
 
     /// The object after an operation. Called under the record's lock.
@@ -186,23 +268,34 @@ impl ReplicatedStore {
         context: Option<&CausalClock>,
         stored: Option<Object>,
     ) -> Result<Object, RequestError> {
-        if let Some(context) = context {
-            let clock = stored.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
-            let (store, issued_max) = (self.dots.actor(), self.dots.last_issued());
-            check_context(context, &CausalClock::from(clock), store, issued_max)
-                .map_err(DataTypeError::from)?;
-        }
-        let replaced_us = stored.as_ref().map_or(0, Object::last_modified_us);
-        let now_us = self.write_time_us(WritePolicy::Siblings, replaced_us);
-        let time_secs = riak_secs(now_us / 1_000_000);
-        let actor = self.incarnation(at, props, stored.as_ref(), time_secs)?;
-        let precision = props.hll_precision.and_then(Precision::new).unwrap_or_default();
-        let coordinator =
-            Coordinator { actor: &actor, time_secs, now_us, hll_precision: precision };
-        let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(now_us, ttl_secs));
+        let author = self.author(at, props, stored.as_ref(), context)?;
+        let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(author.now_us, ttl_secs));
+        let coordinator = author.coordinator();
         let updated =
             Object::update_data_type(stored, operation, context, coordinator, expires_at_secs);
         Ok(updated.map_err(DataTypeError::from)?)
+    }
+
+    /// Who does an operation on what is stored, and when.
+    fn author(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        stored: Option<&Object>,
+        context: Option<&CausalClock>,
+    ) -> Result<Author, RequestError> {
+        if let Some(context) = context {
+            let clock = stored.map(Object::causal_clock).transpose().map_err(damaged)?;
+            let (store, issued_max) = (self.dots.actor(), self.dots.last_issued());
+            check_context(context, &clock.unwrap_or_default(), store, issued_max)
+                .map_err(DataTypeError::from)?;
+        }
+        let replaced_us = stored.map_or(0, Object::last_modified_us);
+        let now_us = self.write_time_us(WritePolicy::Siblings, replaced_us);
+        let time_secs = riak_secs(now_us / 1_000_000);
+        let actor = self.incarnation(at, props, stored, time_secs)?;
+        let hll_precision = props.hll_precision.and_then(Precision::new).unwrap_or_default();
+        Ok(Author { actor, time_secs, now_us, hll_precision })
     }
 
     /// The actor of this store's events of a record: the one that it had, or a new one where it has none.

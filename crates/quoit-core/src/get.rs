@@ -138,7 +138,7 @@ impl ReplicatedStore {
     }
 
     /// Reads this node's copy, waiting for the disk if it has to.
-    async fn own_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
+    pub(crate) async fn own_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
         match self.fetch_copy(at, true, Access::NoWait)? {
             Some(copy) => Ok(copy),
             None => self.cold_copy(at, true).await,

@@ -10,12 +10,13 @@ use crate::confirm::{Asked, Plan, Seen, Unconfirmed, ask_for_digests};
 use crate::error::RequestError;
 use crate::get::resolve;
 use crate::options::{ReadOptions, WriteOptions};
+use crate::records::Updated;
 use crate::replica::{Replicated, merge_rule};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{Layouts, ReadNeed, WriteNeed, WriteTally};
-use crate::write_replicas::Made;
+use crate::write_replicas::{Made, Sent};
 use arc_swap::Guard;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -167,7 +168,7 @@ impl ReplicatedStore {
                 (show(Some(found)), Some(seen))
             }));
         };
-        let shown = match self.engine.show(&at, Access::NoWait, &mut look) {
+        let shown = match self.records.show(&at, Access::NoWait, &mut look) {
             // Other replicas may answer.
             Err(StoreError::Corrupt { .. }) if !topology.is_alone() => return Ok(None),
             shown => shown?,
@@ -261,10 +262,12 @@ impl ReplicatedStore {
                 }
             }
         };
-        let applied = match self.engine.update(&at, before, Access::NoWait, &mut change) {
+        let applied = match self.records.update(&at, before, Access::NoWait, &mut change) {
             // What to do with a damaged copy or a full disk is decided on the general way.
             Err(StoreError::Corrupt { .. } | StoreError::DiskFull { .. }) => return Ok(None),
-            applied => applied?,
+            Ok(Updated::InPages) => return Ok(None),
+            Ok(Updated::Applied(applied)) => applied,
+            Err(fault) => return Err(fault.into()),
         };
         let ticket = match (applied, fault) {
             (Applied::Written(ticket), _) => ticket,
@@ -276,7 +279,8 @@ impl ReplicatedStore {
             None => Wants::Device { quorums, ticket, timeout_ms },
             Some(replicated) => {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
-                let made = Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
+                let sent = Sent::Object(replicated);
+                let made = Made { key, partition, sent, ticket, quorums, sloppy, timeout_ms };
                 Wants::Replicas(Guard::into_inner(topology), layouts, made)
             }
         }))

@@ -23,6 +23,7 @@ mod options;
 mod put;
 mod read_replicas;
 mod reaper;
+mod records;
 mod replica;
 mod service;
 mod stats;

@@ -4,11 +4,10 @@ use crate::change::{Changed, Context, ObjectChange};
 use crate::error::{QuorumKind, RequestError};
 use crate::get::resolve;
 use crate::options::{Precondition, ReadOptions, WriteOptions};
-use crate::replica::Replicated;
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
-use crate::write_replicas::Made;
+use crate::write_replicas::{Made, Sent};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -126,7 +125,7 @@ pub(crate) struct Accepted<'a> {
     /// Where it stands in the log.
     pub(crate) ticket: Option<Ticket>,
     /// What the other replicas are sent; `None` when there are none.
-    pub(crate) replicated: Option<Replicated>,
+    pub(crate) sent: Option<Sent>,
 }
 
 /// Quorums of a delete that wrote nothing.
@@ -233,7 +232,7 @@ impl ReplicatedStore {
         let mut changed = self.change(&at, props, &change, !topology.is_alone())?;
         changed.object = changed.object.map(|object| resolve(object, props));
         let Changed { object, ticket, replicated } = changed;
-        Ok(Accepted { at, quorums: quorums?, object, ticket, replicated })
+        Ok(Accepted { at, quorums: quorums?, object, ticket, sent: replicated.map(Sent::Object) })
     }
 
     /// The quorums of a write, if they can be met with the nodes that are up.
@@ -331,7 +330,7 @@ impl ReplicatedStore {
         let Changed { object, ticket, replicated } =
             self.change(&at, props, &change, !topology.is_alone())?;
         let quorums = quorums.unwrap_or(NOTHING_ASKED);
-        Ok(Accepted { at, quorums, object, ticket, replicated })
+        Ok(Accepted { at, quorums, object, ticket, sent: replicated.map(Sent::Object) })
     }
 
     /// Waits until a write has what its quorums ask for, here and on the other replicas.
@@ -341,12 +340,12 @@ impl ReplicatedStore {
         accepted: Accepted<'_>,
         options: &WriteOptions,
     ) -> Result<Option<Object>, RequestError> {
-        let Accepted { at, quorums, object, ticket, replicated } = accepted;
-        match (ticket, replicated) {
-            (Some(ticket), Some(replicated)) => {
+        let Accepted { at, quorums, object, ticket, sent } = accepted;
+        match (ticket, sent) {
+            (Some(ticket), Some(sent)) => {
                 let (sloppy, timeout_ms) = (options.is_sloppy(), options.timeout_ms);
                 let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
-                let made = Made { key, partition, replicated, ticket, quorums, sloppy, timeout_ms };
+                let made = Made { key, partition, sent, ticket, quorums, sloppy, timeout_ms };
                 let layouts = topology.writers(partition, quorums.n_val, sloppy, &[]);
                 self.write_replicas(topology, layouts, &made).await?;
             }

@@ -1,6 +1,7 @@
 //! What one node does with its own copy of a record: the part of a request that touches storage.
 
 use crate::error::RequestError;
+use crate::records::Records;
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
@@ -9,7 +10,7 @@ use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
+    Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
@@ -74,20 +75,20 @@ impl Replicated {
 }
 
 fn fetch(
-    engine: &dyn Engine,
+    records: &Records,
     at: &RecordAt<'_>,
     whole: bool,
     access: Access,
 ) -> Result<Option<Copy>, RequestError> {
     if !whole {
-        let head = engine.head(at)?;
+        let head = records.head(at)?;
         return Ok(Some(head.map_or(Copy::Missing, |meta| Copy::Found(meta.digest, None))));
     }
     let mut found = None;
     let mut look = |record: &RecordRef<'_>| {
         found = Some(Copy::Found(record.meta.digest, Some(record.to_bytes())));
     };
-    Ok(match engine.show(at, access, &mut look)? {
+    Ok(match records.show(at, access, &mut look)? {
         Shown::WouldBlock => None,
         Shown::Missing => Some(Copy::Missing),
         Shown::Found => found,
@@ -111,7 +112,7 @@ impl ReplicatedStore {
         whole: bool,
         access: Access,
     ) -> Result<Option<Copy>, RequestError> {
-        fetch(&*self.engine, at, whole, access)
+        fetch(&self.records, at, whole, access)
     }
 
     /// Reads the local copy from the disk, aside from what else the thread does: a slow disk holds up neither
@@ -121,11 +122,11 @@ impl ReplicatedStore {
         at: &RecordAt<'_>,
         whole: bool,
     ) -> impl Future<Output = Result<Copy, RequestError>> + Send + use<> {
-        let (engine, blocking) = (Arc::clone(&self.engine), self.settings.blocking);
+        let (records, blocking) = (Arc::clone(&self.records), self.settings.blocking);
         let (encoded, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
         let read = move || {
             let place = Place::new(&encoded, partition)?;
-            let copy = fetch(&*engine, &place.at(), whole, Access::Wait)?;
+            let copy = fetch(&records, &place.at(), whole, Access::Wait)?;
             Ok(copy.expect("an engine that may wait does not answer WouldBlock"))
         };
         blocking.aside(read)
@@ -143,7 +144,7 @@ impl ReplicatedStore {
         // What has expired is gone, also where it was merged away: nobody brings it back.
         let keeps_out =
             || self.is_expired(incoming.meta) || self.reaper.graves.keeps_out(at, incoming);
-        let taken = take(&*self.engine, at, incoming, has_to_last, access, &keeps_out)?;
+        let taken = take(&self.records, at, incoming, has_to_last, access, &keeps_out)?;
         if let Some(Taken::Written(_, meta)) = &taken {
             self.note_written(at.partition, u32::from(meta.n_val_class));
             if meta.tombstone {
@@ -172,18 +173,18 @@ impl ReplicatedStore {
     pub(crate) fn reap_copy(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
         if self.topology_now().is_alone() {
             // Nobody sends anything here.
-            return reap(&*self.engine, at, digest, &|_| true);
+            return reap(&self.records, at, digest, &|_| true);
         }
         let now_us = self.clock.monotonic_us();
         let bury = |tombstone: &[u8]| self.reaper.graves.bury(at, tombstone, now_us);
-        reap(&*self.engine, at, digest, &bury)
+        reap(&self.records, at, digest, &bury)
     }
 }
 
 /// Merges an object into a record of an engine, as [`ReplicatedStore::take_copy`] says. `keeps_out` tells
 /// whether it must not be stored where nothing is.
 fn take(
-    engine: &dyn Engine,
+    records: &Records,
     at: &RecordAt<'_>,
     incoming: &Replicated,
     has_to_last: bool,
@@ -208,7 +209,7 @@ fn take(
                 Ok(Verdict::Keep | Verdict::Undecided) | Err(_) => Decision::Keep,
             }
         };
-        let applied = match engine.update(at, before, access, &mut change) {
+        let applied = match records.update_whole(at, before, access, &mut change) {
             Err(StoreError::Corrupt { .. }) if before != Before::Skip => {
                 is_damaged = true;
                 continue;
@@ -230,7 +231,7 @@ fn take(
 
 /// Removes a tombstone of an engine that is still there as it was, if `bury` has no objection to that.
 fn reap(
-    engine: &dyn Engine,
+    records: &Records,
     at: &RecordAt<'_>,
     digest: u64,
     bury: &dyn Fn(&[u8]) -> bool,
@@ -243,7 +244,7 @@ fn reap(
         }
         _ => Decision::Keep,
     };
-    let applied = engine.update(at, Before::Read, Access::Wait, &mut same)?;
+    let applied = records.update_whole(at, Before::Read, Access::Wait, &mut same)?;
     Ok(matches!(applied, Applied::Written(_)))
 }
 

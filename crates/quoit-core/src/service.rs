@@ -3,6 +3,7 @@
 //! What can be answered from memory is answered on the connection's own task. What has to wait, for
 //! the disk, for a sync or for other nodes, goes on in a task of its own.
 
+use crate::data_type::{Joined, Joining};
 use crate::error::RequestError;
 use crate::replica::{Copy, Place, Replicated, Taken};
 use crate::stats::Counter;
@@ -10,10 +11,12 @@ use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder, Service};
+use quoit_model::data_type::Delta;
 use quoit_model::hash::Partition;
 use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_wire::internode::data::{
-    self, Acks, Fetch, Fetched, Forward, ListBuckets, ListKeys, MergeRule, Store, Stored, Want,
+    self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, ListKeys, MergeRule, Store, Stored,
+    Want,
 };
 use quoit_wire::internode::{exchange, operators, reap, transfer};
 use std::future::poll_fn;
@@ -29,6 +32,8 @@ pub(crate) struct ReplicaService {
 pub(crate) enum Refusal {
     Malformed(String),
     StaleLayout,
+    /// Of what was sent alone nothing can be made.
+    NeedsWhole,
     /// An operator has switched off that this node takes what others hand over.
     SwitchedOff,
     Storage(RequestError),
@@ -52,6 +57,7 @@ impl Service for ReplicaService {
         match request.method {
             data::METHOD_FETCH => store.serve_fetch(&request, reply),
             data::METHOD_STORE => store.serve_store(&request, reply),
+            data::METHOD_JOIN => store.serve_join(&request, reply),
             data::METHOD_FORWARD => store.serve_forward(&request, reply),
             data::METHOD_LIST_KEYS => store.serve_list_keys(&request, reply),
             data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
@@ -154,6 +160,56 @@ impl ReplicatedStore {
         let place = self.place(&store.key, store.partition)?;
         let has_to_last = store.acks() != Acks::Accepted;
         Ok(self.take_copy(&place.at(), replicated, has_to_last, access)?)
+    }
+
+    fn serve_join(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let join: Join = match self.read_header(request, |join: &Join| join.layout_version) {
+            Ok(join) => join,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let delta = match Delta::decode(&request.payload) {
+            Ok(delta) => delta,
+            Err(fault) => return refuse(reply, &Refusal::Malformed(fault.to_string())),
+        };
+        self.stats().count(Counter::ReplicaPuts);
+        let joining = Joining {
+            delta,
+            n_val_class: join.n_val_class.clamp(1, 15) as u8,
+            last_modified_us: join.last_modified_us,
+        };
+        let acks = join.acks();
+        match self.join_for(&join, &joining, Access::NoWait) {
+            Ok(Some(taken)) => self.acknowledge(taken, acks, reply),
+            Ok(None) => {
+                let blocking = self.settings.blocking;
+                tokio::spawn(async move {
+                    let writer = Arc::clone(&self);
+                    let write = move || Ok(writer.join_for(&join, &joining, Access::Wait));
+                    match blocking.aside(write).await {
+                        Ok(Ok(taken)) => {
+                            self.acknowledge(taken.unwrap_or(Taken::Known), acks, reply);
+                        }
+                        Ok(Err(refusal)) => refuse(reply, &refusal),
+                        Err(fault) => refuse(reply, &fault.into()),
+                    }
+                });
+            }
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
+    fn join_for(
+        &self,
+        join: &Join,
+        joining: &Joining,
+        access: Access,
+    ) -> Result<Option<Taken>, Refusal> {
+        let place = self.place(&join.key, join.partition)?;
+        match self.join_copy(&place.at(), joining, access)? {
+            Joined::Done(taken) => Ok(Some(taken)),
+            Joined::WouldBlock => Ok(None),
+            Joined::NeedsWhole => Err(Refusal::NeedsWhole),
+        }
     }
 
     /// Answers a write at the moments that were asked for.
@@ -261,6 +317,9 @@ pub(crate) fn refuse(reply: Responder, refusal: &Refusal) {
         }
         Refusal::SwitchedOff => {
             reply.refuse(data::REFUSED_SWITCHED_OFF, "taking records is off (handoff.inbound)");
+        }
+        Refusal::NeedsWhole => {
+            reply.refuse(data::REFUSED_NEEDS_WHOLE, "the whole object is needed");
         }
         Refusal::Storage(RequestError::Overload) => {
             reply.refuse(data::REFUSED_OVERLOAD, "overload");

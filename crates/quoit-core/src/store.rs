@@ -8,6 +8,7 @@ use crate::hints::Hints;
 use crate::in_flight::InFlight;
 use crate::options::WriteOptions;
 use crate::reaper::{DeleteMode, Reaper};
+use crate::records::Records;
 use crate::service::ReplicaService;
 use crate::stats::Stats;
 use crate::topology::Topology;
@@ -119,6 +120,8 @@ pub struct PreflistPlace {
 /// The store of one node. Shared by all connections; every method takes `&self`.
 pub struct ReplicatedStore {
     pub(crate) engine: Arc<dyn Engine>,
+    /// What the engine stores, as whole objects.
+    pub(crate) records: Arc<Records>,
     pub(crate) control: Arc<ControlPlane>,
     pub(crate) internode: Arc<Internode>,
     topology: ArcSwap<Topology>,
@@ -152,8 +155,10 @@ impl ReplicatedStore {
         let reaper = Reaper::new(clock.unix_us());
         // Nobody has looked yet.
         control.set_clear_by(0);
+        let records = Arc::new(Records::new(Arc::clone(&engine), clock.unix_us()));
         Self {
             engine,
+            records,
             control,
             internode,
             topology,

@@ -6,9 +6,9 @@
 
 use crate::error::RequestError;
 use crate::reaper::SENT_FOR;
-use crate::replica::Replicated;
+use crate::replica::{Copy, Place, Replicated};
 use crate::stats::Counter;
-use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT};
+use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Reach, Topology};
 use crate::votes::{Layouts, NodePlace, WriteNeed, WriteTally};
 use bytes::Bytes;
@@ -17,7 +17,9 @@ use quoit_cluster::{CallError, Lane, Replies, Reply};
 use quoit_model::hash::Partition;
 use quoit_model::props::WriteQuorums;
 use quoit_store::engine::{RecordAt, Ticket};
-use quoit_wire::internode::data::{self, Acks, REFUSED_STALE_LAYOUT, Stored};
+use quoit_wire::internode::data::{
+    self, Acks, Join, MergeRule, REFUSED_NEEDS_WHOLE, REFUSED_STALE_LAYOUT, Stored,
+};
 use smallvec::SmallVec;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -37,8 +39,8 @@ pub(crate) struct Made {
     pub(crate) key: Bytes,
     /// Its partition.
     pub(crate) partition: Partition,
-    /// The object after the write.
-    pub(crate) replicated: Replicated,
+    /// What the others are sent.
+    pub(crate) sent: Sent,
     /// Where it stands in this node's log.
     pub(crate) ticket: Ticket,
     /// What the write waits for.
@@ -47,6 +49,27 @@ pub(crate) struct Made {
     pub(crate) sloppy: bool,
     /// Milliseconds until `timeout`.
     pub(crate) timeout_ms: Option<u32>,
+}
+
+/// What replicas are sent of a write.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// The object after it.
+    Object(Replicated),
+    /// What it has changed in a record that lies in pages. Who can't make use of that says so, and is sent
+    /// the object.
+    Delta(SentDelta),
+}
+
+/// What an operation has done to a data type, on its way to a replica.
+#[derive(Clone, Debug)]
+pub(crate) struct SentDelta {
+    /// Number of replicas of the record's bucket, capped at 15.
+    pub(crate) n_val_class: u8,
+    /// When it was done, microseconds since 1970.
+    pub(crate) last_modified_us: u64,
+    /// Its stored form.
+    pub(crate) delta: Bytes,
 }
 
 /// How an attempt ended.
@@ -140,8 +163,11 @@ pub(crate) fn store_message(
         rule: replicated.rule.into(),
         acks: acks.into(),
     };
-    let is_large = replicated.object.len() >= LARGE_BYTES;
-    (header, if is_large { Lane::Large } else { Lane::Small })
+    (header, lane_of(&replicated.object))
+}
+
+fn lane_of(payload: &Bytes) -> Lane {
+    if payload.len() >= LARGE_BYTES { Lane::Large } else { Lane::Small }
 }
 
 /// When replicas should answer: once, at the moment that decides the quorums.
@@ -167,6 +193,8 @@ struct Run<'a> {
     /// Those of them that owe an answer.
     waiting: SmallVec<[NodePlace; 6]>,
     failed: SmallVec<[NodePlace; 4]>,
+    /// Nodes that want the whole object instead of what has changed.
+    wanting: SmallVec<[NodePlace; 2]>,
     /// When it is too late to send the object to further nodes.
     sends_until: Instant,
     /// Whether this node's sync is waited for.
@@ -191,6 +219,7 @@ impl<'a> Run<'a> {
             sent: SmallVec::new(),
             waiting: SmallVec::new(),
             failed: SmallVec::new(),
+            wanting: SmallVec::new(),
             sends_until,
             syncing: made.quorums.dw > 0,
             replies: Replies::new(),
@@ -237,14 +266,64 @@ impl<'a> Run<'a> {
             return;
         };
         let acks = acks(&self.made.quorums);
-        let Made { key, partition, replicated, .. } = self.made;
-        let (header, lane) =
-            store_message(&self.topology, key.clone(), *partition, replicated, acks);
-        let object = &replicated.object;
-        match peer.send(data::METHOD_STORE, &header, object, lane, &self.replies, node) {
+        let Made { key, partition, sent, .. } = self.made;
+        let sent = match sent {
+            Sent::Object(replicated) => {
+                let (header, lane) =
+                    store_message(&self.topology, key.clone(), *partition, replicated, acks);
+                let object = &replicated.object;
+                peer.send(data::METHOD_STORE, &header, object, lane, &self.replies, node)
+            }
+            Sent::Delta(SentDelta { n_val_class, last_modified_us, delta }) => {
+                let header = Join {
+                    key: key.clone(),
+                    partition: u32::from(partition.0),
+                    layout_version: self.topology.layout_version(),
+                    n_val_class: u32::from(*n_val_class),
+                    last_modified_us: *last_modified_us,
+                    acks: acks.into(),
+                };
+                let lane = lane_of(delta);
+                peer.send(data::METHOD_JOIN, &header, delta, lane, &self.replies, node)
+            }
+        };
+        match sent {
             Ok(()) => self.waiting.push(node),
             Err(_) => self.failed.push(node),
         }
+    }
+
+    /// Sends the object, as it is by now, to those who can't make use of what has changed.
+    async fn send_whole(&mut self) -> Result<(), RequestError> {
+        let Made {
+            key, partition, sent: Sent::Delta(SentDelta { n_val_class, .. }), quorums, ..
+        } = self.made
+        else {
+            return Ok(());
+        };
+        let place = Place::new(key, *partition).map_err(RequestError::from)?;
+        let copy = self.store.cold_copy(&place.at(), true).await?;
+        let Copy::Found(_, Some(stored)) = copy else {
+            // It has been removed since: there is nothing to be told.
+            for node in std::mem::take(&mut self.wanting) {
+                self.fail(node);
+            }
+            return Ok(());
+        };
+        let object = Replicated::new(&decode(&stored)?, MergeRule::Causal, *n_val_class);
+        for node in std::mem::take(&mut self.wanting) {
+            let (header, lane) =
+                store_message(&self.topology, key.clone(), *partition, &object, acks(quorums));
+            let peer = self.topology.peer(node);
+            let sent = peer.map(|peer| {
+                peer.send(data::METHOD_STORE, &header, &object.object, lane, &self.replies, node)
+            });
+            match sent {
+                Some(Ok(())) => self.waiting.push(node),
+                _ => self.fail(node),
+            }
+        }
+        Ok(())
     }
 
     /// Whether each position's own node was sent the object and has not failed yet.
@@ -255,6 +334,9 @@ impl<'a> Run<'a> {
 
     async fn run(mut self, deadline: Instant) -> Result<End, RequestError> {
         loop {
+            if !self.wanting.is_empty() {
+                self.send_whole().await?;
+            }
             if self.tally.is_met(&self.layouts) {
                 return Ok(End::Met);
             }
@@ -317,6 +399,10 @@ impl<'a> Run<'a> {
             }
             Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => {
                 return Some(End::StaleLayout);
+            }
+            Err(CallError::Refused { code: REFUSED_NEEDS_WHOLE, .. }) => {
+                self.waiting.retain(|other| *other != node);
+                self.wanting.push(node);
             }
             Err(_) => self.fail(node),
         }

@@ -9,6 +9,7 @@ const CLOCK_ENTRY: u8 = 1;
 const LIVE_DOT: u8 = 2;
 const DELETED_DOT: u8 = 3;
 const UNDOTTED: u8 = 4;
+const CLOUD: u8 = 5;
 const LONG_ACTOR: u8 = 0x80;
 
 /// Longest actor that is hashed as it is; longer ones by their 128-bit hash.
@@ -17,8 +18,8 @@ const ACTOR_BYTES_MAX: usize = 55;
 impl Object {
     /// Equal on all replicas that hold the same causal state, different (but for chance, 2^-64)
     /// where states differ. It covers the clock without times, and for each sibling its dot and
-    /// whether it is deleted, or, where there is no dot, everything. Neither the order of siblings
-    /// nor that of clock entries matters.
+    /// whether it is deleted, or, where there is no dot, everything; of data types also the events
+    /// beyond gaps. Neither the order of siblings nor that of clock entries matters.
     ///
     /// Costs one short hash for each clock entry and sibling; values are hashed only without a dot.
     #[must_use]
@@ -37,6 +38,13 @@ pub(crate) fn of_plain(clock: &VersionVector, dot: &Dot) -> u64 {
 }
 
 fn hash_sibling(sibling: &Sibling) -> u64 {
+    let beyond_gaps = sibling.note().filter(|cloud| !cloud.is_empty());
+    beyond_gaps
+        .map_or(0, |cloud| xxh3_64_with_seed(cloud, CLOUD.into()))
+        .wrapping_add(hash_value(sibling))
+}
+
+fn hash_value(sibling: &Sibling) -> u64 {
     match (&sibling.dot, sibling.deleted) {
         (Some(dot), false) => hash_dot(LIVE_DOT, dot),
         (Some(dot), true) => hash_dot(DELETED_DOT, dot),

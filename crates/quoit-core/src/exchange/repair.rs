@@ -138,8 +138,7 @@ impl ReplicatedStore {
     ) -> Result<Vec<(Tag, Bytes, Record)>, ExchangeError> {
         let store = Arc::clone(self);
         let read = move || {
-            let Some(compared) = store.engine.compared() else { return Ok(Vec::new()) };
-            let records = compared.tagged(partition, &tags)?.into_iter();
+            let records = store.records.tagged(partition, &tags)?.into_iter();
             let placed = records.filter_map(|(key, record)| {
                 let tag =
                     Place::new(&key, partition).ok().map(|place| Tag::of(place.at().identity));

@@ -107,16 +107,17 @@ impl ReplicatedStore {
             let at = at.map_err(|fault| Refusal::Malformed(fault.to_string()))?.at();
             known.entry(Tag::of(at.identity)).or_default().insert(&each.key, (place, each));
         }
-        let engine = self.comparable()?;
+        self.comparable()?;
         let mut pulled = Pulled::default();
-        let mut records: Vec<(Bytes, Record)> = Vec::new();
+        let mut sent: Vec<(Bytes, Record)> = Vec::new();
         let mut size_bytes = 0;
         for (tag, _) in tags {
             if size_bytes >= BATCH_BYTES {
                 break;
             }
             let mut known = known.remove(&tag).unwrap_or_default();
-            for (key, record) in engine.tagged(partition, &[tag]).map_err(RequestError::from)? {
+            let records = self.records.tagged(partition, &[tag]).map_err(RequestError::from)?;
+            for (key, record) in records {
                 let known = known.remove(&key);
                 match known.map_or(Newer::Here, |(_, known)| self.newer(&key, &record, known)) {
                     // Who lacks a deleted record is not sent its tombstone.
@@ -125,7 +126,7 @@ impl ReplicatedStore {
                     Newer::Here => {
                         size_bytes += record.value.len();
                         pulled.records.push(self.delivered(&key, &record));
-                        records.push((key, record));
+                        sent.push((key, record));
                     }
                     Newer::There => pulled.wanted.extend(known.map(|(place, _)| place)),
                     Newer::Neither => {}
@@ -134,7 +135,7 @@ impl ReplicatedStore {
             pulled.wanted.extend(known.values().map(|(place, _)| *place));
             pulled.tag_count += 1;
         }
-        Ok((pulled, records))
+        Ok((pulled, sent))
     }
 
     /// Who has the newer version of a record; concurrent ones, and those whose order can't be told without

@@ -6,6 +6,7 @@ use quoit_model::key::BucketRef;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::Metadata;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
+use quoit_store::engine::Engine;
 use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
 use std::sync::Arc;
 
@@ -79,19 +80,20 @@ fn replicated(object: &Object, rule: MergeRule) -> Replicated {
     Replicated::new(object, rule, 3)
 }
 
-fn engine() -> BitcaskEngine {
+fn engine() -> Arc<BitcaskEngine> {
     let settings = BitcaskSettings {
         ring_size: RingSize::new(8).expect("8 is a ring size"),
         ..BitcaskSettings::new(7)
     };
     let (disk, clock) = (Arc::new(FaultyDisk::new(1)), Arc::new(ManualClock::at(1)));
     let opened = BitcaskEngine::open(disk, clock, &ManualExecution::default(), settings);
-    opened.expect("an empty disk opens").0
+    Arc::new(opened.expect("an empty disk opens").0)
 }
 
 /// Delivers objects in this order to a replica and compares it with the merge of all of them.
 fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
     let engine = engine();
+    let records = Records::new(engine.clone(), 1);
     let encoded = KEY.encoded();
     let place = Place::new(&encoded, Partition(3)).expect("the name is good");
     let mut model: Option<Object> = None;
@@ -99,7 +101,7 @@ fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
         let object = &objects[chosen % objects.len()];
         let has_to_last = step % 2 == 0;
         let incoming = replicated(object, rule);
-        let taken = take(&engine, &place.at(), &incoming, has_to_last, Access::Wait, &|| false);
+        let taken = take(&records, &place.at(), &incoming, has_to_last, Access::Wait, &|| false);
         let taken = taken.expect("the disk is good").expect("it may wait");
         assert!(!has_to_last || matches!(taken, Taken::Written(..)), "nothing to wait for");
         model = Some(model.map_or_else(|| object.clone(), |model| merge(&model, object, rule)));
@@ -148,19 +150,24 @@ fn a_reaped_tombstone_is_gone_and_anything_else_stays() {
         |deleted| Write { coordinator: 0, has_read: true, deleted, value_bytes: 9, hears: None };
     let objects = made(&[write(false), write(true)], MergeRule::Causal);
     let engine = engine();
+    let records = Records::new(engine.clone(), 1);
     let encoded = KEY.encoded();
     let place = Place::new(&encoded, Partition(3)).expect("the name is good");
     let deliver = |object| {
         let incoming = replicated(object, MergeRule::Causal);
-        take(&engine, &place.at(), &incoming, false, Access::Wait, &|| false)
+        take(&records, &place.at(), &incoming, false, Access::Wait, &|| false)
             .expect("the disk is good");
     };
     let key_count = || engine.stats().key_count;
     deliver(&objects[0]);
-    assert!(!reap(&engine, &place.at(), objects[0].digest(), &|_| true).expect("the disk is good"));
+    assert!(
+        !reap(&records, &place.at(), objects[0].digest(), &|_| true).expect("the disk is good")
+    );
     assert_eq!(key_count(), 1);
     deliver(&objects[1]);
-    assert!(!reap(&engine, &place.at(), objects[0].digest(), &|_| true).expect("the disk is good"));
-    assert!(reap(&engine, &place.at(), objects[1].digest(), &|_| true).expect("the disk is good"));
+    assert!(
+        !reap(&records, &place.at(), objects[0].digest(), &|_| true).expect("the disk is good")
+    );
+    assert!(reap(&records, &place.at(), objects[1].digest(), &|_| true).expect("the disk is good"));
     assert_eq!(key_count(), 0);
 }

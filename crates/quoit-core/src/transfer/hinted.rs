@@ -76,7 +76,7 @@ impl ReplicatedStore {
                 while size_bytes < PAGE_BYTES
                     && let Some(identity) = left.next()
                 {
-                    let page = store.engine.fold(partition, identity, 1, false)?;
+                    let page = store.records.fold(partition, identity, 1)?;
                     for (key, record) in page.entries {
                         let place = Place::new(&key, partition);
                         if place.is_ok_and(|place| place.at().identity == identity) {

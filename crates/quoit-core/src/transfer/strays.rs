@@ -128,7 +128,7 @@ impl ReplicatedStore {
                 }
                 None => Decision::Keep,
             };
-            self.engine.update(&place.at(), Before::Front, Access::Wait, &mut change)?;
+            self.records.update_whole(&place.at(), Before::Front, Access::Wait, &mut change)?;
         }
         Ok(all_went)
     }
@@ -142,7 +142,7 @@ impl ReplicatedStore {
     ) -> Result<Page, TransferError> {
         let store = Arc::clone(self);
         let fold = move || {
-            let page = store.engine.fold(partition, from, count, false)?;
+            let page = store.records.fold(partition, from, count)?;
             Ok(Page { records: page.entries, next: page.next })
         };
         let began = Instant::now();

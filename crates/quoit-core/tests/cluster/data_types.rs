@@ -3,8 +3,8 @@
 use crate::fixture::{Cluster, Node, key};
 use bytes::Bytes;
 use quoit_core::{
-    DataTypeError, DataTypeRequest, DeleteRequest, FetchedDataType, ReadOptions, RequestError,
-    WriteOptions,
+    Counter, DataTypeError, DataTypeRequest, DeleteRequest, FetchedDataType, ReadOptions,
+    RequestError, WriteOptions,
 };
 use quoit_model::data_type::{ApplyError, Operation, SetChange, UpdateError, Value};
 use quoit_model::key::KeyRef;
@@ -138,5 +138,124 @@ async fn a_delete_leaves_what_was_added_at_the_same_time() {
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     for node in &cluster.nodes {
         assert_eq!(elements(fetch_all(node, at).await), ["unseen"]);
+    }
+}
+
+fn numbered(numbers: std::ops::Range<u32>) -> Vec<Bytes> {
+    numbers.map(|number| Bytes::from(format!("element {number:06}"))).collect()
+}
+
+fn add_all(elements: Vec<Bytes>) -> Operation {
+    Operation::Set(elements.into_iter().map(SetChange::Add).collect())
+}
+
+fn sorted(found: Option<FetchedDataType>) -> Vec<Bytes> {
+    let mut elements = elements(found);
+    elements.sort_unstable();
+    elements
+}
+
+/// The digests of all nodes' copies of a record.
+async fn copies(cluster: &Cluster, at: KeyRef<'static>) -> Vec<Vec<Bytes>> {
+    let mut copies = Vec::new();
+    let one = Some(Quorum::One);
+    let options = ReadOptions { r: one, ..ReadOptions::default() };
+    for node in &cluster.nodes {
+        copies.push(sorted(node.store.fetch_data_type(at, &options).await.unwrap()));
+    }
+    copies
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_large_sets_reach_all_copies_by_themselves() {
+    let cluster = cluster_of(3).await;
+    let at = key("set", "k");
+    let all = Some(Quorum::All);
+    let to_all = |operation| {
+        let options =
+            WriteOptions { w: all, dw: Some(Quorum::Count(0)), ..WriteOptions::default() };
+        DataTypeRequest { options, ..one_copy(at, operation) }
+    };
+    update(&cluster.nodes[0], to_all(add_all(numbered(0..3_000)))).await;
+    for (node, number) in cluster.nodes.iter().cycle().zip(0..12) {
+        update(node, to_all(add_all(numbered(5_000 + number..5_001 + number)))).await;
+        let gone = numbered(number..number + 1).remove(0);
+        update(node, to_all(Operation::Set(vec![SetChange::Remove(gone)]))).await;
+    }
+    let expected: Vec<Bytes> =
+        numbered(12..3_000).into_iter().chain(numbered(5_000..5_012)).collect();
+    for copy in copies(&cluster, at).await {
+        assert_eq!(copy, expected);
+    }
+    let repairs: u64 = cluster
+        .nodes
+        .iter()
+        .map(|node| node.store.stats().snapshot().total(Counter::ReadRepairs))
+        .sum();
+    assert_eq!(repairs, 0, "nothing was missed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_that_have_missed_changes_of_large_sets_learn_of_them() {
+    let cluster = cluster_of(3).await;
+    let at = key("set", "k");
+    let all = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
+    let first = DataTypeRequest { options: all, ..one_copy(at, add_all(numbered(0..2_000))) };
+    update(&cluster.nodes[0], first).await;
+    cut_off_first(&cluster).await;
+    // Both sides go on; neither hears of the other's changes.
+    for number in 0..5 {
+        let ours = Operation::Set(vec![
+            SetChange::Add(format!("left {number}").into()),
+            SetChange::Remove(numbered(number..number + 1).remove(0)),
+        ]);
+        update(&cluster.nodes[0], one_copy(at, ours)).await;
+        let theirs = Operation::Set(vec![
+            SetChange::Add(format!("right {number}").into()),
+            SetChange::Remove(numbered(number + 3..number + 4).remove(0)),
+        ]);
+        update(&cluster.nodes[1], one_copy(at, theirs)).await;
+    }
+    cluster.mend(0);
+    cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
+    // A change of one side that comes to the other before what it has missed.
+    update(&cluster.nodes[0], one_copy(at, add_all(vec!["after".into()]))).await;
+    update(&cluster.nodes[1], one_copy(at, add_all(vec!["after too".into()]))).await;
+    let mut expected = numbered(8..2_000);
+    expected.extend((0..5).map(|number| Bytes::from(format!("left {number}"))));
+    expected.extend((0..5).map(|number| Bytes::from(format!("right {number}"))));
+    expected.extend(["after".into(), "after too".into()]);
+    expected.sort_unstable();
+    for node in &cluster.nodes {
+        assert_eq!(sorted(fetch_all(node, at).await), expected);
+    }
+    for copy in copies(&cluster, at).await {
+        assert_eq!(copy, expected, "repaired by the reads");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_large_set_takes_changes_of_it() {
+    let mut cluster = cluster_of(5).await;
+    let all = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
+    for name in KEYS {
+        let at = key("set", name);
+        let first = DataTypeRequest { options: all, ..one_copy(at, add_all(numbered(0..500))) };
+        update(&cluster.nodes[0], first).await;
+    }
+    // Whoever stands in for it has never heard of these sets.
+    cluster.kill(4).await;
+    for name in KEYS {
+        let at = key("set", name);
+        for (number, node) in cluster.nodes.iter().enumerate() {
+            let add = add_all(vec![format!("by {number}").into()]);
+            update(node, DataTypeRequest { options: all, ..one_copy(at, add) }).await;
+        }
+        let mut expected = numbered(0..500);
+        expected.extend((0..4).map(|number| Bytes::from(format!("by {number}"))));
+        expected.sort_unstable();
+        for node in &cluster.nodes {
+            assert_eq!(sorted(fetch_all(node, at).await), expected, "{name}");
+        }
     }
 }

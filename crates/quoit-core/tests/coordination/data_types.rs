@@ -213,3 +213,75 @@ async fn hyperloglogs_have_the_precision_of_their_bucket_type() {
     let Ok(RiakDataType::Hll(hll)) = shown else { panic!("{shown:?}") };
     assert_eq!(hll.precision().bits(), 5);
 }
+
+fn numbered(numbers: std::ops::Range<u32>) -> Vec<Bytes> {
+    numbers.map(|number| Bytes::from(format!("element {number:06}"))).collect()
+}
+
+fn sorted(value: Value) -> Vec<Bytes> {
+    let Value::Set(mut elements) = value else { panic!("{value:?} is no set") };
+    elements.sort_unstable();
+    elements
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_sets_are_read_changed_put_over_and_deleted_like_small_ones() {
+    let fixture = Fixture::with_types().await;
+    let at = key("set", "k");
+    let all = Operation::Set(numbered(0..5_000).into_iter().map(SetChange::Add).collect());
+    fixture.do_to(at, all).await;
+    let context = fixture.do_to(at, add("x")).await.context;
+    fixture.do_to(at, remove("element 000007")).await;
+    let absent = fixture.store.update_data_type(request(at, remove("element 000007"))).await;
+    assert!(matches!(absent, Err(RequestError::DataType(DataTypeError::Update(_)))), "{absent:?}");
+    fixture.do_to(at, add("element 000008")).await;
+    for element in ["element 000008", "element 000009"] {
+        let seen = DataTypeRequest { context: context.clone(), ..request(at, remove(element)) };
+        fixture.store.update_data_type(seen).await.unwrap();
+    }
+    let mut expected = numbered(0..5_000);
+    expected
+        .retain(|element| !["element 000007", "element 000009"].iter().any(|gone| element == gone));
+    expected.push("x".into());
+    let found = sorted(fixture.fetch(at).await.unwrap().value);
+    assert_eq!(found.len(), expected.len());
+    assert_eq!(found, expected);
+    let object = fixture.get(at).await.unwrap();
+    let Ok(RiakDataType::Set(set)) = RiakDataType::decode(&object.siblings[0].value) else {
+        panic!("Riak's form")
+    };
+    assert_eq!(set.entries.len(), expected.len());
+    fixture.put(at, "foreign").await;
+    assert_eq!(fixture.get(at).await.unwrap().siblings.len(), 2);
+    assert_eq!(sorted(fixture.do_to(at, add("y")).await.value).len(), expected.len() + 1);
+    fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
+    assert_eq!(fixture.fetch(at).await, None);
+    fixture.do_to(at, add("z")).await;
+    assert_eq!(sorted(fixture.fetch(at).await.unwrap().value), ["z"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_of_large_maps_are_changed_one_by_one() {
+    let fixture = Fixture::with_types().await;
+    let at = key("map", "k");
+    let count = |name: String, by| FieldUpdate::new(name, FieldOperation::Counter(by));
+    for chunk in 0..20 {
+        let updates = (0..100).map(|number| count(format!("field {}", chunk * 100 + number), 1));
+        let map = MapOperation { updates: updates.collect(), ..MapOperation::default() };
+        fixture.do_to(at, Operation::Map(map)).await;
+    }
+    let removes = vec![FieldName::new("field 3", FieldKind::Counter)];
+    let updates = vec![count("field 5".to_owned(), 10), count("new".to_owned(), 7)];
+    let map = MapOperation { removes, updates };
+    let found = fixture.do_to(at, Operation::Map(map)).await;
+    let Value::Map(fields) = found.value else { panic!("no map") };
+    assert_eq!(fields.len(), 2_000);
+    let value_of = |name: &str| {
+        let field = fields.iter().find(|(field, _)| field.name == name);
+        field.map(|(_, value)| value.clone())
+    };
+    assert_eq!(value_of("field 3"), None);
+    assert_eq!(value_of("field 4"), Some(Value::Counter(1)));
+    assert_eq!(value_of("field 5"), Some(Value::Counter(11)));
+    assert_eq!(value_of("new"), Some(Value::Counter(7)));
+}

@@ -4,7 +4,7 @@ mod delta;
 mod read;
 mod write;
 
-use super::{FieldKind, StoredFormError};
+use super::{FieldKind, State, StoredFormError};
 use crate::cursor::Cursor;
 use crate::props::Datatype;
 
@@ -64,6 +64,13 @@ fn read_wide(cursor: &mut Cursor<'_>) -> Result<u128, StoredFormError> {
 
 fn bad(cursor: &Cursor<'_>, what: &'static str) -> StoredFormError {
     StoredFormError::BadForm { what, at: cursor.at() }
+}
+
+impl State {
+    /// The type of a stored state, seen from its front; `None` when it is none.
+    pub(super) fn datatype_of(stored: &[u8]) -> Option<Datatype> {
+        read_format(&mut Cursor::borrowing(stored), STATE_FORMAT_1).ok()
+    }
 }
 
 fn read_format(cursor: &mut Cursor<'_>, format: u8) -> Result<Datatype, StoredFormError> {

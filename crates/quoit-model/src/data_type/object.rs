@@ -3,14 +3,18 @@
 //! The state's clock is the object's clock, and the state is the value of one of the object's siblings.
 //! A note among the sibling's metadata, which no client can write, tells it from the values that clients
 //! have put. The sibling's event is the latest that says that the record is there, so that digests,
-//! deletes and replicas that know nothing of data types find what they expect.
+//! deletes and replicas that know nothing of data types find what they expect. The object's clock has no
+//! room for events beyond a gap; they are the note's value.
 //!
 //! Whatever else is in the object stays beside the state. A tombstone takes from the state what its clock
 //! covers, wherever they meet.
 
 use super::context::incarnation_number;
-use super::{ApplyError, CausalClock, Coordinator, Operation, State, StoredFormError};
+use super::{
+    ApplyError, CausalClock, Coordinator, Delta, EventSet, Operation, State, StoredFormError,
+};
 use crate::clock::{Actor, Dot, VersionVector};
+use crate::cursor::Cursor;
 use crate::merge::{NewValue, WritePolicy};
 use crate::object::{Metadata, Object, Sibling};
 use crate::props::Datatype;
@@ -47,16 +51,16 @@ pub enum UpdateError {
 }
 
 /// The times of a record.
-#[derive(Clone, Copy, Default)]
-struct Life {
-    last_modified_us: u64,
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Life {
+    pub(super) last_modified_us: u64,
     /// `None` = never.
-    expires_at_secs: Option<u32>,
+    pub(super) expires_at_secs: Option<u32>,
 }
 
 impl Life {
     /// Of two changes at the same time the one that lasts longer counts.
-    fn merge(self, other: Self) -> Self {
+    pub(super) fn merge(self, other: Self) -> Self {
         Self {
             last_modified_us: self.last_modified_us.max(other.last_modified_us),
             expires_at_secs: self
@@ -67,11 +71,58 @@ impl Life {
     }
 }
 
+/// What an object has to know of a state that it holds.
+pub(super) struct Described {
+    pub(super) datatype: Datatype,
+    pub(super) is_live: bool,
+    /// Whether there is nothing to keep of it.
+    pub(super) is_void: bool,
+    /// See [`State::presence`].
+    pub(super) presence: Option<Dot>,
+}
+
+impl From<&State> for Described {
+    fn from(state: &State) -> Self {
+        Self {
+            datatype: state.datatype(),
+            is_live: state.is_live(),
+            is_void: state.is_void(),
+            presence: state.presence().cloned(),
+        }
+    }
+}
+
 impl Sibling {
     /// Whether the value is the state of a data type.
     #[must_use]
     pub fn is_data_type(&self) -> bool {
-        self.meta.other.iter().any(|(name, _)| name == NOTE)
+        self.note().is_some()
+    }
+
+    /// The events that the state has seen beyond gaps, in their stored form; `None` of other values.
+    pub(crate) fn note(&self) -> Option<&Bytes> {
+        self.meta.other.iter().find(|(name, _)| name == NOTE).map(|(_, cloud)| cloud)
+    }
+
+    pub(super) fn life(&self) -> Life {
+        Life { last_modified_us: self.last_modified_us, expires_at_secs: self.meta.expires_at_secs }
+    }
+}
+
+/// A state taken out of its object.
+struct Taken {
+    /// The object without it.
+    rest: Object,
+    state: State,
+    clock: CausalClock,
+    life: Life,
+}
+
+impl Taken {
+    /// Of an object that has no state.
+    fn nothing(object: &Object, datatype: Datatype, life: Life) -> Self {
+        let clock = CausalClock::from(object.clock.clone());
+        Self { rest: object.clone(), state: State::empty(datatype), clock, life }
     }
 }
 
@@ -104,6 +155,50 @@ impl Object {
         sibling.map(|sibling| State::decode(&sibling.value)).transpose()
     }
 
+    /// All events that the object has seen: its clock and, if it holds a data type, those beyond gaps.
+    ///
+    /// # Errors
+    ///
+    /// When what is stored of them is damaged.
+    pub fn causal_clock(&self) -> Result<CausalClock, StoredFormError> {
+        Ok(CausalClock::new(self.clock.clone(), self.cloud()?))
+    }
+
+    fn cloud(&self) -> Result<EventSet, StoredFormError> {
+        let Some(note) = self.siblings.iter().find_map(Sibling::note) else {
+            return Ok(EventSet::default());
+        };
+        if note.is_empty() {
+            return Ok(EventSet::default());
+        }
+        let mut cursor = Cursor::borrowing(note);
+        let cloud = EventSet::decode(&mut cursor)?;
+        match cursor.remaining() {
+            0 => Ok(cloud),
+            _ => Err(StoredFormError::BadForm { what: "bytes behind its end", at: cursor.at() }),
+        }
+    }
+
+    /// Whether this object knows the event of a sibling that it does not have.
+    fn has_replaced(&self, sibling: &Sibling) -> bool {
+        sibling.dot.as_ref().is_some_and(|dot| self.clock.contains(dot))
+            && !self.siblings.iter().any(|own| own.dot == sibling.dot)
+    }
+
+    /// Whether this object has seen all events of the other.
+    fn has_seen(&self, other: &Self) -> bool {
+        let is_plain = |object: &Self| {
+            object.siblings.iter().all(|one| one.note().is_none_or(Bytes::is_empty))
+        };
+        if is_plain(self) && is_plain(other) {
+            return self.clock.descends(&other.clock);
+        }
+        match (self.causal_clock(), other.causal_clock()) {
+            (Ok(own), Ok(others)) => own.covers(&others),
+            (Err(_), _) | (_, Err(_)) => false,
+        }
+    }
+
     /// The incarnation with which the store goes on making events of this object: of those of its own in the
     /// clock the last, if its number is above `given_away`, the store's last when it gave copies away.
     #[must_use]
@@ -134,63 +229,109 @@ impl Object {
         if state.datatype() != bucket {
             return Err(UpdateError::OtherType { stored: state.datatype(), bucket });
         }
-        let mut clock = CausalClock::from(std::mem::take(&mut object.clock));
+        let mut clock = object.causal_clock()?;
         state.apply(&mut clock, operation, context, coordinator)?;
-        object.clock = clock.vector().clone();
-        object.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
-        object.push_state(&state, Life { last_modified_us: coordinator.now_us, expires_at_secs });
+        let life = Life { last_modified_us: coordinator.now_us, expires_at_secs };
+        object.replace_state(&state, &clock, life);
         Ok(object)
     }
 
+    /// The object after an operation that another store has done ([`State::join`]). `None` where the
+    /// operation alone is not enough: there is something else than a state of its type, of which the other
+    /// store knows more.
+    ///
+    /// # Errors
+    ///
+    /// When what is stored is damaged.
+    pub fn join_data_type(
+        stored: Option<Self>,
+        delta: &Delta,
+        last_modified_us: u64,
+        expires_at_secs: Option<u32>,
+    ) -> Result<Option<Self>, StoredFormError> {
+        let mut object = stored.unwrap_or_default();
+        if !object.siblings.iter().all(Sibling::is_data_type) {
+            return Ok(None);
+        }
+        let mut clock = object.causal_clock()?;
+        let mut state = object.data_type()?.unwrap_or_else(|| State::empty(delta.datatype()));
+        let life = Life { last_modified_us, expires_at_secs };
+        let life = object.siblings.first().map_or(life, |sibling| sibling.life().merge(life));
+        if state.join(&mut clock, delta).is_err() {
+            return Ok(None);
+        }
+        object.replace_state(&state, &clock, life);
+        Ok(Some(object))
+    }
+
+    /// Puts a state in the place of the one that is there, and of tombstones: it has seen both.
+    fn replace_state(&mut self, state: &State, clock: &CausalClock, life: Life) {
+        self.clock = clock.vector().clone();
+        self.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
+        self.push_state(state, clock, life);
+    }
+
     /// Adds the sibling of a state, unless there is nothing to keep of it.
-    fn push_state(&mut self, state: &State, life: Life) {
-        if state.is_void() {
+    pub(super) fn push_state(&mut self, state: &State, clock: &CausalClock, life: Life) {
+        self.push_described(Described::from(state), clock, life, |value| state.encode_into(value));
+    }
+
+    /// Adds the sibling of a state, unless there is nothing to keep of it; `encode` appends its stored form.
+    pub(super) fn push_described(
+        &mut self,
+        state: Described,
+        clock: &CausalClock,
+        life: Life,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if state.is_void && clock.cloud().is_empty() {
             return;
         }
         // Of a record that is not there no time is kept: what waits there does so on all replicas alike.
-        let life = if state.is_live() { life } else { Life::default() };
-        let dot = state.presence().cloned();
+        let life = if state.is_live { life } else { Life::default() };
         let mut value = Vec::new();
-        state.encode_into(&mut value);
-        let content_type = Bytes::from_static(content_type(state.datatype()).as_bytes());
+        encode(&mut value);
+        let mut cloud = Vec::new();
+        if !clock.cloud().is_empty() {
+            clock.cloud().encode_into(&mut cloud);
+        }
+        let content_type = Bytes::from_static(content_type(state.datatype).as_bytes());
         let meta = Metadata {
             content_type: Some(content_type),
             expires_at_secs: life.expires_at_secs,
-            other: vec![(Bytes::from_static(NOTE), Bytes::new())],
+            other: vec![(Bytes::from_static(NOTE), cloud.into())],
             ..Metadata::default()
         };
         self.siblings.push(Sibling {
-            deleted: !state.is_live(),
+            deleted: !state.is_live,
             last_modified_us: life.last_modified_us,
-            vtag: dot.as_ref().map_or_else(Bytes::new, |dot| make_vtag(dot, TAG_SALT)),
-            dot,
+            vtag: state.presence.as_ref().map_or_else(Bytes::new, |dot| make_vtag(dot, TAG_SALT)),
+            dot: state.presence,
             meta,
             value: value.into(),
         });
     }
 
-    /// The object without its state, and the state with its times. `None` when it has none that can be read:
-    /// it is then a value as any other.
-    fn split(&self) -> Option<(Self, State, Life)> {
+    /// Takes the state out. `None` when there is none that can be read: it is then a value as any other.
+    fn split(&self) -> Option<Taken> {
         let place = self.siblings.iter().position(Sibling::is_data_type)?;
+        let clock = self.causal_clock().ok()?;
         let mut rest = self.clone();
         let sibling = rest.siblings.remove(place);
         let state = State::decode(&sibling.value).ok()?;
-        let life = Life {
-            last_modified_us: sibling.last_modified_us,
-            expires_at_secs: sibling.meta.expires_at_secs,
-        };
-        Some((rest, state, life))
+        Some(Taken { rest, state, clock, life: sibling.life() })
     }
 
     /// As [`Object::merge`] where one of the two has a state. `None` where that can't be made one with the
     /// other: the states are damaged, or of different types.
     pub(crate) fn merge_data_types(&self, other: &Self) -> Option<Self> {
-        // What has seen more has taken over everything; most replicas are only behind.
+        // What has seen more has taken over everything; most replicas are only behind. But of an operation
+        // that came by itself nobody knows what else it replaced: tombstones.
         let has_all_of = |more: &Self, less: &Self| {
-            more.clock.descends(&less.clock)
+            more.has_seen(less)
                 && more.has_data_type() == less.has_data_type()
                 && less.siblings.iter().all(|sibling| sibling.dot.is_some())
+                && more.siblings.iter().all(|one| one.is_data_type() || !less.has_replaced(one))
         };
         if has_all_of(self, other) {
             return Some(self.clone());
@@ -198,30 +339,25 @@ impl Object {
         if has_all_of(other, self) {
             return Some(other.clone());
         }
-        let (ours, theirs) = (self.split(), other.split());
-        let empty = |object: &Self, of: &(_, State, Life)| {
-            (object.clone(), State::empty(of.1.datatype()), of.2)
+        let (ours, theirs) = match (self.split(), other.split()) {
+            (Some(ours), Some(theirs)) => (ours, theirs),
+            (Some(ours), None) if !other.has_data_type() => {
+                let theirs = Taken::nothing(other, ours.state.datatype(), ours.life);
+                (ours, theirs)
+            }
+            (None, Some(theirs)) if !self.has_data_type() => {
+                (Taken::nothing(self, theirs.state.datatype(), theirs.life), theirs)
+            }
+            _ => return None,
         };
-        let ((our_rest, mut state, our_life), (their_rest, their_state, their_life)) =
-            match (ours, theirs) {
-                (Some(ours), Some(theirs)) => (ours, theirs),
-                (Some(ours), None) if !other.has_data_type() => {
-                    let theirs = empty(other, &ours);
-                    (ours, theirs)
-                }
-                (None, Some(theirs)) if !self.has_data_type() => {
-                    let ours = empty(self, &theirs);
-                    (ours, theirs)
-                }
-                _ => return None,
-            };
-        if state.datatype() != their_state.datatype() {
+        let Taken { rest, mut state, mut clock, life } = ours;
+        if state.datatype() != theirs.state.datatype() {
             return None;
         }
-        let mut clock = CausalClock::from(self.clock.clone());
-        state.merge(&mut clock, &their_state, &CausalClock::from(other.clock.clone()));
-        let mut merged = our_rest.merge(&their_rest);
-        merged.push_state(&state, our_life.merge(their_life));
+        state.merge(&mut clock, &theirs.state, &theirs.clock);
+        let mut merged = rest.merge(&theirs.rest);
+        merged.clock = clock.vector().clone();
+        merged.push_state(&state, &clock, life.merge(theirs.life));
         Some(merged)
     }
 
@@ -234,12 +370,14 @@ impl Object {
         dot: &Dot,
         policy: WritePolicy,
     ) -> Option<Self> {
-        let (rest, mut state, life) = self.split()?;
+        let Taken { rest, mut state, mut clock, life } = self.split()?;
         let seen = CausalClock::from(context.clone());
-        let mut clock = CausalClock::from(self.clock.clone());
         state.merge(&mut clock, &State::empty(state.datatype()), &seen);
         let mut object = Self::write(Some(&rest), context, new.clone(), dot.clone(), policy);
-        object.push_state(&state, life);
+        // The new event, and what the writer's context closes gaps with.
+        clock.merge(&CausalClock::from(object.clock.clone()));
+        object.clock = clock.vector().clone();
+        object.push_state(&state, &clock, life);
         Some(object)
     }
 }

@@ -7,10 +7,12 @@
 //! whole. How the hashes are divided is private to a store.
 
 mod loaded;
+mod object;
 mod root;
 mod table;
 
 pub use loaded::Loaded;
+pub use object::{PAGED_FORMAT_1, PagedObject};
 pub use root::{ROOT_FORMAT_1, Root};
 pub use table::{ItemHash, PageRange, PageTable};
 

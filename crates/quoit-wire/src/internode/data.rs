@@ -20,6 +20,8 @@ pub const METHOD_FORWARD: u16 = 0x0102;
 pub const METHOD_LIST_KEYS: u16 = 0x0103;
 /// Lists buckets of the receiver: [`ListBuckets`] -> [`BucketsListed`].
 pub const METHOD_LIST_BUCKETS: u16 = 0x0104;
+/// Takes over what an operation on a data type has done elsewhere: [`Join`] -> [`Stored`].
+pub const METHOD_JOIN: u16 = 0x0105;
 
 /// Why a replica refuses: the request was made with a layout that is no longer live.
 pub const REFUSED_STALE_LAYOUT: u32 = 1;
@@ -31,6 +33,8 @@ pub const REFUSED_MALFORMED: u32 = 3;
 pub const REFUSED_OVERLOAD: u32 = 4;
 /// Why a replica refuses: an operator has switched off that it takes what others hand over.
 pub const REFUSED_SWITCHED_OFF: u32 = 5;
+/// Why a replica refuses: what has changed is of no use to it, it needs the whole object.
+pub const REFUSED_NEEDS_WHOLE: u32 = 6;
 
 /// How much of a record is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
@@ -124,7 +128,30 @@ pub struct Store {
     pub acks: i32,
 }
 
-/// A replica has taken an object.
+/// Takes over what an operation on a data type (the payload is its delta) has done elsewhere.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Join {
+    /// Name of the record.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// Partition of the record.
+    #[prost(uint32, tag = "2")]
+    pub partition: u32,
+    /// The oldest live layout that the coordinator knows.
+    #[prost(uint64, tag = "3")]
+    pub layout_version: u64,
+    /// Number of replicas of the record's bucket, capped at 15.
+    #[prost(uint32, tag = "4")]
+    pub n_val_class: u32,
+    /// When the operation was done, microseconds since 1970.
+    #[prost(fixed64, tag = "5")]
+    pub last_modified_us: u64,
+    /// When to answer.
+    #[prost(enumeration = "Acks", tag = "6")]
+    pub acks: i32,
+}
+
+/// A replica has taken an object or a change.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Stored {
     /// Whether it survives the death of the machine.

@@ -22,6 +22,24 @@ impl Replica {
         Self { incarnation, plain_counter: 0, object: None }
     }
 
+    fn coordinator(&self) -> Coordinator<'_> {
+        Coordinator {
+            actor: &self.incarnation,
+            time_secs: 1,
+            now_us: 5,
+            hll_precision: Precision::DEFAULT,
+        }
+    }
+
+    /// What an update is going to change.
+    fn delta(&self, operation: &Operation, context: Option<&CausalClock>) -> Delta {
+        let object = self.object.clone().unwrap_or_default();
+        let state = object.data_type().unwrap();
+        let state = state.unwrap_or_else(|| State::empty(operation.datatype()));
+        let clock = object.causal_clock().unwrap();
+        state.delta(&clock, operation, context, self.coordinator()).unwrap()
+    }
+
     fn update(&mut self, operation: &Operation, context: Option<&CausalClock>) -> State {
         let coordinator = Coordinator {
             actor: &self.incarnation,
@@ -88,6 +106,8 @@ enum Step {
     Delete(usize),
     Write(usize),
     Take(usize, usize),
+    /// Some earlier update comes by itself, as what it has changed.
+    Join(usize, usize),
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -98,6 +118,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => place().prop_map(Step::Delete),
         1 => place().prop_map(Step::Write),
         4 => (place(), place()).prop_map(|(at, from)| Step::Take(at, from)),
+        5 => (place(), 0usize..25).prop_map(|(at, which)| Step::Join(at, which)),
     ]
 }
 
@@ -105,14 +126,25 @@ fn any_step() -> impl Strategy<Value = Step> {
 fn replicas_after(steps: &[Step]) -> [Replica; 3] {
     let mut replicas = [1, 2, 3].map(Replica::new);
     let element = |which| if which { "x" } else { "y" };
+    let mut deltas = Vec::new();
     for step in steps {
         match *step {
             Step::Add(at, which) => {
+                deltas.push(replicas[at].delta(&add(element(which)), None));
                 replicas[at].update(&add(element(which)), None);
             }
             Step::Remove(at, which) => {
-                let context = CausalClock::from(replicas[at].clock());
+                let context = replicas[at].object.clone().unwrap_or_default().causal_clock();
+                let context = context.unwrap();
+                deltas.push(replicas[at].delta(&remove(element(which)), Some(&context)));
                 replicas[at].update(&remove(element(which)), Some(&context));
+            }
+            Step::Join(at, which) => {
+                let Some(delta) = deltas.get(which) else { continue };
+                let stored = replicas[at].object.clone();
+                if let Some(joined) = Object::join_data_type(stored, delta, 5, None).unwrap() {
+                    replicas[at].object = Some(joined);
+                }
             }
             Step::Delete(at) => {
                 let context = replicas[at].clock();
@@ -143,6 +175,18 @@ proptest! {
         prop_assert!(same(&a.merge(&b).merge(&c), &a.merge(&b.merge(&c))));
         prop_assert!(same(&a.merge(&a), &a));
         prop_assert!(same(&a.merge(&b).merge(&b), &a.merge(&b)));
+    }
+
+    #[test]
+    fn equal_digests_mean_equal_states(steps in prop::collection::vec(any_step(), 1..25)) {
+        let replicas = replicas_after(&steps).map(|replica| replica.object.unwrap_or_default());
+        for (one, other) in [(0, 1), (1, 2), (0, 2)].map(|(one, other)| (&replicas[one], &replicas[other])) {
+            if one.digest() == other.digest() {
+                prop_assert_eq!(one.causal_clock(), other.causal_clock());
+                let state = |object: &Object| object.data_type().unwrap().map(|state| state.digest());
+                prop_assert_eq!(state(one), state(other));
+            }
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{ItemHash, PageRange, PageTable, Pages, Root};
 use crate::data_type::content::{Content, Field};
 use crate::data_type::{State, StoredFormError};
 use crate::props::Datatype;
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -28,8 +29,8 @@ pub struct Loaded {
     pages: Known,
 }
 
-/// The pages that were read, by their lowest hash, and whether there was anything to be read.
-type Known = BTreeMap<ItemHash, bool>;
+/// The pages that were read, by their lowest hash, in their stored form if there is one.
+type Known = BTreeMap<ItemHash, Option<Bytes>>;
 
 /// The items of a page and its stored form.
 struct Page {
@@ -49,8 +50,8 @@ impl Loaded {
         for item in items {
             let range = loaded.root.table.page_of(*item);
             if let Entry::Vacant(place) = loaded.pages.entry(range.first()) {
-                let content = loaded.root.take_page(range, pages)?;
-                place.insert(content.is_some());
+                let (content, stored) = loaded.root.take_page(range, pages)?.unzip();
+                place.insert(stored);
                 content.into_iter().for_each(|content| loaded.state.record.content.append(content));
             }
         }
@@ -62,10 +63,16 @@ impl Loaded {
     ///
     /// # Errors
     ///
-    /// As [`Loaded::read`].
+    /// As [`Loaded::read`], and when some of the record are not there.
     pub fn read_all<P: Pages>(root: Root, pages: &mut P) -> Result<Self, P::Error> {
         let all: Vec<ItemHash> = root.table.pages().map(PageRange::first).collect();
-        Self::read(root, &all, pages)
+        let loaded = Self::read(root, &all, pages)?;
+        match loaded.is_whole() {
+            true => Ok(loaded),
+            false => {
+                Err(StoredFormError::BadForm { what: "less than its root knows of", at: 0 }.into())
+            }
+        }
     }
 
     /// A whole state that is going to be stored in pages, none of which is there yet.
@@ -83,7 +90,7 @@ impl Loaded {
             page_bytes: 0,
             digest: 0,
         };
-        Self { root, state, pages: Known::from([(ItemHash(0), false)]) }
+        Self { root, state, pages: Known::from([(ItemHash(0), None)]) }
     }
 
     /// The state, as far as it was read.
@@ -101,6 +108,12 @@ impl Loaded {
     #[must_use]
     pub fn into_state(self) -> State {
         self.state
+    }
+
+    /// Whether what was read of the pages is all that the root knows of.
+    pub(super) const fn is_whole(&self) -> bool {
+        let Root { item_count, page_bytes, digest, .. } = &self.root;
+        *item_count == 0 && *page_bytes == 0 && *digest == 0
     }
 
     /// Writes the pages back, split or joined as their sizes ask for. Answers the root that belongs to them.
@@ -138,7 +151,7 @@ impl Written {
         let table = self.root.table;
         for (first, content) in content.divide(|item| table.page_of(item).first()) {
             let (content, encoded) = encode(self.root.datatype(), content);
-            self.known.entry(first).or_insert(false);
+            self.known.entry(first).or_insert(None);
             self.size_bytes += encoded.len() as u64;
             self.pages.insert(first, Page { content, encoded });
         }
@@ -154,8 +167,8 @@ impl Written {
             None => match self.known.entry(range.first()) {
                 Entry::Occupied(_) => None,
                 Entry::Vacant(place) => {
-                    let content = self.root.take_page(range, pages)?;
-                    place.insert(content.is_some());
+                    let (content, stored) = self.root.take_page(range, pages)?.unzip();
+                    place.insert(stored);
                     content
                 }
             },
@@ -194,10 +207,13 @@ impl Written {
             let figures = Figures::of(&page.content);
             self.root.item_count += figures.item_count;
             self.root.digest = self.root.digest.wrapping_add(figures.digest);
-            pages.write(*first, Some(&page.encoded))?;
+            let stored = self.known.get(first).and_then(Option::as_ref);
+            if stored.is_none_or(|stored| **stored != *page.encoded) {
+                pages.write(*first, Some(&page.encoded))?;
+            }
         }
-        for (first, is_stored) in &self.known {
-            if *is_stored && !self.pages.contains_key(first) {
+        for (first, stored) in &self.known {
+            if stored.is_some() && !self.pages.contains_key(first) {
                 pages.write(*first, None)?;
             }
         }
@@ -225,7 +241,7 @@ impl Root {
         &mut self,
         range: PageRange,
         pages: &mut P,
-    ) -> Result<Option<Content>, P::Error> {
+    ) -> Result<Option<(Content, Bytes)>, P::Error> {
         let Some(bytes) = pages.read(range)? else { return Ok(None) };
         let bad = |what| StoredFormError::BadForm { what, at: bytes.len() };
         let page = State::decode(&bytes)?;
@@ -245,7 +261,7 @@ impl Root {
         };
         (self.page_bytes, self.item_count) = (page_bytes, item_count);
         self.digest = self.digest.wrapping_sub(figures.digest);
-        Ok(Some(content))
+        Ok(Some((content, bytes)))
     }
 }
 

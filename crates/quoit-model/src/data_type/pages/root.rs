@@ -1,6 +1,7 @@
 //! What a large record keeps beside its pages.
 
 use super::table::PageTable;
+use crate::clock::Dot;
 use crate::cursor::{Cursor, put_varint};
 use crate::data_type::{State, StoredFormError};
 use crate::props::Datatype;
@@ -51,10 +52,22 @@ impl Root {
         self.shell.is_live() || self.item_count > 0
     }
 
+    /// The event of the latest update that counts, as [`State::presence`].
+    #[must_use]
+    pub fn presence(&self) -> Option<&Dot> {
+        self.shell.presence()
+    }
+
     /// The digest of the whole state, as [`State::digest`].
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.shell.digest().wrapping_add(self.digest)
+    }
+
+    /// Whether there is nothing to keep but the clock, as [`State::is_void`].
+    #[must_use]
+    pub fn is_void(&self) -> bool {
+        self.shell.is_void() && self.page_bytes == 0
     }
 
     /// The type of the record.

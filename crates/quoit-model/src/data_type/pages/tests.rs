@@ -8,6 +8,8 @@ use crate::hll::Precision;
 use crate::props::Datatype;
 use proptest::prelude::*;
 
+mod objects;
+
 #[derive(Default)]
 struct Stored {
     pages: BTreeMap<ItemHash, Bytes>,

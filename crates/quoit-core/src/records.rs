@@ -1,0 +1,396 @@
+//! The records of this node's engine, as coordination sees them: an object is whole, however it is stored.
+//!
+//! A large set or map lies in pages: pieces of its record ([`KeyRef::piece`]), which are found by a root
+//! in the record itself. Here they are put together where somebody wants the whole object, divided where
+//! one has become large, and changed one by one where an operation says which of them it is about
+//! ([`Records::change_pages`]).
+//!
+//! [`KeyRef::piece`]: quoit_model::key::KeyRef::piece
+
+mod pages;
+
+use bytes::Bytes;
+use pages::ReadPages;
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::object::Object;
+use quoit_store::engine::{
+    Access, Applied, Before, Change, Decision, Engine, Fetch, Interrupted, Record, RecordAt,
+    RecordMeta, RecordPage, RecordRef, Shown, Transaction,
+};
+use quoit_store::error::StoreError;
+use quoit_store::index::Tag;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(crate) use pages::{PageChange, PageFault, WrittenPages};
+
+/// How often pages are read without keeping writers away, before they are.
+const ATTEMPT_COUNT: usize = 3;
+
+/// Records of which some lie in pages.
+pub(crate) struct Records {
+    engine: Arc<dyn Engine>,
+    /// When this process began to use the engine, and a number for each record divided since: together they
+    /// make a generation of pages that no record had before.
+    started_us: u64,
+    divided_count: AtomicU64,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Updated {
+    Applied(Applied),
+    /// The record lies in pages; the change function was not called.
+    InPages,
+}
+
+impl Records {
+    pub(crate) const fn new(engine: Arc<dyn Engine>, started_us: u64) -> Self {
+        Self { engine, started_us, divided_count: AtomicU64::new(0) }
+    }
+
+    /// As [`Engine::head`].
+    pub(crate) fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        self.engine.head(at)
+    }
+
+    /// As [`Engine::show`].
+    pub(crate) fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        let mut paged = None;
+        let shown = self.engine.show(at, access, &mut |record| {
+            if PagedObject::is_one(record.value) {
+                paged = Some(record.to_record());
+            } else {
+                look(record);
+            }
+        })?;
+        let Some(root) = paged else { return Ok(shown) };
+        Ok(match self.whole(at, root, access)? {
+            Fetch::Missing => Shown::Missing,
+            Fetch::WouldBlock => Shown::WouldBlock,
+            Fetch::Found(record) => {
+                look(&RecordRef::shared(&record));
+                Shown::Found
+            }
+        })
+    }
+
+    /// As [`Engine::update`] for records that are not in pages. The change may be called again where others
+    /// have changed the record meanwhile.
+    pub(crate) fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Updated, StoreError> {
+        let mut is_paged = false;
+        let mut becomes_large = false;
+        let applied = self.engine.update(at, before, access, &mut |stored, out| {
+            if stored.is_some_and(|record| PagedObject::is_one(record.value)) {
+                is_paged = true;
+                return Decision::Keep;
+            }
+            let start = out.len();
+            let decision = change(stored, out);
+            becomes_large =
+                matches!(decision, Decision::Put(_)) && should_be_divided(&out[start..]);
+            decision
+        })?;
+        if is_paged {
+            return Ok(Updated::InPages);
+        }
+        if becomes_large && matches!(applied, Applied::Written(_)) {
+            self.divide(at)?;
+        }
+        Ok(Updated::Applied(applied))
+    }
+
+    /// As [`Engine::update`], wherever the record lies: what is in pages is put together for the change.
+    pub(crate) fn update_whole(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        match self.update(at, before, access, change)? {
+            Updated::Applied(applied) => Ok(applied),
+            Updated::InPages => self.update_together(at, access, change),
+        }
+    }
+
+    /// Changes a record that lies in pages as a whole.
+    pub(crate) fn update_together(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        let mut out = Vec::new();
+        self.engine.transact(at.partition, access, &mut |transaction| {
+            out.clear();
+            let stored = transaction.get(at)?;
+            let paged = stored.as_ref().filter(|record| PagedObject::is_one(&record.value));
+            let Some(root) = paged else {
+                let decision = change(stored.as_ref().map(RecordRef::shared).as_ref(), &mut out);
+                return decide(transaction, at, decision, &out);
+            };
+            let paged = read_root(at, root)?;
+            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+            let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
+            let whole = Record { meta: root.meta, value: encoded(&object) };
+            let decision = change(Some(&RecordRef::shared(&whole)), &mut out);
+            let left = match decision {
+                Decision::Keep => return Ok(()),
+                Decision::Remove => paged.remove_pages(&mut pages).map(|()| None),
+                Decision::Put(_) => {
+                    let object = decoded(at, &Bytes::copy_from_slice(&out))?;
+                    paged.replace(&object, &mut pages)
+                }
+            };
+            let left = left.map_err(|fault| fault.interrupts(at))?;
+            pages.finish()?;
+            match (decision, left) {
+                (Decision::Put(meta), Some(paged)) => put_root(transaction, at, &paged, meta),
+                (decision, _) => decide(transaction, at, decision, &out),
+            }
+        })
+    }
+
+    /// Changes pages of a record without putting it together; the answer is `None` when it does not lie in
+    /// pages. The change may be called several times; what it did last counts.
+    pub(crate) fn change_pages(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        change: &mut PageChange<'_>,
+    ) -> Result<Option<Applied>, StoreError> {
+        let mut is_paged = false;
+        let applied = self.engine.transact(at.partition, access, &mut |transaction| {
+            let stored = transaction.get(at)?;
+            is_paged = stored.as_ref().is_some_and(|record| PagedObject::is_one(&record.value));
+            let Some(root) = stored.filter(|_| is_paged) else { return Ok(()) };
+            let paged = read_root(at, &root)?;
+            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+            let changed = change(paged, &mut pages).map_err(|fault| fault.interrupts(at))?;
+            let Some(paged) = changed else { return Ok(()) };
+            let n_val_class = root.meta.n_val_class;
+            if !paged.is_small() {
+                pages.finish()?;
+                return put_root(transaction, at, &paged, meta_of(paged.object(), n_val_class));
+            }
+            let whole = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
+            paged.remove_pages(&mut pages).map_err(|fault| fault.interrupts(at))?;
+            pages.finish()?;
+            transaction.put(at, meta_of(&whole, n_val_class), &encoded(&whole))
+        })?;
+        Ok((is_paged || applied == Applied::WouldBlock).then_some(applied))
+    }
+
+    /// Divides a record that has become large. Its value is the same before and after; where it can't be
+    /// divided now, that is done when it is next written.
+    fn divide(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
+        let number = self.divided_count.fetch_add(1, Ordering::Relaxed);
+        let mut seed = [0; 24];
+        seed[..8].copy_from_slice(&self.started_us.to_le_bytes());
+        seed[8..16].copy_from_slice(&number.to_le_bytes());
+        seed[16..].copy_from_slice(&at.identity.0.to_le_bytes());
+        let generation = xxh3_64(&seed);
+        if !pages::can_have_pages(at) {
+            return Ok(());
+        }
+        let divided = self.engine.transact(at.partition, Access::NoWait, &mut |transaction| {
+            let Some(stored) = transaction.get(at)? else { return Ok(()) };
+            if PagedObject::is_one(&stored.value) {
+                return Ok(());
+            }
+            let object = decoded(at, &stored.value)?;
+            if !PagedObject::should_be(&object) {
+                return Ok(());
+            }
+            let mut pages = WrittenPages::new(&mut *transaction, at, generation);
+            let divided = PagedObject::divide(&object, generation, &mut pages);
+            let divided = divided.map_err(|fault| fault.interrupts(at))?;
+            pages.finish()?;
+            match divided {
+                Some(paged) => put_root(transaction, at, &paged, stored.meta),
+                None => Ok(()),
+            }
+        });
+        match divided {
+            // What was written before stands, and a full disk is told to whoever writes next.
+            Err(StoreError::DiskFull { .. }) => Ok(()),
+            divided => divided.map(|_| ()),
+        }
+    }
+
+    /// As [`Engine::fold`], of whole objects.
+    pub(crate) fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+    ) -> Result<RecordPage, StoreError> {
+        let mut page = self.engine.fold(partition, from, limit, false)?;
+        page.entries = self.together(partition, page.entries)?;
+        Ok(page)
+    }
+
+    /// Whole objects of some tags; none where the engine's copies can't be compared.
+    pub(crate) fn tagged(
+        &self,
+        partition: Partition,
+        tags: &[Tag],
+    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
+        match self.engine.compared() {
+            Some(compared) => self.together(partition, compared.tagged(partition, tags)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Puts together what lies in pages; records that have gone meanwhile are left out.
+    fn together(
+        &self,
+        partition: Partition,
+        mut entries: Vec<(Bytes, Record)>,
+    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
+        if !entries.iter().any(|(_, record)| PagedObject::is_one(&record.value)) {
+            return Ok(entries);
+        }
+        let mut whole = Vec::with_capacity(entries.len());
+        for (key, record) in entries.drain(..) {
+            if !PagedObject::is_one(&record.value) {
+                whole.push((key, record));
+                continue;
+            }
+            let Ok(place) = crate::replica::Place::new(&key, partition) else { continue };
+            match self.whole(&place.at(), record, Access::Wait) {
+                Ok(Fetch::Found(record)) => whole.push((key, record)),
+                Ok(Fetch::Missing | Fetch::WouldBlock) => {}
+                // As other damaged records, which folds leave out.
+                Err(StoreError::Corrupt { path, offset, reason }) => {
+                    tracing::error!(%path, offset, %reason, "a record in pages is damaged");
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Puts a record together whose root was read.
+    fn whole(&self, at: &RecordAt<'_>, root: Record, access: Access) -> Result<Fetch, StoreError> {
+        let mut root = root;
+        for _ in 0..ATTEMPT_COUNT {
+            if let Some(fetched) = self.whole_of(at, &root, access)? {
+                return Ok(fetched);
+            }
+            // Its pages are not those of the root any more.
+            match self.engine.get(at, access)? {
+                Fetch::Found(newer) if PagedObject::is_one(&newer.value) => root = newer,
+                fetched => return Ok(fetched),
+            }
+        }
+        let mut fetched = Fetch::Missing;
+        let applied = self.engine.transact(at.partition, access, &mut |transaction| {
+            fetched = match transaction.get(at)? {
+                None => Fetch::Missing,
+                Some(stored) if !PagedObject::is_one(&stored.value) => Fetch::Found(stored),
+                Some(root) => {
+                    let paged = read_root(at, &root)?;
+                    let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+                    let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
+                    Fetch::Found(Record { meta: root.meta, value: encoded(&object) })
+                }
+            };
+            Ok(())
+        })?;
+        Ok(if applied == Applied::WouldBlock { Fetch::WouldBlock } else { fetched })
+    }
+
+    /// One attempt; `None` when what was read does not belong together.
+    fn whole_of(
+        &self,
+        at: &RecordAt<'_>,
+        root: &Record,
+        access: Access,
+    ) -> Result<Option<Fetch>, StoreError> {
+        let Ok(paged) = PagedObject::decode(&root.value) else { return Ok(None) };
+        let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), access);
+        match paged.whole(&mut pages) {
+            Ok(object) => {
+                Ok(Some(Fetch::Found(Record { meta: root.meta, value: encoded(&object) })))
+            }
+            Err(PageFault::Cold) => Ok(Some(Fetch::WouldBlock)),
+            Err(PageFault::Form(_)) => Ok(None),
+            Err(PageFault::Interrupted(_)) => unreachable!("only transactions are interrupted"),
+            Err(PageFault::Store(fault)) => Err(fault),
+        }
+    }
+}
+
+/// What the engine has to know of an object.
+fn meta_of(object: &Object, n_val_class: u8) -> RecordMeta {
+    RecordMeta {
+        digest: object.digest(),
+        tombstone: object.is_tombstone(),
+        n_val_class,
+        expires_at_secs: object.expires_at_secs().unwrap_or(0),
+    }
+}
+
+fn decide(
+    transaction: &mut dyn Transaction,
+    at: &RecordAt<'_>,
+    decision: Decision,
+    out: &[u8],
+) -> Result<(), Interrupted> {
+    match decision {
+        Decision::Keep => Ok(()),
+        Decision::Put(meta) => transaction.put(at, meta, out),
+        Decision::Remove => transaction.remove(at),
+    }
+}
+
+fn put_root(
+    transaction: &mut dyn Transaction,
+    at: &RecordAt<'_>,
+    paged: &PagedObject,
+    meta: RecordMeta,
+) -> Result<(), Interrupted> {
+    let mut out = Vec::new();
+    paged.encode_into(&mut out);
+    transaction.put(at, meta, &out)
+}
+
+fn read_root(at: &RecordAt<'_>, root: &Record) -> Result<PagedObject, Interrupted> {
+    PagedObject::decode(&root.value).map_err(|fault| PageFault::Form(fault).interrupts(at))
+}
+
+fn decoded(at: &RecordAt<'_>, stored: &Bytes) -> Result<Object, Interrupted> {
+    Object::decode(stored).map_err(|fault| pages::corrupt(at, fault.to_string()).into())
+}
+
+fn encoded(object: &Object) -> Bytes {
+    let mut out = Vec::new();
+    object.encode_into(&mut out);
+    out.into()
+}
+
+/// Whether a stored object is one whose state is better divided. Values of other kinds are told by a look
+/// at their front.
+fn should_be_divided(stored: &[u8]) -> bool {
+    PagedObject::may_be(stored)
+        && Object::decode(&Bytes::copy_from_slice(stored))
+            .is_ok_and(|object| PagedObject::should_be(&object))
+}
+
+#[cfg(test)]
+mod tests;

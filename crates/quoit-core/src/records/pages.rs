@@ -1,0 +1,163 @@
+//! Pages of a record as pieces in the engine.
+
+use bytes::Bytes;
+use quoit_model::data_type::StoredFormError;
+use quoit_model::data_type::pages::{ItemHash, PageRange, PagedObject, Pages};
+use quoit_model::hash::{KeyHash, Placement};
+use quoit_model::key::KeyRef;
+use quoit_store::engine::{Access, Engine, Fetch, Interrupted, RecordAt, RecordMeta, Transaction};
+use quoit_store::error::StoreError;
+use std::collections::BTreeMap;
+
+/// Name of a page: the generation and the page's lowest hash, both big-endian.
+type PageName = [u8; 16];
+
+/// A change of a record's pages: gets the record with its root, and the pages; the answer is what the record
+/// has become, `None` when it stays as it is.
+pub(crate) type PageChange<'c> = dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> Result<Option<PagedObject>, PageFault>
+    + 'c;
+
+/// Why a page can't be read or written.
+#[derive(Debug)]
+pub(crate) enum PageFault {
+    /// It has to come from the disk, for which there is no time.
+    Cold,
+    /// It is none of this record.
+    Form(StoredFormError),
+    /// The engine has failed.
+    Store(StoreError),
+    /// A transaction can't go on.
+    Interrupted(Interrupted),
+}
+
+impl From<StoredFormError> for PageFault {
+    fn from(fault: StoredFormError) -> Self {
+        Self::Form(fault)
+    }
+}
+
+impl PageFault {
+    /// As the transaction takes it.
+    pub(super) fn interrupts(self, at: &RecordAt<'_>) -> Interrupted {
+        match self {
+            Self::Interrupted(interrupted) => interrupted,
+            Self::Store(fault) => fault.into(),
+            Self::Form(fault) => corrupt(at, fault.to_string()).into(),
+            Self::Cold => unreachable!("a transaction says itself that it has to wait"),
+        }
+    }
+}
+
+/// A record whose stored form makes no sense.
+pub(super) fn corrupt(at: &RecordAt<'_>, reason: String) -> StoreError {
+    let path = format!("record {}", at.key.key.escape_ascii());
+    StoreError::Corrupt { path, offset: 0, reason }
+}
+
+/// Whether pages of a record can have names: those of records with very long ones can't.
+pub(super) fn can_have_pages(at: &RecordAt<'_>) -> bool {
+    KeyRef::piece(at.encoded, &[0; size_of::<PageName>()]).check().is_ok()
+}
+
+/// Calls a function with the place of a page.
+fn at_page<T>(
+    at: &RecordAt<'_>,
+    generation: u64,
+    first: ItemHash,
+    look: impl FnOnce(&RecordAt<'_>) -> T,
+) -> T {
+    let mut name: PageName = [0; 16];
+    name[..8].copy_from_slice(&generation.to_be_bytes());
+    name[8..].copy_from_slice(&first.0.to_be_bytes());
+    let key = KeyRef::piece(at.encoded, &name);
+    let encoded = key.encoded();
+    // Where it is placed is known: with its record.
+    let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
+    look(&RecordAt { key, encoded: &encoded, identity, partition: at.partition })
+}
+
+/// Pages that are read one by one; others may change them meanwhile.
+pub(super) struct ReadPages<'a> {
+    engine: &'a dyn Engine,
+    at: &'a RecordAt<'a>,
+    generation: u64,
+    access: Access,
+}
+
+impl<'a> ReadPages<'a> {
+    pub(super) const fn new(
+        engine: &'a dyn Engine,
+        at: &'a RecordAt<'a>,
+        generation: u64,
+        access: Access,
+    ) -> Self {
+        Self { engine, at, generation, access }
+    }
+}
+
+impl Pages for ReadPages<'_> {
+    type Error = PageFault;
+
+    fn read(&mut self, page: PageRange) -> Result<Option<Bytes>, PageFault> {
+        let fetched =
+            at_page(self.at, self.generation, page.first(), |at| self.engine.get(at, self.access));
+        match fetched.map_err(PageFault::Store)? {
+            Fetch::Missing => Ok(None),
+            Fetch::Found(record) => Ok(Some(record.value)),
+            Fetch::WouldBlock => Err(PageFault::Cold),
+        }
+    }
+
+    fn write(&mut self, _: ItemHash, _: Option<&[u8]>) -> Result<(), PageFault> {
+        unreachable!("these are pages to be read")
+    }
+}
+
+/// Pages that are read and written in a transaction; what was written is read again.
+pub(crate) struct WrittenPages<'t, 'a> {
+    transaction: &'t mut dyn Transaction,
+    at: &'a RecordAt<'a>,
+    generation: u64,
+    written: BTreeMap<ItemHash, Option<Bytes>>,
+}
+
+impl<'t, 'a> WrittenPages<'t, 'a> {
+    pub(super) fn new(
+        transaction: &'t mut dyn Transaction,
+        at: &'a RecordAt<'a>,
+        generation: u64,
+    ) -> Self {
+        Self { transaction, at, generation, written: BTreeMap::new() }
+    }
+
+    /// Hands what was written to the transaction.
+    pub(super) fn finish(self) -> Result<(), Interrupted> {
+        let Self { transaction, at, generation, written } = self;
+        for (first, page) in &written {
+            at_page(at, generation, *first, |at| match page {
+                Some(page) => transaction.put(at, RecordMeta::PIECE, page),
+                None => transaction.remove(at),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Pages for WrittenPages<'_, '_> {
+    type Error = PageFault;
+
+    fn read(&mut self, page: PageRange) -> Result<Option<Bytes>, PageFault> {
+        if let Some(written) = self.written.get(&page.first()) {
+            return Ok(written.clone());
+        }
+        let Self { transaction, at, generation, .. } = self;
+        let read = at_page(at, *generation, page.first(), |at| transaction.get(at));
+        let record = read.map_err(PageFault::Interrupted)?;
+        Ok(record.map(|record| record.value))
+    }
+
+    fn write(&mut self, first: ItemHash, page: Option<&[u8]>) -> Result<(), PageFault> {
+        self.written.insert(first, page.map(Bytes::copy_from_slice));
+        Ok(())
+    }
+}

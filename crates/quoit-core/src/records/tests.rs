@@ -1,0 +1,215 @@
+use super::*;
+use crate::replica::Place;
+use proptest::prelude::*;
+use quoit_model::clock::Actor;
+use quoit_model::data_type::{Coordinator, Operation, SetChange, Value};
+use quoit_model::hash::RingSize;
+use quoit_model::hll::Precision;
+use quoit_model::key::BucketRef;
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
+use quoit_store::engine::KeyRange;
+use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
+use std::collections::BTreeSet;
+
+const PARTITION: Partition = Partition(3);
+
+fn open(disk: &Arc<FaultyDisk>) -> Arc<BitcaskEngine> {
+    let settings = BitcaskSettings {
+        ring_size: RingSize::new(8).expect("8 is a ring size"),
+        ..BitcaskSettings::new(7)
+    };
+    let clock = Arc::new(ManualClock::at(1));
+    let disk = Arc::clone(disk);
+    let opened = BitcaskEngine::open(disk, clock, &ManualExecution::default(), settings);
+    Arc::new(opened.expect("the disk opens").0)
+}
+
+fn name(key: &str) -> Bytes {
+    let bucket = BucketRef { bucket_type: b"sets", bucket: b"bucket" };
+    Bytes::copy_from_slice(&bucket.key(key.as_bytes()).encoded())
+}
+
+fn element(number: u16) -> Bytes {
+    format!("element {number:05}").into()
+}
+
+fn changes(numbers: impl Iterator<Item = u16>, adds: bool) -> Operation {
+    let change = if adds { SetChange::Add } else { SetChange::Remove };
+    Operation::Set(numbers.map(element).map(change).collect())
+}
+
+fn author(actor: &Actor) -> Coordinator<'_> {
+    let hll_precision = Precision::default();
+    Coordinator { actor, time_secs: 1, now_us: 1, hll_precision }
+}
+
+/// Does an operation as the coordination does: in the pages where the record lies there.
+fn update(records: &Records, at: &RecordAt<'_>, operation: &Operation) -> bool {
+    let actor = Actor(b"incarnation"[..].into());
+    let mut is_done = false;
+    let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        let stored = stored.map(|record| Object::decode(&record.to_bytes()).expect("an object"));
+        let updated = Object::update_data_type(stored, operation, None, author(&actor), None);
+        is_done = updated.is_ok();
+        let Ok(object) = updated else { return Decision::Keep };
+        object.encode_into(out);
+        Decision::Put(meta_of(&object, 3))
+    };
+    match records.update(at, Before::Read, Access::Wait, &mut change).expect("the disk is good") {
+        Updated::Applied(_) => is_done,
+        Updated::InPages => {
+            let mut is_done = false;
+            let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
+                let updated = paged.update(operation, None, author(&actor), pages)?.ok();
+                is_done = updated.is_some();
+                Ok(updated.map(|(paged, _)| paged))
+            };
+            let applied = records.change_pages(at, Access::Wait, &mut in_pages);
+            assert!(applied.expect("the disk is good").is_some());
+            is_done
+        }
+    }
+}
+
+fn found(records: &Records, at: &RecordAt<'_>) -> Option<Record> {
+    let mut found = None;
+    let mut look = |record: &RecordRef<'_>| found = Some(record.to_record());
+    records.show(at, Access::Wait, &mut look).expect("the disk is good");
+    found
+}
+
+fn elements(record: &Record) -> BTreeSet<Bytes> {
+    let object = Object::decode(&record.value).expect("a whole object");
+    assert_eq!(object.digest(), record.meta.digest);
+    match object.data_type().expect("readable").map(|state| state.value()) {
+        Some(Value::Set(elements)) => elements.into_iter().collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The number of pages that the engine has of a record.
+fn page_count(engine: &dyn Engine, record: &[u8]) -> usize {
+    let pieces = BucketRef { bucket_type: quoit_model::key::PIECE_TYPE, bucket: record };
+    let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 100_000);
+    listed.expect("the disk is good").entries.len()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Change(usize, u16, u16, bool),
+    Remove(usize),
+    /// Power is cut: what was synced is left.
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let record = || 0usize..2;
+    let step = prop_oneof![
+        8 => (record(), 0u16..300, 1u16..200, prop::bool::weighted(0.7))
+            .prop_map(|(record, from, count, adds)| Step::Change(record, from, count, adds)),
+        6 => (record(), 0u16..300, any::<bool>())
+            .prop_map(|(record, from, adds)| Step::Change(record, from, 1, adds)),
+        1 => record().prop_map(Step::Remove),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..25)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_record_reads_the_same_wherever_it_lies(steps in steps()) {
+        let mut disk = Arc::new(FaultyDisk::new(1));
+        let mut engine = open(&disk);
+        let mut records = Records::new(engine.clone(), 1);
+        let names = [name("one"), name("two")];
+        let mut model: [Option<BTreeSet<Bytes>>; 2] = Default::default();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Change(record, from, count, adds) => {
+                    let place = Place::new(&names[record], PARTITION).expect("a good name");
+                    let range = from..from + count;
+                    let operation = changes(range.clone(), adds);
+                    let is_possible = adds || model[record].as_ref().is_some_and(|elements| {
+                        range.clone().all(|number| elements.contains(&element(number)))
+                    });
+                    prop_assert_eq!(update(&records, &place.at(), &operation), is_possible);
+                    if is_possible {
+                        let elements = model[record].get_or_insert_default();
+                        for element in range.map(element) {
+                            if adds { elements.insert(element); } else { elements.remove(&element); }
+                        }
+                    }
+                }
+                Step::Remove(record) => {
+                    let place = Place::new(&names[record], PARTITION).expect("a good name");
+                    let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
+                    records.update_whole(&place.at(), Before::Front, Access::Wait, &mut change)
+                        .expect("the disk is good");
+                    prop_assert_eq!(page_count(&*engine, &names[record]), 0);
+                    model[record] = None;
+                }
+                Step::Restart => {
+                    engine.sync().expect("the disk is good");
+                    disk = Arc::new(disk.crash());
+                    engine = open(&disk);
+                    records = Records::new(engine.clone(), number as u64 + 2);
+                }
+            }
+            let mut live = 0;
+            for (name, model) in names.iter().zip(&model) {
+                let place = Place::new(name, PARTITION).expect("a good name");
+                let record = found(&records, &place.at());
+                prop_assert_eq!(record.as_ref().map(elements), model.clone());
+                live += usize::from(model.is_some());
+                let is_large = model.as_ref().is_some_and(|elements| elements.len() > 150);
+                prop_assert!(!is_large || page_count(&*engine, name) > 0);
+            }
+            let folded = records.fold(PARTITION, Identity(0), 10).expect("the disk is good").entries;
+            prop_assert_eq!(folded.len(), live);
+            prop_assert_eq!(engine.stats().key_count, live as u64);
+            for (name, record) in folded {
+                let place = names.iter().position(|known| *known == name);
+                prop_assert_eq!(Some(elements(&record)), model[place.expect("a known name")].clone());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_whole_object_becomes_is_divided_again() {
+    let disk = Arc::new(FaultyDisk::new(1));
+    let engine = open(&disk);
+    let records = Records::new(engine.clone(), 1);
+    let name = name("one");
+    let place = Place::new(&name, PARTITION).expect("a good name");
+    assert!(update(&records, &place.at(), &changes(0..1_000, true)));
+    let pages = page_count(&*engine, &name);
+    assert!(pages > 10);
+    let actor = Actor(b"another"[..].into());
+    let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        let stored = stored.map(|record| Object::decode(&record.to_bytes()).expect("an object"));
+        let add = changes(1_000..1_001, true);
+        let object = Object::update_data_type(stored, &add, None, author(&actor), None);
+        let object = object.expect("an element can be added");
+        object.encode_into(out);
+        Decision::Put(meta_of(&object, 3))
+    };
+    let before = engine.stats().disk_bytes;
+    records.update_whole(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
+    let written = engine.stats().disk_bytes - before;
+    assert!(written < 8 << 10, "{written} bytes: only the page that differs, and the root");
+    assert_eq!(page_count(&*engine, &name), pages);
+    let record = found(&records, &place.at()).expect("a record");
+    assert_eq!(elements(&record).len(), 1_001);
+    let plain = Object::default();
+    let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        assert_eq!(stored.map(|record| record.value), Some(&record.value[..]));
+        plain.encode_into(out);
+        Decision::Put(meta_of(&plain, 3))
+    };
+    records.update_whole(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
+    assert_eq!(page_count(&*engine, &name), 0);
+    assert_eq!(found(&records, &place.at()).expect("a record").value, encoded(&plain));
+}

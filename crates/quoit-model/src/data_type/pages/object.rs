@@ -1,0 +1,277 @@
+//! Objects whose state lies in pages.
+
+use super::{Loaded, Pages, Root};
+use crate::cursor::{Cursor, put_varint};
+use crate::data_type::object::{Described, Life};
+use crate::data_type::{
+    CausalClock, Coordinator, Delta, Operation, State, StoredFormError, UpdateError,
+};
+use crate::object::{Object, Sibling};
+use crate::plain::PlainObject;
+use crate::props::Datatype;
+use bytes::Bytes;
+
+/// First byte of the stored form. Objects that are whole begin with
+/// [`OBJECT_FORMAT_1`](crate::codec::OBJECT_FORMAT_1).
+pub const PAGED_FORMAT_1: u8 = 0x70;
+
+/// A state is divided when its stored form has more bytes than this.
+const DIVIDE_BYTES: usize = 2_048;
+
+/// A state is put together again when its pages have fewer bytes than this: far below [`DIVIDE_BYTES`], so
+/// that a record whose size goes up and down is not converted all the time.
+const JOIN_BYTES: u64 = 1_024;
+
+/// An object with the root of a state that is divided into pages.
+///
+/// Stored as [`PAGED_FORMAT_1`], the generation (varint), and the object as others are, with the root in the
+/// place of the state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PagedObject {
+    generation: u64,
+    /// The state's sibling has the root's stored form as its value, maybe an old one.
+    object: Object,
+    root: Root,
+}
+
+impl PagedObject {
+    /// Whether a stored form is that of an object with pages.
+    #[must_use]
+    pub fn is_one(stored: &[u8]) -> bool {
+        stored.first() == Some(&PAGED_FORMAT_1)
+    }
+
+    /// Whether a stored object may be one that should be divided: most others are told by a look at their
+    /// front.
+    #[must_use]
+    pub fn may_be(stored: &[u8]) -> bool {
+        stored.len() > DIVIDE_BYTES && PlainObject::read(stored).is_none()
+    }
+
+    /// Whether an object holds a state that should be divided. What expires is not: nobody would
+    /// remove its pages.
+    #[must_use]
+    pub fn should_be(object: &Object) -> bool {
+        let is_large = |sibling: &Sibling| {
+            sibling.is_data_type()
+                && sibling.value.len() > DIVIDE_BYTES
+                && State::datatype_of(&sibling.value).is_some_and(has_items)
+        };
+        object.siblings.iter().any(is_large) && object.expires_at_secs().is_none()
+    }
+
+    /// What tells these pages from others that the record had before; part of their names.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The root of the state.
+    #[must_use]
+    pub const fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// The object. Of its state there is nothing to be read in it.
+    #[must_use]
+    pub const fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Whether so little is left that it should be one record again.
+    #[must_use]
+    pub const fn is_small(&self) -> bool {
+        self.root.page_bytes() < JOIN_BYTES
+    }
+
+    /// Divides an object's state into pages of their own. `None` when it has none that can be divided.
+    ///
+    /// # Errors
+    ///
+    /// When the state is damaged, or a page can't be written.
+    pub fn divide<P: Pages>(
+        object: &Object,
+        generation: u64,
+        pages: &mut P,
+    ) -> Result<Option<Self>, P::Error> {
+        let Some(state) = object.data_type()?.filter(|state| has_items(state.datatype())) else {
+            return Ok(None);
+        };
+        let root = Loaded::from_state(state).store(pages)?;
+        let mut paged = Self { generation, object: object.clone(), root };
+        paged.write_root();
+        Ok(Some(paged))
+    }
+
+    /// The whole object.
+    ///
+    /// # Errors
+    ///
+    /// When a page can't be read, or they are not those that belong to the root.
+    pub fn whole<P: Pages>(&self, pages: &mut P) -> Result<Object, P::Error> {
+        let state = Loaded::read_all(self.root.clone(), pages)?.into_state();
+        let mut object = self.object.clone();
+        let clock = object.causal_clock()?;
+        if let Some(place) = object.siblings.iter().position(Sibling::is_data_type) {
+            let life = object.siblings.remove(place).life();
+            object.push_state(&state, &clock, life);
+        }
+        Ok(object)
+    }
+
+    /// Takes over what a whole object has become, which was this one; writes the pages that differ. `None`,
+    /// and nothing is left of the pages, when it has no state that can be divided any more, or a small one.
+    ///
+    /// # Errors
+    ///
+    /// As [`PagedObject::whole`], and when a page can't be written.
+    pub fn replace<P: Pages>(
+        self,
+        object: &Object,
+        pages: &mut P,
+    ) -> Result<Option<Self>, P::Error> {
+        let state = object.data_type()?.filter(|state| state.datatype() == self.root.datatype());
+        let Some(state) = state.filter(|_| Self::should_be(object)) else {
+            self.remove_pages(pages)?;
+            return Ok(None);
+        };
+        let mut loaded = Loaded::read_all(self.root, pages)?;
+        *loaded.state_mut() = state;
+        let root = loaded.store(pages)?;
+        let mut paged = Self { generation: self.generation, object: object.clone(), root };
+        paged.write_root();
+        Ok(Some(paged))
+    }
+
+    /// Removes all pages.
+    ///
+    /// # Errors
+    ///
+    /// When one can't be removed.
+    pub fn remove_pages<P: Pages>(&self, pages: &mut P) -> Result<(), P::Error> {
+        for page in self.root.table().pages() {
+            if pages.read(page)?.is_some() {
+                pages.write(page.first(), None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Object::update_data_type`], reading and writing the pages of what the operation names. The
+    /// answer has what other stores have to be told.
+    ///
+    /// # Errors
+    ///
+    /// When a page can't be read or written; in the inner result, when the operation can't be done: nothing
+    /// was written then.
+    pub fn update<P: Pages>(
+        self,
+        operation: &Operation,
+        context: Option<&CausalClock>,
+        coordinator: Coordinator<'_>,
+        pages: &mut P,
+    ) -> Result<Result<(Self, Delta), UpdateError>, P::Error> {
+        let Self { generation, mut object, root } = self;
+        let (stored, bucket) = (root.datatype(), operation.datatype());
+        if stored != bucket {
+            return Ok(Err(UpdateError::OtherType { stored, bucket }));
+        }
+        let mut clock = object.causal_clock()?;
+        let mut loaded = Loaded::read(root, &operation.items(), pages)?;
+        let applied = loaded.state_mut().apply(&mut clock, operation, context, coordinator);
+        let delta = match applied {
+            Ok(delta) => delta,
+            Err(fault) => return Ok(Err(fault.into())),
+        };
+        let root = loaded.store(pages)?;
+        let life = Life { last_modified_us: coordinator.now_us, expires_at_secs: None };
+        replace_root(&mut object, &root, &clock, life);
+        Ok(Ok((Self { generation, object, root }, delta)))
+    }
+
+    /// As [`Object::join_data_type`], reading and writing the pages of what the operation has changed.
+    ///
+    /// # Errors
+    ///
+    /// When a page can't be read or written.
+    pub fn join<P: Pages>(
+        self,
+        delta: &Delta,
+        last_modified_us: u64,
+        pages: &mut P,
+    ) -> Result<Option<Self>, P::Error> {
+        let Self { generation, mut object, root } = self;
+        if root.datatype() != delta.datatype() || !object.siblings.iter().all(Sibling::is_data_type)
+        {
+            return Ok(None);
+        }
+        let mut clock = object.causal_clock()?;
+        let mut loaded = Loaded::read(root, &delta.items(), pages)?;
+        if loaded.state_mut().join(&mut clock, delta).is_err() {
+            return Ok(None);
+        }
+        let root = loaded.store(pages)?;
+        let life = Life { last_modified_us, expires_at_secs: None };
+        let life = object.siblings.first().map_or(life, |sibling| sibling.life().merge(life));
+        replace_root(&mut object, &root, &clock, life);
+        Ok(Some(Self { generation, object, root }))
+    }
+
+    /// Puts the root's stored form where the state was.
+    fn write_root(&mut self) {
+        let mut value = Vec::new();
+        self.root.encode_into(&mut value);
+        let mut siblings = self.object.siblings.iter_mut();
+        if let Some(sibling) = siblings.find(|sibling| sibling.is_data_type()) {
+            sibling.value = value.into();
+        }
+    }
+
+    /// Appends the stored form.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        out.push(PAGED_FORMAT_1);
+        put_varint(out, self.generation);
+        self.object.encode_into(out);
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are cut off, of another format, or not what a writer makes.
+    pub fn decode(stored: &Bytes) -> Result<Self, StoredFormError> {
+        let mut cursor = Cursor::new(stored);
+        let format = cursor.u8()?;
+        if format != PAGED_FORMAT_1 {
+            return Err(StoredFormError::UnknownFormat { format, expected: PAGED_FORMAT_1 });
+        }
+        let generation = cursor.varint()?;
+        let at = cursor.at();
+        let bad = |what| StoredFormError::BadForm { what, at };
+        let object = Object::decode(&stored.slice(at..));
+        let object = object.map_err(|_| bad("a damaged object around its root"))?;
+        let mut siblings = object.siblings.iter();
+        let sibling = siblings.find(|sibling| sibling.is_data_type());
+        let sibling = sibling.ok_or_else(|| bad("no root"))?;
+        let root = Root::decode(&sibling.value)?;
+        Ok(Self { generation, object, root })
+    }
+}
+
+/// Puts a root in the place of the one that is there, and of tombstones, which the operation has seen.
+fn replace_root(object: &mut Object, root: &Root, clock: &CausalClock, life: Life) {
+    object.clock = clock.vector().clone();
+    object.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
+    let described = Described {
+        datatype: root.datatype(),
+        is_live: root.is_live(),
+        // As long as it has a root, there is one to be found.
+        is_void: false,
+        presence: root.presence().cloned(),
+    };
+    object.push_described(described, clock, life, |value| root.encode_into(value));
+}
+
+const fn has_items(datatype: Datatype) -> bool {
+    matches!(datatype, Datatype::Set | Datatype::Gset | Datatype::Map)
+}

@@ -1,0 +1,244 @@
+//! Objects in pages beside whole ones.
+
+use super::{Stored, actor, coordinator, map_operation, set_operation};
+use crate::clock::{Actor, Dot, VersionVector};
+use crate::data_type::pages::PagedObject;
+use crate::data_type::{Delta, Operation, State};
+use crate::merge::{NewValue, WritePolicy};
+use crate::object::Object;
+use bytes::Bytes;
+use proptest::prelude::*;
+
+/// An object as a store would keep it: whole while it is small.
+#[derive(Default)]
+struct Kept {
+    whole: Option<Object>,
+    paged: Option<PagedObject>,
+    pages: Stored,
+    generation: u64,
+}
+
+impl Kept {
+    /// Divides what is large, and puts together what is small; stores and reads what is left.
+    fn settle(&mut self) {
+        if let Some(paged) = self.paged.take_if(|paged| paged.is_small()) {
+            self.whole = Some(paged.whole(&mut self.pages).unwrap());
+            paged.remove_pages(&mut self.pages).unwrap();
+            assert!(self.pages.pages.is_empty());
+        }
+        if let Some(object) = self.whole.take_if(|object| PagedObject::should_be(object)) {
+            self.generation += 1;
+            let divided = PagedObject::divide(&object, self.generation, &mut self.pages);
+            self.paged = divided.unwrap();
+        }
+        if let Some(paged) = &mut self.paged {
+            let mut stored = Vec::new();
+            paged.encode_into(&mut stored);
+            assert!(PagedObject::is_one(&stored));
+            assert_eq!(paged.generation(), self.generation);
+            *paged = PagedObject::decode(&stored.into()).unwrap();
+        }
+    }
+
+    fn update(&mut self, operation: &Operation, has_context: bool, by: &Actor) -> Option<Delta> {
+        let context = has_context.then(|| self.object().causal_clock().unwrap());
+        let context = context.as_ref();
+        let delta = match self.paged.take() {
+            Some(paged) => {
+                let updated =
+                    paged.clone().update(operation, context, coordinator(by), &mut self.pages);
+                let updated = updated.unwrap().ok();
+                let (paged, delta) =
+                    updated.map_or((paged, None), |(paged, delta)| (paged, Some(delta)));
+                self.paged = Some(paged);
+                delta
+            }
+            None => {
+                let object = self.whole.clone().unwrap_or_default();
+                let state = object.data_type().unwrap();
+                let state = state.unwrap_or_else(|| State::empty(operation.datatype()));
+                let clock = object.causal_clock().unwrap();
+                let delta = state.delta(&clock, operation, context, coordinator(by)).ok();
+                let updated = Object::update_data_type(
+                    self.whole.clone(),
+                    operation,
+                    context,
+                    coordinator(by),
+                    None,
+                );
+                assert_eq!(updated.is_ok(), delta.is_some());
+                self.whole = updated.ok().or(self.whole.take());
+                delta
+            }
+        };
+        self.settle();
+        delta
+    }
+
+    fn join(&mut self, delta: &Delta) -> bool {
+        let joined = match self.paged.take() {
+            Some(paged) => {
+                let joined = paged.clone().join(delta, 9, &mut self.pages).unwrap();
+                let is_joined = joined.is_some();
+                self.paged = joined.or(Some(paged));
+                is_joined
+            }
+            None => {
+                let joined = Object::join_data_type(self.whole.clone(), delta, 9, None).unwrap();
+                let is_joined = joined.is_some();
+                self.whole = joined.or(self.whole.take());
+                is_joined
+            }
+        };
+        self.settle();
+        joined
+    }
+
+    fn replace(&mut self, object: Object) {
+        match self.paged.take() {
+            Some(paged) => {
+                self.paged = paged.replace(&object, &mut self.pages).unwrap();
+                if self.paged.is_none() {
+                    assert!(self.pages.pages.is_empty());
+                    self.whole = Some(object);
+                }
+            }
+            None => self.whole = Some(object),
+        }
+        self.settle();
+    }
+
+    fn object(&mut self) -> Object {
+        match &self.paged {
+            Some(paged) => paged.whole(&mut self.pages).unwrap(),
+            None => self.whole.clone().unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// An operation of one of two, with or without what it has seen.
+    Update(usize, Operation, bool),
+    /// An earlier change comes to one of two.
+    Join(usize, usize),
+    /// One takes the other's object over.
+    Take(usize),
+    Delete(usize, bool),
+}
+
+fn steps(operation: impl Strategy<Value = Operation>) -> impl Strategy<Value = Vec<Step>> {
+    let who = || 0..2usize;
+    let step = prop_oneof![
+        6 => (who(), operation, any::<bool>())
+            .prop_map(|(who, operation, has_context)| Step::Update(who, operation, has_context)),
+        6 => (who(), 0..30usize).prop_map(|(who, which)| Step::Join(who, which)),
+        2 => who().prop_map(Step::Take),
+        1 => (who(), any::<bool>()).prop_map(|(who, has_seen)| Step::Delete(who, has_seen)),
+    ];
+    prop::collection::vec(step, 1..30)
+}
+
+fn delete(object: &Object, who: usize, number: usize, has_seen: bool) -> Object {
+    let context = if has_seen { object.clock.clone() } else { VersionVector::default() };
+    let new = NewValue { deleted: true, last_modified_us: 4, ..NewValue::default() };
+    let counter = number as u64 + 1;
+    let dot = Dot { actor: actor([&b"plain one"[..], b"plain two"][who]), counter, time_secs: 1 };
+    Object::write(Some(object), &context, new, dot, WritePolicy::Siblings)
+}
+
+/// Whatever happens, an object in pages is the whole object.
+fn check(steps: Vec<Step>) {
+    let actors = [actor(b"one"), actor(b"two")];
+    let mut kept: [Kept; 2] = Default::default();
+    let mut whole: [Option<Object>; 2] = Default::default();
+    let mut deltas: Vec<Delta> = Vec::new();
+    for (number, step) in steps.into_iter().enumerate() {
+        match step {
+            Step::Update(who, operation, has_context) => {
+                let context = has_context.then(|| {
+                    whole[who]
+                        .as_ref()
+                        .map(|object| object.causal_clock().unwrap())
+                        .unwrap_or_default()
+                });
+                let updated = Object::update_data_type(
+                    whole[who].clone(),
+                    &operation,
+                    context.as_ref(),
+                    coordinator(&actors[who]),
+                    None,
+                );
+                let delta = kept[who].update(&operation, has_context, &actors[who]);
+                assert_eq!(delta.is_some(), updated.is_ok());
+                whole[who] = updated.ok().or(whole[who].take());
+                deltas.extend(delta);
+            }
+            Step::Join(who, which) => {
+                let Some(delta) = deltas.get(which) else { continue };
+                let joined = Object::join_data_type(whole[who].clone(), delta, 9, None).unwrap();
+                assert_eq!(kept[who].join(delta), joined.is_some());
+                whole[who] = joined.or(whole[who].take());
+            }
+            Step::Take(who) => {
+                let theirs = whole[1 - who].clone().unwrap_or_default();
+                let ours = whole[who].take().unwrap_or_default().merge(&theirs);
+                let (own, others) = (kept[who].object(), kept[1 - who].object());
+                kept[who].replace(own.merge(&others));
+                whole[who] = Some(ours);
+            }
+            Step::Delete(who, has_seen) => {
+                let ours = whole[who].clone().unwrap_or_default();
+                whole[who] = Some(delete(&ours, who, number, has_seen));
+                let own = kept[who].object();
+                kept[who].replace(delete(&own, who, number, has_seen));
+            }
+        }
+        for (kept, whole) in kept.iter_mut().zip(&whole) {
+            let (own, whole) = (kept.object(), whole.clone().unwrap_or_default());
+            assert_eq!(own.digest(), whole.digest());
+            let state = |object: &Object| {
+                object.data_type().unwrap().map(|state| (state.value(), state.digest()))
+            };
+            assert_eq!(state(&own), state(&whole));
+            assert_eq!(own.causal_clock(), whole.causal_clock());
+            assert_eq!(own.is_tombstone(), whole.is_tombstone());
+            if let Some(paged) = &kept.paged {
+                assert_eq!(paged.object().digest(), whole.digest());
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_set_in_pages_is_the_whole_object(steps in steps(set_operation())) {
+        check(steps);
+    }
+
+    #[test]
+    fn a_map_in_pages_is_the_whole_object(steps in steps(map_operation())) {
+        check(steps);
+    }
+}
+
+#[test]
+fn what_expires_and_what_has_no_elements_stays_whole() {
+    let one = actor(b"one");
+    let elements: Vec<Bytes> = (0..2_000).map(|number: u32| number.to_string().into()).collect();
+    for (operation, expires_at_secs, is_divided) in [
+        (Operation::Gset(elements.clone()), None, true),
+        (Operation::Gset(elements.clone()), Some(1), false),
+        (Operation::Hll(elements), None, false),
+    ] {
+        let object =
+            Object::update_data_type(None, &operation, None, coordinator(&one), expires_at_secs);
+        let object = object.unwrap();
+        assert_eq!(PagedObject::should_be(&object), is_divided);
+        let mut stored = Vec::new();
+        object.encode_into(&mut stored);
+        assert!(PagedObject::may_be(&stored) && !PagedObject::is_one(&stored));
+    }
+}
