@@ -36,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     targets::data_types::CONTEXTS,
     targets::data_types::STATES,
     targets::data_types::DELTAS,
+    targets::data_types::OPERATIONS,
     targets::record_keys::TARGET,
     targets::stored_objects::TARGET,
     targets::store_directories::TARGET,

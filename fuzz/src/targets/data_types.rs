@@ -1,4 +1,4 @@
-//! States and deltas of data types, and the contexts that clients hand back.
+//! States and deltas of data types, operations between nodes, and the contexts that clients hand back.
 
 use bytes::Bytes;
 use quoit_model::clock::Actor;
@@ -19,6 +19,9 @@ pub(crate) const DELTAS: Target =
 
 pub(crate) const CONTEXTS: Target =
     Target { name: "data-type-contexts", run: run_context, seeds: context_seeds };
+
+pub(crate) const OPERATIONS: Target =
+    Target { name: "data-type-operations", run: run_operation, seeds: operation_seeds };
 
 /// The record that contexts are of.
 const RECORD: u64 = 42;
@@ -65,6 +68,25 @@ fn run_context(input: &[u8]) {
     }
 }
 
+/// What decodes survives being sent, and is done or refused; done or not, all replicas can be told.
+fn run_operation(input: &[u8]) {
+    let Ok(operation) = Operation::decode(&Bytes::copy_from_slice(input)) else { return };
+    let again = Operation::decode(&operation.encode().into());
+    assert_eq!(again.as_ref(), Ok(&operation), "an operation changes by being sent");
+    let (mut state, mut clock) = (State::empty(operation.datatype()), CausalClock::default());
+    for context in [None, Some(ahead())] {
+        let (mut other, mut other_clock) = (state.clone(), clock.clone());
+        let applied = state.apply(&mut clock, &operation, context.as_ref(), coordinator(&actor()));
+        match applied {
+            Ok(delta) => {
+                other.join(&mut other_clock, &delta).expect("it is of the type");
+                assert_eq!((&other, &other_clock), (&state, &clock), "a delta says something else");
+            }
+            Err(_) => assert_eq!((other, other_clock), (state.clone(), clock.clone()), "half done"),
+        }
+    }
+}
+
 fn stored(state: &State) -> Bytes {
     let mut out = Vec::new();
     state.encode_into(&mut out);
@@ -101,18 +123,22 @@ fn map_operation() -> MapOperation {
     }
 }
 
-/// A state of each type with its clock, and the delta that made it; removes wait for what they remove.
-fn samples() -> Vec<(State, CausalClock, Delta)> {
+/// An operation of each type.
+fn operations() -> [Operation; 5] {
     let text = Bytes::from_static;
     let mut map = map_operation();
     map.updates.push(FieldUpdate::new("m", FieldOperation::Map(map_operation())));
-    let operations = [
+    [
         Operation::Counter(7),
         Operation::Set(vec![SetChange::Remove(text(b"y")), SetChange::Add(text(b"x"))]),
         Operation::Gset(vec![text(b"a"), text(b"b")]),
         Operation::Hll(vec![text(b"a"), text(b"b")]),
         Operation::Map(map),
-    ];
+    ]
+}
+
+/// A state of each type with its clock, and the delta that made it; removes wait for what they remove.
+fn samples() -> Vec<(State, CausalClock, Delta)> {
     let sample = |operation: &Operation| {
         let (mut state, mut clock) = (State::empty(operation.datatype()), CausalClock::default());
         let context = ahead();
@@ -120,7 +146,7 @@ fn samples() -> Vec<(State, CausalClock, Delta)> {
         let delta = applied.expect("removes with a context never fail");
         (state, clock, delta)
     };
-    operations.iter().map(sample).collect()
+    operations().iter().map(sample).collect()
 }
 
 /// A clock with events beyond a gap.
@@ -139,6 +165,10 @@ fn state_seeds() -> Vec<Vec<u8>> {
 
 fn delta_seeds() -> Vec<Vec<u8>> {
     samples().iter().map(|(_, _, delta)| sent(delta).to_vec()).collect()
+}
+
+fn operation_seeds() -> Vec<Vec<u8>> {
+    operations().iter().map(Operation::encode).collect()
 }
 
 fn context_seeds() -> Vec<Vec<u8>> {

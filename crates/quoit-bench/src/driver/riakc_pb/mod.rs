@@ -225,8 +225,7 @@ impl RiakcPb {
             }
             Operation::Put => {
                 let (write, value) = inputs.begin_put(&key, None);
-                let content = RpbContent { value, ..RpbContent::default() };
-                self.put(plan, key, None, content).await?;
+                self.put(plan, key, None, RpbContent { value, ..RpbContent::default() }).await?;
                 acknowledge(write);
             }
             Operation::Update | Operation::UpdateExisting | Operation::UpdateWithIndexes => {
@@ -250,14 +249,7 @@ impl RiakcPb {
             }
             Operation::Delete => {
                 let write = inputs.begin_delete(&key);
-                let request = RpbDelReq {
-                    bucket: plan.bucket.clone(),
-                    bucket_type: plan.bucket_type.clone(),
-                    key,
-                    rw: plan.rw,
-                    ..RpbDelReq::default()
-                };
-                let RpbDelResp {} = self.links.link().call(&request, plan.timeout_write).await?;
+                self.delete(plan, key).await?;
                 acknowledge(write);
             }
         }
@@ -282,6 +274,18 @@ impl RiakcPb {
             ..RpbGetReq::default()
         };
         Ok(self.links.link().call(&request, plan.timeout_read).await?)
+    }
+
+    async fn delete(&mut self, plan: &Plan, key: Bytes) -> Result<(), Obstacle> {
+        let request = RpbDelReq {
+            bucket: plan.bucket.clone(),
+            bucket_type: plan.bucket_type.clone(),
+            key,
+            rw: plan.rw,
+            ..RpbDelReq::default()
+        };
+        let RpbDelResp {} = self.links.link().call(&request, plan.timeout_write).await?;
+        Ok(())
     }
 
     /// Lists all keys of the bucket and throws them away.
