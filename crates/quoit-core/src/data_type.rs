@@ -118,8 +118,14 @@ impl ReplicatedStore {
         key: KeyRef<'_>,
         options: &ReadOptions,
     ) -> Result<Option<FetchedDataType>, RequestError> {
+        let started_us = self.clock.monotonic_us();
         let Some(object) = self.get_stored(key, options).await? else { return Ok(None) };
-        FetchedDataType::of(&object, identity_of(key, &key.encoded()))
+        let fetched = FetchedDataType::of(&object, identity_of(key, &key.encoded()))?;
+        if let Some(fetched) = &fetched {
+            let time_us = self.clock.monotonic_us() - started_us;
+            self.stats().data_types().record_get(fetched.datatype, time_us, &object);
+        }
+        Ok(fetched)
     }
 
     /// Does an operation on a data type, which is created if there is none. Returns the value after it if the
@@ -170,7 +176,10 @@ impl ReplicatedStore {
             Ok(accepted) => self.updated(topology, accepted, request).await,
             Err(fault) => Err(fault),
         };
-        self.stats().record_put(self.clock.monotonic_us() - started_us, &result);
+        let time_us = self.clock.monotonic_us() - started_us;
+        self.stats().record_put(time_us, &result);
+        let datatype = request.operation.datatype();
+        self.stats().data_types().record_put(datatype, result.is_ok().then_some(time_us));
         result
     }
 
@@ -225,6 +234,7 @@ impl ReplicatedStore {
                 }
             };
             let coordinator = author.coordinator();
+            let began_us = self.clock.monotonic_us();
             let updated = paged.update(&request.operation, context.as_ref(), coordinator, pages)?;
             let (paged, delta) = match updated {
                 Ok(updated) => updated,
@@ -233,6 +243,7 @@ impl ReplicatedStore {
                     return Ok(None);
                 }
             };
+            self.note_updated(&request.operation, began_us, paged.object());
             let mut encoded = Vec::new();
             delta.encode_into(&mut encoded);
             made = Some(Ok(SentDelta {
@@ -271,9 +282,18 @@ impl ReplicatedStore {
         let author = self.author(at, props, stored.as_ref(), context)?;
         let expires_at_secs = self.ttl_secs(props).map(|ttl_secs| expiry(author.now_us, ttl_secs));
         let coordinator = author.coordinator();
+        let began_us = self.clock.monotonic_us();
         let updated =
-            Object::update_data_type(stored, operation, context, coordinator, expires_at_secs);
-        Ok(updated.map_err(DataTypeError::from)?)
+            Object::update_data_type(stored, operation, context, coordinator, expires_at_secs)
+                .map_err(DataTypeError::from)?;
+        self.note_updated(operation, began_us, &updated);
+        Ok(updated)
+    }
+
+    /// Counts an operation on this node's copy.
+    fn note_updated(&self, operation: &Operation, began_us: u64, object: &Object) {
+        let time_us = self.clock.monotonic_us() - began_us;
+        self.stats().data_types().record_update(operation.datatype(), time_us, object);
     }
 
     /// Who does an operation on what is stored, and when.

@@ -46,7 +46,10 @@ pub use listing::{BucketListing, Deadline, KeyListing};
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reaper::DeleteMode;
-pub use stats::{Counter, Cumulative, Distribution, LatencySummary, Stats, StatsSnapshot};
+pub use stats::{
+    Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
+    LatencySummary, Stats, StatsSnapshot,
+};
 pub use store::{
     HintCountMax, Limits, PreflistPlace, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT,
     TransferShareMin,

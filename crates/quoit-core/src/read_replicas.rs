@@ -7,7 +7,7 @@
 
 use crate::error::RequestError;
 use crate::reaper::SENT_FOR;
-use crate::replica::{Copy, Replicated, merge};
+use crate::replica::{Copy, Replicated};
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Reach, Topology, cost_us};
 use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally, Voters};
@@ -368,7 +368,7 @@ impl<'a> Run<'a> {
             merged = Some(match merged {
                 None => (*digest, object),
                 Some((_, merged)) => {
-                    let merged = merge(&merged, &object, self.read.rule);
+                    let merged = self.store.merged(&merged, &object, self.read.rule);
                     (merged.digest(), merged)
                 }
             });

@@ -144,7 +144,8 @@ impl ReplicatedStore {
         // What has expired is gone, also where it was merged away: nobody brings it back.
         let keeps_out =
             || self.is_expired(incoming.meta) || self.reaper.graves.keeps_out(at, incoming);
-        let taken = take(&self.records, at, incoming, has_to_last, access, &keeps_out)?;
+        let merged = |ours: &Object, theirs: &Object| self.merged(ours, theirs, incoming.rule);
+        let taken = take(&self.records, at, incoming, has_to_last, access, (&keeps_out, &merged))?;
         if let Some(Taken::Written(_, meta)) = &taken {
             self.note_written(at.partition, u32::from(meta.n_val_class));
             if meta.tombstone {
@@ -157,6 +158,14 @@ impl ReplicatedStore {
     fn is_expired(&self, meta: RecordMeta) -> bool {
         let expires_at_secs = u64::from(meta.expires_at_secs);
         expires_at_secs != 0 && expires_at_secs <= self.clock.unix_secs()
+    }
+
+    /// What two copies of a record are together. Counts the merge.
+    pub(crate) fn merged(&self, ours: &Object, theirs: &Object, rule: MergeRule) -> Object {
+        let began_us = self.clock.monotonic_us();
+        let merged = merge(ours, theirs, rule);
+        self.stats().record_merge(self.clock.monotonic_us() - began_us, merged.datatype());
+        merged
     }
 
     /// Merges an object into this node's copy, waiting for the disk if it has to.
@@ -181,15 +190,18 @@ impl ReplicatedStore {
     }
 }
 
+/// What a stored and an incoming object are together.
+type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
+
 /// Merges an object into a record of an engine, as [`ReplicatedStore::take_copy`] says. `keeps_out` tells
-/// whether it must not be stored where nothing is.
+/// whether it must not be stored where nothing is, `merged` what it is together with what is there.
 fn take(
     records: &Records,
     at: &RecordAt<'_>,
     incoming: &Replicated,
     has_to_last: bool,
     access: Access,
-    keeps_out: &dyn Fn() -> bool,
+    (keeps_out, merged): (&dyn Fn() -> bool, &Merge<'_>),
 ) -> Result<Option<Taken>, RequestError> {
     // Most objects replace what they find, which its front is enough to see. What is damaged is replaced
     // unseen: whatever it was, this replica has lost it.
@@ -202,7 +214,7 @@ fn take(
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             verdict = match stored {
                 None if keeps_out() => Ok(Verdict::Keep),
-                stored => unite(stored, incoming, has_to_last, out),
+                stored => unite(stored, incoming, has_to_last, merged, out),
             };
             match verdict {
                 Ok(Verdict::Put(meta)) => Decision::Put(meta),
@@ -261,6 +273,7 @@ fn unite(
     stored: Option<&RecordRef<'_>>,
     incoming: &Replicated,
     has_to_last: bool,
+    merged: &Merge<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Verdict, RequestError> {
     let as_it_came = |out: &mut Vec<u8>| {
@@ -279,7 +292,7 @@ fn unite(
     }
     let ours = decode(&stored.to_bytes())?;
     let theirs = decode(&incoming.object)?;
-    let merged = merge(&ours, &theirs, incoming.rule);
+    let merged = merged(&ours, &theirs);
     let digest = merged.digest();
     if digest == incoming.meta.digest {
         return as_it_came(out);

@@ -200,3 +200,58 @@ async fn data_types_are_read_and_changed() {
     let text = "Operation type is `gset` but  bucket type is `counter`.";
     assert_eq!(wrong.unwrap_err().server().unwrap().message, text);
 }
+
+/// The body of a resource.
+fn http_get(node: &Node, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(&node.http).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statistics_tell_data_types_apart() {
+    let node = Node::start();
+    let client = client_of(&node);
+    node.create_type("sets", r#"{"datatype":"set"}"#);
+    node.create_type("hlls", r#"{"datatype":"hll"}"#);
+    let figure = |stats: &serde_json::Value, name: &str| {
+        stats[name].as_u64().unwrap_or_else(|| panic!("{name}"))
+    };
+    assert!(!http_get(&node, "/metrics").contains("quoit_data_type"), "nobody has used any");
+
+    let guests = Bucket::typed("sets", "guests").key("tonight");
+    for name in ["ann", "bob", "cid"] {
+        client.update_data_type(&guests, SetUpdate::new().insert(name)).await.unwrap();
+    }
+    client.fetch(&guests).await.unwrap().unwrap();
+    assert!(client.fetch(&Bucket::typed("sets", "guests").key("none")).await.unwrap().is_none());
+    let visitors = Bucket::typed("hlls", "visitors").key("today");
+    client.update_data_type(&visitors, DataTypeUpdate::hll(["ann"])).await.unwrap();
+
+    let stats: serde_json::Value = serde_json::from_str(&http_get(&node, "/stats")).unwrap();
+    for (name, expected) in [
+        ("node_puts_set_total", 3),
+        ("node_gets_set_total", 1),
+        ("vnode_set_update_total", 3),
+        ("node_puts_hll_total", 1),
+        ("node_puts_counter_total", 0),
+        ("node_get_fsm_set_siblings_100", 1),
+        ("set_actor_counts_100", 1),
+        ("object_set_merge_total", 0),
+    ] {
+        assert_eq!(figure(&stats, name), expected, "{name}");
+    }
+    assert!(figure(&stats, "node_get_fsm_set_objsize_mean") > 10);
+    assert!(figure(&stats, "hll_bytes_total") > 0);
+    assert!(figure(&stats, "node_put_fsm_set_time_100") > 0);
+    let metrics = http_get(&node, "/metrics");
+    assert!(metrics.contains("quoit_data_type_puts_total{datatype=\"set\"} 3"), "{metrics}");
+    assert!(
+        metrics.contains("quoit_data_type_actors_bucket{datatype=\"hll\",le=\"1\"} 1"),
+        "{metrics}"
+    );
+}

@@ -90,6 +90,17 @@ fn engine() -> Arc<BitcaskEngine> {
     Arc::new(opened.expect("an empty disk opens").0)
 }
 
+/// Takes an object that nothing keeps out.
+fn take_into(
+    records: &Records,
+    place: &Place<'_>,
+    incoming: &Replicated,
+    has_to_last: bool,
+) -> Result<Option<Taken>, RequestError> {
+    let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
+    take(records, &place.at(), incoming, has_to_last, Access::Wait, (&|| false, &merged))
+}
+
 /// Delivers objects in this order to a replica and compares it with the merge of all of them.
 fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
     let engine = engine();
@@ -101,7 +112,7 @@ fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
         let object = &objects[chosen % objects.len()];
         let has_to_last = step % 2 == 0;
         let incoming = replicated(object, rule);
-        let taken = take(&records, &place.at(), &incoming, has_to_last, Access::Wait, &|| false);
+        let taken = take_into(&records, &place, &incoming, has_to_last);
         let taken = taken.expect("the disk is good").expect("it may wait");
         assert!(!has_to_last || matches!(taken, Taken::Written(..)), "nothing to wait for");
         model = Some(model.map_or_else(|| object.clone(), |model| merge(&model, object, rule)));
@@ -155,8 +166,7 @@ fn a_reaped_tombstone_is_gone_and_anything_else_stays() {
     let place = Place::new(&encoded, Partition(3)).expect("the name is good");
     let deliver = |object| {
         let incoming = replicated(object, MergeRule::Causal);
-        take(&records, &place.at(), &incoming, false, Access::Wait, &|| false)
-            .expect("the disk is good");
+        take_into(&records, &place, &incoming, false).expect("the disk is good");
     };
     let key_count = || engine.stats().key_count;
     deliver(&objects[0]);

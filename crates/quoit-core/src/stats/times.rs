@@ -1,6 +1,7 @@
 //! Percentiles between any two moments, for who watches latencies more closely than by the minute.
 
-use super::{BUCKET_COUNT, Distribution, Stats, add, percentile};
+use super::recorder::{BUCKET_COUNT, add, percentile};
+use super::{Distribution, Stats};
 
 /// Histograms of some distributions at one moment.
 pub(crate) struct Times<const COUNT: usize>([Vec<u64>; COUNT]);
@@ -13,9 +14,8 @@ impl Stats {
     ) -> Times<COUNT> {
         Times(distributions.map(|distribution| {
             let mut counts = vec![0; BUCKET_COUNT];
-            let from = distribution as usize * BUCKET_COUNT;
             for shard in &self.shards {
-                add(&mut counts, &shard.buckets[from..from + BUCKET_COUNT]);
+                add(&mut counts, shard.buckets(distribution as usize));
             }
             counts
         }))

@@ -11,7 +11,7 @@
 
 use super::context::incarnation_number;
 use super::{
-    ApplyError, CausalClock, Coordinator, Delta, EventSet, Operation, State, StoredFormError,
+    ApplyError, CausalClock, Coordinator, Delta, EventSet, Operation, State, StoredFormError, codec,
 };
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::Cursor;
@@ -143,6 +143,13 @@ impl Object {
     #[must_use]
     pub fn has_data_type(&self) -> bool {
         self.siblings.iter().any(Sibling::is_data_type)
+    }
+
+    /// The type of the state that the object holds, by the state's head alone.
+    #[must_use]
+    pub fn datatype(&self) -> Option<Datatype> {
+        let state = self.siblings.iter().find(|sibling| sibling.is_data_type())?;
+        codec::datatype_of(&state.value)
     }
 
     /// The state of the data type that the object holds, dead or alive.

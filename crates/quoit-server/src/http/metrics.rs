@@ -1,15 +1,34 @@
 //! `/metrics`: figures as OpenMetrics text, with histograms.
 
 use super::connection::{Connection, Request};
+use super::data_type_figures::data_type_metrics;
 use super::refusal::Refusal;
 use super::response::reply;
 use crate::context::ServerContext;
 use crate::machine::Machine;
-use quoit_core::{Counter, Distribution, StatsSnapshot};
+use quoit_core::{Counter, Cumulative, Distribution, StatsSnapshot};
 use std::fmt::Write;
 
 const MEDIA_TYPE: &[u8] = b"application/openmetrics-text; version=1.0.0; charset=utf-8";
-const US_PER_SEC: f64 = 1e6;
+pub(super) const US_PER_SEC: f64 = 1e6;
+
+/// Bounds of times: powers of two from 16 us to a minute.
+pub(super) const TIMES_US: &[u64] = &powers::<23>(4, 1);
+/// Bounds of sizes: powers of four from 16 bytes to 64 MiB.
+pub(super) const BYTES: &[u64] = &powers::<12>(4, 2);
+/// Bounds of numbers of something that there are few of.
+pub(super) const COUNTS: &[u64] = &[2, 3, 5, 9, 17, 33, 65, 129];
+
+/// Powers of two, the exponents so far apart.
+const fn powers<const COUNT: usize>(first: u32, step: u32) -> [u64; COUNT] {
+    let mut bounds = [0; COUNT];
+    let mut index = 0;
+    while index < COUNT {
+        bounds[index] = 1 << (first + index as u32 * step);
+        index += 1;
+    }
+    bounds
+}
 
 impl Connection {
     /// All metrics. Whoever asks for them gets this text, whatever else he would accept: collectors
@@ -26,6 +45,7 @@ fn render(context: &ServerContext) -> String {
     let mut text = Text::default();
     let snapshot = context.store.stats().snapshot();
     requests(&mut text, &snapshot);
+    data_type_metrics(&mut text, context.store.stats());
     exchanges(&mut text, &snapshot);
     let engine = context.store.engine().stats();
     text.gauge("quoit_keys", "Records stored, tombstones included.", engine.key_count);
@@ -76,40 +96,31 @@ fn requests(text: &mut Text, snapshot: &StatsSnapshot) {
     ] {
         text.counter(name, help, snapshot.total(counter));
     }
-    let times = (4..=26).map(|shift| 1u64 << shift);
-    let sizes = (4..=26).step_by(2).map(|shift| 1u64 << shift);
-    let siblings = [2, 3, 5, 9, 17, 33, 65, 129];
     for (name, help, distribution, bounds, unit) in [
         (
             "quoit_get_duration_seconds",
             "Time of reads.",
             Distribution::GetTimeUs,
-            times.clone().collect::<Vec<_>>(),
+            TIMES_US,
             US_PER_SEC,
         ),
         (
             "quoit_put_duration_seconds",
             "Time of writes.",
             Distribution::PutTimeUs,
-            times.collect(),
+            TIMES_US,
             US_PER_SEC,
         ),
         (
             "quoit_get_object_bytes",
             "Sizes of objects read.",
             Distribution::GetObjectBytes,
-            sizes.collect(),
+            BYTES,
             1.0,
         ),
-        (
-            "quoit_get_siblings",
-            "Siblings of objects read.",
-            Distribution::GetSiblings,
-            siblings.to_vec(),
-            1.0,
-        ),
+        ("quoit_get_siblings", "Siblings of objects read.", Distribution::GetSiblings, COUNTS, 1.0),
     ] {
-        text.histogram(name, help, &snapshot.cumulative(distribution, &bounds), unit);
+        text.histogram(name, help, &snapshot.cumulative(distribution, bounds), unit);
     }
 }
 
@@ -180,17 +191,17 @@ fn connections(text: &mut Text, context: &ServerContext) {
 
 /// Text in the making.
 #[derive(Default)]
-struct Text {
+pub(super) struct Text {
     text: String,
 }
 
 impl Text {
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    pub(super) fn line(&mut self, line: std::fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "{line}");
     }
 
-    fn family(&mut self, name: &str, help: &str, kind: &str) {
+    pub(super) fn family(&mut self, name: &str, help: &str, kind: &str) {
         self.line(format_args!("# TYPE {name} {kind}"));
         self.line(format_args!("# HELP {name} {help}"));
     }
@@ -206,21 +217,41 @@ impl Text {
     }
 
     /// `unit`: how many of what was measured make one of what is shown.
-    fn histogram(&mut self, name: &str, help: &str, histogram: &quoit_core::Cumulative, unit: f64) {
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Cumulative, unit: f64) {
+        self.histograms(name, help, &[(String::new(), histogram.clone())], unit);
+    }
+
+    /// The same for several, each with labels of its own.
+    pub(super) fn histograms(
+        &mut self,
+        name: &str,
+        help: &str,
+        histograms: &[(String, Cumulative)],
+        unit: f64,
+    ) {
         self.family(name, help, "histogram");
-        for (bound, count) in &histogram.at_most {
-            let bound = *bound as f64 / unit;
-            self.line(format_args!("{name}_bucket{{le=\"{bound}\"}} {count}"));
+        for (labels, histogram) in histograms {
+            let comma = if labels.is_empty() { "" } else { "," };
+            for (bound, count) in &histogram.at_most {
+                let bound = *bound as f64 / unit;
+                self.line(format_args!("{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {count}"));
+            }
+            let Cumulative { count, sum, .. } = histogram;
+            self.line(format_args!("{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}"));
+            let (sum, braced) = (*sum as f64 / unit, braced(labels));
+            self.line(format_args!("{name}_sum{braced} {sum}"));
+            self.line(format_args!("{name}_count{braced} {count}"));
         }
-        self.line(format_args!("{name}_bucket{{le=\"+Inf\"}} {}", histogram.count));
-        self.line(format_args!("{name}_sum {}", histogram.sum as f64 / unit));
-        self.line(format_args!("{name}_count {}", histogram.count));
     }
 
     fn finish(mut self) -> String {
         self.text.push_str("# EOF\n");
         self.text
     }
+}
+
+fn braced(labels: &str) -> String {
+    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
 }
 
 #[cfg(test)]
@@ -230,16 +261,15 @@ mod tests {
     #[test]
     fn a_histogram_is_cumulative_and_ends_at_infinity() {
         let mut text = Text::default();
-        let histogram = quoit_core::Cumulative {
-            at_most: vec![(499_999, 2), (999_999, 3)],
-            count: 5,
-            sum: 3_000_000,
-        };
+        let histogram =
+            Cumulative { at_most: vec![(499_999, 2), (999_999, 3)], count: 5, sum: 3_000_000 };
         text.histogram("t_seconds", "Time.", &histogram, US_PER_SEC);
         let lines: Vec<_> = text.text.lines().collect();
         assert_eq!(lines[2], "t_seconds_bucket{le=\"0.499999\"} 2");
         assert_eq!(lines[4], "t_seconds_bucket{le=\"+Inf\"} 5");
         assert_eq!(lines[5], "t_seconds_sum 3");
+        text.histograms("t", "Of a type.", &[("of=\"x\"".to_owned(), histogram)], 1.0);
+        assert!(text.text.contains("t_bucket{of=\"x\",le=\"+Inf\"} 5\nt_sum{of=\"x\"} 3000000\n"));
         assert!(text.finish().ends_with("# EOF\n"));
     }
 }

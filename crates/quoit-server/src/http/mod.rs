@@ -17,6 +17,7 @@ mod chunked;
 mod conditions;
 mod connection;
 mod csrf;
+mod data_type_figures;
 mod datatype;
 mod head;
 mod later;

@@ -1,6 +1,7 @@
 //! `/stats`: the node's figures under the names that Riak's collectors read.
 
 use super::connection::{Connection, Request};
+use super::data_type_figures::{DATATYPES, data_types};
 use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
 use super::response::{JSON, TEXT, reply};
@@ -11,12 +12,10 @@ use crate::machine::Machine;
 use quoit_core::{Counter, Distribution, LatencySummary, StatsSnapshot};
 use serde_json::{Map, Value, json};
 
-type Figures = Map<String, Value>;
+pub(super) type Figures = Map<String, Value>;
 
 /// Suffixes of a distribution over the last minute.
 const SUMMARY: [&str; 5] = ["mean", "median", "95", "99", "100"];
-/// Data types that have figures of their own.
-const DATATYPES: [&str; 4] = ["counter", "set", "map", "hll"];
 
 impl Connection {
     /// All figures, as JSON or as the same text in lines.
@@ -40,13 +39,21 @@ pub(crate) fn statistics(context: &ServerContext) -> Figures {
     let snapshot = context.store.stats().snapshot();
     absent(&mut figures);
     requests(&mut figures, &snapshot);
+    data_types(&mut figures, context.store.stats());
     node(&mut figures, context);
     machine(&mut figures);
     figures
 }
 
-fn put(figures: &mut Figures, name: &str, value: impl Into<Value>) {
+pub(super) fn put(figures: &mut Figures, name: &str, value: impl Into<Value>) {
     figures.insert(name.to_owned(), value.into());
+}
+
+pub(super) fn put_summary(figures: &mut Figures, name: &str, summary: LatencySummary) {
+    let LatencySummary { mean, median, p95, p99, max, .. } = summary;
+    for (suffix, value) in SUMMARY.iter().zip([mean, median, p95, p99, max]) {
+        put(figures, &format!("{name}_{suffix}"), value);
+    }
 }
 
 /// Names of what this node does not do or does not count: 0.
@@ -64,26 +71,10 @@ fn absent(figures: &mut Figures) {
             zero(&format!("{name}_{suffix}"));
         }
     }
-    for datatype in DATATYPES {
-        for pattern in
-            ["node_gets_@", "node_puts_@", "read_repairs_@", "vnode_@_update", "object_@_merge"]
-        {
-            let name = pattern.replace('@', datatype);
-            zero(&name);
-            zero(&format!("{name}_total"));
-        }
-        for pattern in [
-            "node_get_fsm_@_time",
-            "node_put_fsm_@_time",
-            "node_get_fsm_@_siblings",
-            "node_get_fsm_@_objsize",
-            "vnode_@_update_time",
-            "object_@_merge_time",
-        ] {
-            for suffix in SUMMARY {
-                zero(&format!("{}_{suffix}", pattern.replace('@', datatype)));
-            }
-        }
+    for (datatype, _) in DATATYPES {
+        let name = format!("read_repairs_{datatype}");
+        zero(&name);
+        zero(&format!("{name}_total"));
     }
     for target in ["primary", "fallback"] {
         for reason in ["notfound", "outofdate"] {
@@ -124,6 +115,7 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
         ("node_puts", &[Counter::Puts]),
         ("vnode_gets", &[Counter::Gets, Counter::ReplicaGets]),
         ("vnode_puts", &[Counter::Puts, Counter::ReplicaPuts]),
+        ("object_merge", &[Counter::Merges]),
         ("read_repairs", &[Counter::ReadRepairs]),
         ("skipped_read_repairs", &[Counter::ReadRepairsSkipped]),
         ("tictacaae_exchange", &[Counter::Exchanges]),
@@ -155,13 +147,10 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
         (Distribution::PutTimeUs, &["node_put_fsm_time", "vnode_put_fsm_time"]),
         (Distribution::GetSiblings, &["node_get_fsm_siblings"]),
         (Distribution::GetObjectBytes, &["node_get_fsm_objsize"]),
+        (Distribution::MergeTimeUs, &["object_merge_time"]),
     ] {
-        let LatencySummary { mean, median, p95, p99, max, .. } = snapshot.summary(distribution);
-        for name in names {
-            for (suffix, value) in SUMMARY.iter().zip([mean, median, p95, p99, max]) {
-                put(figures, &format!("{name}_{suffix}"), value);
-            }
-        }
+        let summary = snapshot.summary(distribution);
+        names.iter().for_each(|name| put_summary(figures, name, summary));
     }
     for (name, counter) in [("get", Counter::Gets), ("put", Counter::Puts)] {
         let per_second = snapshot.last_minute(counter) / 60;
@@ -292,7 +281,6 @@ const ZERO: &[&str] = &[
 const ZERO_WITH_TOTAL: &[&str] = &[
     "consistent_gets",
     "consistent_puts",
-    "hll_bytes",
     "list_fsm_create",
     "list_fsm_create_error",
     "ngrfetch_nofetch",
@@ -302,7 +290,6 @@ const ZERO_WITH_TOTAL: &[&str] = &[
     "ngrrepl_error",
     "ngrrepl_object",
     "ngrrepl_srcdiscard",
-    "object_merge",
     "rings_reconciled",
     "tictacaae_bucket",
     "tictacaae_modtime",
@@ -322,13 +309,8 @@ const ZERO_SUMMARIES: &[&str] = &[
     "consistent_get_time",
     "consistent_put_objsize",
     "consistent_put_time",
-    "counter_actor_counts",
-    "hll_bytes",
     "index_fsm_results",
     "index_fsm_time",
-    "map_actor_counts",
-    "object_merge_time",
-    "set_actor_counts",
     "vnode_head_fsm_time",
     "write_once_put_objsize",
     "write_once_put_time",
@@ -342,7 +324,9 @@ mod tests {
     fn names_that_collectors_read_are_there_before_anything_has_happened() {
         let mut figures = Figures::new();
         absent(&mut figures);
-        requests(&mut figures, &quoit_core::Stats::default().snapshot());
+        let stats = quoit_core::Stats::default();
+        requests(&mut figures, &stats.snapshot());
+        data_types(&mut figures, &stats);
         machine(&mut figures);
         for name in [
             "node_gets",
@@ -355,6 +339,10 @@ mod tests {
             "read_repairs_primary_notfound_count",
             "node_gets_counter_total",
             "vnode_set_update_time_95",
+            "read_repairs_hll_total",
+            "object_counter_merge",
+            "map_actor_counts_mean",
+            "hll_bytes_total",
             "sys_process_count",
             "disk",
             "memory_total",

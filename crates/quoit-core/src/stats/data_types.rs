@@ -1,0 +1,191 @@
+//! Figures by data type.
+//!
+//! Those of a type cost memory from its first request on, some 2 MB; all threads share them, since an
+//! operation on a data type costs much more than to count it.
+
+use super::recorder::{Cumulative, LatencySummary, Recorder, Samples, Snapshot, Sums};
+use quoit_model::object::Object;
+use quoit_model::props::Datatype;
+use std::sync::OnceLock;
+
+/// Events that are counted for each data type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum DataTypeCounter {
+    /// Reads coordinated here that found one.
+    Gets,
+    /// Updates coordinated here.
+    Puts,
+    /// Operations done on this node's copies.
+    Updates,
+    /// Merges of two copies that differed.
+    Merges,
+    /// Bytes of the states that operations on HyperLogLogs have left.
+    HllBytes,
+}
+const COUNTER_COUNT: usize = 5;
+
+/// Quantities whose distribution is kept for each data type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum DataTypeDistribution {
+    /// Microseconds from request to answer of a read.
+    GetTimeUs,
+    /// Microseconds from request to answer of an update.
+    PutTimeUs,
+    /// Siblings of records read; more than one only where plain values were written beside.
+    GetSiblings,
+    /// Bytes of records read.
+    GetObjectBytes,
+    /// Microseconds that an operation took on this node's copy.
+    UpdateTimeUs,
+    /// Microseconds that a merge took.
+    MergeTimeUs,
+    /// Actors in the clock of what operations have left.
+    Actors,
+    /// Bytes of the states that operations on HyperLogLogs have left.
+    HllBytes,
+}
+const DISTRIBUTION_COUNT: usize = 8;
+
+/// What the figures of one type are kept in.
+#[derive(Default)]
+struct Figures {
+    recorder: Recorder<COUNTER_COUNT, DISTRIBUTION_COUNT>,
+    samples: Samples<COUNTER_COUNT, DISTRIBUTION_COUNT>,
+}
+
+/// The figures of all types.
+#[derive(Default)]
+pub(crate) struct DataTypeStats([OnceLock<Box<Figures>>; 4]);
+
+/// Figures of a type at one moment.
+pub struct DataTypeSnapshot(Snapshot<COUNTER_COUNT, DISTRIBUTION_COUNT>);
+
+/// Types that share a name share a place.
+const fn place(datatype: Datatype) -> usize {
+    match datatype {
+        Datatype::Counter => 0,
+        Datatype::Set | Datatype::Gset => 1,
+        Datatype::Map => 2,
+        Datatype::Hll => 3,
+    }
+}
+
+impl DataTypeStats {
+    fn of(&self, datatype: Datatype) -> &Recorder<COUNTER_COUNT, DISTRIBUTION_COUNT> {
+        &self.0[place(datatype)].get_or_init(Box::default).recorder
+    }
+
+    /// Counts a read that found one.
+    pub(crate) fn record_get(&self, datatype: Datatype, time_us: u64, object: &Object) {
+        let figures = self.of(datatype);
+        let value_bytes: usize = object.siblings.iter().map(|each| each.value.len()).sum();
+        figures.add(DataTypeCounter::Gets as usize, 1);
+        figures.record(DataTypeDistribution::GetTimeUs as usize, time_us);
+        figures.record(DataTypeDistribution::GetSiblings as usize, object.siblings.len() as u64);
+        figures.record(DataTypeDistribution::GetObjectBytes as usize, value_bytes as u64);
+    }
+
+    /// Counts an update; the time is that of one that succeeded.
+    pub(crate) fn record_put(&self, datatype: Datatype, time_us: Option<u64>) {
+        let figures = self.of(datatype);
+        figures.add(DataTypeCounter::Puts as usize, 1);
+        if let Some(time_us) = time_us {
+            figures.record(DataTypeDistribution::PutTimeUs as usize, time_us);
+        }
+    }
+
+    /// Counts an operation on a copy, and what it has left.
+    pub(crate) fn record_update(&self, datatype: Datatype, time_us: u64, object: &Object) {
+        let figures = self.of(datatype);
+        figures.add(DataTypeCounter::Updates as usize, 1);
+        figures.record(DataTypeDistribution::UpdateTimeUs as usize, time_us);
+        let actors = object.clock.entries().len() as u64;
+        figures.record(DataTypeDistribution::Actors as usize, actors);
+        if datatype == Datatype::Hll {
+            let states = object.siblings.iter().filter(|sibling| sibling.is_data_type());
+            let state_bytes = states.map(|state| state.value.len() as u64).sum();
+            figures.add(DataTypeCounter::HllBytes as usize, state_bytes);
+            figures.record(DataTypeDistribution::HllBytes as usize, state_bytes);
+        }
+    }
+
+    /// Counts a merge.
+    pub(super) fn record_merge(&self, datatype: Datatype, time_us: u64) {
+        let figures = self.of(datatype);
+        figures.add(DataTypeCounter::Merges as usize, 1);
+        figures.record(DataTypeDistribution::MergeTimeUs as usize, time_us);
+    }
+
+    /// Keeps the present sums of the types that there are.
+    pub(super) fn sample(&self) {
+        for figures in self.0.iter().filter_map(OnceLock::get) {
+            figures.samples.keep(Sums::of(std::slice::from_ref(&figures.recorder)));
+        }
+    }
+
+    /// The figures of a type, if there was one.
+    pub(super) fn snapshot(&self, datatype: Datatype) -> Option<DataTypeSnapshot> {
+        let figures = self.0[place(datatype)].get()?;
+        let now = || Sums::of(std::slice::from_ref(&figures.recorder));
+        Some(DataTypeSnapshot(figures.samples.snapshot(now)))
+    }
+}
+
+impl DataTypeSnapshot {
+    /// Events since the start.
+    #[must_use]
+    pub fn total(&self, counter: DataTypeCounter) -> u64 {
+        self.0.total(counter as usize)
+    }
+
+    /// Events of the last minute.
+    #[must_use]
+    pub fn last_minute(&self, counter: DataTypeCounter) -> u64 {
+        self.0.last_minute(counter as usize)
+    }
+
+    /// A distribution over the last minute. Percentiles are exact to within 1/16 of the value.
+    #[must_use]
+    pub fn summary(&self, distribution: DataTypeDistribution) -> LatencySummary {
+        self.0.summary(distribution as usize)
+    }
+
+    /// A distribution since the start, as [`StatsSnapshot::cumulative`](super::StatsSnapshot::cumulative).
+    #[must_use]
+    pub fn cumulative(&self, distribution: DataTypeDistribution, limits: &[u64]) -> Cumulative {
+        self.0.cumulative(distribution as usize, limits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_counted_apart_and_grow_only_sets_as_sets() {
+        let stats = DataTypeStats::default();
+        assert!(stats.snapshot(Datatype::Set).is_none(), "nothing is kept of what nobody uses");
+        stats.record_put(Datatype::Gset, Some(70));
+        stats.record_put(Datatype::Set, None);
+        stats.record_merge(Datatype::Counter, 5);
+        let sets = stats.snapshot(Datatype::Set).expect("sets");
+        assert_eq!(sets.total(DataTypeCounter::Puts), 2);
+        assert_eq!(sets.summary(DataTypeDistribution::PutTimeUs).count, 1, "a failure has no time");
+        assert_eq!(sets.total(DataTypeCounter::Merges), 0);
+        let counters = stats.snapshot(Datatype::Counter).expect("counters");
+        assert_eq!(counters.summary(DataTypeDistribution::MergeTimeUs).max, 5);
+        assert!(stats.snapshot(Datatype::Map).is_none());
+    }
+
+    #[test]
+    fn what_an_operation_leaves_is_measured() {
+        let stats = DataTypeStats::default();
+        stats.record_update(Datatype::Hll, 9, &Object::default());
+        let figures = stats.snapshot(Datatype::Hll).expect("one");
+        assert_eq!(figures.total(DataTypeCounter::Updates), 1);
+        assert_eq!(figures.summary(DataTypeDistribution::UpdateTimeUs).mean, 9);
+        assert_eq!(figures.summary(DataTypeDistribution::Actors).max, 0);
+    }
+}
