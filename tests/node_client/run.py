@@ -1,12 +1,14 @@
-"""Starts a node and runs the tests of the Node.js client against it."""
+"""Starts a node and a cluster, and runs the tests of the Node.js client against them."""
 import os
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(HERE)]
 
+from support.cluster import Cluster  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
 BUCKET_TYPES = {
@@ -21,13 +23,18 @@ TIMEOUT_SECONDS = 120
 
 
 def main():
-    with TemporaryNode(binary_from_environment()) as node:
+    with (tempfile.TemporaryDirectory(prefix="quoit-test-") as folder,
+          TemporaryNode(binary_from_environment()) as node,
+          Cluster(folder, 5, ["ring_size=8"]) as cluster):
         for name, props in BUCKET_TYPES.items():
             node.create_bucket_type(name, props)
+            cluster[0].create_bucket_type(name, props)
+        environment = dict(os.environ, QUOIT_PB=node.record["pb"],
+                           QUOIT_CLUSTER=",".join(each.record["pb"] for each in cluster),
+                           QUOIT_VICTIM=str(cluster[2].record["pid"]))
         # The client is of 2017 and uses calls that Node.js advises against today.
         done = subprocess.run(["node", "--no-deprecation", os.path.join(HERE, "tests.js")],
-                              env=dict(os.environ, QUOIT_PB=node.record["pb"]),
-                              stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS)
+                              env=environment, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS)
         if done.returncode:
             print("the end of the node's log:\n" + node.log_tail(15))
     return done.returncode

@@ -1,5 +1,6 @@
 // Drives a node with Riak's own client for Node.js. The address comes as HOST:PORT in the
-// environment variable QUOIT_PB; the bucket types that BUCKET_TYPES of run.py names exist.
+// environment variable QUOIT_PB; the bucket types that BUCKET_TYPES of run.py names exist. QUOIT_CLUSTER has
+// the addresses of a cluster of five, QUOIT_VICTIM the process of the third of them, which may be killed.
 // Prints one line for each test and closes with `N passed, N failed`.
 'use strict';
 
@@ -318,6 +319,43 @@ test('a map has fields of every type', async () => {
     const left = (await call('fetchMap', at)).map;
     assert.strictEqual(left.registers.name, undefined);
     assert.strictEqual(left.flags.admin, false);
+});
+
+test('a cluster keeps what it acknowledged when a node dies', async () => {
+    const addresses = process.env.QUOIT_CLUSTER.split(',');
+    const connect = (nodes) => promisify((done) => new Riak.Client(nodes, done))();
+    const [writers, rounds] = [4, 30];
+    const at = (bucketType) => ({ bucketType, bucket: 'b', key: 'k' });
+    const all = await connect(addresses);
+    const ask = (from, name, options) => promisify(from[name]).call(from, options);
+    let started = 0;
+    const write = async (number) => {
+        for (let turn = 0; turn < rounds; turn += 1) {
+            if (turn === rounds / 3) {
+                started += 1;
+                if (started === writers) {
+                    process.kill(Number(process.env.QUOIT_VICTIM), 'SIGKILL');
+                }
+            }
+            await ask(all, 'updateCounter', { ...at('counters'), increment: 1 });
+            await ask(all, 'updateSet', { ...at('sets'), additions: [number + '-' + turn] });
+        }
+    };
+    const numbers = [...Array(writers).keys()];
+    await Promise.all(numbers.map(write));
+    const wanted = numbers.flatMap((number) =>
+        [...Array(rounds).keys()].map((turn) => number + '-' + turn)).sort();
+    for (const address of addresses.filter((_, place) => place !== 2)) {
+        const one = await connect([address]);
+        const { counterValue } = await ask(one, 'fetchCounter', at('counters'));
+        // What was under way to the node that died may have been counted there, and was sent again.
+        const twice = Number(counterValue) - writers * rounds;
+        assert.ok(twice >= 0 && twice <= writers, 'counted ' + counterValue);
+        const { values } = await ask(one, 'fetchSet', at('sets'));
+        assert.deepStrictEqual(values.sort(), wanted);
+        await promisify(one.stop).call(one);
+    }
+    await promisify(all.stop).call(all);
 });
 
 async function main() {

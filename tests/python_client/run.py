@@ -16,6 +16,7 @@ sys.path[:0] = [os.path.dirname(HERE)]
 import riak  # noqa: E402
 
 from support import unittest_runner  # noqa: E402
+from support.cluster_case import ClusterCase  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
 NODE = None
@@ -568,6 +569,84 @@ class DataTypes:
         self.assertEqual(bucket.get_counter("k"), -2)
 
 
+class DataTypesOnACluster:
+    """Five nodes, of which one is killed while clients write; a client tries another one then."""
+
+    WRITERS = 4
+    ROUNDS = 30
+
+    def client_of(self, nodes):
+        hosts = [{"host": node.pb[0], "pb_port": node.pb[1], "http_port": node.http[1]}
+                 for node in nodes]
+        client = riak.RiakClient(protocol=self.protocol, nodes=hosts)
+        self.addCleanup(client.close)
+        return client
+
+    def test_nothing_acknowledged_is_lost_when_a_node_dies(self):
+        cluster = self.cluster(5)
+        for name in ("counters", "sets", "maps"):
+            cluster[0].create_bucket_type(name, BUCKET_TYPES[name])
+        killed, failures, begun = threading.Event(), [], threading.Barrier(self.WRITERS + 1)
+
+        def write(number):
+            try:
+                client = self.client_of(cluster)
+                bucket = {name: client.bucket_type(name).bucket("b")
+                          for name in ("counters", "sets", "maps")}
+                for turn in range(self.ROUNDS):
+                    if turn == self.ROUNDS // 3:
+                        begun.wait(timeout=60)
+                    counter = bucket["counters"].get("k")
+                    counter.increment(1)
+                    counter.store()
+                    group = bucket["sets"].get("k")
+                    group.add("%d-%d" % (number, turn))
+                    group.store()
+                    record = bucket["maps"].get("k")
+                    record.sets["all"].add("%d-%d" % (number, turn))
+                    record.registers["writer-%d" % number].assign(str(turn))
+                    record.store()
+                if not killed.wait(timeout=60):
+                    failures.append("the node was not killed")
+            except Exception as error:  # noqa: BLE001
+                failures.append(repr(error))
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(self.WRITERS)]
+        for thread in threads:
+            thread.start()
+        begun.wait(timeout=60)
+        cluster[2].kill()
+        killed.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+        wanted = frozenset("%d-%d" % (number, turn) for number in range(self.WRITERS)
+                           for turn in range(self.ROUNDS))
+        survivors = [node for place, node in enumerate(cluster) if place != 2]
+        for node in survivors:
+            client = self.client_of([node])
+            count = client.bucket_type("counters").bucket("b").get("k").value
+            # What was under way to the node that died may have been counted there, and was sent again.
+            self.assertIn(count - self.WRITERS * self.ROUNDS, range(self.WRITERS + 1))
+            self.assertEqual(client.bucket_type("sets").bucket("b").get("k").value, wanted)
+            value = client.bucket_type("maps").bucket("b").get("k").value
+            self.assertEqual(value[("all", "set")], wanted)
+            for number in range(self.WRITERS):
+                self.assertEqual(value[("writer-%d" % number, "register")], str(self.ROUNDS - 1))
+
+        # A context from one node removes at another what was seen, and nothing else.
+        seen = self.client_of(survivors[:1]).bucket_type("sets").bucket("b").get("k")
+        again = self.client_of(survivors[1:2]).bucket_type("sets").bucket("b").get("k")
+        again.add("0-0")
+        again.store()
+        seen.discard("0-0")
+        seen.discard("0-1")
+        seen.store()
+        for node in survivors:
+            left = self.client_of([node]).bucket_type("sets").bucket("b").get("k").value
+            self.assertEqual(left, wanted - {"0-1"})
+
+
 class HttpOnly(Case):
     """What the client offers over HTTP alone, and what both protocols see of each other."""
 
@@ -614,6 +693,10 @@ def for_both_protocols(namespace):
 
 
 for_both_protocols(globals())
+DataTypesOnAClusterOverPb = type("DataTypesOnAClusterOverPb", (DataTypesOnACluster, ClusterCase),
+                                 {"protocol": "pbc"})
+DataTypesOnAClusterOverHttp = type("DataTypesOnAClusterOverHttp", (DataTypesOnACluster, ClusterCase),
+                                   {"protocol": "http"})
 
 if __name__ == "__main__":
     sys.exit(unittest_runner.run(sys.modules[__name__]))
