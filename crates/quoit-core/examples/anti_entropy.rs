@@ -17,8 +17,7 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, NodeId, Settings, seed_elections,
 };
 use quoit_core::{
-    Blocking, Counter, CounterReserve, DotSequence, ExchangeSettings, ReplicatedStore,
-    StoreSettings,
+    Blocking, Counter, DotSequence, ExchangeSettings, ReplicatedStore, StoreSettings, Unreserved,
 };
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
@@ -34,19 +33,6 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 const BUCKET: BucketRef<'static> = BucketRef::untyped(b"test");
-
-/// Nothing is coordinated here.
-struct NoReserve;
-
-impl CounterReserve for NoReserve {
-    fn reserved(&self) -> u64 {
-        0
-    }
-
-    fn reserve(&self, _: u64) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 struct Node {
     engine: Arc<BitcaskEngine>,
@@ -83,7 +69,7 @@ impl Node {
             Arc::clone(&control),
             Arc::clone(&internode),
             clock,
-            DotSequence::new(Actor(seed.to_be_bytes()[..].into()), Box::new(NoReserve)),
+            DotSequence::new(Actor(seed.to_be_bytes()[..].into()), Box::new(Unreserved)),
             StoreSettings { exchanges, blocking: Blocking::Inline, ..StoreSettings::default() },
         ));
         store.serve_replicas();

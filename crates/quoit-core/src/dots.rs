@@ -22,6 +22,12 @@ pub trait CounterReserve: Send + Sync {
 
     /// Makes every number up to `up_to` usable, durably.
     fn reserve(&self, up_to: u64) -> Result<(), StoreError>;
+
+    /// The highest number that copies may have had which were given away.
+    fn given_away(&self) -> u64;
+
+    /// Notes durably that copies may be given away that have numbers up to `up_to`.
+    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError>;
 }
 
 /// Nothing is made durable: for stores that forget everything, so that nothing they issued comes back.
@@ -36,6 +42,14 @@ impl CounterReserve for Unreserved {
     fn reserve(&self, _: u64) -> Result<(), StoreError> {
         Ok(())
     }
+
+    fn given_away(&self) -> u64 {
+        0
+    }
+
+    fn note_given_away(&self, _: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Issues dots.
@@ -48,6 +62,10 @@ pub struct DotSequence {
     passing: Mutex<BTreeMap<Partition, Actor>>,
     /// The last counter issued when copies of a partition were last given away.
     given_away: Mutex<BTreeMap<Partition, u64>>,
+    /// The same of any partition before the start.
+    given_away_before: u64,
+    /// Up to where it is durable that copies were given away.
+    given_away_noted: AtomicU64,
 }
 
 impl DotSequence {
@@ -55,6 +73,7 @@ impl DotSequence {
     #[must_use]
     pub fn new(actor: Actor, reserve: Box<dyn CounterReserve>) -> Self {
         let reserved = reserve.reserved();
+        let given_away = reserve.given_away();
         Self {
             actor,
             last_issued: AtomicU64::new(reserved),
@@ -62,6 +81,8 @@ impl DotSequence {
             reserve: Mutex::new(reserve),
             passing: Mutex::default(),
             given_away: Mutex::default(),
+            given_away_before: given_away,
+            given_away_noted: AtomicU64::new(given_away),
         }
     }
 
@@ -94,7 +115,7 @@ impl DotSequence {
     /// Such a copy is handed over and removed. Were the store's own actor used, the next event for the
     /// same record would claim all that it made before, values included that are no longer here. So
     /// these events have an actor that lasts no longer than the copies do:
-    /// [`DotSequence::forget_passing`] ends it before the first of them is removed, a restart as well.
+    /// [`DotSequence::give_away`] ends it before the first of them is removed, a restart as well.
     ///
     /// # Errors
     ///
@@ -107,16 +128,30 @@ impl DotSequence {
     }
 
     /// Ends the actor of a partition's passing events, before copies that have them are removed.
-    /// Incarnations of data types in them end as well: copies that come back may lack their last events.
-    pub fn forget_passing(&self, partition: Partition) {
+    /// Incarnations of data types in them end as well, also after a restart: copies that come back may lack
+    /// their last events. A durable write once in a million counters.
+    ///
+    /// # Errors
+    ///
+    /// When that can't be made durable; no copy may be removed then.
+    pub fn give_away(&self, partition: Partition) -> Result<(), StoreError> {
+        // What is reserved covers all that was issued, so that the next pages need no further write.
+        let up_to = self.reserved.load(Ordering::Acquire);
+        if self.given_away_noted.load(Ordering::Acquire) < up_to {
+            self.reserve.lock().note_given_away(up_to)?;
+            self.given_away_noted.fetch_max(up_to, Ordering::AcqRel);
+        }
         self.passing.lock().remove(&partition);
         self.given_away.lock().insert(partition, self.last_issued());
+        Ok(())
     }
 
-    /// The last counter issued when copies of a partition were last given away; 0 = not since the start.
+    /// The last counter issued when copies of a partition were last given away. Of what was given away before
+    /// the start the partition is not known: it counts for all of them.
     #[must_use]
     pub fn given_away(&self, partition: Partition) -> u64 {
-        self.given_away.lock().get(&partition).copied().unwrap_or(0)
+        let since = self.given_away.lock().get(&partition).copied();
+        since.unwrap_or(self.given_away_before)
     }
 
     /// An actor that was never used: an event of the store names it.
@@ -143,28 +178,49 @@ impl DotSequence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
-    struct Reserved(u64);
+    /// A disk: what it keeps, and whether it refuses.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<(u64, u64, bool)>>);
 
-    impl CounterReserve for Reserved {
+    impl CounterReserve for Kept {
         fn reserved(&self) -> u64 {
-            self.0
+            self.0.lock().0
         }
 
-        fn reserve(&self, _: u64) -> Result<(), StoreError> {
+        fn reserve(&self, up_to: u64) -> Result<(), StoreError> {
+            self.0.lock().0 = up_to;
+            Ok(())
+        }
+
+        fn given_away(&self) -> u64 {
+            self.0.lock().1
+        }
+
+        fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
+            let mut kept = self.0.lock();
+            if kept.2 {
+                return Err(StoreError::Closed);
+            }
+            kept.1 = up_to;
             Ok(())
         }
     }
 
+    fn start(kept: &Kept) -> DotSequence {
+        DotSequence::new(Actor(b"own"[..].into()), Box::new(kept.clone()))
+    }
+
     #[test]
     fn passing_events_have_an_actor_that_ends_with_the_copies() {
-        let dots = DotSequence::new(Actor(b"own"[..].into()), Box::new(Reserved(0)));
+        let dots = start(&Kept::default());
         let passing = |partition| dots.issue_passing(Partition(partition), 0).map(|dot| dot.actor);
         let first = passing(1).expect("counters are reserved");
         assert!(passing(1).is_ok_and(|actor| actor == first));
         let own = dots.issue(0).expect("counters are reserved").actor;
         assert!(first != own && passing(2).is_ok_and(|actor| actor != first));
-        dots.forget_passing(Partition(1));
+        dots.give_away(Partition(1)).expect("it is noted");
         assert_eq!((dots.given_away(Partition(1)), dots.given_away(Partition(2))), (4, 0));
         let second = passing(1).expect("counters are reserved");
         assert!(second != first && second != own);
@@ -172,9 +228,40 @@ mod tests {
 
     #[test]
     fn no_event_is_issued_that_a_context_could_have_claimed_before() {
-        let dots = DotSequence::new(Actor(b"own"[..].into()), Box::new(Reserved(1_000)));
+        let kept = Kept::default();
+        kept.0.lock().0 = 1_000;
+        let dots = start(&kept);
         let claimable = dots.last_issued();
         assert_eq!(claimable, 1_000);
         assert!(dots.issue(0).is_ok_and(|dot| dot.counter > claimable));
+    }
+
+    #[test]
+    fn after_a_restart_all_events_up_to_the_last_copies_given_away_count_as_gone() {
+        let kept = Kept::default();
+        let dots = start(&kept);
+        let gone = dots.issue(0).expect("counters are reserved").counter;
+        assert_eq!(start(&kept).given_away(Partition(1)), 0, "nothing was given away");
+        dots.give_away(Partition(1)).expect("it is noted");
+        for _ in 0..2 {
+            let dots = start(&kept);
+            for partition in [1, 2] {
+                assert!(dots.given_away(Partition(partition)) >= gone);
+            }
+            let next = dots.issue(0).expect("counters are reserved").counter;
+            assert!(next > dots.given_away(Partition(1)), "what is issued now is not given away");
+        }
+    }
+
+    #[test]
+    fn no_copy_may_go_whose_events_could_come_again() {
+        let kept = Kept::default();
+        let dots = start(&kept);
+        dots.issue(0).expect("counters are reserved");
+        kept.0.lock().2 = true;
+        assert!(dots.give_away(Partition(1)).is_err());
+        assert_eq!(dots.given_away(Partition(1)), 0);
+        kept.0.lock().2 = false;
+        dots.give_away(Partition(1)).expect("it is noted");
     }
 }

@@ -348,6 +348,31 @@ fn damage_after_a_clean_stop_begins_an_incarnation() {
 }
 
 #[test]
+fn a_loss_that_is_met_at_every_start_begins_one_incarnation() {
+    let mut store = closed_store(12);
+    let mut last = store.open().unwrap().incarnation;
+    store.close();
+    let segment = store.segments().remove(0);
+    let size = store.disk.bytes(&segment).unwrap().len();
+    // The last record, which may as well be a torn tail, and then the segment's header, too.
+    for at in [size - 20, 30] {
+        store.disk.flip_bit(&segment, at, 1);
+        store.forget_indexes();
+        let found = store.open().unwrap();
+        assert!(found.clean && found.incarnation == last + 1, "byte {at}: {found:?}");
+        last = found.incarnation;
+        for _ in 0..3 {
+            store.close();
+            store.forget_indexes();
+            let found = store.open().unwrap();
+            let is_met = found.damage_count > 0 || found.torn_bytes > 0;
+            assert!(found.clean && is_met && found.incarnation == last, "byte {at}: {found:?}");
+        }
+        store.close();
+    }
+}
+
+#[test]
 fn somebody_elses_store_file_is_not_overwritten() {
     let mut store = Faulty::new(SEGMENT_BYTES);
     store.kill();

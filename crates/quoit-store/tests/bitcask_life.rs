@@ -85,6 +85,19 @@ fn counters_are_reserved_for_good() {
     assert_eq!(store.engine().reserved_counter(), 3_000);
 }
 
+#[test]
+fn counters_in_copies_that_are_given_away_are_noted_for_good() {
+    let mut store = Faulty::new(1 << 20);
+    assert_eq!(store.engine().given_away_counter(), 0);
+    store.engine().note_given_away(1_000).unwrap();
+    store.engine().note_given_away(500).unwrap();
+    store.disk.set_faults(|faults| faults.failing_syncs = 1);
+    store.engine().note_given_away(2_000).unwrap_err();
+    store.crash();
+    store.open().unwrap();
+    assert_eq!(store.engine().given_away_counter(), 1_000);
+}
+
 /// Fills segments of a store and overwrites most of it.
 fn churn(store: &Faulty) {
     for round in 0..10 {

@@ -308,4 +308,12 @@ impl CounterReserve for EngineCounter {
     fn reserve(&self, up_to: u64) -> Result<(), StoreError> {
         self.0.reserve_counter(up_to)
     }
+
+    fn given_away(&self) -> u64 {
+        self.0.given_away_counter()
+    }
+
+    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
+        self.0.note_given_away(up_to)
+    }
 }

@@ -173,10 +173,12 @@ async fn what_rots_on_a_disk_is_found_and_healed_before_it_is_read() {
     town.rot(3);
     let damaged_count = COUNT - readable();
     assert!(damaged_count > COUNT / 2, "{damaged_count} are damaged");
-    tokio::time::sleep(Duration::from_secs(700)).await;
-    assert_eq!(readable(), COUNT);
+    // A node begins to look ten minutes after its start.
+    let patience = Duration::from_secs(700);
+    town.until_within(patience, "all is healed", || readable() == COUNT).await;
+    let counted = || total(&town, Counter::HealedRecords) == damaged_count as u64;
+    town.until("all is counted", counted).await;
     assert_eq!(total(&town, Counter::DamagedRecords), damaged_count as u64);
-    assert_eq!(total(&town, Counter::HealedRecords), damaged_count as u64);
     let object = town.stored(3, key(&name(5))).unwrap();
     assert_eq!(object.siblings[0].value, "value 5");
 }

@@ -8,8 +8,8 @@ use quoit_cluster::{
     seed_elections,
 };
 use quoit_core::{
-    Blocking, DeleteRequest, DotSequence, PutRequest, ReadOptions, ReplicatedStore, StoreSettings,
-    TransferLimits, Unreserved, WriteOptions,
+    Blocking, CounterReserve, DeleteRequest, DotSequence, PutRequest, ReadOptions, ReplicatedStore,
+    StoreSettings, TransferLimits, WriteOptions,
 };
 use quoit_model::clock::{Actor, VersionVector};
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
@@ -18,11 +18,12 @@ use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
 use quoit_store::engine::{Access, Before, Decision, Engine, Fetch, Record, RecordAt, RecordRef};
+use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
@@ -35,12 +36,56 @@ struct Process {
     store: Arc<ReplicatedStore>,
     control: Arc<ControlPlane>,
     internode: Arc<Internode>,
+    actor: Actor,
     background: AbortHandle,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         self.background.abort();
+    }
+}
+
+/// What a node has on disk of the counters of its events.
+#[derive(Clone, Default)]
+pub struct Counters(Arc<Mutex<Noted>>);
+
+#[derive(Default)]
+struct Noted {
+    reserved: u64,
+    given_away: u64,
+    /// Whether nothing can be noted of what is given away.
+    is_full: bool,
+}
+
+impl Counters {
+    /// Whether the disk refuses to note what is given away.
+    pub fn set_full(&self, is_full: bool) {
+        self.0.lock().unwrap().is_full = is_full;
+    }
+}
+
+impl CounterReserve for Counters {
+    fn reserved(&self) -> u64 {
+        self.0.lock().unwrap().reserved
+    }
+
+    fn reserve(&self, up_to: u64) -> Result<(), StoreError> {
+        self.0.lock().unwrap().reserved = up_to;
+        Ok(())
+    }
+
+    fn given_away(&self) -> u64 {
+        self.0.lock().unwrap().given_away
+    }
+
+    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
+        let mut noted = self.0.lock().unwrap();
+        if noted.is_full {
+            return Err(StoreError::Closed);
+        }
+        noted.given_away = up_to;
+        Ok(())
     }
 }
 
@@ -51,6 +96,9 @@ struct Node {
     engine: Arc<dyn Engine>,
     /// What the engine writes to, of one that does.
     data: Option<FaultyDisk>,
+    counters: Counters,
+    /// The actor of the store, of one that was stopped in good order.
+    actor: Option<Actor>,
     process: Option<Process>,
 }
 
@@ -191,7 +239,8 @@ impl Town {
         };
         let disk = FaultyDisk::new(u64::from(number));
         let hints = FaultyDisk::new(u64::from(number));
-        self.nodes.push(Node { disk, hints, engine, data, process: None });
+        let (counters, actor) = Default::default();
+        self.nodes.push(Node { disk, hints, engine, data, counters, actor, process: None });
         self.start(number).await;
     }
 
@@ -209,13 +258,14 @@ impl Town {
         let control = Arc::new(control);
         let settings = InternodeSettings::new(id(number), name, self.boots, self.boots);
         let internode = Internode::new(settings, host);
-        let actor = Actor(self.boots.to_be_bytes()[..].into());
+        let new_actor = || Actor(self.boots.to_be_bytes()[..].into());
+        let actor = node.actor.take().unwrap_or_else(new_actor);
         let store = ReplicatedStore::new(
             Arc::clone(&node.engine),
             Arc::clone(&control),
             Arc::clone(&internode),
             clock,
-            DotSequence::new(actor, Box::new(Unreserved)),
+            DotSequence::new(actor.clone(), Box::new(node.counters.clone())),
             self.settings,
         );
         let store = Arc::new(store.with_hints(Arc::new(node.hints.clone())).unwrap());
@@ -223,7 +273,19 @@ impl Town {
         internode.serve(listener).unwrap();
         control.connect(&internode);
         let background = tokio::spawn(Arc::clone(&store).run_background()).abort_handle();
-        node.process = Some(Process { store, control, internode, background });
+        node.process = Some(Process { store, control, internode, actor, background });
+    }
+
+    /// A node is stopped in good order: its store goes on with the same actor.
+    pub fn stop(&mut self, number: u8) {
+        let actor = self.process(number).actor.clone();
+        self.kill(number);
+        self.nodes[usize::from(number) - 1].actor = Some(actor);
+    }
+
+    /// What a node has on disk of its counters.
+    pub fn counters(&self, number: u8) -> &Counters {
+        &self.nodes[usize::from(number) - 1].counters
     }
 
     /// The process of a node dies. What it had stored stays.
@@ -298,8 +360,18 @@ impl Town {
     }
 
     /// Waits for something that must happen.
-    pub async fn until(&self, what: &str, mut happened: impl FnMut() -> bool) {
-        let end = Instant::now() + PATIENCE;
+    pub async fn until(&self, what: &str, happened: impl FnMut() -> bool) {
+        self.until_within(PATIENCE, what, happened).await;
+    }
+
+    /// Waits for something that must happen, so long at most.
+    pub async fn until_within(
+        &self,
+        patience: Duration,
+        what: &str,
+        mut happened: impl FnMut() -> bool,
+    ) {
+        let end = Instant::now() + patience;
         while !happened() {
             assert!(Instant::now() < end, "in vain: {what}");
             sleep(Duration::from_millis(50)).await;
@@ -468,12 +540,17 @@ impl Town {
     /// A node finds a record as it was before it removed it: the removal was not on its disk when the machine
     /// lost its power.
     pub fn find_again(&self, number: u8, name: &str, record: &Record) {
+        self.find_again_at(number, key(name), record);
+    }
+
+    /// As [`Town::find_again`], by the whole name.
+    pub fn find_again_at(&self, number: u8, key: KeyRef<'_>, record: &Record) {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let mut put = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             out.extend_from_slice(&record.value);
             Decision::Put(record.meta)
         };
-        at(key(name), |at| engine.update(at, Before::Skip, Access::Wait, &mut put).unwrap());
+        at(key, |at| engine.update(at, Before::Skip, Access::Wait, &mut put).unwrap());
     }
 
     /// How many partitions have a node as a primary, by the newest layout that another one knows.

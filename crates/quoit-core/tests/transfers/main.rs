@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 mod anti_entropy;
+mod data_types;
 mod deletes;
 mod expiry;
 mod fixture;

@@ -143,6 +143,8 @@ async fn what_is_written_while_partitions_move_is_read_at_once_and_later() {
         ..TransferLimits::default()
     });
     town.commit(2).await;
+    let moved = || -> u64 { (1..=5).map(|node| town.store(node).transfers().byte_count).sum() };
+    let is_moving = || town.control(1).read().layouts().is_moving();
     for index in COUNT / 2..COUNT {
         let (name, value) = (format!("key {index}"), format!("value {index}"));
         let (writer, reader) = (index as u8 % 5 + 1, index as u8 % 4 + 2);
@@ -151,7 +153,8 @@ async fn what_is_written_while_partitions_move_is_read_at_once_and_later() {
         // What was there before is there at any time.
         let name = format!("key {}", index - COUNT / 2);
         assert!(town.get(reader, &name).await.is_some(), "{name}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let before = moved();
+        town.until("more moves", || moved() > before || !is_moving()).await;
     }
     town.set_limits(TransferLimits::default());
     town.until_moved(3, COUNT).await;

@@ -73,8 +73,8 @@ impl BitcaskEngine {
         self.store.reader.store_id
     }
 
-    /// 1 when the store was made, one more after each stop that was not in good order, and when damage was
-    /// found after one that was.
+    /// 1 when the store was made, one more after each stop that was not in good order, and when records
+    /// turned out to be lost after one that was.
     #[must_use]
     pub fn incarnation(&self) -> u64 {
         self.store.meta.lock().meta().incarnation
@@ -100,6 +100,28 @@ impl BitcaskEngine {
         }
         let reserved = super::meta::Meta { reserved_counter: counter, ..meta.meta().clone() };
         meta.write(reserved)
+    }
+
+    /// Counters up to this one may have been in copies that were given away. Durable.
+    #[must_use]
+    pub fn given_away_counter(&self) -> u64 {
+        self.store.meta.lock().meta().given_away_counter
+    }
+
+    /// Notes durably that copies with counters up to `counter` may be given away, before they are. Costs a
+    /// write and a sync, unless it is noted already.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: nothing may be given away then.
+    pub fn note_given_away(&self, counter: u64) -> Result<(), StoreError> {
+        self.store.check_open()?;
+        let mut meta = self.store.meta.lock();
+        if counter <= meta.meta().given_away_counter {
+            return Ok(());
+        }
+        let noted = super::meta::Meta { given_away_counter: counter, ..meta.meta().clone() };
+        meta.write(noted)
     }
 
     /// What each index entry refers to.

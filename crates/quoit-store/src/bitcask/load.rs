@@ -305,7 +305,14 @@ impl Opening<'_> {
             offset: damage.start,
             reason: format!("{} bytes hold no usable record", damage.end - damage.start),
         };
-        scan.damages().iter().for_each(|damage| self.report.note_damage(damaged(damage)));
+        for damage in scan.damages() {
+            self.losses.note(number, damage.start, damage.end);
+            self.report.note_damage(damaged(damage));
+        }
+        if scan.torn_bytes() > 0 {
+            let end = segment.file.size_bytes()?;
+            self.losses.note(number, end - scan.torn_bytes(), end);
+        }
         self.report.scanned_segment_count += 1;
         self.report.scanned_bytes += scan.offset() - SEGMENT_HEADER_BYTES;
         self.report.torn_bytes += scan.torn_bytes();

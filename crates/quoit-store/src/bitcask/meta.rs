@@ -4,19 +4,22 @@
 //!
 //! ```text
 //! byte  0  8  magic "QUOITST\n"
-//! byte  8  4  format version, 1
+//! byte  8  4  format version, 2
 //! byte 12  4  flags: bit 0 the store was closed in good order
 //! byte 16  8  generation of the slot; the higher one counts
 //! byte 24  8  store id, random
 //! byte 32  8  incarnation: 1 at creation, one more after each stop that was not in good order, and
-//!             when damage is found after one that was
+//!             when records turn out to be lost after one that was
 //! byte 40  8  counters up to this one may have been given out
-//! byte 48  4  number n of segments that a merge has replaced and that must not be read again
-//! byte 52  4n their numbers
+//! byte 48  8  counters up to this one may have been in copies that were given away
+//! byte 56  8  digest of the damage for which the last incarnation was begun; 0 = none
+//! byte 64  4  number n of segments that a merge has replaced and that must not be read again
+//! byte 68  4n their numbers
 //! then     8  XXH3-64 of all before
 //! ```
 //!
-//! Numbers are little-endian.
+//! Numbers are little-endian. Version 1 lacks the 16 bytes from byte 48 on; it is read, and written anew in
+//! version 2.
 
 use super::segment::{keys_name, log_name};
 use crate::error::StoreError;
@@ -32,8 +35,11 @@ pub const RETIRING_COUNT_MAX: usize = 2_048;
 
 const SLOT_BYTES: u64 = 16 * 1024;
 const MAGIC: [u8; 8] = *b"QUOITST\n";
-const VERSION: u32 = 1;
-const FIXED_BYTES: usize = 52;
+const VERSION: u32 = 2;
+/// Bytes before the number of retired segments.
+const HEAD_BYTES: usize = 64;
+/// The same of version 1.
+const HEAD_BYTES_1: usize = 48;
 const FLAG_CLEAN: u32 = 1;
 
 /// What the file says.
@@ -43,10 +49,14 @@ pub struct Meta {
     pub clean: bool,
     /// Random id of the store.
     pub store_id: u64,
-    /// Goes up at creation, after each stop that was not in good order, and when damage is found.
+    /// Goes up at creation, after each stop that was not in good order, and when records are lost.
     pub incarnation: u64,
     /// Counters up to this one may have been given out.
     pub reserved_counter: u64,
+    /// Counters up to this one may have been in copies that were given away.
+    pub given_away_counter: u64,
+    /// Digest of the damage for which the last incarnation was begun; 0 = none.
+    pub known_damage: u64,
     /// Segments whose live records a merge has copied and made durable.
     pub retiring: Vec<u32>,
 }
@@ -168,7 +178,7 @@ impl MetaFile {
 
 fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
     assert!(meta.retiring.len() <= RETIRING_COUNT_MAX, "merges are limited to what fits a slot");
-    let mut bytes = Vec::with_capacity(FIXED_BYTES + 4 * meta.retiring.len() + 8);
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + 4 + 4 * meta.retiring.len() + 8);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&(u32::from(meta.clean) * FLAG_CLEAN).to_le_bytes());
@@ -176,6 +186,8 @@ fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
     bytes.extend_from_slice(&meta.store_id.to_le_bytes());
     bytes.extend_from_slice(&meta.incarnation.to_le_bytes());
     bytes.extend_from_slice(&meta.reserved_counter.to_le_bytes());
+    bytes.extend_from_slice(&meta.given_away_counter.to_le_bytes());
+    bytes.extend_from_slice(&meta.known_damage.to_le_bytes());
     bytes.extend_from_slice(&(meta.retiring.len() as u32).to_le_bytes());
     meta.retiring.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
     let check = xxh3_64(&bytes);
@@ -184,23 +196,29 @@ fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
 }
 
 fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreError> {
-    if bytes.len() < FIXED_BYTES || bytes[0..8] != MAGIC {
+    if bytes.len() < HEAD_BYTES_1 + 4 || bytes[0..8] != MAGIC {
         return Ok(None);
     }
     let u32_at = |at: usize| u32::from_le_bytes(array_at(bytes, at));
     let u64_at = |at: usize| u64::from_le_bytes(array_at(bytes, at));
-    let retiring_count = u32_at(48) as usize;
-    let end = FIXED_BYTES + 4 * retiring_count.min(RETIRING_COUNT_MAX);
+    let version = u32_at(8);
+    let head_bytes = if version == 1 { HEAD_BYTES_1 } else { HEAD_BYTES };
+    if bytes.len() < head_bytes + 4 {
+        return Ok(None);
+    }
+    let retiring_count = (u32_at(head_bytes) as usize).min(RETIRING_COUNT_MAX);
+    let numbers = head_bytes + 4;
+    let end = numbers + 4 * retiring_count;
     if bytes.len() < end + 8 || xxh3_64(&bytes[..end]) != u64_at(end) {
         return Ok(None);
     }
-    if u32_at(8) != VERSION {
+    if version == 0 || version > VERSION {
         return Err(StoreError::Corrupt {
             path: format!("{}/{META_NAME}", disk.path()),
             offset: 8,
             reason: format!(
-                "format version {}, this release reads {VERSION}: start the release that wrote it",
-                u32_at(8)
+                "format version {version}, this release reads up to {VERSION}: start the release that \
+                 wrote it"
             ),
         });
     }
@@ -209,7 +227,9 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
         store_id: u64_at(24),
         incarnation: u64_at(32),
         reserved_counter: u64_at(40),
-        retiring: (0..retiring_count).map(|number| u32_at(FIXED_BYTES + 4 * number)).collect(),
+        given_away_counter: if version == 1 { 0 } else { u64_at(48) },
+        known_damage: if version == 1 { 0 } else { u64_at(56) },
+        retiring: (0..retiring_count).map(|number| u32_at(numbers + 4 * number)).collect(),
     };
     Ok(Some((u64_at(16), meta)))
 }
@@ -219,4 +239,58 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at..at + N]);
     array
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seam::FaultyDisk;
+
+    /// What version 1 wrote as generation 7: closed in good order, store 0x1122, incarnation 3, counters up to
+    /// 9 reserved, segment 5 replaced.
+    const VERSION_1: [u8; 64] = [
+        b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 1, 0, 0, 0, 1, 0, 0, 0, //
+        7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //
+        3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, //
+        1, 0, 0, 0, 5, 0, 0, 0, 0xc6, 0x66, 0xae, 0x1b, 0xb1, 0xb4, 0x91, 0xc8,
+    ];
+
+    fn reopened(disk: &FaultyDisk) -> MetaFile {
+        let opened = MetaFile::open(disk, &[META_NAME.to_owned()]).expect("the disk works");
+        opened.expect("a slot is valid")
+    }
+
+    #[test]
+    fn a_file_of_version_1_is_read_and_goes_on_in_version_2() {
+        let disk = FaultyDisk::new(1);
+        let file = disk.open(META_NAME, true).expect("the disk works");
+        file.write_at(&VERSION_1, SLOT_BYTES).expect("the disk works");
+        let mut opened = reopened(&disk);
+        let known = Meta {
+            clean: true,
+            store_id: 0x1122,
+            incarnation: 3,
+            reserved_counter: 9,
+            retiring: vec![5],
+            ..Meta::default()
+        };
+        assert_eq!((opened.meta(), opened.generation), (&known, 7));
+        let next = Meta { given_away_counter: 8, known_damage: 6, ..known };
+        opened.write(next.clone()).expect("the disk works");
+        assert_eq!((reopened(&disk).meta(), opened.generation), (&next, 8));
+    }
+
+    #[test]
+    fn what_was_cut_or_is_of_another_release_is_no_file() {
+        let disk = FaultyDisk::new(1);
+        for size in 0..64 {
+            assert_eq!(decode(&VERSION_1[..size], &disk).ok(), Some(None), "{size} bytes");
+        }
+        let mut newer = encode(1, &Meta::default());
+        newer[8] = 3;
+        let end = newer.len() - 8;
+        let check = xxh3_64(&newer[..end]);
+        newer[end..].copy_from_slice(&check.to_le_bytes());
+        assert!(decode(&newer, &disk).is_err());
+    }
 }

@@ -6,7 +6,7 @@ use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
 use super::meta::{META_NAME, Meta, MetaFile};
 use super::read::Reader;
 use super::recent::RecentWrites;
-use super::report::OpenReport;
+use super::report::{Losses, OpenReport};
 use super::scan::Scan;
 use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, keys_name, log_name,
@@ -34,6 +34,7 @@ pub(super) struct Opening<'o> {
     pub(super) disk: &'o dyn Disk,
     pub(super) settings: &'o BitcaskSettings,
     pub(super) report: OpenReport,
+    pub(super) losses: Losses,
     /// Segments whose key files could not be written.
     pub(super) unkeyed: Vec<Sealed>,
     pub(super) key_files: BTreeMap<u32, Arc<KeyFile>>,
@@ -118,6 +119,7 @@ impl<'o> Opening<'o> {
             disk,
             settings,
             report: OpenReport::default(),
+            losses: Losses::default(),
             unkeyed: Vec::new(),
             key_files: BTreeMap::new(),
         }
@@ -196,15 +198,18 @@ impl<'o> Opening<'o> {
     }
 
     /// Begins a new incarnation if records were lost although the last one ended in good order: events of
-    /// that incarnation may be among them, and it must not go on after events that it has forgotten.
+    /// that incarnation may be among them, and it must not go on after events that it has forgotten. Once
+    /// for each loss: what was lost when an incarnation began has no events of it.
     fn begin_incarnation_if_damaged(&mut self, meta: &mut MetaFile) -> Result<(), StoreError> {
         // A damaged record at the end of a segment looks like one that was cut short.
-        let has_damage = self.report.damage_count > 0 || self.report.torn_bytes > 0;
-        if self.report.clean && has_damage {
-            let last = meta.meta().clone();
-            meta.write(Meta { incarnation: last.incarnation + 1, ..last })?;
-            self.report.incarnation = meta.meta().incarnation;
+        let damage = self.losses.digest();
+        let last = meta.meta().clone();
+        if damage == 0 || damage == last.known_damage {
+            return Ok(());
         }
+        let incarnation = last.incarnation + u64::from(self.report.clean);
+        meta.write(Meta { incarnation, known_damage: damage, ..last })?;
+        self.report.incarnation = incarnation;
         Ok(())
     }
 
@@ -236,7 +241,11 @@ impl<'o> Opening<'o> {
             }
             if !has_records && (size_bytes <= SEGMENT_HEADER_BYTES || header.is_err()) {
                 // Begun and never made durable. A number that was not used is as good as new.
-                self.report.torn_bytes += size_bytes.saturating_sub(SEGMENT_HEADER_BYTES);
+                let torn_bytes = size_bytes.saturating_sub(SEGMENT_HEADER_BYTES);
+                if torn_bytes > 0 {
+                    self.losses.note(number, SEGMENT_HEADER_BYTES, size_bytes);
+                }
+                self.report.torn_bytes += torn_bytes;
                 self.disk.remove(&name)?;
                 self.remove_key_file(number)?;
                 continue;
@@ -244,6 +253,7 @@ impl<'o> Opening<'o> {
             if let Err(reason) = &header {
                 let path = format!("{}/{name}", self.disk.path());
                 let reason = reason.clone();
+                self.losses.note(number, 0, SEGMENT_HEADER_BYTES);
                 self.report.note_damage(StoreError::Corrupt { path, offset: 0, reason });
             }
             let segment = Segment::new(number, file, header.as_ref().ok());

@@ -1,6 +1,7 @@
 //! What was found when a store was opened.
 
 use crate::error::StoreError;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// So many damages are told one by one; all are counted.
 const DAMAGES_TOLD_MAX: usize = 100;
@@ -17,8 +18,8 @@ pub struct OpenReport {
     pub meta_rebuilt: bool,
     /// Random id of the store.
     pub store_id: u64,
-    /// 1 at creation, one more after each stop that was not in good order, and when damage is found after
-    /// one that was.
+    /// 1 at creation, one more after each stop that was not in good order, and when records turn out to be
+    /// lost after one that was, once for each loss.
     pub incarnation: u64,
     /// Whether the index came from a snapshot.
     pub from_snapshot: bool,
@@ -40,6 +41,27 @@ pub struct OpenReport {
     pub foreign_files: Vec<String>,
     /// How long it took, in microseconds.
     pub elapsed_us: u64,
+}
+
+/// A digest of what is lost in segments, whatever the order in which it was found. Segments that were there
+/// when a store is opened are never written again: what is lost in the same place was lost before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses(u64);
+
+impl Losses {
+    /// Bytes of a segment that hold no usable record.
+    pub(super) fn note(&mut self, segment: u32, start: u64, end: u64) {
+        let mut bytes = [0; 20];
+        bytes[..4].copy_from_slice(&segment.to_le_bytes());
+        bytes[4..12].copy_from_slice(&start.to_le_bytes());
+        bytes[12..].copy_from_slice(&end.to_le_bytes());
+        self.0 ^= xxh3_64(&bytes);
+    }
+
+    /// 0 = nothing is lost.
+    pub(super) const fn digest(self) -> u64 {
+        self.0
+    }
 }
 
 impl OpenReport {
