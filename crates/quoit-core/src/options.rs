@@ -56,17 +56,22 @@ impl ReadOptions {
         self.sloppy_quorum != Some(false)
     }
 
-    /// Fills in the bucket's properties and checks every quorum against the number of replicas.
-    pub(crate) fn resolve(&self, props: &BucketProps) -> Result<ReadQuorums, RequestError> {
-        let params = ReadParams {
+    /// What the bucket's properties are asked for.
+    #[must_use]
+    pub const fn params(&self) -> ReadParams {
+        ReadParams {
             n_val: self.n_val,
             r: self.r,
             pr: self.pr,
             node_confirms: self.node_confirms,
             basic_quorum: self.basic_quorum,
             notfound_ok: self.notfound_ok,
-        };
-        Ok(props.read_quorums(&params)?)
+        }
+    }
+
+    /// Fills in the bucket's properties and checks every quorum against the number of replicas.
+    pub(crate) fn resolve(&self, props: &BucketProps) -> Result<ReadQuorums, RequestError> {
+        Ok(props.read_quorums(&self.params())?)
     }
 }
 
@@ -76,16 +81,21 @@ impl WriteOptions {
         self.sloppy_quorum != Some(false)
     }
 
-    /// Fills in the bucket's properties and checks every quorum against the number of replicas.
-    pub(crate) fn resolve(&self, props: &BucketProps) -> Result<WriteQuorums, RequestError> {
-        let params = WriteParams {
+    /// What the bucket's properties are asked for.
+    #[must_use]
+    pub const fn params(&self) -> WriteParams {
+        WriteParams {
             n_val: self.n_val,
             w: self.w,
             dw: self.dw,
             pw: self.pw,
             node_confirms: self.node_confirms,
-        };
-        let mut quorums = props.write_quorums(&params)?;
+        }
+    }
+
+    /// Fills in the bucket's properties and checks every quorum against the number of replicas.
+    pub(crate) fn resolve(&self, props: &BucketProps) -> Result<WriteQuorums, RequestError> {
+        let mut quorums = props.write_quorums(&self.params())?;
         // The property can only strengthen what the request asks for.
         match self.sync_on_write.unwrap_or(props.sync_on_write) {
             SyncOnWrite::Backend => {}

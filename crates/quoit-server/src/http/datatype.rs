@@ -3,7 +3,7 @@
 use super::connection::{Connection, Request};
 use super::params::ObjectParams;
 use super::refusal::{Refusal, n_val_text};
-use super::response::{JSON, TEXT, append_object_path, reply};
+use super::response::{JSON, TEXT, append_location, reply};
 use super::route::{BucketName, RecordName};
 use super::uri;
 use crate::data_types::{JsonUpdate, append_missing, append_value, read_update};
@@ -82,9 +82,9 @@ impl Connection {
             self.point_to_counter(&bucket.bucket, key);
             return Ok(());
         }
-        let quorums = params.object.read_params();
-        let datatype = self.datatype_of(bucket, |props| props.read_quorums(&quorums).map(drop))?;
         let (key, options) = (bucket.as_ref().key(key), params.object.read_options());
+        let quorums = options.params();
+        let datatype = self.datatype_of(bucket, |props| props.read_quorums(&quorums).map(drop))?;
         let mut body = Vec::new();
         let Some(found) = self.context.store.fetch_data_type(key, &options).await? else {
             append_missing(&mut body, datatype);
@@ -111,7 +111,8 @@ impl Connection {
             self.point_to_counter(&bucket.bucket, key);
             return Ok(());
         }
-        let quorums = params.object.write_params();
+        let options = params.object.write_options();
+        let quorums = options.params();
         let datatype = self.datatype_of(bucket, |props| props.write_quorums(&quorums).map(drop))?;
         if !super::props::is_json(request) {
             return Err(Refusal::Page(406));
@@ -132,7 +133,7 @@ impl Connection {
                 operation,
                 context,
                 return_value: params.object.return_body,
-                options: params.object.write_options(),
+                options,
             })
             .await?;
         let mut body = Vec::new();
@@ -147,9 +148,7 @@ impl Connection {
         };
         let answer = reply(&mut self.out, self.form, status).lines(|out| {
             if generated.is_some() {
-                out.extend_from_slice(b"Location: ");
-                append_object_path(out, bucket.form, key.bucket, key.key);
-                out.extend_from_slice(b"\r\n");
+                append_location(out, bucket.form, key);
             }
         });
         if is_shown {

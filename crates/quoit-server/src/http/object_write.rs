@@ -8,11 +8,11 @@ use super::negotiate::choose_media_type;
 use super::params::ObjectParams;
 use super::refusal::Refusal;
 use super::render::Rendered;
-use super::response::{MULTIPART, TEXT, append_object_path, reply};
+use super::response::{MULTIPART, TEXT, append_location, reply};
 use super::route::{BucketName, RecordName, UrlForm};
 use crate::index_entries::{self, IndexFault};
 use bytes::Bytes;
-use quoit_core::{DeleteRequest, Deleted, Precondition, PutRequest, ReadOptions};
+use quoit_core::{DeleteRequest, Deleted, Precondition, PutRequest, ReadOptions, RequestError};
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
 use quoit_model::object::{IndexEntry, Metadata, Object, UserMeta, UserMetaForm};
@@ -28,6 +28,8 @@ pub(super) struct WriteHead {
     meta: Metadata,
     context: VersionVector,
     precondition: Precondition,
+    /// What to say instead of writing if the conditions hold.
+    vetoed: Option<String>,
 }
 
 impl Connection {
@@ -52,8 +54,12 @@ impl Connection {
         let precondition = write_precondition(head)?;
         self.check_origin(head)?;
         self.check_bucket(bucket)?;
-        check_media_type(meta.content_type.as_deref().unwrap_or_default())?;
-        Ok(WriteHead { params, meta, context, precondition })
+        let vetoed = media_type_fault(meta.content_type.as_deref().unwrap_or_default());
+        match vetoed {
+            Some(text) if precondition.is_none() => Err(Refusal::Text(415, text.into())),
+            // Conditions that do not hold come first, and only the store can tell.
+            vetoed => Ok(WriteHead { params, meta, context, precondition, vetoed }),
+        }
     }
 
     /// PUT and POST; without a key, the server makes one.
@@ -65,7 +71,7 @@ impl Connection {
         query: &[u8],
     ) -> Result<(), Refusal> {
         let head = &request.head;
-        let WriteHead { params, meta, context, precondition } =
+        let WriteHead { params, meta, context, precondition, vetoed } =
             self.check_write(head, bucket, query)?;
         let generated = match key {
             Some(_) => None,
@@ -85,9 +91,13 @@ impl Connection {
                 precondition,
                 return_object: params.return_body,
                 options: params.write_options(),
-                vetoed: None,
+                vetoed,
             })
-            .await?;
+            .await
+            .map_err(|fault| match fault {
+                RequestError::Vetoed(text) => Refusal::Text(415, text.into()),
+                fault => fault.into(),
+            })?;
         match stored {
             Some(object) => self.write_stored(head, bucket.form, key, &object, generated.is_some()),
             None => self.write_done(bucket.form, key, generated.is_some()),
@@ -101,11 +111,7 @@ impl Connection {
             return;
         }
         reply(&mut self.out, self.form, 201)
-            .lines(|out| {
-                out.extend_from_slice(b"Location: ");
-                append_object_path(out, form, key.bucket, key.key);
-                out.extend_from_slice(b"\r\n");
-            })
+            .lines(|out| append_location(out, form, key))
             .finish(b"");
     }
 
@@ -162,7 +168,7 @@ impl Connection {
         let state = self.context.store.control().read();
         if state.bucket_props(bucket.as_ref()).is_err() {
             let name = bucket.bucket_type.to_vec();
-            return Err(quoit_core::RequestError::NoSuchType(name).into());
+            return Err(RequestError::NoSuchType(name).into());
         }
         Ok(())
     }
@@ -241,14 +247,12 @@ fn split_content_type(header: &Bytes) -> (Option<Bytes>, Option<Bytes>) {
     (media, charset)
 }
 
-fn check_media_type(media: &[u8]) -> Result<(), Refusal> {
+/// What is wrong with a media type; `None` if nothing is.
+fn media_type_fault(media: &[u8]) -> Option<String> {
     let halves = media.split(|byte| *byte == b'/').filter(|half| !half.is_empty()).count();
-    if halves == 2 {
-        return Ok(());
-    }
     let media = String::from_utf8_lossy(media);
-    let text = format!("\"{media}\" is not a valid media type for the Content-type header.\n");
-    Err(Refusal::Text(415, text.into()))
+    (halves != 2)
+        .then(|| format!("\"{media}\" is not a valid media type for the Content-type header.\n"))
 }
 
 fn index_headers(head: &Head) -> Result<Vec<IndexEntry>, String> {
@@ -326,9 +330,9 @@ mod tests {
 
     #[test]
     fn a_media_type_has_two_halves() {
-        assert!(check_media_type(b"application/vnd.x+json").is_ok());
+        assert_eq!(media_type_fault(b"application/vnd.x+json"), None);
         for bad in [&b"banana"[..], b"", b"a/", b"a/b/c"] {
-            assert!(matches!(check_media_type(bad), Err(Refusal::Text(415, _))), "{bad:?}");
+            assert!(media_type_fault(bad).is_some(), "{bad:?}");
         }
     }
 

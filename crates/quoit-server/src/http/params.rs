@@ -2,7 +2,7 @@
 
 use super::uri;
 use quoit_core::{ReadOptions, WriteOptions};
-use quoit_model::props::{Quorum, ReadParams, SyncOnWrite, WriteParams};
+use quoit_model::props::{Quorum, SyncOnWrite};
 
 /// What the query string of an object request says.
 #[derive(Clone, Debug, Default)]
@@ -161,24 +161,6 @@ impl ObjectParams {
     /// The combined quorum of a delete.
     pub const fn rw(&self) -> Option<Quorum> {
         self.rw
-    }
-
-    /// What a read of a data type or counter waits for.
-    pub fn read_params(&self) -> ReadParams {
-        ReadParams {
-            n_val: None,
-            r: self.r,
-            pr: self.pr,
-            node_confirms: self.node_confirms,
-            basic_quorum: self.basic_quorum,
-            notfound_ok: self.notfound_ok,
-        }
-    }
-
-    /// What a write of a data type or counter waits for.
-    pub fn write_params(&self) -> WriteParams {
-        let (w, dw, pw) = (self.w, self.dw, self.pw);
-        WriteParams { n_val: None, w, dw, pw, node_confirms: self.node_confirms }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::links;
 use super::response::{
-    ReplyForm, TEXT, append_base64, append_date, append_object_path, append_value,
-    is_sendable_name, reply,
+    ReplyForm, TEXT, append_base64, append_date, append_location, append_value, is_sendable_name,
+    reply,
 };
 use super::route::UrlForm;
 use quoit_model::clock::VersionVector;
@@ -138,9 +138,7 @@ impl Rendered<'_> {
 
     /// Appends the path of the object as a Location header.
     pub fn append_location(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"Location: ");
-        append_object_path(out, self.form, self.key.bucket, self.key.key);
-        out.extend_from_slice(b"\r\n");
+        append_location(out, self.form, self.key);
     }
 
     fn append_content_type(self, out: &mut Vec<u8>, meta: &Metadata) {

@@ -193,6 +193,17 @@ pub fn append_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.truncate(start + written);
 }
 
+/// Appends the header that says where an object is.
+pub fn append_location(
+    out: &mut Vec<u8>,
+    form: super::route::UrlForm,
+    key: quoit_model::key::KeyRef<'_>,
+) {
+    out.extend_from_slice(b"Location: ");
+    append_object_path(out, form, key.bucket, key.key);
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Appends the path of an object in a form of URLs.
 pub fn append_object_path(
     out: &mut Vec<u8>,

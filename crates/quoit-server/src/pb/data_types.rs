@@ -1,7 +1,7 @@
 //! Data types, and the counters of Riak 1.4.
 
 use super::connection::{Connection, Fault};
-use super::kv::quorum;
+use super::kv::{quorum, read_options};
 use super::text;
 use crate::data_types::{
     UpdateFault, data_type_of, fetched_value, operation_of, updated_value, within_64_bits,
@@ -59,16 +59,8 @@ impl Connection {
             Unusable::NoDatatype(name) => Fault::Text(format!("`{name}` is not a supported type")),
             Unusable::Text(text) => Fault::Text(text),
         })?;
-        let options = ReadOptions {
-            r: quorum(request.r),
-            pr: quorum(request.pr),
-            node_confirms: quorum(request.node_confirms),
-            n_val: request.n_val,
-            basic_quorum: request.basic_quorum,
-            notfound_ok: request.notfound_ok,
-            sloppy_quorum: request.sloppy_quorum,
-            timeout_ms: request.timeout.filter(|timeout_ms| *timeout_ms > 0),
-        };
+        let mut options = read_options!(request);
+        options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let found = self.context.store.fetch_data_type(key, &options).await?;
         let kind = data_type_of(datatype) as i32;
         self.send(&match found {

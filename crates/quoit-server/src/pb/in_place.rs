@@ -5,10 +5,8 @@
 
 use super::connection::{Connection, Fault};
 use super::content::US_PER_SEC;
-use super::kv::{get_response, quorum};
-use quoit_core::{
-    Found, Pending, PlainWrite, ReadOptions, ShownInPlace, Unconfirmed, WriteOptions,
-};
+use super::kv::{get_response, quorum, read_options};
+use quoit_core::{Found, Pending, PlainWrite, ShownInPlace, Unconfirmed, WriteOptions};
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context_into};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
@@ -52,16 +50,7 @@ impl Connection {
     }
 
     fn get_in_place(&mut self, get: &PlainGet<'_>) -> Result<InPlace, Fault> {
-        let options = ReadOptions {
-            r: quorum(get.r),
-            pr: quorum(get.pr),
-            node_confirms: quorum(get.node_confirms),
-            n_val: get.n_val,
-            basic_quorum: get.basic_quorum,
-            notfound_ok: get.notfound_ok,
-            sloppy_quorum: get.sloppy_quorum,
-            timeout_ms: get.timeout,
-        };
+        let options = read_options!(get);
         let head = get.head == Some(true);
         let Self { context, out, clock_bytes, .. } = self;
         let start = out.len();

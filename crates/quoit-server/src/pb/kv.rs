@@ -27,6 +27,23 @@ pub(super) fn key_of<'a>(
     bucket_of(bucket_type, bucket).key(key)
 }
 
+/// The options of a read, from the fields that the messages of all reads have.
+macro_rules! read_options {
+    ($request:expr) => {
+        quoit_core::ReadOptions {
+            r: $crate::pb::kv::quorum($request.r),
+            pr: $crate::pb::kv::quorum($request.pr),
+            node_confirms: $crate::pb::kv::quorum($request.node_confirms),
+            n_val: $request.n_val,
+            basic_quorum: $request.basic_quorum,
+            notfound_ok: $request.notfound_ok,
+            sloppy_quorum: $request.sloppy_quorum,
+            timeout_ms: $request.timeout,
+        }
+    };
+}
+pub(super) use read_options;
+
 /// A quorum field as a request option; absent and `default` are the bucket's property.
 pub(super) fn quorum(field: Option<u32>) -> Option<Quorum> {
     field.and_then(Quorum::from_pb)
@@ -40,16 +57,7 @@ fn context(field: Option<&Bytes>) -> Result<VersionVector, Fault> {
 impl Connection {
     pub(super) async fn get(&mut self, request: RpbGetReq) -> Result<(), Fault> {
         let key = key_of(&request.bucket_type, &request.bucket, &request.key);
-        let options = ReadOptions {
-            r: quorum(request.r),
-            pr: quorum(request.pr),
-            node_confirms: quorum(request.node_confirms),
-            n_val: request.n_val,
-            basic_quorum: request.basic_quorum,
-            notfound_ok: request.notfound_ok,
-            sloppy_quorum: request.sloppy_quorum,
-            timeout_ms: request.timeout,
-        };
+        let options = read_options!(request);
         let known = match &request.if_modified {
             Some(bytes) if !bytes.is_empty() => Some(context(Some(bytes))?),
             _ => None,

@@ -148,6 +148,13 @@ fn conditions_decide_before_anything_is_written() {
     assert_eq!(put("/buckets/b/keys/new", "X-Riak-If-Not-Modified", clock), 409);
     assert_eq!(put(path, "X-Riak-If-Not-Modified", "bm90IGEgY2xvY2s="), 400);
     assert_eq!(node.get(path).text(), "one", "nothing was written");
+    let with_type = |media, condition| {
+        let headers = [("Content-Type", media), condition];
+        node.connect().request("PUT", path, &headers, b"no").status
+    };
+    assert_eq!(with_type("banana", ("If-Match", "\"other\"")), 412, "conditions come first");
+    assert_eq!(with_type("banana", ("If-Match", etag)), 415);
+    assert_eq!(node.get(path).text(), "one", "nothing was written");
     assert_eq!(get_with(&node, path, "If-None-Match", etag).status, 304);
     assert_eq!(put(path, "X-Riak-If-Not-Modified", clock), 204);
     assert_eq!(put(path, "X-Riak-If-Not-Modified", clock), 409);
