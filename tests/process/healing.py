@@ -17,6 +17,8 @@ from support.pb import Connection  # noqa: E402
 COUNT = 1000
 # Longer than a tombstone of these tests lives where nothing is in its way.
 PAST_REAPING_SECONDS = 5
+# How long a node is away under load. `cargo xtask bench away` has it be a minute.
+AWAY_SECONDS = 10
 
 
 def stat(node, name):
@@ -26,6 +28,11 @@ def stat(node, name):
 
 def stats(cluster, name):
     return [stat(node, name) for node in cluster if node.is_running()]
+
+
+def compared(nodes, name):
+    """A figure of what nodes have found out by comparing their copies."""
+    return sum(node.json("aae-status")[name] for node in nodes)
 
 
 def delete_all(node, keys):
@@ -64,6 +71,37 @@ class Healing(ClusterCase):
         for node in (third, first, second):
             node.start()
         wait_until(lambda: stat(third, "quoit_keys") == len(KEYS), "the third to have all")
+
+    def test_a_node_that_was_away_under_load_leaves_nothing_to_anti_entropy(self):
+        cluster = self.cluster(5)
+        others, away = cluster.nodes[:4], cluster[4]
+        bench = self.bench(others, AWAY_SECONDS + 8)
+        self.let_it_run(bench)
+        away.stop()
+        time.sleep(AWAY_SECONDS)
+        kept = cluster[0].run("transfers")
+        self.assertRegex(kept, "hints for %s: [1-9]|waiting to handoff" % away.name)
+        before = compared(others, "keys_repaired_total")
+        away.start()
+        self.assertIsNone(bench.poll(), "the return was under load, too")
+        self.assert_flawless(bench)
+        for node in cluster:
+            wait_until(lambda: "hints for" not in node.run("transfers"), "no hint to be left")
+        cluster.settle()
+        in_sync = compared(cluster, "in_sync_total")
+        asked = time.monotonic()
+        for node in cluster:
+            node.run("aae-exchange")
+
+        def is_compared(node):
+            since = time.monotonic() - asked
+            agos = [each["all_ago_secs"] for each in node.json("aae-status")["partitions"]]
+            return all(ago is not None and ago < since for ago in agos)
+        for node in cluster:
+            wait_until(lambda: is_compared(node), "all copies to be compared")
+        self.assertGreater(compared(cluster, "in_sync_total"), in_sync)
+        self.assertEqual(compared(cluster, "keys_repaired_total"), before)
+        self.assert_unharmed(cluster)
 
     def test_deleted_keys_do_not_return_with_a_node_that_was_away(self):
         cluster = self.cluster(3, ("ring_size=8", "delete_mode=200"))

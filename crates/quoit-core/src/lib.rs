@@ -40,6 +40,7 @@ pub use data_type::{DataTypeRequest, FetchedDataType};
 pub use dots::{CounterReserve, DotSequence, Unreserved};
 pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{ExchangeSettings, ExchangeStats, PartitionExchanges};
+pub use hints::{fuzz_hint_file, hint_file_samples};
 pub use in_flight::Active;
 pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
 pub use listing::{BucketListing, Deadline, KeyListing};

@@ -1,6 +1,11 @@
 //! A cluster that grows step by step under load: what moves, for how long, and what requests notice.
+//!
+//! All nodes share this machine. The start of further processes takes processors from the others, which it
+//! would not where each node has a machine of its own; so seconds in which new nodes start and join are told
+//! apart from those in which data moves. For the same reason a larger cluster is slower here also at rest:
+//! each step has a quiet time before and after it.
 
-use crate::live::{Live, LiveOptions};
+use crate::live::{Live, LiveLoad, LiveOptions};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
@@ -36,36 +41,39 @@ pub(crate) fn growth(options: &Options) -> Result<()> {
     let mut live = Live::start(&options.live, dir.path(), *first)?;
     println!("get 4 : put 4 : delete 1 at {rate:.0} op/s, n_val=3, r=w=2, every read verified");
     println!(
-        "| nodes | copies moved | fewest possible | MB moved | seconds | get p99 ms before | \
-         moving | put p99 ms before | moving |"
+        "| nodes | copies moved | fewest possible | MB moved | seconds: joining | moving | \
+         get p99 ms: before | joining | moving | after | put p99 ms: before | joining | moving | \
+         after |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|{}", "---|".repeat(14));
     let mut load = live.load_at(rate)?;
     let mut now = *first;
+    load.run_for(options.live.quiet_s);
     for then in steps {
         ensure!(*then > now, "a cluster of {now} nodes does not grow to {then}");
-        load.run_for(options.live.quiet_s);
-        let before = load.second();
         let (_, bytes_before) = live.moved()?;
-        let plan = live.grow(*then)?;
+        // Ends of before, joining, moving and after.
+        let mut ends = [load.second(); 4];
+        live.add_until(*then)?;
+        ends[1] = load.second().max(ends[0] + 1);
+        let plan = live.commit()?;
         live.settle()?;
-        let after = load.second().max(before + 1);
+        ends[2] = load.second().max(ends[1] + 1);
         let (_, bytes_after) = live.moved()?;
-        let quiet = before.saturating_sub(options.live.quiet_s);
+        load.run_for(options.live.quiet_s);
+        ends[3] = load.second();
         println!(
-            "| {now} -> {then} | {} | {} | {:.1} | {} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            "| {now} to {then} | {} | {} | {:.1} | {} | {} | {} | {} |",
             copies_moved(&plan),
             fewest_copies(now as u64, *then as u64),
             (bytes_after - bytes_before) as f64 / 1e6,
-            after - before,
-            load.p99_ms("get", quiet, before),
-            load.p99_ms("get", before, after),
-            load.p99_ms("put", quiet, before),
-            load.p99_ms("put", before, after),
+            ends[1] - ends[0],
+            ends[2] - ends[1],
+            p99s(&load, "get", ends, options.live.quiet_s),
+            p99s(&load, "put", ends, options.live.quiet_s),
         );
         now = *then;
     }
-    load.run_for(options.live.quiet_s);
     let wrong = load.end()?;
     match wrong.is_empty() {
         true => println!("no error, no stale read, nothing lost"),
@@ -73,6 +81,17 @@ pub(crate) fn growth(options: &Options) -> Result<()> {
     }
     ensure!(wrong.is_empty(), "requests noticed the growth");
     Ok(())
+}
+
+/// The 99th percentiles of four times that end with these seconds, the first after `quiet_s` of them.
+fn p99s(load: &LiveLoad, operation: &str, ends: [u64; 4], quiet_s: u64) -> String {
+    let mut from = ends[0].saturating_sub(quiet_s);
+    let cell = |to| {
+        let p99_ms = load.p99_ms(operation, from, to);
+        from = to;
+        format!("{p99_ms:.2}")
+    };
+    ends.map(cell).join(" | ")
 }
 
 /// Copies of partitions that a plan gives to other nodes.

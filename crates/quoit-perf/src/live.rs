@@ -15,6 +15,8 @@ const CHANGE_LIMIT: Duration = Duration::from_secs(600);
 /// How long the load generator may take for its last check of everything that it wrote.
 const END_LIMIT: Duration = Duration::from_secs(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often nodes are asked, each time by a process of its own: more often would be a load, too.
+const ASK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What these benchmarks need.
 #[derive(Args, Clone, Debug)]
@@ -51,6 +53,15 @@ pub(crate) struct LiveOptions {
     set: Vec<String>,
 }
 
+/// What comparing copies came to, since the start of each node.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Exchanged {
+    /// Exchanges that found no difference.
+    pub(crate) in_sync: u64,
+    /// Records that were repaired.
+    pub(crate) keys_repaired: u64,
+}
+
 /// Nodes on this machine.
 pub(crate) struct Live<'o> {
     options: &'o LiveOptions,
@@ -63,21 +74,20 @@ impl<'o> Live<'o> {
     /// A cluster of so many nodes, with data below `dir`.
     pub(crate) fn start(options: &'o LiveOptions, dir: &'o Path, count: usize) -> Result<Self> {
         let mut live = Self { options, dir, nodes: Vec::new() };
-        live.grow(count)?;
+        live.add_until(count)?;
+        if count > 1 {
+            live.commit()?;
+        }
         live.settle()?;
         Ok(live)
     }
 
-    /// Starts nodes until there are so many, joins them and commits that; gives the plan. With it data
-    /// begins to move.
-    pub(crate) fn grow(&mut self, count: usize) -> Result<Value> {
+    /// Starts nodes until there are so many, and has them join: members that hold nothing yet.
+    pub(crate) fn add_until(&mut self, count: usize) -> Result<()> {
         while self.nodes.len() < count {
-            let number = self.nodes.len() + 1;
-            let mut set = self.options.set.clone();
-            set.extend([format!("nodename=live{number}@127.0.0.1"), "log.level=error".to_owned()]);
-            let data = self.dir.join(format!("live{number}"));
-            let (node, _) = servers::quoit(&self.options.quoit, &data, &set)?;
-            self.nodes.push(Some(node));
+            self.nodes.push(None);
+            let number = self.nodes.len();
+            self.run(number)?;
             if number > 1 {
                 let members = self.admin(1, &["cluster", "status"])?;
                 let address = &members["members"][0]["addresses"]["node"];
@@ -85,23 +95,92 @@ impl<'o> Live<'o> {
                 self.admin(number, &["cluster", "join", address])?;
             }
         }
-        if count < 2 {
-            return Ok(Value::Null);
-        }
-        self.until("nodes that join to be reached", |live| {
-            let status = live.admin(1, &["cluster", "status"])?;
-            let members = status["members"].as_array().cloned().unwrap_or_default();
-            Ok(members.iter().all(|member| member["availability"] == "up"))
-        })?;
+        self.until_all_are_up()
+    }
+
+    /// Commits that all nodes that joined get partitions; gives the plan. With it data begins to move.
+    pub(crate) fn commit(&self) -> Result<Value> {
         let plan = self.admin(1, &["cluster", "plan"])?;
         self.admin(1, &["cluster", "commit"])?;
         Ok(plan)
     }
 
+    /// Starts a node, on what it had before.
+    pub(crate) fn run(&mut self, number: usize) -> Result<()> {
+        let mut set = self.options.set.clone();
+        set.extend([format!("nodename=live{number}@127.0.0.1"), "log.level=error".to_owned()]);
+        let data = self.dir.join(format!("live{number}"));
+        let (node, _) = servers::quoit(&self.options.quoit, &data, &set)?;
+        self.nodes[number - 1] = Some(node);
+        Ok(())
+    }
+
     /// Kills a node.
     pub(crate) fn kill(&mut self, number: usize) -> Result<()> {
-        let node = self.nodes[number - 1].take().context("the node runs")?;
-        node.kill()
+        self.take(number)?.kill()
+    }
+
+    /// Stops a node in good order.
+    pub(crate) fn stop(&mut self, number: usize) -> Result<()> {
+        self.take(number)?.stop()
+    }
+
+    fn take(&mut self, number: usize) -> Result<Running> {
+        self.nodes[number - 1].take().context("the node runs")
+    }
+
+    /// Waits until the first node reaches all members.
+    pub(crate) fn until_all_are_up(&self) -> Result<()> {
+        self.until("all members to be reached", |live| {
+            let status = live.admin(1, &["cluster", "status"])?;
+            let members = status["members"].as_array().cloned().unwrap_or_default();
+            Ok(members.iter().all(|member| member["availability"] == "up"))
+        })
+    }
+
+    /// Records that nodes have missed and that nobody has handed to them yet: hints, not stand-ins' copies.
+    pub(crate) fn hinted_records(&self) -> Result<u64> {
+        let transfers = self.admin(1, &["transfers"])?;
+        let hints = transfers["hints"].as_array().into_iter().flatten();
+        Ok(hints.filter_map(|each| each["records"].as_u64()).sum())
+    }
+
+    /// Has all nodes that run compare all copies, and waits until they have. Gives how many exchanges were in
+    /// sync at once since the start of each node, and how many records were repaired by any.
+    pub(crate) fn compare(&self) -> Result<Exchanged> {
+        for number in self.running() {
+            self.admin(number, &["aae-exchange"])?;
+        }
+        let asked = Instant::now();
+        self.until("all copies to be compared", |live| {
+            let since_secs = asked.elapsed().as_secs_f64();
+            live.running().iter().try_fold(true, |done, number| {
+                let status = live.admin(*number, &["aae-status"])?;
+                let partitions = status["partitions"].as_array().cloned().unwrap_or_default();
+                let is_new = |each: &Value| {
+                    each["all_ago_secs"].as_f64().is_some_and(|ago_secs| ago_secs < since_secs)
+                };
+                Ok(done && partitions.iter().all(is_new))
+            })
+        })?;
+        self.exchanged()
+    }
+
+    /// What all nodes that run have found out by comparing copies.
+    pub(crate) fn exchanged(&self) -> Result<Exchanged> {
+        let mut exchanged = Exchanged::default();
+        for number in self.running() {
+            let status = self.admin(number, &["aae-status"])?;
+            let total = |name: &str| status[name].as_u64().with_context(|| name.to_owned());
+            exchanged.in_sync += total("in_sync_total")?;
+            exchanged.keys_repaired += total("keys_repaired_total")?;
+        }
+        Ok(exchanged)
+    }
+
+    fn running(&self) -> Vec<usize> {
+        let numbers = self.nodes.iter().enumerate();
+        numbers.filter(|(_, node)| node.is_some()).map(|(place, _)| place + 1).collect()
     }
 
     /// Waits until all agree and nothing is left to be handed over.
@@ -135,11 +214,16 @@ impl<'o> Live<'o> {
         })
     }
 
-    fn until(&self, what: &str, mut done: impl FnMut(&Self) -> Result<bool>) -> Result<()> {
+    /// Waits for something that must come true.
+    pub(crate) fn until(
+        &self,
+        what: &str,
+        mut done: impl FnMut(&Self) -> Result<bool>,
+    ) -> Result<()> {
         let began = Instant::now();
         while !done(self)? {
             ensure!(began.elapsed() < CHANGE_LIMIT, "waited {CHANGE_LIMIT:?} for {what}");
-            sleep(POLL_INTERVAL);
+            sleep(ASK_INTERVAL);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "the benchmarks' output")]
 
+mod away;
 mod client;
 mod cluster;
 mod compare;
@@ -90,6 +91,8 @@ enum Command {
     Ladder(ladder::Options),
     /// Latencies by the second when a node of a cluster under verified load is killed.
     Failover(failover::Options),
+    /// What the return of a node heals that was away under verified load.
+    Away(away::Options),
     /// A cluster that grows under verified load: what moves, and what requests notice.
     Growth(growth::Options),
     /// The load generator's own processor time of a get, beside redis-benchmark's.
@@ -141,6 +144,7 @@ impl Command {
             Self::Ec2(_)
             | Self::Ladder(_)
             | Self::Failover(_)
+            | Self::Away(_)
             | Self::Growth(_)
             | Self::Client(_)
             | Self::Echo { .. }
@@ -167,6 +171,7 @@ fn main() -> Result<()> {
         Command::Cluster(common) => cluster::cluster(&common),
         Command::Ladder(options) => ladder::ladder(&options),
         Command::Failover(options) => failover::failover(&options),
+        Command::Away(options) => away::away(&options),
         Command::Growth(options) => growth::growth(&options),
         Command::Ec2(options) => ec2::ec2(&options),
         Command::Client(options) => client::client(&options),

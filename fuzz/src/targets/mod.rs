@@ -7,6 +7,7 @@ pub(crate) mod data_types;
 pub(crate) mod erlang_terms;
 pub(crate) mod exchange_messages;
 pub(crate) mod external_terms;
+pub(crate) mod hint_files;
 pub(crate) mod http_requests;
 pub(crate) mod hyperloglogs;
 pub(crate) mod index_snapshots;

@@ -23,7 +23,7 @@ use quoit_store::seam::{Disk, DiskFile};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-const NAME: &str = "HINTS";
+pub(super) const NAME: &str = "HINTS";
 const NEW_NAME: &str = "HINTS.new";
 const MAGIC: [u8; 8] = *b"QUOITHN\n";
 const VERSION: u32 = 1;
@@ -90,7 +90,7 @@ impl Entry {
     }
 }
 
-fn seal(bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn seal(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
     out.extend_from_slice(&(xxh3_64(bytes) as u32).to_le_bytes());
 }
@@ -100,7 +100,7 @@ fn opened(bytes: &[u8]) -> Option<&[u8]> {
     (checksum == (xxh3_64(content) as u32).to_le_bytes()).then_some(content)
 }
 
-fn header() -> Vec<u8> {
+pub(super) fn header() -> Vec<u8> {
     let mut bytes = [0; ENTRY_BYTES - 4];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());

@@ -6,8 +6,11 @@
 //! wait for that.
 
 mod file;
+mod fuzz;
 mod missed;
 mod references;
+
+pub use fuzz::{fuzz_hint_file, hint_file_samples};
 
 use bytes::Bytes;
 use file::{Entry, HintFile};

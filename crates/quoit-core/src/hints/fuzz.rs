@@ -1,0 +1,77 @@
+//! What a file of hints promises, whatever is in it: for fuzzing.
+
+use super::Hints;
+use super::file::{Entry, NAME, header, seal};
+use super::references::Reference;
+use quoit_cluster::NodeId;
+use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_store::seam::FaultyDisk;
+use std::sync::Arc;
+
+/// So few that more than these turn into whole partitions.
+const COUNT_MAX: usize = 8;
+/// Bytes of an entry without its checksum.
+const CONTENT_BYTES: usize = 28;
+const NODE: NodeId = NodeId([9; 16]);
+
+/// Takes bytes for a file of hints, and then for the entries of one, whose checksums are made right.
+///
+/// # Panics
+///
+/// When a promise is broken: a file is opened or refused, opened it names no partition beyond the ring, what
+/// is noted next is found behind it by the next start, and written anew it says the same.
+pub fn fuzz_hint_file(bytes: &[u8]) {
+    check(bytes);
+    let mut file = header();
+    bytes.chunks_exact(CONTENT_BYTES).for_each(|content| seal(content, &mut file));
+    check(&file);
+}
+
+/// Files of hints as this release writes them: of no entry, and of some of each kind.
+#[must_use]
+pub fn hint_file_samples() -> Vec<Vec<u8>> {
+    let mut written = header();
+    let reference = (Partition(1), Identity(77));
+    for entry in [
+        Entry::Missed(NODE, reference),
+        Entry::Missed(NODE, (Partition(2), Identity(1))),
+        Entry::Done(NODE, reference),
+        Entry::WholeMissed(NODE, Partition(3)),
+        Entry::WholeDone(NODE, Partition(3)),
+        Entry::Missed(NodeId([8; 16]), reference),
+    ] {
+        entry.append_to(&mut written);
+    }
+    vec![header(), written]
+}
+
+fn check(bytes: &[u8]) {
+    let disk = FaultyDisk::new(1);
+    disk.put(NAME, bytes.to_vec());
+    let Some(hints) = open(&disk) else { return };
+    assert!(hints.partitions().iter().all(|partition| partition.0 < ring_size().get()));
+    hints.note(NODE, (Partition(0), Identity(5)));
+    hints.flush().expect("the disk is sound");
+    let appended = open(&disk).expect("what was opened once opens again");
+    assert_eq!(all(&appended), all(&hints), "behind what was there");
+    hints.state.lock().rewrite_needed = true;
+    hints.flush().expect("the disk is sound");
+    let anew = open(&disk).expect("what was written anew opens");
+    assert_eq!(all(&anew), all(&hints), "written anew");
+}
+
+fn open(disk: &FaultyDisk) -> Option<Hints> {
+    Hints::open(Arc::new(disk.clone()), ring_size(), COUNT_MAX).ok()
+}
+
+fn ring_size() -> RingSize {
+    RingSize::new(8).expect("8 is a ring size")
+}
+
+/// Single records and whole partitions that nodes have missed.
+type Missed = (Vec<(NodeId, Reference)>, Vec<(NodeId, Partition)>);
+
+fn all(hints: &Hints) -> Missed {
+    let references = &hints.state.lock().references;
+    (references.single(), references.whole())
+}
