@@ -102,7 +102,7 @@ pub(crate) fn ask_for_digests(
     let header = Fetch {
         key: Bytes::copy_from_slice(at.encoded),
         partition: u32::from(at.partition.0),
-        layout_version: topology.layout_version(),
+        layout_version: topology.read_layout(at.partition),
         want: Want::Digest.into(),
     };
     let mut asked = Asked { replies: Replies::new(), count: 0 };

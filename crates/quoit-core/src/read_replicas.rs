@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
                 let header = Fetch {
                     key: Bytes::copy_from_slice(self.read.at.encoded),
                     partition: u32::from(self.read.at.partition.0),
-                    layout_version: self.topology.layout_version(),
+                    layout_version: self.topology.read_layout(self.read.at.partition),
                     want: want.into(),
                 };
                 let lane = Lane::Small;

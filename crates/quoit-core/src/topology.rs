@@ -120,6 +120,12 @@ impl Topology {
         self.version
     }
 
+    /// Version of the layout that serves reads of a partition. Whoever knows that of a partition's newest
+    /// layout may be asked although the ones before it have retired there already.
+    pub(crate) fn read_layout(&self, partition: Partition) -> u64 {
+        self.layouts[usize::from(self.reads[usize::from(partition.0)])].layout.version()
+    }
+
     /// Version of the oldest layout that is live.
     pub(crate) fn layout_version(&self) -> u64 {
         self.layouts.first().map_or(0, |live| live.layout.version())

@@ -155,7 +155,8 @@ pub(crate) fn store_message(
     let header = data::Store {
         key,
         partition: u32::from(partition.0),
-        layout_version: topology.layout_version(),
+        // Writes go by all live layouts, so the newest says how old they are.
+        layout_version: topology.newest_layout(),
         digest: replicated.meta.digest,
         tombstone: replicated.meta.tombstone,
         n_val_class: u32::from(replicated.meta.n_val_class),

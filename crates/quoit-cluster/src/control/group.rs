@@ -7,6 +7,7 @@ use super::link::Link;
 use super::log::Log;
 use super::machine::{Machine, Published};
 use super::types::{Raft, RaftId};
+use crate::command::Change;
 use crate::departure::Departure;
 use crate::error::{ChangeError, StoreError};
 use crate::state::State;
@@ -18,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, oneshot, watch};
 use tokio::time::Instant;
 
 /// Time between signs of life of the leader, in milliseconds.
@@ -44,7 +45,7 @@ const LAG_ENTRIES_MAX: u64 = 512;
 const APPEND_ENTRIES_MAX: u64 = 64;
 
 /// Why the log did not take something.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum GroupError {
     /// Another node leads, or nobody.
     NotLeader,
@@ -93,7 +94,14 @@ pub(crate) struct Group {
     metrics: ArcSwapOption<watch::Receiver<Metrics>>,
     /// When a leader has last been heard of.
     led_at: RwLock<Option<Instant>>,
+    /// Changes that hold on every state, and who waits for them.
+    told: parking_lot::Mutex<Vec<Told>>,
+    /// Held by whoever has the log agree on such changes.
+    telling: Mutex<()>,
 }
+
+/// Changes that hold on every state, for the next entry.
+type Told = (Vec<Change>, oneshot::Sender<Result<Agreed, GroupError>>);
 
 /// Whether the node may take part.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -118,7 +126,8 @@ impl Group {
         let (raft, metrics) = (Mutex::new(None), ArcSwapOption::empty());
         let (gate, is_suspect) = (RwLock::new(gate), AtomicBool::new(false));
         let led_at = RwLock::new(None);
-        Self { file, published, link, gate, raft, is_suspect, metrics, led_at }
+        let (told, telling) = Default::default();
+        Self { file, published, link, gate, raft, is_suspect, metrics, led_at, told, telling }
     }
 
     pub(crate) fn gate(&self) -> Gate {
@@ -267,7 +276,34 @@ impl Group {
     }
 
     /// Has the log agree on a decision. The node must be the leader.
+    ///
+    /// What holds on every state is gathered while an entry with such changes is agreed on, and becomes one
+    /// entry: after a commit all members tell at once that they serve by the new layout, and each entry costs
+    /// each of them two writes to its disk.
     pub(crate) async fn propose(&self, decision: Decision) -> Result<Agreed, GroupError> {
+        if decision.base.is_some() {
+            return self.append(decision).await;
+        }
+        let (answer, mut answered) = oneshot::channel();
+        self.told.lock().push((decision.changes, answer));
+        let _turn = self.telling.lock().await;
+        match answered.try_recv() {
+            Ok(agreed) => return agreed,
+            // Who had taken it along was given up: nobody knows what came of it.
+            Err(oneshot::error::TryRecvError::Closed) => return Err(GroupError::NotLeader),
+            Err(oneshot::error::TryRecvError::Empty) => {}
+        }
+        let (changes, waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *self.told.lock()).into_iter().unzip();
+        let agreed = self.append(Decision { base: None, changes: changes.concat() }).await;
+        for answer in waiting {
+            // Nobody waits any more: then nobody needs to know.
+            let _ = answer.send(agreed.clone());
+        }
+        agreed
+    }
+
+    async fn append(&self, decision: Decision) -> Result<Agreed, GroupError> {
         let raft = self.raft().await?;
         match raft.client_write(decision).await {
             Ok(written) => {

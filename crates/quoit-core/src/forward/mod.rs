@@ -43,7 +43,7 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
-        let forwarding = Forwarding::put(&request, topology.layout_version());
+        let forwarding = Forwarding::put(&request, topology.newest_layout());
         let n_val = request.options.n_val;
         let timeout_ms = request.options.timeout_ms;
         let sloppy = request.options.sloppy_quorum != Some(false);
@@ -58,7 +58,7 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: &DataTypeRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
-        let forwarding = Forwarding::update(request, topology.layout_version());
+        let forwarding = Forwarding::update(request, topology.newest_layout());
         let WriteOptions { n_val, timeout_ms, sloppy_quorum, .. } = request.options;
         let sloppy = sloppy_quorum != Some(false);
         let outcome =
@@ -72,7 +72,7 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: &DeleteRequest<'_>,
     ) -> Result<Deleted, RequestError> {
-        let forwarding = Forwarding::delete(request, topology.layout_version());
+        let forwarding = Forwarding::delete(request, topology.newest_layout());
         let n_val = request.write.n_val;
         let timeout_ms = request.write.timeout_ms;
         let sloppy = request.write.sloppy_quorum != Some(false);
@@ -115,7 +115,7 @@ impl ReplicatedStore {
                 Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => {
                     self.wait_for_newer(topology.version(), deadline).await?;
                     topology = self.topology();
-                    forwarding.header.layout_version = topology.layout_version();
+                    forwarding.header.layout_version = topology.newest_layout();
                     tried.clear();
                 }
                 Err(CallError::Refused { code: REFUSED_OVERLOAD, .. }) => {

@@ -47,6 +47,9 @@ use yielding::Yielding;
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause between two rounds at least.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
+/// Complete copies are gathered for so long before they are reported: each report is written to the disks of
+/// all members, and has all of them look at who serves what.
+const REPORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// Partitions that may have strays.
 #[derive(Default)]
@@ -181,7 +184,7 @@ impl ReplicatedStore {
         loop {
             news.mark_unchanged();
             self.report_copies(&self.state()).await;
-            sleep(ROUND_PAUSE).await;
+            sleep(REPORT_PAUSE).await;
             let happened = async {
                 tokio::select! {
                     biased;

@@ -3,7 +3,9 @@
 //! Pure: it is told latencies and answers with figures. Two ideas are others'. Background work measures how
 //! long things take while it does little, and yields when they take longer: LEDBAT (RFC 6817). What it takes
 //! grows by steps and shrinks by halves, so that many who do the same without talking to each other come to
-//! equal parts: additive increase, multiplicative decrease (Chiu and Jain, 1989).
+//! equal parts: additive increase, multiplicative decrease (Chiu and Jain, 1989). Until requests are slow for
+//! the first time the share doubles, as TCP's slow start has it (RFC 5681): many short transfers that all begin
+//! at once with all of the time would be over before anybody could notice.
 
 /// Requests of a kind in an interval, at least, for their latency to say anything.
 pub(super) const SAMPLES_MIN: u64 = 20;
@@ -17,6 +19,8 @@ const PRESENT_WEIGHT: f64 = 0.5;
 const CALM_WEIGHT: f64 = 0.2;
 /// What the share grows by in an interval without pressure.
 const SHARE_STEP: f64 = 1.0 / 16.0;
+/// The share that transfers begin with where there are requests that they could hold up.
+const SHARE_FIRST: f64 = 1.0 / 8.0;
 
 /// Judges the latencies of one kind of requests.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -59,12 +63,17 @@ fn mixed(before: Option<f64>, newest: f64, weight: f64) -> f64 {
 pub(super) struct Share {
     share: f64,
     share_min: f64,
+    /// Whether nothing is handed over.
+    is_resting: bool,
+    /// Whether there was no pressure yet since something is.
+    is_rising: bool,
 }
 
 impl Share {
     /// All of the time, and never less than `percent_min` of it, which counts as 1 if it is 0.
     pub(super) fn new(percent_min: u8) -> Self {
-        Self { share: 1.0, share_min: f64::from(percent_min.clamp(1, 100)) / 100.0 }
+        let share_min = f64::from(percent_min.clamp(1, 100)) / 100.0;
+        Self { share: 1.0, share_min, is_resting: true, is_rising: true }
     }
 
     /// The share, at most 1 and never 0.
@@ -77,16 +86,33 @@ impl Share {
         self.share <= self.share_min
     }
 
-    /// Nothing is handed over: what comes next begins with all of the time.
-    pub(super) fn reset(&mut self) {
+    /// Nothing is handed over.
+    pub(super) fn rest(&mut self) {
         self.share = 1.0;
+        self.is_resting = true;
+    }
+
+    /// Something is handed over: with a small part of the time at first where there are requests.
+    pub(super) fn begin(&mut self, has_requests: bool) {
+        if !self.is_resting {
+            return;
+        }
+        self.is_resting = false;
+        self.is_rising = true;
+        if has_requests {
+            self.share = SHARE_FIRST.max(self.share_min);
+        }
     }
 
     /// One interval has passed, with this pressure on the node that had most.
     pub(super) fn adjust(&mut self, pressure: Option<f64>) {
-        let wanted = match pressure {
-            Some(pressure) if pressure > 1.0 => self.share / 2.0,
-            _ => self.share + SHARE_STEP,
+        self.is_resting = false;
+        let is_pressed = pressure.is_some_and(|pressure| pressure > 1.0);
+        self.is_rising &= !is_pressed;
+        let wanted = match (is_pressed, self.is_rising) {
+            (true, _) => self.share / 2.0,
+            (false, true) => self.share * 2.0,
+            (false, false) => self.share + SHARE_STEP,
         };
         self.share = wanted.clamp(self.share_min, 1.0);
     }
@@ -151,6 +177,26 @@ mod tests {
             share.adjust(Some(0.9));
             assert!(share.get() > before);
         }
+        assert_eq!(share.get(), 1.0);
+    }
+
+    #[test]
+    fn a_share_that_begins_small_doubles_until_requests_are_slow() {
+        let mut share = Share::new(5);
+        share.begin(false);
+        assert_eq!(share.get(), 1.0, "nobody is held up");
+        share.rest();
+        share.begin(true);
+        let mut seen = vec![share.get()];
+        for pressure in [None, Some(0.5), Some(2.0), Some(0.5)] {
+            share.adjust(pressure);
+            share.begin(true);
+            seen.push(share.get());
+        }
+        assert_eq!(seen, [0.125, 0.25, 0.5, 0.25, 0.3125]);
+        share.rest();
+        share.begin(true);
+        (0..3).for_each(|_| share.adjust(Some(1.0)));
         assert_eq!(share.get(), 1.0);
     }
 

@@ -91,6 +91,9 @@ impl Yielding {
 
     /// Something goes out.
     pub(super) fn sends(&self) {
+        let mut state = self.state.lock();
+        let has_requests = state.own_pressure().is_some();
+        state.share.begin(has_requests);
         self.moves.notify_one();
     }
 
@@ -108,7 +111,7 @@ impl Yielding {
         let pressure = pressure.into_iter().flatten().reduce(f64::max);
         match is_moving {
             true => state.share.adjust(pressure),
-            false => state.share.reset(),
+            false => state.share.rest(),
         }
     }
 }

@@ -107,7 +107,7 @@ impl ControlFile {
         &self,
         look: impl FnOnce(&ReadTransaction) -> Result<T, OpenError>,
     ) -> Result<T, OpenError> {
-        let database = self.database.lock();
+        let database = self.database.read();
         self.guarded(|| {
             let database = database.as_ref().ok_or_else(|| self.corrupt("it is closed"))?;
             let transaction =

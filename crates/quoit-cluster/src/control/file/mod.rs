@@ -11,7 +11,7 @@ pub(crate) use rows::{Applied, CommitError};
 
 use crate::error::OpenError;
 use backend::{Backend, io_error};
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use quoit_store::error::StoreError;
 use quoit_store::seam::Disk;
 use redb::{Builder, Database, DatabaseError, StorageError, TableDefinition, WriteTransaction};
@@ -58,8 +58,8 @@ const KEY_REVISION: &str = "revision";
 pub(crate) struct ControlFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// `None` = closed.
-    database: Mutex<Option<Database>>,
+    /// `None` = closed. Readers share it with whoever writes and waits for the disk.
+    database: RwLock<Option<Database>>,
 }
 
 impl ControlFile {
@@ -71,7 +71,7 @@ impl ControlFile {
         if !names.iter().any(|name| name == FILE_NAME) {
             found::create(&*disk, &path, &names, founding)?;
         }
-        let file = Self { disk, path, database: Mutex::new(None) };
+        let file = Self { disk, path, database: RwLock::new(None) };
         file.reopen()?;
         file.upgrade(founding)?;
         Ok(file)
@@ -80,7 +80,7 @@ impl ControlFile {
     /// Opens a file that is there, and changes nothing in it.
     pub(crate) fn open_existing(disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         let path = Path::new(&disk.path()).join(FILE_NAME);
-        let file = Self { disk, path, database: Mutex::new(None) };
+        let file = Self { disk, path, database: RwLock::new(None) };
         file.reopen()?;
         Ok(file)
     }
@@ -96,12 +96,12 @@ impl ControlFile {
 
     /// Lets go of the file: whoever still works with it gets errors.
     pub(crate) fn close(&self) {
-        self.database.lock().take();
+        self.database.write().take();
     }
 
     /// Opens the file again and checks all of it.
     pub(crate) fn reopen(&self) -> Result<(), OpenError> {
-        let mut database = self.database.lock();
+        let mut database = self.database.write();
         // Two handles would each have their own idea of the pages.
         database.take();
         let io = |error| OpenError::Io { path: self.path.clone(), source: io_error(error) };

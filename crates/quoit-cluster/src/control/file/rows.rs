@@ -47,7 +47,7 @@ impl ControlFile {
         &self,
         work: impl FnOnce(&Database) -> Result<T, redb::Error>,
     ) -> Result<T, CommitError> {
-        let database = self.database.lock();
+        let database = self.database.read();
         let done = match &*database {
             Some(database) => work(database),
             None => Err(redb::Error::DatabaseClosed),

@@ -9,6 +9,7 @@ mod old_disks;
 mod recovery;
 mod refusals;
 mod staging;
+mod telling;
 mod versions;
 
 use super::settings;

@@ -1,0 +1,47 @@
+//! What members tell the cluster, without a decision.
+
+use super::*;
+use tokio::task::JoinSet;
+
+const TOLD_COUNT: u8 = 30;
+
+#[tokio::test(start_paused = true)]
+async fn what_many_tell_at_once_becomes_few_entries() {
+    let town = Town::joined(3).await;
+    town.until_equal().await;
+    let before = town.state(1).version();
+    let newest = town.state(1).layouts().newest().version();
+    let mut telling = JoinSet::new();
+    for number in 0..TOLD_COUNT {
+        let control = Arc::clone(town.control(number % 3 + 1));
+        telling.spawn(async move { control.acknowledge(newest).await });
+    }
+    for told in telling.join_all().await {
+        told.unwrap();
+    }
+    let entry_count = town.state(1).version() - before;
+    assert!((1..=5).contains(&entry_count), "{entry_count} entries");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_told_together_takes_effect_as_if_told_alone() {
+    let mut town = Town::joined(3).await;
+    town.nodes.push(Node { number: 4, disk: FaultyDisk::new(4), process: None });
+    town.start(4).await;
+    town.join(4, 1).await.unwrap();
+    town.commit(1).await;
+    town.until_equal().await;
+    let state = town.state(1);
+    let missing: Vec<(Partition, NodeId)> = state.layouts().incomplete().collect();
+    assert!(missing.len() > 4);
+    let mut telling = JoinSet::new();
+    for (partition, node) in missing {
+        let number = (1..=4).find(|number| id(*number) == node).expect("it is one of the four");
+        let control = Arc::clone(town.control(number));
+        telling.spawn(async move { control.report_moved(&[partition]).await });
+    }
+    for told in telling.join_all().await {
+        told.unwrap();
+    }
+    town.until("the old layout retires", || !town.state(1).layouts().is_moving()).await;
+}
