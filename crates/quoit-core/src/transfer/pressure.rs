@@ -3,9 +3,9 @@
 //! Pure: it is told latencies and answers with figures. Two ideas are others'. Background work measures how
 //! long things take while it does little, and yields when they take longer: LEDBAT (RFC 6817). What it takes
 //! grows by steps and shrinks by halves, so that many who do the same without talking to each other come to
-//! equal parts: additive increase, multiplicative decrease (Chiu and Jain, 1989). Until requests are slow for
-//! the first time the share doubles, as TCP's slow start has it (RFC 5681): many short transfers that all begin
-//! at once with all of the time would be over before anybody could notice.
+//! equal parts: additive increase, multiplicative decrease (Chiu and Jain, 1989). Until requests are slow
+//! for the first time the share doubles, as TCP's slow start has it (RFC 5681): many short transfers that
+//! all begin at once with all of the time would be over before anybody could notice.
 
 /// Requests of a kind in an interval, at least, for their latency to say anything.
 pub(super) const SAMPLES_MIN: u64 = 20;

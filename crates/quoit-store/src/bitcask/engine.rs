@@ -116,12 +116,7 @@ impl BitcaskEngine {
     /// When the disk refuses: nothing may be given away then.
     pub fn note_given_away(&self, counter: u64) -> Result<(), StoreError> {
         self.store.check_open()?;
-        let mut meta = self.store.meta.lock();
-        if counter <= meta.meta().given_away_counter {
-            return Ok(());
-        }
-        let noted = super::meta::Meta { given_away_counter: counter, ..meta.meta().clone() };
-        meta.write(noted)
+        self.store.meta.lock().note_given_away(counter)
     }
 
     /// What each index entry refers to.

@@ -154,6 +154,19 @@ impl MetaFile {
         written
     }
 
+    /// Notes durably that copies with counters up to `counter` may be given away. Costs nothing if that is
+    /// noted already.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn note_given_away(&mut self, counter: u64) -> Result<(), StoreError> {
+        if counter <= self.meta.given_away_counter {
+            return Ok(());
+        }
+        self.write(Meta { given_away_counter: counter, ..self.meta.clone() })
+    }
+
     /// Removes the files of retired segments, durably, and forgets the segments.
     ///
     /// # Errors
@@ -246,8 +259,8 @@ mod tests {
     use super::*;
     use crate::seam::FaultyDisk;
 
-    /// What version 1 wrote as generation 7: closed in good order, store 0x1122, incarnation 3, counters up to
-    /// 9 reserved, segment 5 replaced.
+    /// What version 1 wrote as generation 7: closed in good order, store 0x1122, incarnation 3, counters up
+    /// to 9 reserved, segment 5 replaced.
     const VERSION_1: [u8; 64] = [
         b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 1, 0, 0, 0, 1, 0, 0, 0, //
         7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //

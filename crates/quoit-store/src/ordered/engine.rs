@@ -169,6 +169,23 @@ impl OrderedEngine {
         meta.write(reserved)
     }
 
+    /// Counters up to this one may have been in copies that were given away. Durable.
+    #[must_use]
+    pub fn given_away_counter(&self) -> u64 {
+        self.store.meta.lock().meta().given_away_counter
+    }
+
+    /// Notes durably that copies with counters up to `counter` may be given away, before they are. Costs a
+    /// write and a sync, unless it is noted already.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: nothing may be given away then.
+    pub fn note_given_away(&self, counter: u64) -> Result<(), StoreError> {
+        self.store.check_open()?;
+        self.store.meta.lock().note_given_away(counter)
+    }
+
     fn stop_workers(&self) {
         let workers = std::mem::take(&mut *self.workers.lock());
         workers.iter().for_each(|worker| worker.stop());
