@@ -127,11 +127,11 @@ impl BucketListing {
                     self.sources[place].names = listed.buckets.into();
                     self.sources[place].complete = listed.complete;
                 }
-                Err(Failed::Own(fault)) => return Err(fault),
-                Err(Failed::Node) => {
+                Err(Failed::Node(fault)) => {
                     self.failed.push(node);
-                    self.plan()?;
+                    self.plan().map_err(|nobody| fault.unwrap_or(nobody))?;
                 }
+                Err(Failed::Here(fault)) => return Err(fault),
                 Err(Failed::Stale) => {
                     self.topology = self.store.topology_after(self.topology.version()).await?;
                     self.failed.clear();
@@ -161,7 +161,7 @@ impl BucketListing {
                 );
                 decoded(call.await?.header)
             }
-            Reach::Unknown => Err(Failed::Node),
+            Reach::Unknown => Err(Failed::Node(None)),
         }
     }
 }

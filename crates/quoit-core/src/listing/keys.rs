@@ -119,11 +119,11 @@ impl KeyListing {
             let (node, list) = (source.share.node, self.request(source));
             let listed = match self.ask(node, list).await {
                 Ok(listed) => listed,
-                Err(Failed::Own(fault)) => return Err(fault),
-                Err(Failed::Node) => {
-                    self.go_on_elsewhere(node)?;
+                Err(Failed::Node(fault)) => {
+                    self.go_on_elsewhere(node).map_err(|nobody| fault.unwrap_or(nobody))?;
                     continue;
                 }
+                Err(Failed::Here(fault)) => return Err(fault),
                 Err(Failed::Stale) => {
                     self.go_on_anew().await?;
                     continue;
@@ -162,7 +162,7 @@ impl KeyListing {
                     call_while_up(peer, METHOD_LIST_KEYS, &list, b"", Lane::Large, CHUNK_TIMEOUT);
                 decoded(call.await?.header)
             }
-            Reach::Unknown => Err(Failed::Node),
+            Reach::Unknown => Err(Failed::Node(None)),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A listing covers every partition once: each is listed by one node with a complete copy of it, by as
 //! few nodes as do. Chunks come when they are asked for, so that a slow reader slows the listing down.
-//! Listings go through the keys in one order everywhere, so another replica goes on where one fails.
+//! Listings go through the keys in one order everywhere, so another replica goes on where one fails, this
+//! node included.
 
 mod buckets;
 mod keys;
@@ -29,31 +30,35 @@ const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a chunk did not come from a node.
 enum Failed {
-    /// Another node may do.
-    Node,
+    /// Another node may do; with what is wrong with this one's own copies, if it was this one.
+    Node(Option<RequestError>),
     /// The layouts by which the node was asked are not live any more: who holds what has changed.
     Stale,
-    /// This node can't read its own copies.
-    Own(RequestError),
+    /// Nobody would do.
+    Here(RequestError),
 }
 
 impl From<CallError> for Failed {
     fn from(fault: CallError) -> Self {
         match fault {
             CallError::Refused { code: REFUSED_STALE_LAYOUT, .. } => Self::Stale,
-            _ => Self::Node,
+            _ => Self::Node(None),
         }
     }
 }
 
 /// An answer's message. One that makes no sense is as good as none.
 fn decoded<M: Message + Default>(header: Bytes) -> Result<M, Failed> {
-    M::decode(header).map_err(|_| Failed::Node)
+    M::decode(header).map_err(|_| Failed::Node(None))
 }
 
 /// What this node has read itself; nothing if the layouts have changed meanwhile.
 fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
-    read.map_err(Failed::Own)?.ok_or(Failed::Stale)
+    let failed = |fault| match fault {
+        RequestError::Store(_) => Failed::Node(Some(fault)),
+        _ => Failed::Here(fault),
+    };
+    read.map_err(failed)?.ok_or(Failed::Stale)
 }
 
 impl ReplicatedStore {

@@ -2,9 +2,11 @@
 //!
 //! Tombstones are reaped by the batch: one message asks a primary about many, a second one has those
 //! removed on which all primaries agree. Who asks removes its own copies last, so that what a primary
-//! failed to remove is tried again.
+//! failed to remove is tried again. Where a primary has missed one of several tombstones, nobody else would
+//! find out, since tombstones are not compared: a read of all primaries brings them together.
 
 use super::{Marks, Noted};
+use crate::options::ReadOptions;
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use crate::topology::Topology;
@@ -13,6 +15,8 @@ use crate::votes::NodePlace;
 use prost::Message;
 use quoit_cluster::{Lane, Replies};
 use quoit_model::hash::Partition;
+use quoit_model::key::KeyRef;
+use quoit_model::props::Quorum;
 use quoit_wire::internode::reap::{METHOD_REAP, Reap, Reaped, Tombstone};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +33,9 @@ const AGAIN_US: u64 = 10_000_000;
 const BATCH_COUNT: usize = 500;
 /// Bytes of their names, about.
 const BATCH_BYTES: usize = 128 << 10;
+/// Records of a batch that are read from all primaries, because they hold different things. The others have
+/// their turn later.
+const UNITED_COUNT: usize = 50;
 
 /// A tombstone that this node may have reaped.
 struct Candidate {
@@ -44,6 +51,17 @@ enum Turn {
     Later,
     /// Never: another node sees to it.
     Elsewhere,
+}
+
+/// What the other primaries make of a tombstone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Opinion {
+    /// All hold it, or nothing.
+    Agreed,
+    /// Somebody said nothing.
+    Unknown,
+    /// Somebody holds something else.
+    Differs,
 }
 
 impl ReplicatedStore {
@@ -110,13 +128,34 @@ impl ReplicatedStore {
         batch: Vec<Candidate>,
     ) -> Vec<Noted> {
         let batch = self.still_here(batch).await;
-        let agreed = self.ask(topology, &batch, false).await;
-        let (batch, mut later) = part(batch, &agreed);
+        let opinions = self.ask(topology, &batch, false).await;
+        self.unite(&batch, &opinions).await;
+        let (batch, mut later) = part(batch, &opinions);
         let removed = self.ask(topology, &batch, true).await;
         let (gone, left) = part(batch, &removed);
         later.extend(left);
         later.extend(self.reap_own(gone).await);
         later.into_iter().map(|candidate| candidate.noted).collect()
+    }
+
+    /// Lets all primaries have what each of them has of those records of which they hold different things.
+    async fn unite(&self, batch: &[Candidate], opinions: &[Opinion]) {
+        let all = ReadOptions {
+            r: Some(Quorum::All),
+            pr: Some(Quorum::All),
+            sloppy_quorum: Some(false),
+            timeout_ms: Some(CALL_TIMEOUT.as_millis() as u32),
+            ..ReadOptions::default()
+        };
+        let differ =
+            batch.iter().zip(opinions).filter(|(_, opinion)| **opinion == Opinion::Differs);
+        for (Candidate { noted, .. }, _) in differ.take(UNITED_COUNT) {
+            let Ok(key) = KeyRef::decode(&noted.encoded) else { continue };
+            if let Err(fault) = self.refresh_own(key, &all).await {
+                tracing::debug!(%fault, "primaries that differ could not be brought together");
+                return;
+            }
+        }
     }
 
     /// Those that this node still holds as they were noted.
@@ -136,9 +175,8 @@ impl ReplicatedStore {
         head.is_ok_and(|head| head.is_some_and(|meta| meta.digest == noted.digest))
     }
 
-    /// Asks the other primaries about tombstones, or has them removed there. Says of each whether all have
-    /// agreed.
-    async fn ask(&self, topology: &Topology, batch: &[Candidate], remove: bool) -> Vec<bool> {
+    /// Asks the other primaries about tombstones, or has them removed there.
+    async fn ask(&self, topology: &Topology, batch: &[Candidate], remove: bool) -> Vec<Opinion> {
         let mut by_node: BTreeMap<NodePlace, Vec<usize>> = BTreeMap::new();
         for (index, candidate) in batch.iter().enumerate() {
             candidate.others.iter().for_each(|node| by_node.entry(*node).or_default().push(index));
@@ -158,14 +196,18 @@ impl ReplicatedStore {
                 answers.insert(node, reaped.agreed);
             }
         }
-        let mut agreed = vec![true; batch.len()];
+        let mut opinions = vec![Opinion::Agreed; batch.len()];
         for (node, indices) in &by_node {
-            let marks = answers.get(node).map_or(&b""[..], |marks| marks);
             for (place, index) in indices.iter().enumerate() {
-                agreed[*index] &= Marks::is_set(marks, place);
+                let opinion = match answers.get(node) {
+                    None => Opinion::Unknown,
+                    Some(marks) if Marks::is_set(marks, place) => Opinion::Agreed,
+                    Some(_) => Opinion::Differs,
+                };
+                opinions[*index] = opinion.max(opinions[*index]);
             }
         }
-        agreed
+        opinions
     }
 
     /// Removes this node's copies of tombstones that are gone elsewhere, and returns those that stayed.
@@ -196,8 +238,8 @@ fn tombstone(noted: &Noted) -> Tombstone {
     Tombstone { key: noted.encoded.clone(), partition, digest: noted.digest }
 }
 
-/// Those that are marked, and the others.
-fn part(batch: Vec<Candidate>, marks: &[bool]) -> (Vec<Candidate>, Vec<Candidate>) {
-    let mut marks = marks.iter();
-    batch.into_iter().partition(|_| marks.next().is_some_and(|mark| *mark))
+/// Those on which all agree, and the others.
+fn part(batch: Vec<Candidate>, opinions: &[Opinion]) -> (Vec<Candidate>, Vec<Candidate>) {
+    let mut opinions = opinions.iter();
+    batch.into_iter().partition(|_| opinions.next() == Some(&Opinion::Agreed))
 }

@@ -98,6 +98,24 @@ async fn a_tombstone_whose_removal_a_node_has_lost_is_reaped_after_its_start() {
 }
 
 /// No node shows any of the deleted records, and in the end nothing is left of them.
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_of_which_a_primary_has_an_older_one_is_reaped() {
+    let town = Town::joined(3).await;
+    let name = name(0);
+    town.put_many(1, 1).await;
+    delete_many(&town, 1, 1).await;
+    let older = town.record(3, key(&name)).expect("a primary has it");
+    town.put_many(1, 1).await;
+    delete_many(&town, 1, 1).await;
+    for number in 1..=3 {
+        assert_ne!(town.record(number, key(&name)).expect("deleted again").meta, older.meta);
+    }
+    town.find_again(3, &name, &older);
+    assert_eq!(left(&town, 1), 1);
+    town.pass(Duration::from_secs(40)).await;
+    assert_eq!(left(&town, 1), 0);
+}
+
 async fn check_gone(town: &Town, count: usize) {
     for number in town.running() {
         for index in 0..count {

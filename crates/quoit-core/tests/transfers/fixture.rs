@@ -509,12 +509,31 @@ impl Town {
 
     /// Flips a bit in every hundred bytes of a node's data, but for the segment that it writes to.
     pub fn rot(&self, number: u8) {
+        let mut segments = self.files(number, ".log");
+        segments.pop();
+        self.flip_bits(number, segments);
+    }
+
+    /// Flips a bit in every hundred bytes of what tells a node the names of its records, and how many files
+    /// that were.
+    pub fn rot_names(&self, number: u8) -> usize {
+        let key_files = self.files(number, ".keys");
+        let count = key_files.len();
+        self.flip_bits(number, key_files);
+        count
+    }
+
+    fn files(&self, number: u8, ending: &str) -> Vec<String> {
         let data = self.nodes[usize::from(number) - 1].data.as_ref().expect("it has a disk");
         let names = Disk::list(data).unwrap().into_iter();
-        let mut segments: Vec<String> = names.filter(|name| name.ends_with(".log")).collect();
-        segments.sort();
-        segments.pop();
-        for name in segments {
+        let mut files: Vec<String> = names.filter(|name| name.ends_with(ending)).collect();
+        files.sort();
+        files
+    }
+
+    fn flip_bits(&self, number: u8, names: Vec<String>) {
+        let data = self.nodes[usize::from(number) - 1].data.as_ref().expect("it has a disk");
+        for name in names {
             let size_bytes = data.bytes(&name).unwrap().len();
             (100..size_bytes).step_by(100).for_each(|at| data.flip_bit(&name, at, 1));
         }

@@ -9,6 +9,22 @@ use std::collections::BTreeSet;
 const COUNT: usize = 2_500;
 
 #[tokio::test(start_paused = true)]
+async fn a_listing_goes_on_with_other_nodes_when_names_are_damaged_here() {
+    let town = Town::joined_on_disks(3).await;
+    town.put_many(1, COUNT).await;
+    town.rot(3);
+    assert!(town.rot_names(3) > 0, "there are key files");
+    let mut keys = BTreeSet::new();
+    let mut listing = town.store(3).list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
+    while let Some(chunk) = listing.next().await.unwrap() {
+        keys.extend(chunk);
+    }
+    assert_eq!(keys.len(), COUNT);
+    let mut listing = town.store(3).list_buckets(b"default").await.unwrap();
+    assert_eq!(listing.next().await.unwrap(), Some(vec![Bytes::from_static(b"bucket")]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_listing_goes_on_with_other_nodes_when_what_it_lists_here_moves_to_them() {
     let mut town = Town::alone(1).await;
     town.put_many(1, COUNT).await;
