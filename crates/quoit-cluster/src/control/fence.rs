@@ -58,6 +58,11 @@ impl Fence {
         others.iter().filter(|other| !self.noted.contains_key(other)).copied().collect()
     }
 
+    /// Who votes, by the latest that was heard.
+    pub(crate) const fn voters(&self) -> &BTreeSet<NodeId> {
+        &self.voters.nodes
+    }
+
     /// A node has answered.
     pub(crate) fn answered(
         &mut self,

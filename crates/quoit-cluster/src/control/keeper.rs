@@ -1,6 +1,7 @@
 //! What a node does by itself: it tells its transport who the others are, tells the others of its start,
 //! keeps its own entry true, and, while it leads, keeps the electorate as it should be.
 
+use super::codec::decode_member;
 use super::fence::{Fence, Passage, Voters};
 use super::group::{Gate, Metrics};
 use super::raft_codec::decode_stored_membership;
@@ -148,6 +149,9 @@ impl Keeper {
             let electorate = metrics.membership_config.membership();
             kept.extend(electorate.nodes().map(|(id, ())| id.0));
         }
+        if let Some((fence, _)) = &self.fence {
+            kept.extend(fence.voters());
+        }
         plane.link().keep_only(&kept);
     }
 
@@ -173,6 +177,7 @@ impl Keeper {
 
     /// Tells others of this start until all have noted it; the way is open when enough have.
     async fn tell_start(&mut self, plane: &ControlPlane) {
+        let own = self.internode.node_id();
         let others = plane.link().others();
         if let Some((fence, _)) = &self.fence
             && fence.unasked(&others).is_empty()
@@ -201,6 +206,10 @@ impl Keeper {
             let electorate = decode_stored_membership(answer.electorate.as_ref());
             let voters = electorate.map(|electorate| Voters::of(&electorate)).unwrap_or_default();
             fence.answered(node, answer.is_latest, answer.known_starts, voters);
+            // Those who vote now may have joined while this node was away, and are asked next.
+            let told = answer.voters.iter().filter_map(|voter| decode_member(voter).ok());
+            let told: Vec<_> = told.filter(|voter| fence.voters().contains(&voter.id)).collect();
+            plane.link().introduce(told.iter().filter(|voter| voter.id != own));
         }
         match fence.passage() {
             Passage::Open if plane.group().gate() == Gate::Waiting => {

@@ -3,6 +3,7 @@
 
 use super::types::RaftId;
 use crate::NodeId;
+use crate::members::Member;
 use crate::state::State;
 use crate::transport::{CallError, Internode, Lane};
 use parking_lot::Mutex;
@@ -66,6 +67,19 @@ impl Link {
             told.others.insert(member.id, place);
         }
         if told.others != before {
+            told.tell();
+        }
+    }
+
+    /// Tells the transport of the ways to nodes that this one has heard of and does not know as members.
+    pub(crate) fn introduce<'a>(&self, strangers: impl Iterator<Item = &'a Member>) {
+        let mut told = self.0.lock();
+        let count = told.others.len();
+        for stranger in strangers {
+            let place = || (Arc::clone(&stranger.addresses.node), Arc::clone(&stranger.name));
+            told.others.entry(stranger.id).or_insert_with(place);
+        }
+        if told.others.len() > count {
             told.tell();
         }
     }

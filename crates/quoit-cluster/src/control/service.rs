@@ -1,6 +1,6 @@
 //! What other nodes ask of this one's control plane.
 
-use super::codec::{decode_change, decode_decision, decode_member};
+use super::codec::{decode_change, decode_decision, decode_member, encode_member};
 use super::group::{Agreed, Group, GroupError};
 use super::raft_codec::{
     decode_entry, decode_optional_log_id, decode_stored_membership, decode_vote, encode_log_id,
@@ -211,8 +211,11 @@ fn started(plane: &ControlPlane, request: &IncomingRequest) -> Result<StartNoted
     let noted = plane.file().note_start(request.from, starts, boot_id);
     let (is_latest, known_starts) = noted.map_err(Refusal::stopped)?;
     let electorate = plane.file().electorate().map_err(Refusal::stopped)?;
+    let state = plane.read();
+    let members = electorate.voter_ids().filter_map(|voter| state.members().get(voter.0));
+    let voters = members.map(|member| encode_member(member)).collect();
     let electorate = Some(encode_stored_membership(&electorate));
-    Ok(StartNoted { is_latest, known_starts, electorate })
+    Ok(StartNoted { is_latest, known_starts, electorate, voters })
 }
 
 async fn join(plane: &ControlPlane, request: &IncomingRequest) -> Result<Joined, Refusal> {

@@ -1,6 +1,7 @@
 //! Nodes that die and come back.
 
 use super::*;
+use crate::StagedChange;
 use crate::tests::{untyped, updates};
 use serde_json::json;
 
@@ -139,6 +140,24 @@ async fn node_that_was_away_learns_of_a_leader_that_has_joined_meanwhile() {
     assert!(town.state(1).members().get(id(4)).is_some());
     town.start(3).await;
     town.until("it has caught up", || town.state(3).members().get(id(4)).is_some()).await;
+    town.until_equal().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_was_away_is_told_the_way_to_the_only_voter_which_has_joined_meanwhile() {
+    let mut town = Town::joined(2).await;
+    town.until_equal().await;
+    town.crash(2);
+    town.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
+    town.start(3).await;
+    town.join(3, 1).await.unwrap();
+    town.control(1).stage(&StagedChange::Replace { old: id(1), new: id(3) }).await.unwrap();
+    town.control(1).stage(&StagedChange::Leave { node: id(2) }).await.unwrap();
+    town.commit(1).await;
+    town.until("only the new one votes", || voters(&town, 3) == [3]).await;
+    town.start(2).await;
+    assert!(town.state(2).members().get(id(3)).is_none());
+    town.until("it has caught up", || town.state(2).members().get(id(3)).is_some()).await;
     town.until_equal().await;
 }
 

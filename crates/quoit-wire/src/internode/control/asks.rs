@@ -133,7 +133,7 @@ pub struct Started {
 }
 
 /// Answer to [`Started`].
-#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct StartNoted {
     /// Whether the receiver knows of no later start of the node.
     #[prost(bool, tag = "1")]
@@ -144,6 +144,9 @@ pub struct StartNoted {
     /// Who votes, as far as the receiver knows.
     #[prost(message, optional, tag = "3")]
     pub electorate: Option<StoredElectorate>,
+    /// Those voters: the node that has started may never have heard of them.
+    #[prost(message, repeated, tag = "4")]
+    pub voters: Vec<MemberMessage>,
 }
 
 /// A node that ran alone asks to be let in.
