@@ -221,6 +221,16 @@ impl ControlPlane {
         self.published.state.load_full()
     }
 
+    /// Entries of the replicated log that this node keeps. A snapshot every 256 entries and the removal of
+    /// those before it bound them; 0 while the node has no part in the log.
+    #[must_use]
+    pub fn log_entry_count(&self) -> u64 {
+        self.group.metrics().map_or(0, |metrics| {
+            let purged = metrics.purged.map_or(0, |purged| purged.index);
+            metrics.last_log_index.unwrap_or_default().saturating_sub(purged)
+        })
+    }
+
     /// Tells of new states: the value is the version of the last one.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {

@@ -46,7 +46,7 @@ pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
 pub use listing::{BucketListing, Deadline, KeyListing};
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
-pub use reaper::DeleteMode;
+pub use reaper::{DeleteMode, ReapedMemory};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, Stats, StatsSnapshot,

@@ -16,6 +16,7 @@ mod graves;
 mod marks;
 mod serve;
 
+pub use graves::ReapedMemory;
 pub(crate) use graves::SENT_FOR;
 
 use crate::replica::Place;
@@ -198,6 +199,12 @@ impl ReplicatedStore {
                 tracing::warn!(%fault, "reaping put off");
             }
         }
+    }
+
+    /// What this node remembers of the tombstones that it has reaped lately.
+    #[must_use]
+    pub fn reaped_memory(&self) -> ReapedMemory {
+        self.reaper.graves.memory()
     }
 
     /// Remembers a tombstone that is being written here now, if it is this node's business to reap it.

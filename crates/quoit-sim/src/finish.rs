@@ -9,6 +9,8 @@ use crate::machine::{Asked, Machine};
 use crate::names::Name;
 use crate::requests::{self, Quorums};
 use crate::value::found_in_object;
+use quoit_cluster::NodeId;
+use quoit_core::ReplicatedStore;
 use quoit_model::object::Object;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -91,9 +93,13 @@ async fn check_listings(
         let there: Vec<_> = of_policy.filter(|(_, found)| !found.is_empty()).collect();
         let is_true = listed.iter().all(|key| there.iter().any(|(there, _)| *there == key));
         if !(is_complete && is_true) {
+            let contents = contents_of_all(ground)?;
+            let of_policy = keys(ground).filter(|key| ground.policy(*key) == policy);
+            let held = of_policy.map(|key| (key, all_held(ground, &contents, key)));
             let text = format!(
-                "{} lists {listed:?} of {policy:?}, and reads found {there:?}",
-                machine.name
+                "{} lists {listed:?} of {policy:?}, and reads found {there:?}; {:?}",
+                machine.name,
+                held.collect::<Vec<_>>(),
             );
             return Err(Violation::new(Fault::WrongListing, text));
         }
@@ -135,11 +141,9 @@ pub(crate) fn check_replicas(
     let name = Name::of(key, ground.policy(key));
     let machines = ground.in_service();
     let store = machines.iter().find_map(|machine| machine.store());
-    let places = store.and_then(|store| store.preflist(name.key_ref()).ok()).unwrap_or_default();
-    let primaries: BTreeSet<&str> =
-        places.iter().filter(|place| place.primary).map(|place| place.node.as_str()).collect();
+    let primaries = store.map(|store| primaries(&store, &name)).unwrap_or_default();
     let held = machines.iter().zip(contents).filter_map(|(machine, contents)| {
-        let is_primary = primaries.contains(machine.name.as_str());
+        let is_primary = primaries.contains(&Machine::node_id_at(machine.index));
         is_primary.then(|| contents.objects.get(&key))
     });
     let digest = |object: Option<&Object>| {
@@ -150,8 +154,19 @@ pub(crate) fn check_replicas(
     if held.windows(2).all(|pair| digest(pair[0]) == digest(pair[1])) {
         return Ok(());
     }
-    let text = format!("key {} of {primaries:?}: {}", key.0, all_held(ground, contents, key));
+    let names = machines.iter().filter(|machine| {
+        let id = Machine::node_id_at(machine.index);
+        primaries.contains(&id)
+    });
+    let names: Vec<&str> = names.map(|machine| machine.name.as_str()).collect();
+    let text = format!("key {} of {names:?}: {}", key.0, all_held(ground, contents, key));
     Err(Violation::new(Fault::Diverged, text))
+}
+
+/// The primaries of a key by the newest layout that a node knows.
+pub(crate) fn primaries(store: &ReplicatedStore, name: &Name) -> BTreeSet<NodeId> {
+    let state = store.control().read();
+    name.primaries(state.layouts().newest(), state.ring_size())
 }
 
 /// What each node in service holds of a key, in words.

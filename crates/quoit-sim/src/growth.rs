@@ -11,12 +11,21 @@ use std::ops::Range;
 const CALLS_MAX: u32 = 200;
 /// Calls that remain under way where nobody asks for anything: the heartbeats of the control plane.
 const CALLS_AT_REST_MAX: u32 = 4;
-/// Bytes of what the nodes have agreed on, with the log of the way there.
-const CONTROL_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of what others have missed.
-const HINT_BYTES_MAX: u64 = 64 << 10;
 /// Times between two samples, in simulated microseconds.
 pub const SAMPLE_US: Range<u64> = 500_000..1_500_000;
+
+/// Something that may pile up on a node.
+struct Pile {
+    what: &'static str,
+    size: u64,
+    size_max: u64,
+}
+
+impl Pile {
+    const fn new(what: &'static str, size: u64, size_max: u64) -> Self {
+        Self { what, size, size_max }
+    }
+}
 
 /// Looks at what piles up where something is not taken away.
 ///
@@ -24,19 +33,37 @@ pub const SAMPLE_US: Range<u64> = 500_000..1_500_000;
 ///
 /// What has grown beyond what a small world needs.
 pub fn check_growth(machine: &Machine) -> Result<(), Violation> {
-    let disks = machine.disks();
-    let (control_bytes, hint_bytes) = (disks.control.used_bytes(), disks.hints.used_bytes());
-    let call_count = open_calls(machine);
-    if control_bytes <= CONTROL_BYTES_MAX && hint_bytes <= HINT_BYTES_MAX && call_count <= CALLS_MAX
-    {
-        return Ok(());
+    match piles(machine).into_iter().find(|pile| pile.size > pile.size_max) {
+        None => Ok(()),
+        Some(Pile { what, size, size_max }) => {
+            let text = format!("{} has {size} {what}, and {size_max} would do", machine.name);
+            Err(Violation::new(Fault::Grows, text))
+        }
     }
-    let text = format!(
-        "{} has {control_bytes} bytes of control plane, {hint_bytes} bytes of hints, and {call_count} calls \
-         to one node under way",
-        machine.name
-    );
-    Err(Violation::new(Fault::Grows, text))
+}
+
+fn piles(machine: &Machine) -> Vec<Pile> {
+    let disks = machine.disks();
+    let mut piles = vec![
+        Pile::new("bytes of control plane", disks.control.used_bytes(), 4 << 20),
+        Pile::new("bytes of hints", disks.hints.used_bytes(), 64 << 10),
+        Pile::new("calls to one node under way", open_calls(machine).into(), CALLS_MAX.into()),
+    ];
+    if let Some(internode) = machine.internode() {
+        let unwritten_bytes = internode.unwritten_bytes() as u64;
+        piles.push(Pile::new("bytes that wait for other nodes", unwritten_bytes, 4 << 20));
+    }
+    if let Some(store) = machine.store() {
+        let reaped = store.reaped_memory();
+        piles.extend([
+            // A snapshot for 256 of them, 64 that are kept, and what comes while one is made.
+            Pile::new("entries of the replicated log", store.control().log_entry_count(), 600),
+            // A dozen keys, deleted again and again within two minutes.
+            Pile::new("reaped tombstones in mind", reaped.count as u64, 400),
+            Pile::new("bytes of reaped tombstones in mind", reaped.size_bytes as u64, 64 << 10),
+        ]);
+    }
+    piles
 }
 
 /// Whether no more calls are under way than nodes need to stay a cluster.
@@ -51,4 +78,25 @@ pub fn open_calls(machine: &Machine) -> u32 {
     let internode = machine.internode();
     let peers = internode.iter().flat_map(|internode| internode.peers());
     peers.map(|peer| peer.pending_count()).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Disks, Use};
+    use crate::random::Random;
+    use crate::time::SimTime;
+    use quoit_store::seam::Disk;
+
+    #[test]
+    fn what_has_piled_up_is_told_with_its_bound() {
+        let disks = Disks::new(&mut Random::new(1, "disk", 0));
+        let hints = disks.hints.clone();
+        let machine = Machine::new(0, Use::InService, disks, &SimTime::default());
+        assert_eq!(check_growth(&machine), Ok(()));
+        let file = hints.open("hints", true).expect("there is room");
+        file.write_at(&[1; 65 << 10], 0).expect("there is room");
+        let told = check_growth(&machine).expect_err("too much").to_string();
+        assert!(told.contains("n1 has 66560 bytes of hints, and 65536 would do"), "{told}");
+    }
 }

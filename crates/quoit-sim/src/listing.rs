@@ -11,14 +11,11 @@ use crate::machine::{Asked, Machine};
 use crate::names::Name;
 use crate::requests;
 use quoit_core::{ReplicatedStore, RequestError};
-use quoit_model::hash::{KeyHash, PlacementRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Replicas of the run's records.
-const N_VAL: u32 = 3;
 /// Time that a listing may take.
 const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -107,13 +104,10 @@ impl Ground {
         policy: Policy,
     ) -> BTreeSet<(usize, u64)> {
         let name = Name::of(key, policy);
-        let (key, rule) = (name.key_ref(), PlacementRule::BucketAndKey);
-        let hash = KeyHash::of(&key.encoded(), key.bucket, rule);
-        let partition = store.control().ring_size().partition(hash.placement);
         let state = store.control().read();
-        let layout = state.layouts().for_reads(partition);
-        let nodes = layout.primaries(partition, N_VAL).iter();
-        let ids: BTreeSet<_> = nodes.map(|node| layout.nodes()[usize::from(*node)]).collect();
+        let ring_size = state.ring_size();
+        let layout = state.layouts().for_reads(name.partition(ring_size));
+        let ids = name.primaries(layout, ring_size);
         let machines = self.machines.iter();
         machines
             .filter(|machine| ids.contains(&Machine::node_id_at(machine.index)))

@@ -1,9 +1,16 @@
 //! The names of the keys of a run.
 
 use crate::history::{KeyNumber, Policy};
+use quoit_cluster::NodeId;
+use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::layout::Layout;
 use quoit_model::props::PropUpdates;
 use serde_json::json;
+use std::collections::BTreeSet;
+
+/// Primaries of each key.
+const N_VAL: u32 = 3;
 
 /// The bucket type of a policy.
 #[must_use]
@@ -65,5 +72,20 @@ impl Name {
     pub fn key_ref(&self) -> KeyRef<'_> {
         let bucket_type = bucket_type(self.policy).as_bytes();
         BucketRef { bucket_type, bucket: Self::BUCKET }.key(self.key.as_bytes())
+    }
+
+    /// The partition of the key.
+    #[must_use]
+    pub fn partition(&self, ring_size: RingSize) -> Partition {
+        let (key, rule) = (self.key_ref(), PlacementRule::BucketAndKey);
+        ring_size.partition(KeyHash::of(&key.encoded(), key.bucket, rule).placement)
+    }
+
+    /// The nodes that hold the key by a layout, whether they are up or not. (Who is up may only be asked on
+    /// the machine that asks: each has a clock of its own.)
+    #[must_use]
+    pub fn primaries(&self, layout: &Layout, ring_size: RingSize) -> BTreeSet<NodeId> {
+        let nodes = layout.primaries(self.partition(ring_size), N_VAL).iter();
+        nodes.map(|node| layout.nodes()[usize::from(*node)]).collect()
     }
 }

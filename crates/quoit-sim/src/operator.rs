@@ -205,7 +205,7 @@ impl Operator {
         if let Some(new) = new {
             possible.extend([Change::Join { new }, Change::Join { new }]);
             possible.push(Change::Replace { old, new });
-            // Nobody upgrades what is lost; where it can't learn what the new one brings, it is removed first.
+            // Nobody upgrades what is lost; if it could not learn what the new one brings, it is removed.
             let is_upgraded = machines[old].versions() == VersionRange::CURRENT;
             if is_settled && is_upgraded && members.len() >= PRIMARY_COUNT {
                 possible.push(Change::ReplaceLost { old, new });

@@ -6,8 +6,9 @@
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::contents::Contents;
-use crate::finish::{all_held, check_replicas, contents_of_all, keys};
+use crate::finish::{all_held, check_replicas, contents_of_all, keys, primaries};
 use crate::growth::{is_quiet, open_calls};
+use crate::machine::Machine;
 use crate::names::Name;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -21,7 +22,8 @@ const PATIENCE_AFTER_WRONG_CLOCKS: Duration = Duration::from_secs(120);
 /// Pause between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// Waits until nothing moves, nothing is left over, and the replicas are the same.
+/// Waits until nothing moves, nothing is left over, and the replicas are the same; where a disk is damaged,
+/// only for what wrong clocks leave behind.
 ///
 /// Without anti-entropy replicas may stay different when a process has ended with what it remembered of
 /// others' absence, and where the last write wins when nodes did not agree on which that is. Tombstones of a
@@ -33,6 +35,9 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 pub async fn come_to_rest(ground: &Ground, has_exchanges: bool) -> Result<(), Violation> {
     let hardships = ground.history.lock().hardships.clone();
     if hardships.is_disk_damaged {
+        if hardships.are_clocks_wrong {
+            until_equal(ground, Instant::now() + PATIENCE + PATIENCE_AFTER_WRONG_CLOCKS).await;
+        }
         return Ok(());
     }
     let is_told = !hardships.has_process_ended && !hardships.are_clocks_wrong;
@@ -52,10 +57,7 @@ pub async fn come_to_rest(ground: &Ground, has_exchanges: bool) -> Result<(), Vi
         }
     }
     if hardships.are_clocks_wrong {
-        // Reads are to find what they can repair: they are kept out as well.
-        while !are_replicas_equal(ground)? && Instant::now() < give_up_at {
-            sleep(LOOK_PAUSE).await;
-        }
+        until_equal(ground, give_up_at).await;
     }
     ground.trace.note("run", "AT REST");
     Ok(())
@@ -93,9 +95,16 @@ fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
     check_leftovers(ground, &contents, wanted)
 }
 
-fn are_replicas_equal(ground: &Ground) -> Result<bool, Violation> {
-    let contents = contents_of_all(ground)?;
-    Ok(keys(ground).all(|key| check_replicas(ground, key, &contents).is_ok()))
+/// Waits until no primary keeps out any more what others have taken: neither what reads would repair nor what
+/// listings would show. What can't be read is never equal.
+async fn until_equal(ground: &Ground, give_up_at: Instant) {
+    let are_equal = || {
+        let contents = contents_of_all(ground);
+        contents.is_ok_and(|all| keys(ground).all(|key| check_replicas(ground, key, &all).is_ok()))
+    };
+    while !are_equal() && Instant::now() < give_up_at {
+        sleep(LOOK_PAUSE).await;
+    }
 }
 
 /// Checks that nobody keeps what belongs to others, nor tombstones that everybody has.
@@ -104,8 +113,7 @@ fn check_leftovers(ground: &Ground, all: &[Contents], wanted: Wanted) -> Result<
         let Some(store) = machine.store() else { continue };
         for (key, object) in &contents.objects {
             let name = Name::of(*key, ground.policy(*key));
-            let places = store.preflist(name.key_ref()).unwrap_or_default();
-            let is_own = places.iter().any(|place| place.primary && place.node == machine.name);
+            let is_own = primaries(&store, &name).contains(&Machine::node_id_at(machine.index));
             let left = match (is_own, object.is_tombstone()) {
                 (true, false) => continue,
                 (true, true) if !wanted.no_tombstones => continue,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Seeds that `make test` runs.
 const CHECKED_SEEDS: Range<u64> = 0..500;
 /// Further seeds that it runs, because of what they once found.
-const REGRESSIONS: [(u64, &str); 15] = [
+const REGRESSIONS: [(u64, &str); 20] = [
     (
         4433,
         "a delete without a context was done while only stand-ins had the value, which then came back",
@@ -40,6 +40,17 @@ const REGRESSIONS: [(u64, &str); 15] = [
     (
         1997,
         "a record with a damaged name was taken for absent, and what it had was claimed as seen",
+    ),
+    (2612, "a listing failed where names and records were damaged that other nodes had"),
+    (3619, "who is up was asked from outside of the machine, whose clock is another one"),
+    (3621, "primaries with different tombstones of one key never came together"),
+    (
+        4000,
+        "a node that was away did not know the way to the only voter, which had joined meanwhile",
+    ),
+    (
+        4451,
+        "a listing missed what a reaped tombstone of a clock ahead kept out while a disk rotted",
     ),
 ];
 /// Seeds of which the same story is asked for twice.

@@ -80,6 +80,11 @@ impl Inbounds {
         statistics
     }
 
+    /// Bytes of answers to members that wait to be written.
+    pub(super) fn unwritten_bytes(&self) -> usize {
+        self.members.lock().values().map(|member| member.inbound.unwritten_bytes()).sum()
+    }
+
     /// No connection is taken any more, and members are asked to send nothing more on theirs.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);

@@ -260,6 +260,15 @@ impl Internode {
         self.context.peers.load().values().cloned().collect()
     }
 
+    /// Bytes of requests to and answers for other members that wait to be written. Bounded for each
+    /// connection by what the other side takes at a time.
+    #[must_use]
+    pub fn unwritten_bytes(&self) -> usize {
+        let requests: usize =
+            self.context.peers.load().values().map(|peer| peer.unwritten_bytes()).sum();
+        requests + self.context.inbounds.unwritten_bytes()
+    }
+
     /// Asks whoever is at `address`, as a guest, on a connection of its own: how a node that wants to join
     /// talks to a cluster. Gives the first answer, and the id of who gave it.
     ///

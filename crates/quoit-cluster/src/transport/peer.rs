@@ -152,6 +152,12 @@ impl Peer {
         self.small.pending_count() + self.large.pending_count()
     }
 
+    /// Bytes of requests that wait to be written, in both lanes.
+    #[must_use]
+    pub fn unwritten_bytes(&self) -> usize {
+        [&self.small, &self.large].map(|lane| lane.outbox.lock().unwritten_bytes()).iter().sum()
+    }
+
     /// What has passed on the connections to the node.
     #[must_use]
     pub fn statistics(&self) -> PeerStatistics {

@@ -26,6 +26,15 @@ const COUNT_MAX: usize = 250_000;
 /// Bytes of them, with the names of their records.
 const BYTES_MAX: usize = 64 << 20;
 
+/// What a node remembers of the tombstones that it has reaped lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReapedMemory {
+    /// How many; a tombstone that was reaped twice counts twice. 250 000 at most.
+    pub count: usize,
+    /// Bytes of their names and of the tombstones. Nothing is added above 64 MB.
+    pub size_bytes: usize,
+}
+
 type Place = (Partition, Identity);
 
 struct Grave {
@@ -90,6 +99,12 @@ impl Graves {
         state.order.push_back((until_us, place));
         self.count.store(state.graves.len(), Ordering::Release);
         true
+    }
+
+    /// How much is remembered now.
+    pub(super) fn memory(&self) -> ReapedMemory {
+        let state = self.state.lock();
+        ReapedMemory { count: state.order.len(), size_bytes: state.size_bytes }
     }
 
     /// Forgets what nobody can ask for any more.
