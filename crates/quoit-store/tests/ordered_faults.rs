@@ -4,11 +4,10 @@
 
 mod support;
 
-use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_model::hash::RingSize;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::compare::{Digests, Leaf, compared_digest, hour_of};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Engine, Fetch, KeyRange, RecordMeta, Ticket,
+    Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, RecordMeta, RecordRef, Ticket,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -19,7 +18,7 @@ use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use support::{Name, get, keys, put, remove, try_put, value};
+use support::{Name, check_sums, get, keys, put, remove, try_put, value};
 
 const TREE: &str = "tree.redb";
 
@@ -67,35 +66,6 @@ impl Tree {
 
 fn is_durable(engine: &dyn Engine, ticket: Ticket) -> bool {
     matches!(engine.poll_durable(ticket, Waker::noop()), Poll::Ready(Ok(())))
-}
-
-/// Checks that counts and digests are those of the records that are there.
-fn check_sums(engine: &dyn Engine) {
-    let mut key_count = 0;
-    for number in 0..RingSize::DEFAULT.get() {
-        let partition = Partition(number);
-        let mut expected = Digests::default();
-        let mut from = Some(Identity(0));
-        while let Some(start) = from {
-            let page = engine.fold(partition, start, 100, false).unwrap();
-            for (encoded, record) in &page.entries {
-                key_count += 1;
-                let key = quoit_model::key::KeyRef::decode(encoded).unwrap();
-                let name = Name::new(std::str::from_utf8(key.key).unwrap());
-                let tag = Tag::of(name.at().identity);
-                let meta = record.meta;
-                let leaf = Leaf { tag, digest: compared_digest(&meta), tombstone: meta.tombstone };
-                expected.toggle(meta.n_val_class, &leaf);
-            }
-            from = page.next;
-        }
-        let hour_min = hour_of(1_700_000_000);
-        let compared = engine.compared().unwrap();
-        assert_eq!(compared.digests(partition, hour_min).unwrap(), expected, "{partition:?}");
-    }
-    assert_eq!(engine.stats().key_count, key_count);
-    let page = engine.list_keys(KeyRange::All, None, usize::MAX).unwrap();
-    assert_eq!(page.entries.len() as u64, key_count);
 }
 
 #[test]
@@ -198,12 +168,11 @@ fn damaged_bytes_are_never_shown_and_are_found_by_verification() {
     assert_eq!(verified.next, None);
     assert!(engine.stats().corrupt_record_count > 0);
     // What replaces it needs not see it.
-    let change = &mut |_: Option<&quoit_store::engine::RecordRef<'_>>, out: &mut Vec<u8>| {
+    let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(b"healed");
-        quoit_store::engine::Decision::Put(RecordMeta::default())
+        Decision::Put(RecordMeta::default())
     };
-    let before = quoit_store::engine::Before::Skip;
-    let applied = engine.update(&name.at(), before, Access::Wait, change).unwrap();
+    let applied = engine.update(&name.at(), Before::Skip, Access::Wait, change).unwrap();
     assert!(matches!(applied, Applied::Written(_)));
     assert_eq!(value(engine, "damaged").as_deref(), Some(&b"healed"[..]));
     check_sums(engine);

@@ -5,10 +5,13 @@ use tracing_subscriber::EnvFilter;
 
 /// Starts logging as configured: level and form.
 pub(crate) fn start(settings: &Settings) {
-    // What the consensus library says below a warning is for who debugs it.
+    // What libraries say below a warning, of the consensus below an error, is for who debugs them.
     let filter = match settings.log_level() {
         level @ ("debug" | "trace") => level.to_owned(),
-        level => format!("{level},openraft=error"),
+        level => {
+            let trees = if level == "error" { "error" } else { "warn" };
+            format!("{level},openraft=error,fjall={trees},lsm_tree={trees}")
+        }
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))

@@ -6,6 +6,7 @@ mod columns;
 mod config_command;
 mod descriptors;
 mod dev_cluster;
+mod engines;
 mod listeners;
 mod logs;
 mod open;

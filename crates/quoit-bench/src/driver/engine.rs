@@ -166,8 +166,8 @@ pub(super) fn reason_of(error: &StoreError) -> Term {
         StoreError::Locked { .. } => "locked",
         StoreError::TooLarge { .. } => "too_large",
         StoreError::SyncFailed { .. } => "sync_failed",
-        StoreError::OtherEngine { .. } => "other engine",
-        StoreError::OtherRing { .. } => "other ring",
+        StoreError::OtherEngine { .. } => "other_engine",
+        StoreError::OtherRing { .. } => "other_ring",
         StoreError::Overloaded => "overloaded",
         StoreError::Closed => "closed",
     };

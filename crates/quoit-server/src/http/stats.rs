@@ -179,7 +179,11 @@ fn node(figures: &mut Figures, context: &ServerContext) {
         put(figures, name, value);
     }
     put(figures, "riak_pipe_vnodes_running", 0);
-    put(figures, "storage_backend", format!("riak_kv_{}_backend", context.storage_backend));
+    let module = match context.storage_backend {
+        "leveldb" => "eleveldb",
+        name => name,
+    };
+    put(figures, "storage_backend", format!("riak_kv_{module}_backend"));
     put(figures, "pbc_active", context.pb_connections.active());
     put(figures, "pbc_connects_total", context.pb_connections.total());
     put(figures, "pbc_connects", context.pb_connections.last_minute());

@@ -248,10 +248,10 @@ impl Store {
         }
     }
 
-    fn hand_over(&self, stored: Writes) -> Ticket {
-        let was_idle = self.overlay.waiting_bytes() == 0;
-        let ticket = self.overlay.write(stored);
-        if was_idle {
+    /// Lets writes count, and has them moved to the ordered store.
+    pub(super) fn hand_over(&self, stored: Writes) -> Ticket {
+        let (ticket, is_first) = self.overlay.write(stored);
+        if is_first {
             self.committer.wake();
         }
         Ticket(ticket)

@@ -121,10 +121,15 @@ impl Store {
         if self.lasts(ticket) {
             return Poll::Ready(Ok(()));
         }
-        let is_known =
-            |(other, known): &(Ticket, Waker)| *other == ticket && known.will_wake(waker);
+        // Tickets come in about ascending order: one that waits already is found near the end.
+        let is_known = waiting
+            .waiters
+            .iter()
+            .rev()
+            .take_while(|(other, _)| *other >= ticket)
+            .any(|(other, known)| *other == ticket && known.will_wake(waker));
         let is_first = waiting.waiters.is_empty();
-        if !waiting.waiters.iter().rev().any(is_known) {
+        if !is_known {
             waiting.waiters.push((ticket, waker.clone()));
         }
         drop(waiting);

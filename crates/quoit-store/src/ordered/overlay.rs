@@ -98,16 +98,18 @@ impl Overlay {
         Self { backend, pending: RwLock::default() }
     }
 
-    /// Adds writes that belong together; they count from now on. Their ticket.
-    pub(super) fn write(&self, writes: Vec<(Space, Bytes, Option<Bytes>)>) -> u64 {
+    /// Adds writes that belong together; they count from now on. Their ticket, and whether they are the
+    /// first to wait: then nobody has told the writer yet.
+    pub(super) fn write(&self, writes: Vec<(Space, Bytes, Option<Bytes>)>) -> (u64, bool) {
         let mut pending = self.pending.write();
+        let is_first = pending.young.is_empty();
         pending.last_ticket += 1;
         let ticket = pending.last_ticket;
         pending.young.last_ticket = ticket;
         for (space, key, value) in writes {
             pending.young.put(space, key, value);
         }
-        ticket
+        (ticket, is_first)
     }
 
     pub(super) fn last_ticket(&self) -> u64 {

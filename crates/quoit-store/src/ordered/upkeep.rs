@@ -2,7 +2,7 @@
 
 use super::backend::Space;
 use super::keys::{
-    RecordKey, SideKey, dropped_key, expiries_until, expiry_key, name_key, records_end,
+    Epoch, RecordKey, SideKey, dropped_key, expiries_until, expiry_key, name_key, records_end,
     records_from,
 };
 use super::overlay::Range;
@@ -16,8 +16,6 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 use std::sync::Arc;
-
-use super::keys::Epoch;
 
 /// Records that are removed in one step.
 const STEP_COUNT: usize = 256;
@@ -70,7 +68,7 @@ impl Store {
         let known = read.filter(|read| usize::from(read.partition.0) < self.partitions.len());
         let named = known.and_then(|read| Some((read, KeyRef::decode(read.encoded).ok()?)));
         let forget = || {
-            self.overlay.write(vec![(Space::Side, expiry_key(expires_at_secs, record_key), None)]);
+            self.hand_over(vec![(Space::Side, expiry_key(expires_at_secs, record_key), None)]);
         };
         let Some((RecordKey { partition, epoch, identity, encoded }, key)) = named else {
             forget();
@@ -138,8 +136,7 @@ impl Store {
             stored.push((Space::Side, mark.clone(), None));
         }
         let count = stored.len();
-        self.overlay.write(stored);
-        self.committer.wake();
+        self.hand_over(stored);
         Ok(count)
     }
 }

@@ -1,15 +1,17 @@
-//! What the tests of the Bitcask engine share.
+//! What the tests of engines share.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
-use quoit_model::key::{BucketRef, EncodedKey};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
+use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
+use quoit_store::compare::{Digests, Leaf, compared_digest, hour_of};
 use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta, RecordRef,
     Ticket,
 };
 use quoit_store::error::StoreError;
+use quoit_store::index::Tag;
 use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
 use std::sync::Arc;
 
@@ -88,6 +90,35 @@ pub fn keys(engine: &dyn Engine) -> Vec<String> {
             None => return keys,
         }
     }
+}
+
+/// Checks that counts and digests are those of the records that are there.
+pub fn check_sums(engine: &dyn Engine) {
+    let mut key_count = 0;
+    for number in 0..RingSize::DEFAULT.get() {
+        let partition = Partition(number);
+        let mut expected = Digests::default();
+        let mut from = Some(Identity(0));
+        while let Some(start) = from {
+            let page = engine.fold(partition, start, 100, false).unwrap();
+            for (encoded, record) in &page.entries {
+                key_count += 1;
+                let key = KeyRef::decode(encoded).unwrap();
+                let name = Name::new(std::str::from_utf8(key.key).unwrap());
+                let tag = Tag::of(name.at().identity);
+                let meta = record.meta;
+                let leaf = Leaf { tag, digest: compared_digest(&meta), tombstone: meta.tombstone };
+                expected.toggle(meta.n_val_class, &leaf);
+            }
+            from = page.next;
+        }
+        let hour_min = hour_of(1_700_000_000);
+        let compared = engine.compared().unwrap();
+        assert_eq!(compared.digests(partition, hour_min).unwrap(), expected, "{partition:?}");
+    }
+    assert_eq!(engine.stats().key_count, key_count);
+    let page = engine.list_keys(KeyRange::All, None, usize::MAX).unwrap();
+    assert_eq!(page.entries.len() as u64, key_count);
 }
 
 /// An engine on a faulty disk.

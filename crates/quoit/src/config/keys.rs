@@ -7,6 +7,7 @@ use super::value::Kind;
 use quoit_cluster::VersionRange;
 
 const KB: u64 = 1 << 10;
+const MB: u64 = 1 << 20;
 const GB: u64 = 1 << 30;
 
 /// A key that has an effect.
@@ -89,17 +90,19 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "storage_backend",
-        Kind::Word(&["bitcask", "memory"]),
+        Kind::Word(&["bitcask", "leveldb", "leveled", "innostore", "memory"]),
         "bitcask",
-        "Storage engine: bitcask (append-only log, index in memory) or memory (nothing is kept \
-         across a restart).",
+        "Storage engine: bitcask (append-only log, index in memory), leveldb (log-structured merge tree), \
+         leveled (the same with large values apart from what is known of them), innostore (B+tree) or memory \
+         (nothing is kept across a restart).",
     ),
     key(
         "durability",
         Kind::Word(&["strict", "relaxed"]),
         "strict",
         "strict: a write with dw above 0 is answered when it is synced to the device, grouped \
-         with others. relaxed: it is answered at once and synced within bitcask.sync.interval.",
+         with others. relaxed: it is answered at once and synced within bitcask.sync.interval. For all \
+         engines.",
     ),
     key(
         "bitcask.sync.strategy",
@@ -112,7 +115,7 @@ pub const KEYS: &[Key] = &[
         "bitcask.sync.interval",
         Kind::Duration(1),
         "1s",
-        "Longest time for which writes that nobody waits for stay unsynced.",
+        "Longest time for which writes that nobody waits for stay unsynced, on all engines.",
     ),
     key(
         "bitcask.max_file_size",
@@ -195,6 +198,38 @@ pub const KEYS: &[Key] = &[
         Kind::DurationOr("off"),
         "off",
         "Age at which objects expire in buckets that have no property ttl of their own.",
+    ),
+    key(
+        "leveldb.maximum_memory",
+        Kind::Size(MB, 1_024 * GB),
+        "256MB",
+        "Memory of the node for blocks of leveldb that were read.",
+    ),
+    key(
+        "leveldb.write_buffer_size_max",
+        Kind::Size(MB, GB),
+        "32MB",
+        "Size at which what was written lately moves from memory to a table.",
+    ),
+    key("leveldb.block.size", Kind::Size(KB, MB), "4KB", "Size of a block of leveldb's tables."),
+    key("leveldb.compression", Kind::Flag, "on", "Whether leveldb's tables are compressed (lz4)."),
+    key(
+        "leveled.maximum_memory",
+        Kind::Size(MB, 1_024 * GB),
+        "256MB",
+        "Memory of the node for blocks of leveled that were read.",
+    ),
+    key(
+        "leveled.compression_method",
+        Kind::Word(&["native", "lz4", "zstd", "none"]),
+        "lz4",
+        "Whether leveled's tables and values are compressed; native and zstd mean lz4 as well.",
+    ),
+    key(
+        "innostore.buffer_pool_size",
+        Kind::Size(MB, 1_024 * GB),
+        "256MB",
+        "Memory of the node for pages of innostore.",
     ),
     key(
         "memory_backend.max_memory_per_vnode",

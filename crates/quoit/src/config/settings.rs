@@ -77,16 +77,29 @@ impl Sources {
 pub enum Storage {
     /// Log and index.
     Bitcask,
+    /// Log-structured merge tree.
+    Leveldb,
+    /// Log-structured merge trees of heads and bodies.
+    Leveled,
+    /// B+tree.
+    Innostore,
     /// Nothing is kept across a restart.
     Memory,
 }
 
 impl Storage {
+    /// All engines.
+    pub const ALL: [Self; 5] =
+        [Self::Bitcask, Self::Leveldb, Self::Leveled, Self::Innostore, Self::Memory];
+
     /// The value of the setting.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bitcask => "bitcask",
+            Self::Leveldb => "leveldb",
+            Self::Leveled => "leveled",
+            Self::Innostore => "innostore",
             Self::Memory => "memory",
         }
     }
@@ -284,10 +297,9 @@ impl Settings {
 
     /// The storage engine asked for.
     pub fn storage(&self) -> Storage {
-        match self.get("storage_backend") {
-            Some("memory") => Storage::Memory,
-            _ => Storage::Bitcask,
-        }
+        let name = self.get("storage_backend");
+        let named = Storage::ALL.into_iter().find(|storage| Some(storage.name()) == name);
+        named.unwrap_or(Storage::Bitcask)
     }
 
     /// Settings of the replicated store.

@@ -1,0 +1,128 @@
+//! Processes with an engine on an ordered store are killed in the midst of their writes.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+
+mod support;
+
+use quoit_store::engine::{BatchWrite, Engine, RecordMeta};
+use quoit_store::ordered::{
+    LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,
+};
+use quoit_store::seam::{Disk, RealDisk, SystemClock, Threads};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use support::{Name, check_sums, put, value};
+
+/// Tells a process of this test which engine to write to, and where.
+const ENGINE_VARIABLE: &str = "QUOIT_TEST_KILLED_ENGINE";
+const DIRECTORY_VARIABLE: &str = "QUOIT_TEST_KILLED_DIRECTORY";
+
+/// Says how often each engine's process is killed, 3 times unless it is set.
+const COUNT_VARIABLE: &str = "QUOIT_TEST_KILL_COUNT";
+
+/// Keys that are written in turns.
+const KEY_COUNT: u64 = 40;
+
+fn open(engine: &str, directory: &Path) -> (OrderedEngine, OrderedReport) {
+    let clock = Arc::new(SystemClock::default());
+    let settings = OrderedSettings::new(7);
+    // Small, so that tables are written and merged within a test.
+    let of_trees =
+        LsmSettings { write_buffer_bytes: 256 << 10, cache_bytes: 1 << 20, ..Default::default() };
+    let opened = match engine {
+        "leveldb" => OrderedEngine::open_leveldb(directory, clock, &Threads, settings, of_trees),
+        "leveled" => OrderedEngine::open_leveled(directory, clock, &Threads, settings, of_trees),
+        _ => {
+            let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory).unwrap());
+            let of_tree = TreeSettings { cache_bytes: 1 << 20 };
+            OrderedEngine::open_innostore(&disk, clock, &Threads, settings, of_tree)
+        }
+    };
+    opened.unwrap()
+}
+
+/// The process that is killed: it writes, and says what is durable. As a test among others it does
+/// nothing.
+#[test]
+fn writer() {
+    let Ok(engine) = std::env::var(ENGINE_VARIABLE) else { return };
+    let directory = PathBuf::from(std::env::var(DIRECTORY_VARIABLE).unwrap());
+    let (engine, _) = open(&engine, &directory);
+    let first = value(&engine, "last").map_or(0, |last| number_of(&last) + 1);
+    for number in first.. {
+        put(&engine, &format!("key{}", number % KEY_COUNT), &body_of(number));
+        let (one, other) = (Name::new("one"), Name::new("other"));
+        let (meta, body) = (RecordMeta::default(), body_of(number));
+        let writes = [
+            BatchWrite::Put { at: one.at(), meta, value: &body },
+            BatchWrite::Put { at: other.at(), meta, value: &body },
+        ];
+        engine.batch(&writes).unwrap();
+        put(&engine, "last", &number.to_be_bytes());
+        if number % 3 == 0 {
+            engine.sync().unwrap();
+            println!("durable {number}");
+        }
+    }
+}
+
+fn body_of(number: u64) -> Vec<u8> {
+    let mut body = number.to_be_bytes().to_vec();
+    body.resize(8 + (number % 7) as usize * 700, number as u8);
+    body
+}
+
+fn number_of(body: &[u8]) -> u64 {
+    u64::from_be_bytes(*body.first_chunk().unwrap())
+}
+
+fn survives_kills(engine: &str) {
+    let kill_count = std::env::var(COUNT_VARIABLE).map_or(3, |count| count.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    for kill in 0..kill_count {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "writer", "--nocapture"])
+            .env(ENGINE_VARIABLE, engine)
+            .env(DIRECTORY_VARIABLE, directory.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut durable =
+            lines.filter_map(|line| line.ok()?.strip_prefix("durable ")?.parse().ok());
+        let last: u64 = durable.nth(5 + (kill % 4) as usize * 11).expect("the writer goes on");
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let (engine, report) = open(engine, directory.path());
+        assert!(!report.clean && report.incarnation == kill + 2, "{report:?}");
+        let seen = number_of(&value(&engine, "last").unwrap());
+        assert!(seen >= last, "{last} was durable, and {seen} is there");
+        for number in seen.saturating_sub(KEY_COUNT - 1)..=seen {
+            let body = value(&engine, &format!("key{}", number % KEY_COUNT)).unwrap();
+            let found = number_of(&body);
+            assert!(found == number || found == seen + 1, "{found} in the place of {number}");
+            assert_eq!(body, body_of(found));
+        }
+        assert_eq!(value(&engine, "one"), value(&engine, "other"), "parts of a batch");
+        check_sums(&engine);
+        engine.close().unwrap();
+    }
+}
+
+#[test]
+fn leveldb_survives_kills() {
+    survives_kills("leveldb");
+}
+
+#[test]
+fn leveled_survives_kills() {
+    survives_kills("leveled");
+}
+
+#[test]
+fn innostore_survives_kills() {
+    survives_kills("innostore");
+}

@@ -1,0 +1,94 @@
+//! Opens the Bitcask engine.
+
+use super::counter::dots;
+use super::{OnDisk, directory, durability, sync_interval_us};
+use anyhow::{Context, Result};
+use quoit::config::{Settings, Storage};
+use quoit_model::hash::RingSize;
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergePolicy, MergeSettings};
+use quoit_store::engine::Engine;
+use quoit_store::seam::{Clock, RealDisk, Threads};
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) fn open(
+    data_dir: &Path,
+    ring_size: RingSize,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<OnDisk> {
+    let directory = directory::of(data_dir, Storage::Bitcask);
+    let disk = RealDisk::open(directory).context("opening the data directory")?;
+    let settings = bitcask_settings(ring_size, settings)?;
+    let opened = BitcaskEngine::open(Arc::new(disk), Arc::clone(clock), &Threads, settings);
+    let (engine, report) = opened.context("opening the storage engine")?;
+    let engine = Arc::new(engine);
+    if report.damage_count > 0 {
+        tracing::warn!(damage_count = report.damage_count, "the store was opened with damage");
+    }
+    if !report.foreign_files.is_empty() {
+        let files = report.foreign_files.join(" ");
+        tracing::warn!(files, "files in the data directory that are not ours are left alone");
+    }
+    Ok(OnDisk {
+        dots: dots(&engine),
+        created: report.created,
+        clean: report.clean,
+        key_count: engine.stats().key_count,
+        engine,
+    })
+}
+
+fn bitcask_settings(ring_size: RingSize, settings: &Settings) -> Result<BitcaskSettings> {
+    let defaults = BitcaskSettings::new(getrandom::u64().context("asking for random bytes")?);
+    let micros = |name: &str, default: u64| {
+        settings.duration(name).map_or(default, |duration| duration.as_micros() as u64)
+    };
+    let bytes = |name: &str, default: u64| settings.size_bytes(name).unwrap_or(default);
+    let hour = |name: &str| {
+        settings.integer(name).and_then(|hour| u8::try_from(hour).ok()).unwrap_or_default()
+    };
+    let merge = &defaults.merge;
+    let policy = match settings.get("bitcask.merge.policy") {
+        Some("never") => MergePolicy::Never,
+        Some("window") => MergePolicy::Window {
+            start: hour("bitcask.merge.window.start"),
+            end: hour("bitcask.merge.window.end"),
+        },
+        _ => MergePolicy::Always,
+    };
+    let merge = MergeSettings {
+        policy,
+        frag_merge_trigger_percent: settings.percent("bitcask.merge.triggers.fragmentation"),
+        dead_bytes_merge_trigger_bytes: bytes(
+            "bitcask.merge.triggers.dead_bytes",
+            merge.dead_bytes_merge_trigger_bytes,
+        ),
+        frag_threshold_percent: settings.percent("bitcask.merge.thresholds.fragmentation"),
+        dead_bytes_threshold_bytes: bytes(
+            "bitcask.merge.thresholds.dead_bytes",
+            merge.dead_bytes_threshold_bytes,
+        ),
+        small_file_threshold_bytes: bytes(
+            "bitcask.merge.thresholds.small_file",
+            merge.small_file_threshold_bytes,
+        ),
+        check_interval_us: micros("bitcask.merge_check_interval", merge.check_interval_us),
+        check_jitter_percent: settings.percent("bitcask.merge_check_jitter"),
+        budget_bytes_per_sec: bytes("bitcask.merge_rate", merge.budget_bytes_per_sec),
+        ..merge.clone()
+    };
+    Ok(BitcaskSettings {
+        ring_size,
+        durability: durability(settings),
+        sync_interval_us: sync_interval_us(settings, defaults.sync_interval_us),
+        max_file_size_bytes: bytes("bitcask.max_file_size", defaults.max_file_size_bytes),
+        snapshot_interval_bytes: bytes(
+            "bitcask.snapshot_interval",
+            defaults.snapshot_interval_bytes,
+        ),
+        recent_writes_bytes: bytes("bitcask.recent_writes_size", defaults.recent_writes_bytes),
+        merge,
+        ..defaults
+    })
+}

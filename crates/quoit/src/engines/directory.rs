@@ -1,0 +1,109 @@
+//! Where an engine's data is, and whose data is there.
+
+use anyhow::{Context, Result, bail};
+use quoit::config::Storage;
+use quoit_store::engine_of;
+use quoit_store::seam::RealDisk;
+use std::path::{Path, PathBuf};
+
+/// The directory of an engine in the data directory.
+pub(super) fn of(data_dir: &Path, storage: Storage) -> PathBuf {
+    data_dir.join(storage.name())
+}
+
+/// Engines that keep data in the data directory, as far as they do.
+fn with_data(data_dir: &Path) -> Result<Vec<Storage>> {
+    let mut found = Vec::new();
+    for storage in Storage::ALL {
+        let directory = of(data_dir, storage);
+        if storage != Storage::Memory && directory.exists() {
+            let engine = RealDisk::open(&directory).and_then(|disk| engine_of(&disk));
+            if engine.context("looking into the data directory")?.is_some() {
+                found.push(storage);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A new control file beside old data would give the data another number of partitions, forget all bucket
+/// types, and hide both behind a start that looks good.
+pub(crate) fn refuse_orphaned_data(data_dir: &Path, control_file: &Path) -> Result<()> {
+    if let Some(storage) = with_data(data_dir)?.first() {
+        bail!(
+            "{} has data, but {} is missing, which holds the node's identity, its ring_size and its bucket \
+             types; restore it from a backup of the same node, or choose an empty data directory with \
+             --data-dir",
+            of(data_dir, *storage).display(),
+            control_file.display()
+        );
+    }
+    Ok(())
+}
+
+/// Another engine would begin with nothing beside the data of the one before, and the node would seem to have
+/// lost all of it.
+pub(super) fn refuse_other_engines(data_dir: &Path, wanted: Storage) -> Result<()> {
+    let found = with_data(data_dir)?;
+    let Some(other) = found.iter().find(|storage| **storage != wanted) else { return Ok(()) };
+    let (other_dir, name) = (of(data_dir, *other), other.name());
+    if found.contains(&wanted) {
+        tracing::warn!(
+            directory = %other_dir.display(),
+            "there is data of the engine {name} as well, which is not used"
+        );
+        return Ok(());
+    }
+    bail!(
+        "{} has data of the engine {name}, and storage_backend = {} would begin without it; set \
+         storage_backend = {name}, or choose an empty data directory with --data-dir and let the node get \
+         its data from the others",
+        other_dir.display(),
+        wanted.name()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn directory_with(names: &[&str]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for name in names {
+            std::fs::create_dir_all(directory.path().join(name)).unwrap();
+            let marker = format!("engine {name}\nring_size 64\nformat 1\n");
+            std::fs::write(directory.path().join(name).join("ENGINE"), marker).unwrap();
+        }
+        directory
+    }
+
+    #[test]
+    fn an_engine_that_would_begin_beside_anothers_data_is_refused() {
+        let directory = directory_with(&["leveled"]);
+        for wanted in [Storage::Bitcask, Storage::Innostore, Storage::Memory] {
+            let text = refuse_other_engines(directory.path(), wanted).unwrap_err().to_string();
+            assert!(text.contains("set storage_backend = leveled"), "{text}");
+        }
+        refuse_other_engines(directory.path(), Storage::Leveled).unwrap();
+    }
+
+    #[test]
+    fn data_that_is_left_over_beside_the_engines_own_is_no_hindrance() {
+        let directory = directory_with(&["leveldb", "leveled"]);
+        refuse_other_engines(directory.path(), Storage::Leveldb).unwrap();
+        assert!(refuse_other_engines(directory.path(), Storage::Bitcask).is_err());
+    }
+
+    #[test]
+    fn data_of_any_engine_without_its_control_file_is_refused() {
+        for name in ["leveldb", "leveled", "innostore"] {
+            let directory = directory_with(&[name]);
+            let text = refuse_orphaned_data(directory.path(), Path::new("control.redb"));
+            let text = text.unwrap_err().to_string();
+            assert!(text.contains(name) && text.contains("control.redb is missing"), "{text}");
+        }
+        refuse_orphaned_data(directory_with(&[]).path(), Path::new("control.redb")).unwrap();
+    }
+}

@@ -1,0 +1,30 @@
+//! Makes the memory engine.
+
+use super::OpenedEngine;
+use super::counter::actor;
+use anyhow::{Context, Result};
+use quoit::config::Settings;
+use quoit_core::{DotSequence, Unreserved};
+use quoit_model::hash::RingSize;
+use quoit_store::memory::{MemoryEngine, MemorySettings};
+use quoit_store::seam::Clock;
+use std::sync::Arc;
+
+pub(super) fn open(
+    ring_size: RingSize,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<OpenedEngine> {
+    let memory = MemorySettings {
+        partition_bytes_max: settings.size_bytes("memory_backend.max_memory_per_vnode"),
+        ttl_secs: settings
+            .duration("memory_backend.ttl")
+            .map(|age| u32::try_from(age.as_secs()).unwrap_or(u32::MAX)),
+    };
+    let engine = Arc::new(MemoryEngine::new(memory, ring_size, Arc::clone(clock)));
+    // Nothing survives, so every start is a new store with a new actor.
+    let id = getrandom::u64().context("asking for random bytes")?;
+    let dots = DotSequence::new(actor(id, 1), Box::new(Unreserved));
+    let note = "memory only: nothing is kept across a restart".to_owned();
+    Ok(OpenedEngine { engine, dots, note })
+}

@@ -1,0 +1,92 @@
+//! The storage engine of a node: which one, where, with which settings.
+
+mod bitcask;
+mod counter;
+mod directory;
+mod memory;
+mod ordered;
+
+pub(crate) use directory::refuse_orphaned_data;
+
+use anyhow::Result;
+use quoit::config::{Settings, Storage};
+use quoit_core::DotSequence;
+use quoit_model::hash::RingSize;
+use quoit_store::bitcask::Durability;
+use quoit_store::engine::Engine;
+use quoit_store::seam::Clock;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An opened engine.
+pub(crate) struct OpenedEngine {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) dots: DotSequence,
+    /// What a person should know of how it was opened.
+    pub(crate) note: String,
+}
+
+/// Opens the engine that is set, or makes it new in its directory.
+pub(crate) fn open(
+    data_dir: &Path,
+    is_new_node: bool,
+    ring_size: RingSize,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<OpenedEngine> {
+    let storage = settings.storage();
+    directory::refuse_other_engines(data_dir, storage)?;
+    let opened = match storage {
+        Storage::Memory => return memory::open(ring_size, clock, settings),
+        Storage::Bitcask => bitcask::open(data_dir, ring_size, clock, settings)?,
+        Storage::Leveldb => ordered::open_leveldb(data_dir, ring_size, clock, settings)?,
+        Storage::Leveled => ordered::open_leveled(data_dir, ring_size, clock, settings)?,
+        Storage::Innostore => ordered::open_innostore(data_dir, ring_size, clock, settings)?,
+    };
+    if opened.created && !is_new_node {
+        tracing::warn!(
+            store = %directory::of(data_dir, storage).display(),
+            "the node is not new, but its store is: if it had data, stop the node and check that the right \
+             disk is mounted"
+        );
+    }
+    let note = match (opened.created, opened.clean) {
+        (true, _) => "new".to_owned(),
+        (false, true) => format!("{} keys, closed in good order", opened.key_count),
+        (false, false) => format!("{} keys, recovered", opened.key_count),
+    };
+    Ok(OpenedEngine { engine: opened.engine, dots: opened.dots, note })
+}
+
+/// An engine that was opened in its directory.
+struct OnDisk {
+    engine: Arc<dyn Engine>,
+    dots: DotSequence,
+    created: bool,
+    clean: bool,
+    key_count: u64,
+}
+
+fn durability(settings: &Settings) -> Durability {
+    if settings.get("durability") == Some("relaxed") {
+        return Durability::Relaxed;
+    }
+    if let Some(origin) = settings.origin("bitcask.sync.strategy") {
+        tracing::warn!(
+            %origin,
+            "bitcask.sync.strategy has no effect: durability = strict syncs every write that asks for \
+             it; set durability = relaxed to give that up"
+        );
+    }
+    Durability::Strict
+}
+
+/// With `relaxed`, Riak's strategy `none` leaves syncing to the operating system.
+fn sync_interval_us(settings: &Settings, default: u64) -> u64 {
+    let relaxed = settings.get("durability") == Some("relaxed");
+    if relaxed && settings.get("bitcask.sync.strategy") == Some("none") {
+        return u64::MAX;
+    }
+    let interval = settings.duration("bitcask.sync.interval");
+    interval.map_or(default, |interval| (interval.as_micros() as u64).max(1))
+}
