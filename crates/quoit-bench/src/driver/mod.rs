@@ -16,6 +16,7 @@ mod memory;
 mod nhs;
 mod null;
 mod nullfile;
+mod ordered;
 mod pb_data_type;
 mod pb_get;
 mod pb_link;
@@ -33,6 +34,7 @@ use std::path::PathBuf;
 pub use inputs::Inputs;
 use thiserror::Error;
 
+use self::ordered::{OnEleveldb, OnInnostore, OnLeveled};
 use crate::config::{Config, ConfigError, Target};
 use crate::keygen::{Key, Kind};
 use crate::term::Term;
@@ -201,6 +203,9 @@ pub(crate) fn with_named<T: DriverTask>(
         riakc_pb::RiakcPb::NAME => task.with::<riakc_pb::RiakcPb>(),
         nhs::Nhs::NAME => task.with::<nhs::Nhs>(),
         bitcask::Bitcask::NAME => task.with::<bitcask::Bitcask>(),
+        OnEleveldb::NAME => task.with::<OnEleveldb>(),
+        OnLeveled::NAME => task.with::<OnLeveled>(),
+        OnInnostore::NAME => task.with::<OnInnostore>(),
         memory::Memory::NAME | "ets" | "dets" => task.with::<memory::Memory>(),
         redis::Redis::NAME => task.with::<redis::Redis>(),
         riakclient::RiakClient::NAME => task.with::<riakclient::RiakClient>(),

@@ -4,7 +4,7 @@ use crate::config::{Config, ConfigError};
 use crate::names::nearest;
 
 /// The drivers, by the names that configurations may use.
-const OFFERED: [&str; 13] = [
+const OFFERED: [&str; 16] = [
     "http_raw",
     "http",
     "riakc_pb",
@@ -12,6 +12,9 @@ const OFFERED: [&str; 13] = [
     "riakclient",
     "nhs",
     "bitcask",
+    "eleveldb",
+    "leveled",
+    "innostore",
     "memory",
     "ets",
     "dets",
@@ -21,13 +24,10 @@ const OFFERED: [&str; 13] = [
 ];
 
 /// Drivers of basho_bench that are not offered, and what to use instead.
-const REFUSED: [(&str, &str); 20] = [
+const REFUSED: [(&str, &str); 17] = [
     ("2i", "it needs index queries, which Quoit has not yet; riakc_pb does all else"),
     ("riakclient_sets", "use riakc_dt_pb, which reads and changes sets over Protocol Buffers"),
     ("bigset", "use riakc_dt_pb: every set of Quoit is one that may be large"),
-    ("eleveldb", "the engine that runs in this process is Quoit's own: use bitcask"),
-    ("leveled", "the engine that runs in this process is Quoit's own: use bitcask"),
-    ("innostore", "the engine that runs in this process is Quoit's own: use bitcask"),
     ("kv_backend", "the engines that run in this process are Quoit's own: use bitcask or memory"),
     ("shortcut", "data files of Riak are not written: load through riakc_pb, or use bitcask"),
     ("riakc_java", "it runs a Java client: use riakc_pb, which speaks the same protocol"),

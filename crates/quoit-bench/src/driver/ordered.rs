@@ -1,0 +1,261 @@
+//! The drivers of the engines on ordered stores, in this process: `eleveldb`, `leveled`, `innostore`.
+
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quoit_store::bitcask::Durability;
+use quoit_store::engine::Engine as _;
+use quoit_store::error::StoreError;
+use quoit_store::ordered::{
+    LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,
+};
+use quoit_store::seam::{Disk, RealDisk, SystemClock, Threads};
+
+use super::engine::{EngineWorker, Operation, RING_SIZE, Writing};
+use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use crate::config::{Config, ConfigError};
+use crate::keygen::Kind;
+use crate::term::Term;
+use crate::worker_place::WorkerPlace;
+
+/// Key of the setting that says whether writes wait for their sync.
+const SYNC_KEY: &str = "engine_sync";
+
+/// One of the engines.
+pub(super) trait Which: Send + Sync + 'static {
+    /// Name of the driver.
+    const NAME: &'static str;
+    /// Key of the setting that says where the store is.
+    const DIRECTORY_KEY: &'static str;
+    /// Keys of basho_bench that tune its engine and have no effect.
+    const PASSED_OVER: &'static [&'static str];
+    /// Whether writes wait for their sync when the configuration doesn't say.
+    const IS_SYNCED: bool;
+
+    /// Opens the store of a directory, or makes one there.
+    fn open(
+        directory: &Path,
+        settings: OrderedSettings,
+    ) -> Result<(OrderedEngine, OrderedReport), StoreError>;
+}
+
+/// Records in a log-structured merge tree.
+pub(super) struct Eleveldb;
+
+impl Which for Eleveldb {
+    const NAME: &'static str = "eleveldb";
+    const DIRECTORY_KEY: &'static str = "eleveldb_dir";
+    const PASSED_OVER: &'static [&'static str] = &["eleveldb_config", "eleveldb_num_instances"];
+    const IS_SYNCED: bool = false;
+
+    fn open(
+        directory: &Path,
+        settings: OrderedSettings,
+    ) -> Result<(OrderedEngine, OrderedReport), StoreError> {
+        let clock = Arc::new(SystemClock::default());
+        let of_trees = LsmSettings::default();
+        OrderedEngine::open_leveldb(directory, clock, &Threads, settings, of_trees)
+    }
+}
+
+/// Heads and bodies in log-structured merge trees.
+pub(super) struct Leveled;
+
+impl Which for Leveled {
+    const NAME: &'static str = "leveled";
+    const DIRECTORY_KEY: &'static str = "leveled_dir";
+    const PASSED_OVER: &'static [&'static str] = &[];
+    const IS_SYNCED: bool = false;
+
+    fn open(
+        directory: &Path,
+        settings: OrderedSettings,
+    ) -> Result<(OrderedEngine, OrderedReport), StoreError> {
+        let clock = Arc::new(SystemClock::default());
+        let of_trees = LsmSettings::default();
+        OrderedEngine::open_leveled(directory, clock, &Threads, settings, of_trees)
+    }
+}
+
+/// Records in a B+tree.
+pub(super) struct Innostore;
+
+impl Which for Innostore {
+    const NAME: &'static str = "innostore";
+    const DIRECTORY_KEY: &'static str = "innostore_dir";
+    const PASSED_OVER: &'static [&'static str] = &["innostore_config", "innostore_bucket"];
+    // As embedded InnoDB's transactions are.
+    const IS_SYNCED: bool = true;
+
+    fn open(
+        directory: &Path,
+        settings: OrderedSettings,
+    ) -> Result<(OrderedEngine, OrderedReport), StoreError> {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory)?);
+        let clock = Arc::new(SystemClock::default());
+        OrderedEngine::open_innostore(&disk, clock, &Threads, settings, TreeSettings::default())
+    }
+}
+
+/// The driver `eleveldb`.
+pub(super) type OnEleveldb = OnOrdered<Eleveldb>;
+
+/// The driver `leveled`.
+pub(super) type OnLeveled = OnOrdered<Leveled>;
+
+/// The driver `innostore`.
+pub(super) type OnInnostore = OnOrdered<Innostore>;
+
+/// One worker on the store of all.
+pub(super) struct OnOrdered<W> {
+    worker: EngineWorker,
+    /// Closed when the last worker ends.
+    _store: Arc<Store>,
+    which: PhantomData<W>,
+}
+
+/// What all workers share.
+pub(super) struct Plan {
+    directory: PathBuf,
+    is_synced: bool,
+    key_kind: Kind,
+    /// Settings that have no effect.
+    passed_over: Vec<&'static str>,
+    /// Opened by the first worker.
+    store: Mutex<Option<Arc<Store>>>,
+}
+
+/// An open store.
+struct Store(Arc<OrderedEngine>);
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // A store that cannot be closed is recovered when it is opened again.
+        let _ = self.0.close();
+    }
+}
+
+impl<W: Which> Driver for OnOrdered<W> {
+    const NAME: &'static str = W::NAME;
+    const OPERATIONS: &'static str = "get, put, delete";
+
+    type Operation = Operation;
+    type Plan = Plan;
+
+    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+        check_values_are_bytes(config, Self::NAME)?;
+        let settings = &config.settings;
+        let base = PathBuf::from(settings.text(W::DIRECTORY_KEY, ".")?);
+        let is_set = |key: &&'static str| settings.get(key).is_some();
+        Ok(Plan {
+            directory: config.run_directory.join(base).join(format!("test.{}", W::NAME)),
+            is_synced: settings.boolean(SYNC_KEY, W::IS_SYNCED)?,
+            key_kind: config.key_generator.kind(),
+            passed_over: W::PASSED_OVER.iter().copied().filter(is_set).collect(),
+            store: Mutex::new(None),
+        })
+    }
+
+    fn asks(plan: &Plan) -> Asks {
+        let durability = if plan.is_synced {
+            "each write waits for its sync"
+        } else {
+            "writes wait for nothing; synced every second"
+        };
+        Asks { targets: Vec::new(), durability: durability.to_owned() }
+    }
+
+    fn notices(plan: &Plan) -> Vec<String> {
+        let passed_over = plan.passed_over.iter();
+        let own = format!("{} runs on Quoit's engine of that kind, one for all workers", W::NAME);
+        let without = passed_over.map(|key| format!("{key} has no effect"));
+        std::iter::once(own).chain(without).collect()
+    }
+
+    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+        Operation::of_term(term)
+    }
+
+    fn draws_values(operation: Operation) -> bool {
+        operation == Operation::Put
+    }
+
+    async fn connect(plan: &Plan, _: WorkerPlace) -> Result<Self, StartError> {
+        let mut opened = plan.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = match &*opened {
+            Some(store) => store.clone(),
+            None => {
+                let durability =
+                    if plan.is_synced { Durability::Strict } else { Durability::Relaxed };
+                let settings = OrderedSettings {
+                    ring_size: RING_SIZE,
+                    durability,
+                    ..OrderedSettings::new(rand::random())
+                };
+                let (engine, _) = W::open(&plan.directory, settings).map_err(|error| {
+                    StartError::Store { path: plan.directory.clone(), reason: error.to_string() }
+                })?;
+                opened.insert(Arc::new(Store(Arc::new(engine)))).clone()
+            }
+        };
+        let worker = EngineWorker::new(store.0.clone(), plan.key_kind);
+        Ok(Self { worker, _store: store, which: PhantomData })
+    }
+
+    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+        let writing = Writing { is_synced: plan.is_synced, expires_at_secs: 0 };
+        self.worker.perform(operation, writing, inputs).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+
+    fn plan<W: Which>(text: &str) -> Plan {
+        let mut settings = Settings::default();
+        settings.add(Path::new("test.config"), text.as_bytes()).expect(text);
+        let mut config = Config::from_settings(settings).expect(text);
+        config.run_directory = PathBuf::from("/runs/current");
+        OnOrdered::<W>::plan(&config).expect(text)
+    }
+
+    #[test]
+    fn each_engine_has_its_directory_and_its_habit_of_syncing() {
+        let plans = [plan::<Eleveldb>(""), plan::<Leveled>(""), plan::<Innostore>("")];
+        let known = plans.map(|plan| (plan.directory, plan.is_synced));
+        let at = |name: &str| PathBuf::from(format!("/runs/current/./test.{name}"));
+        assert_eq!(
+            known,
+            [(at("eleveldb"), false), (at("leveled"), false), (at("innostore"), true)]
+        );
+        let told = plan::<Leveled>("{leveled_dir, \"/data\"}. {engine_sync, true}.");
+        assert_eq!((told.directory, told.is_synced), (PathBuf::from("/data/test.leveled"), true));
+    }
+
+    #[test]
+    fn settings_of_other_engines_are_told_to_have_no_effect() {
+        let told = plan::<Eleveldb>("{eleveldb_num_instances, 4}.");
+        assert_eq!(told.passed_over, ["eleveldb_num_instances"]);
+        let notices = OnOrdered::<Eleveldb>::notices(&told);
+        assert_eq!(notices[1], "eleveldb_num_instances has no effect");
+    }
+
+    #[test]
+    fn every_engine_opens_and_is_closed_in_good_order() {
+        fn opens<W: Which>() {
+            let directory = tempfile::tempdir().expect("a directory");
+            let settings = OrderedSettings::new(1);
+            let (engine, report) = W::open(directory.path(), settings).expect("a new store");
+            assert!(report.created);
+            drop(Store(Arc::new(engine)));
+            let (_, report) = W::open(directory.path(), settings).expect("the store again");
+            assert!(report.clean && !report.created);
+        }
+        opens::<Eleveldb>();
+        opens::<Leveled>();
+        opens::<Innostore>();
+    }
+}
