@@ -1,5 +1,6 @@
 //! A client: asks nodes at random for this and that, and notes what it was answered.
 
+use crate::data_types::DataTypeHistory;
 use crate::history::{
     Found, History, KeyNumber, Outcome, Policy, Read, ReadNumber, Reader, Write, WriteKind,
 };
@@ -35,6 +36,8 @@ pub struct Ground {
     pub orders: Orders,
     /// What happened so far.
     pub history: Arc<Mutex<History>>,
+    /// The same of data types.
+    pub data_types: Arc<Mutex<DataTypeHistory>>,
     /// Simulated time.
     pub time: SimTime,
     /// The story of the run.
@@ -109,13 +112,13 @@ impl Ground {
 }
 
 /// A request that has not succeeded.
-struct Failure {
-    outcome: Outcome,
-    text: String,
+pub(crate) struct Failure {
+    pub(crate) outcome: Outcome,
+    pub(crate) text: String,
 }
 
 /// Waits for a node's answer, longer than the store itself would.
-async fn patiently<T>(
+pub(crate) async fn patiently<T>(
     quorums: Quorums,
     asked: impl Future<Output = Asked<Result<T, RequestError>>>,
 ) -> Result<T, Failure> {

@@ -3,6 +3,7 @@
 use crate::boot::{self, Node, Surroundings};
 use crate::check::{self, Violation, check};
 use crate::client::{Client, Ground};
+use crate::data_types::{self, DataTypeClient, DataTypeHistory};
 use crate::faults::{LATENCY_US, Planned, plan};
 use crate::finish::read_back;
 use crate::form::form;
@@ -91,7 +92,8 @@ impl Cluster {
         let history = History { keys: policies(settings.key_count), ..History::default() };
         let history = Arc::new(Mutex::new(history));
         let (orders, planted) = (Orders::default(), settings.planted);
-        let ground = Ground { machines, orders, history, time, trace, planted };
+        let data_types = Arc::new(Mutex::new(DataTypeHistory::default()));
+        let ground = Ground { machines, orders, history, data_types, time, trace, planted };
         let ways = Ways::default();
         let is_calm = Arc::new(AtomicBool::new(false));
         let around = Surroundings {
@@ -260,12 +262,21 @@ async fn drive(
     has_operator: bool,
 ) -> Result<(), Violation> {
     form(&ground).await?;
+    let has_data_types = settings.has_data_types(seed);
+    if has_data_types {
+        data_types::create_types(&ground).await?;
+    }
     *stage.lock() = Stage::Work;
     let clients = (1..=settings.client_count).map(|number| {
         let client = Client::new(number, seed, ground.clone());
         tokio::spawn(client.run(settings.operation_count))
     });
-    let clients = clients.collect::<Vec<_>>();
+    let of_data_types =
+        (1..=if has_data_types { settings.client_count } else { 0 }).map(|number| {
+            let client = DataTypeClient::new(number, seed, ground.clone());
+            tokio::spawn(client.run(settings.operation_count))
+        });
+    let clients = clients.chain(of_data_types).collect::<Vec<_>>();
     let operator = has_operator.then(|| {
         let (operator, stage) = (Operator::new(seed, ground.clone()), Arc::clone(&stage));
         tokio::spawn(operator.run(move || *stage.lock() == Stage::Work))
@@ -302,5 +313,9 @@ async fn drive(
         use_new_things(&ground).await?;
     }
     come_to_rest(&ground, settings.has_exchanges(seed)).await?;
-    read_back(&ground).await
+    read_back(&ground).await?;
+    if has_data_types {
+        data_types::read_back(&ground).await?;
+    }
+    Ok(())
 }

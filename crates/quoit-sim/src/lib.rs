@@ -22,6 +22,7 @@ mod check;
 mod client;
 mod cluster;
 mod contents;
+mod data_types;
 mod execution;
 mod faults;
 mod finish;

@@ -68,6 +68,7 @@ fn run_one(args: &RunArgs) -> ExitCode {
     let mut settings = Settings {
         machine_count: args.machines,
         with_rot: args.extremes.rot,
+        with_data_types: args.extremes.data_types,
         planted: args.planted,
         log_level: args.log,
         ..Settings::default()
@@ -91,7 +92,10 @@ fn run_one(args: &RunArgs) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(violation) => {
-            println!("seed {seed}: {violation}\nagain: cargo xtask soak --seed {seed} --trace");
+            let extremes = args.extremes.arguments().join(" ");
+            println!(
+                "seed {seed}: {violation}\nagain: cargo xtask soak --seed {seed} {extremes} --trace"
+            );
             ExitCode::FAILURE
         }
     }

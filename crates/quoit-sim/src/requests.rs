@@ -66,7 +66,8 @@ impl Quorums {
         Self { is_strict: false, copies: Quorum::One, synced: Quorum::One, ..self }
     }
 
-    fn read(self) -> ReadOptions {
+    /// The options of a read.
+    pub(crate) fn read(self) -> ReadOptions {
         ReadOptions {
             r: Some(self.copies),
             pr: self.is_strict.then_some(self.copies),
@@ -76,7 +77,8 @@ impl Quorums {
         }
     }
 
-    fn write(self) -> WriteOptions {
+    /// The options of a write.
+    pub(crate) fn write(self) -> WriteOptions {
         WriteOptions {
             w: Some(self.copies),
             dw: Some(self.synced),
@@ -194,6 +196,8 @@ pub const fn outcome_of(error: &RequestError) -> Outcome {
         | RequestError::NVal(_)
         | RequestError::Unmet(_)
         | RequestError::Context(_)
+        | RequestError::DataType(_)
+        | RequestError::RemoteDataType(_)
         | RequestError::Vetoed(_)
         | RequestError::ObjectTooLarge { .. }
         | RequestError::TooManySiblings(_) => Outcome::Refused,

@@ -27,6 +27,8 @@ pub struct Settings {
     pub planted: Option<Planted>,
     /// Whether disks may rot in every run, not only in some.
     pub with_rot: bool,
+    /// Whether there are clients of data types too, where all machines know what that is.
+    pub with_data_types: bool,
     /// What nodes log up to this level is part of the story.
     pub log_level: Level,
     /// Gets each line of the trace when it is written.
@@ -43,6 +45,7 @@ impl Default for Settings {
             operation_count: 60,
             key_count: 12,
             with_rot: false,
+            with_data_types: false,
             planted: None,
             tell: None,
             log_level: Level::INFO,
@@ -77,6 +80,11 @@ impl Settings {
     pub(crate) fn mixes_versions(&self, seed: u64) -> bool {
         let is_needed = self.planted == Some(Planted::ClaimsVersions);
         is_needed || Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
+    }
+
+    /// Whether a seed's run has clients of data types.
+    pub(crate) fn has_data_types(&self, seed: u64) -> bool {
+        self.with_data_types && !self.mixes_versions(seed)
     }
 
     /// Bytes a second that a seed's nodes hand over while things go wrong.

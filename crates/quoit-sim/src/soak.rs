@@ -53,6 +53,8 @@ const REGRESSIONS: [(u64, &str); 20] = [
         "a listing missed what a reaped tombstone of a clock ahead kept out while a disk rotted",
     ),
 ];
+/// Seeds that it runs with clients of data types beside the others.
+const DATA_TYPE_SEEDS: Range<u64> = 0..80;
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
 /// A planted bug has to be found within so many seeds.
@@ -80,6 +82,17 @@ pub(crate) struct Extremes {
     /// Let disks rot in all runs, not only in some
     #[arg(long)]
     pub(crate) rot: bool,
+    /// Let clients work on data types too, in runs whose machines all know them
+    #[arg(long)]
+    pub(crate) data_types: bool,
+}
+
+impl Extremes {
+    /// The arguments that ask for them.
+    pub(crate) fn arguments(self) -> Vec<&'static str> {
+        let asked = [(self.rot, "--rot"), (self.data_types, "--data-types")];
+        asked.into_iter().filter_map(|(is_asked, argument)| is_asked.then_some(argument)).collect()
+    }
 }
 
 /// What to run.
@@ -121,6 +134,13 @@ pub(crate) fn soak(args: &SoakArgs) -> ExitCode {
 pub(crate) fn check() -> ExitCode {
     let tally = run_all(CHECKED_SEEDS, None, None, Extremes::default(), None);
     let (mut passed, mut failed) = (tally.passed, tally.failed);
+    let data_types = Extremes { data_types: true, ..Extremes::default() };
+    let of_data_types = run_all(DATA_TYPE_SEEDS, None, None, data_types, None);
+    passed += of_data_types.passed;
+    for seed in &of_data_types.failed {
+        println!("failed: cargo xtask soak --seed {seed} --data-types --trace");
+    }
+    let failed_count = of_data_types.failed.len();
     for (seed, found) in REGRESSIONS {
         let output = run_seed(seed, None, Extremes::default());
         if output.status.success() {
@@ -154,7 +174,7 @@ pub(crate) fn check() -> ExitCode {
             }
         }
     }
-    finish(passed, &failed, missed_count)
+    finish(passed, &failed, missed_count + failed_count)
 }
 
 fn finish(passed: u64, failed: &[u64], missed_count: usize) -> ExitCode {
@@ -213,9 +233,7 @@ fn run_seed(seed: u64, planted: Option<Planted>, extremes: Extremes) -> Output {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("quoit-sim"));
     let mut command = Command::new(program);
     command.arg("run").arg("--seed").arg(seed.to_string());
-    if extremes.rot {
-        command.arg("--rot");
-    }
+    command.args(extremes.arguments());
     if let Some(bug) = planted {
         command.arg("--planted").arg(bug.name());
     }

@@ -1,0 +1,100 @@
+//! After the clients are done: reads every record at every node, and looks into all nodes.
+
+use super::Record;
+use super::check::check;
+use super::history::Seen;
+use crate::boot::PARTITION_COUNT;
+use crate::check::{Fault, Violation};
+use crate::client::Ground;
+use crate::finish::insist;
+use crate::requests::Quorums;
+use quoit_core::ReplicatedStore;
+use std::time::Duration;
+
+/// Time for repairs that reads have begun.
+const REPAIR_PAUSE: Duration = Duration::from_secs(2);
+
+/// Reads every record at every node, compares what they hold, and checks all that was ever read.
+///
+/// # Errors
+///
+/// When a request still fails, nodes show different values, or a rule was broken.
+pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
+    let is_damaged = ground.history.lock().hardships.is_disk_damaged;
+    let machines = ground.in_service();
+    let mut ends: Vec<(Record, Seen)> = Vec::new();
+    for record in Record::all() {
+        let mut shown: Vec<Seen> = Vec::new();
+        for machine in &machines {
+            let mut attempt_count = 0;
+            let read = || {
+                attempt_count += 1;
+                // A copy that was damaged answers with an error until somebody writes the key again.
+                let may_leave_out = is_damaged && attempt_count > 5;
+                let quorums =
+                    if may_leave_out { Quorums::strict(2_000) } else { Quorums::all(2_000) };
+                ground.fetch(machine, record, quorums)
+            };
+            let what = format!("fetch d{} at {}", record.0, machine.name);
+            let (number, _) = insist(ground, &what, read).await?;
+            shown.push(ground.data_types.lock().fetches[number].seen.clone());
+        }
+        if !is_damaged && shown.windows(2).any(|pair| pair[0] != pair[1]) {
+            let text = format!("d{} is shown as {shown:?} by one node after the other", record.0);
+            return Err(Violation::new(Fault::Diverged, text));
+        }
+        ends.extend(shown.pop().map(|seen| (record, seen)));
+    }
+    tokio::time::sleep(REPAIR_PAUSE).await;
+    if !is_damaged {
+        Record::all().try_for_each(|record| check_replicas(ground, record))?;
+    }
+    let mut history = ground.data_types.lock();
+    history.hardships = ground.history.lock().hardships.clone();
+    check(&history, &ends)
+}
+
+/// Compares the digests that the primaries of a record hold.
+fn check_replicas(ground: &Ground, record: Record) -> Result<(), Violation> {
+    let broken = |text: String| Violation::new(Fault::Broken, text);
+    let name = record.name();
+    let wanted = record.key_ref(&name).encoded();
+    let mut held = Vec::new();
+    for machine in ground.in_service() {
+        let store = machine.store().ok_or_else(|| broken(format!("{} is down", machine.name)))?;
+        let places = store.preflist(record.key_ref(&name)).unwrap_or_default();
+        let is_primary =
+            places.iter().any(|place| place.primary && place.node.as_str() == machine.name);
+        if !is_primary {
+            continue;
+        }
+        let digest = digest_at(&store, &wanted)
+            .map_err(|error| broken(format!("{} can't be read: {error}", machine.name)))?;
+        held.push((machine.name.clone(), digest));
+    }
+    if held.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+        return Ok(());
+    }
+    let text = format!("replicas of d{} have the digests {held:x?}", record.0);
+    Err(Violation::new(Fault::Diverged, text))
+}
+
+/// The digest of a node's copy; nothing of a tombstone, which another may have reaped already.
+fn digest_at(
+    store: &ReplicatedStore,
+    wanted: &[u8],
+) -> Result<Option<u64>, quoit_store::error::StoreError> {
+    use quoit_model::hash::{Identity, Partition};
+    for partition in (0..PARTITION_COUNT).map(Partition) {
+        let mut from = Some(Identity(0));
+        while let Some(identity) = from {
+            let page = store.engine().fold(partition, identity, 100, false)?;
+            let found = page.entries.iter().find(|(name, _)| name[..] == *wanted);
+            if let Some((_, record)) = found {
+                return Ok((!record.meta.tombstone).then_some(record.meta.digest));
+            }
+            from = page.next;
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,32 @@
+//! Before the clients begin: the bucket types of the records.
+
+use super::Kind;
+use crate::check::Violation;
+use crate::client::Ground;
+use crate::finish::{answer, insist};
+use crate::machine::Machine;
+use quoit_core::ReplicatedStore;
+use std::sync::Arc;
+
+/// Makes the bucket types.
+///
+/// # Errors
+///
+/// When a cluster in which nothing is wrong yet refuses.
+pub async fn create_types(ground: &Ground) -> Result<(), Violation> {
+    let machines = ground.in_service();
+    for kind in Kind::ALL {
+        let create = || create_type(&machines[0], kind);
+        insist(ground, &format!("create {kind:?}"), create).await?;
+    }
+    Ok(())
+}
+
+async fn create_type(machine: &Machine, kind: Kind) -> Result<(), String> {
+    let create = move |store: Arc<ReplicatedStore>| async move {
+        let (control, name) = (store.control(), kind.bucket_type().as_bytes());
+        control.create_type(name, &kind.props()).await?;
+        control.activate_type(name).await
+    };
+    answer(machine.ask(create).await)
+}
