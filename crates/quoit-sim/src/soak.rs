@@ -54,7 +54,7 @@ const REGRESSIONS: [(u64, &str); 20] = [
     ),
 ];
 /// Seeds that it runs with clients of data types beside the others.
-const DATA_TYPE_SEEDS: Range<u64> = 0..80;
+const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
 /// A planted bug has to be found within so many seeds.

@@ -19,6 +19,8 @@ pub(super) const FORWARD_LANE_BYTES: usize = 64 << 10;
 pub(super) struct Forwarding {
     pub(super) header: Forward,
     pub(super) payload: Bytes,
+    /// Whether it counts twice if it is made twice.
+    pub(super) counts: bool,
 }
 
 /// A write that arrived.
@@ -51,7 +53,7 @@ impl Forwarding {
             vetoed: request.vetoed.clone(),
             updates_data_type: false,
         };
-        Self { header, payload: payload.into() }
+        Self { header, payload: payload.into(), counts: false }
     }
 
     pub(super) fn delete(request: &DeleteRequest<'_>, layout_version: u64) -> Self {
@@ -73,7 +75,7 @@ impl Forwarding {
             condition: condition(&request.precondition),
             ..Forward::default()
         };
-        Self { header, payload: Bytes::new() }
+        Self { header, payload: Bytes::new(), counts: false }
     }
 }
 
@@ -88,7 +90,8 @@ impl Forwarding {
             updates_data_type: true,
             ..Forward::default()
         };
-        Self { header, payload: request.operation.encode().into() }
+        let counts = request.operation.counts();
+        Self { header, payload: request.operation.encode().into(), counts }
     }
 }
 

@@ -122,7 +122,11 @@ impl ReplicatedStore {
                     is_overload = true;
                     tried.push(node);
                 }
-                // The write may have been made there; made again it is a sibling, or counts twice, at worst.
+                // It may have been counted there, and nobody could tell the two apart.
+                Err(CallError::Disconnected(_)) if forwarding.counts => {
+                    return Err(RequestError::Timeout);
+                }
+                // The write may have been made there; made again it is a sibling, or the same, at worst.
                 Err(_) => tried.push(node),
             }
         }
