@@ -77,15 +77,25 @@ impl Name {
     /// The partition of the key.
     #[must_use]
     pub fn partition(&self, ring_size: RingSize) -> Partition {
-        let (key, rule) = (self.key_ref(), PlacementRule::BucketAndKey);
-        ring_size.partition(KeyHash::of(&key.encoded(), key.bucket, rule).placement)
+        partition_of(self.key_ref(), ring_size)
     }
 
     /// The nodes that hold the key by a layout, whether they are up or not. (Who is up may only be asked on
     /// the machine that asks: each has a clock of its own.)
     #[must_use]
     pub fn primaries(&self, layout: &Layout, ring_size: RingSize) -> BTreeSet<NodeId> {
-        let nodes = layout.primaries(self.partition(ring_size), N_VAL).iter();
-        nodes.map(|node| layout.nodes()[usize::from(*node)]).collect()
+        primaries_of(self.partition(ring_size), layout)
     }
+}
+
+/// The partition of a key.
+pub(crate) fn partition_of(key: KeyRef<'_>, ring_size: RingSize) -> Partition {
+    let rule = PlacementRule::BucketAndKey;
+    ring_size.partition(KeyHash::of(&key.encoded(), key.bucket, rule).placement)
+}
+
+/// The nodes that hold a partition by a layout.
+pub(crate) fn primaries_of(partition: Partition, layout: &Layout) -> BTreeSet<NodeId> {
+    let nodes = layout.primaries(partition, N_VAL).iter();
+    nodes.map(|node| layout.nodes()[usize::from(*node)]).collect()
 }

@@ -7,6 +7,8 @@ use crate::boot::PARTITION_COUNT;
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::finish::insist;
+use crate::machine::Machine;
+use crate::names::{partition_of, primaries_of};
 use crate::requests::Quorums;
 use quoit_core::ReplicatedStore;
 use std::time::Duration;
@@ -62,9 +64,12 @@ fn check_replicas(ground: &Ground, record: Record) -> Result<(), Violation> {
     let mut held = Vec::new();
     for machine in ground.in_service() {
         let store = machine.store().ok_or_else(|| broken(format!("{} is down", machine.name)))?;
-        let places = store.preflist(record.key_ref(&name)).unwrap_or_default();
-        let is_primary =
-            places.iter().any(|place| place.primary && place.node.as_str() == machine.name);
+        let is_primary = {
+            let state = store.control().read();
+            let partition = partition_of(record.key_ref(&name), state.ring_size());
+            let primaries = primaries_of(partition, state.layouts().newest());
+            primaries.contains(&Machine::node_id_at(machine.index))
+        };
         if !is_primary {
             continue;
         }
