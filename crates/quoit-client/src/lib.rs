@@ -60,7 +60,9 @@
 //!
 //! Buckets of a type with the property `datatype` hold counters, sets, maps and HyperLogLogs, which
 //! merge concurrent changes by themselves. [`Client::fetch`] reads one,
-//! [`Client::update_data_type`] changes it, [`DataTypeUpdate`] says how.
+//! [`Client::update_data_type`] changes it, [`DataTypeUpdate`] says how. Of large ones
+//! [`Client::data_type_page`], [`Client::data_type_size`], [`Client::set_contains`] and
+//! [`Client::map_field`] read a part.
 //!
 //! # What is not here
 //!
@@ -86,8 +88,8 @@ mod settings;
 
 pub use builder::ClientBuilder;
 pub use client::{
-    BucketProps, Client, Fetched, FetchedDataType, Listing, PreflistItem, ServerInfo, Stored,
-    UpdateOptions, UpdatedDataType,
+    BucketProps, Client, DataTypePage, Fetched, FetchedDataType, Listing, PageCursor, PreflistItem,
+    ServerInfo, Stored, UpdateOptions, UpdatedDataType,
 };
 pub use connection::Connection;
 pub use data_type::{DataTypeUpdate, DataTypeValue, FieldKind, MapUpdate, MapValue, SetUpdate};

@@ -104,6 +104,7 @@ pub(crate) fn ask_for_digests(
         partition: u32::from(at.partition.0),
         layout_version: topology.read_layout(at.partition),
         want: Want::Digest.into(),
+        ..Fetch::default()
     };
     let mut asked = Asked { replies: Replies::new(), count: 0 };
     for (_, _, node) in others {

@@ -5,6 +5,7 @@
 //! object. What a client had seen goes along as an opaque context.
 
 mod join;
+mod query;
 
 use crate::change::{Changed, expiry};
 use crate::error::{DataTypeError, RequestError};

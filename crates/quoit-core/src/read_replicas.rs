@@ -239,6 +239,7 @@ impl<'a> Run<'a> {
                     partition: u32::from(self.read.at.partition.0),
                     layout_version: self.topology.read_layout(self.read.at.partition),
                     want: want.into(),
+                    ..Fetch::default()
                 };
                 let lane = Lane::Small;
                 let sent = peer.send(data::METHOD_FETCH, &header, b"", lane, &self.replies, node);

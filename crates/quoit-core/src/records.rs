@@ -8,6 +8,7 @@
 //! [`KeyRef::piece`]: quoit_model::key::KeyRef::piece
 
 mod pages;
+mod part;
 
 use bytes::Bytes;
 use pages::ReadPages;
@@ -23,6 +24,8 @@ use quoit_store::index::Tag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
+
+pub(crate) use part::PartCopy;
 
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
 

@@ -5,13 +5,15 @@
 
 use crate::data_type::{Joined, Joining};
 use crate::error::RequestError;
+use crate::records::PartCopy;
 use crate::replica::{Copy, Place, Replicated, Taken};
 use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder, Service};
-use quoit_model::data_type::Delta;
+use quoit_model::data_type::pages::ItemHash;
+use quoit_model::data_type::{Delta, WantedPart};
 use quoit_model::hash::Partition;
 use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_wire::internode::data::{
@@ -83,6 +85,9 @@ impl ReplicatedStore {
             Err(refusal) => return refuse(reply, &refusal),
         };
         self.stats().count(Counter::ReplicaGets);
+        if fetch.want() == Want::Part {
+            return self.serve_part(fetch, reply);
+        }
         let whole = fetch.want() == Want::Object;
         match self.fetch_for(&fetch, whole, Access::NoWait) {
             Ok(Some(copy)) => send_copy(reply, copy),
@@ -102,6 +107,32 @@ impl ReplicatedStore {
             }
             Err(refusal) => refuse(reply, &refusal),
         }
+    }
+
+    fn serve_part(self: Arc<Self>, fetch: Fetch, reply: Responder) {
+        match self.part_for(&fetch, Access::NoWait) {
+            Ok(Some(copy)) => send_part(reply, copy),
+            Ok(None) => {
+                let blocking = self.settings.blocking;
+                tokio::spawn(async move {
+                    let read = move || Ok(self.part_for(&fetch, Access::Wait));
+                    match blocking.aside(read).await {
+                        Ok(Ok(copy)) => send_part(reply, copy.unwrap_or(PartCopy::Missing)),
+                        Ok(Err(refusal)) => refuse(reply, &refusal),
+                        Err(fault) => refuse(reply, &fault.into()),
+                    }
+                });
+            }
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
+    fn part_for(&self, fetch: &Fetch, access: Access) -> Result<Option<PartCopy>, Refusal> {
+        let place = self.place(&fetch.key, fetch.partition)?;
+        let from = ItemHash(fetch.part_from);
+        let wanted = WantedPart { from, count: fetch.part_count as usize };
+        let copy = self.records.part(&place.at(), wanted, access);
+        Ok(copy.map_err(RequestError::from)?)
     }
 
     fn fetch_for(
@@ -298,10 +329,25 @@ impl ReplicatedStore {
 
 fn send_copy(reply: Responder, copy: Copy) {
     match copy {
-        Copy::Missing => reply.send(&Fetched { found: false, digest: 0 }, b""),
+        Copy::Missing => reply.send(&Fetched::default(), b""),
         Copy::Found(digest, object) => {
             let object = object.unwrap_or_default();
-            reply.send(&Fetched { found: true, digest }, &object);
+            reply.send(&Fetched { found: true, digest, ..Fetched::default() }, &object);
+        }
+    }
+}
+
+fn send_part(reply: Responder, copy: PartCopy) {
+    match copy {
+        PartCopy::Missing => reply.send(&Fetched::default(), b""),
+        PartCopy::Found { digest, part } => {
+            let mut state = Vec::new();
+            let mut fetched = Fetched { found: true, digest, ..Fetched::default() };
+            if let Some(part) = part {
+                part.state.encode_into(&mut state);
+                (fetched.part_last, fetched.part_size) = (part.last.0, part.size);
+            }
+            reply.send(&fetched, &state[..]);
         }
     }
 }

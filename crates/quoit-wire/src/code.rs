@@ -135,6 +135,10 @@ codes! {
     GetLayoutReq = 160,
     /// The cluster's layout; Quoit's own.
     GetLayoutResp = 161,
+    /// Asks about a part of a data type; Quoit's own.
+    DtQueryReq = 162,
+    /// A part of a data type; Quoit's own.
+    DtQueryResp = 163,
     /// Presents a user and a password.
     AuthReq = 253,
     /// The user is authenticated.

@@ -305,3 +305,34 @@ fn every_code_has_its_number() {
     }
     assert_eq!(MessageCode::GetReq.to_string(), "GetReq (9)");
 }
+
+#[test]
+fn questions_about_parts_of_data_types_are_quoits_own() {
+    let query = DtQueryReq {
+        bucket: bytes("b"),
+        key: bytes("k"),
+        bucket_type: bytes("t"),
+        element: Some(bytes("e")),
+        ..DtQueryReq::default()
+    };
+    let names = [0x0a, 1, b'b', 0x12, 1, b'k', 0x1a, 1, b't'];
+    let frame = [&[0, 0, 0, 13, 162][..], &names, &[0x6a, 1, b'e']].concat();
+    check(query, &frame);
+    let page = DtQueryReq {
+        bucket: bytes("b"),
+        key: bytes("k"),
+        bucket_type: bytes("t"),
+        page_size: Some(7),
+        cursor: Some(bytes("c")),
+        ..DtQueryReq::default()
+    };
+    let asked = [0x78, 7, 0x82, 1, 1, b'c'];
+    check(page, &[&[0, 0, 0, 16, 162][..], &names, &asked].concat());
+    let size = DtQueryResp {
+        kind: DataType::Set as i32,
+        found: true,
+        size: Some(300),
+        ..DtQueryResp::default()
+    };
+    check(size, &[0, 0, 0, 8, 163, 8, 2, 16, 1, 24, 0xac, 2]);
+}

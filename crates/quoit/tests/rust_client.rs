@@ -6,8 +6,8 @@ mod node;
 use node::Node;
 use quoit_client::{
     Bucket, Client, Content, DataTypeOptions, DataTypeUpdate, DataTypeValue, Error, Fetched,
-    FieldKind, GetOptions, LatestModified, Location, MapUpdate, PutOptions, Quorum, SetUpdate,
-    UpdateOptions,
+    FieldKind, GetOptions, LatestModified, Location, MapUpdate, MapValue, PutOptions, Quorum,
+    SetUpdate, UpdateOptions,
 };
 use quoit_wire::messages::RpbBucketProps;
 use std::collections::BTreeSet;
@@ -196,6 +196,14 @@ async fn data_types_are_read_and_changed() {
     let map = body.value.as_map().unwrap();
     assert!(map.registers.is_empty() && map.sets[&b"languages"[..]].contains(&b"ja"[..]));
 
+    let field = client.map_field(&profile, FieldKind::Set, "languages").await.unwrap().unwrap();
+    assert_eq!(field.as_map().unwrap().sets[&b"languages"[..]], ["ja".into()].into());
+    let gone = client.map_field(&profile, FieldKind::Register, "name").await.unwrap().unwrap();
+    assert_eq!(gone.as_map(), Some(&MapValue::default()));
+    assert_eq!(client.data_type_size(&profile).await.unwrap(), Some(1));
+    let unsuitable = client.set_contains(&profile, "x").await;
+    assert!(unsuitable.unwrap_err().server().unwrap().message.contains("has no such part"));
+
     let wrong = client.update_data_type(&visits, DataTypeUpdate::gset(["x"])).await;
     let text = "Operation type is `gset` but  bucket type is `counter`.";
     assert_eq!(wrong.unwrap_err().server().unwrap().message, text);
@@ -254,4 +262,41 @@ async fn statistics_tell_data_types_apart() {
         metrics.contains("quoit_data_type_actors_bucket{datatype=\"hll\",le=\"1\"} 1"),
         "{metrics}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_sets_are_read_in_parts() {
+    let node = Node::start();
+    let client = client_of(&node);
+    node.create_type("sets", "{\"datatype\":\"set\"}");
+    let guests = Bucket::typed("sets", "guests").key("ever");
+    assert_eq!(client.data_type_size(&guests).await.unwrap(), None);
+    assert!(!client.set_contains(&guests, "guest 7").await.unwrap());
+    assert_eq!(client.data_type_page(&guests, 10, None).await.unwrap(), None);
+    let names: Vec<String> = (0..3_000).map(|number| format!("guest {number}")).collect();
+    for some in names.chunks(500) {
+        let add = some.iter().fold(SetUpdate::new(), |add, name| add.insert(name));
+        client.update_data_type(&guests, add).await.unwrap();
+    }
+    assert_eq!(client.data_type_size(&guests).await.unwrap(), Some(3_000));
+    assert!(client.set_contains(&guests, "guest 7").await.unwrap());
+    assert!(!client.set_contains(&guests, "guest 3000").await.unwrap());
+    let (mut found, mut page_count, mut cursor) = (BTreeSet::new(), 0, None);
+    loop {
+        let page = client.data_type_page(&guests, 128, cursor.as_ref()).await.unwrap().unwrap();
+        let elements = page.value.as_set().unwrap();
+        assert!(elements.len() <= 128);
+        for element in elements {
+            assert!(found.insert(element.to_vec()), "{element:?} comes once");
+        }
+        page_count += 1;
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert!(page_count < 30);
+    assert_eq!(found, names.into_iter().map(String::into_bytes).collect());
+    let whole = client.fetch(&guests).await.unwrap().unwrap();
+    assert!(whole.value.as_set().unwrap().iter().eq(found.iter()));
 }

@@ -67,6 +67,8 @@ macro_rules! messages {
 messages! {
     DtFetchReq,
     DtFetchResp,
+    DtQueryReq,
+    DtQueryResp,
     DtUpdateReq,
     DtUpdateResp,
     RpbAuthReq,

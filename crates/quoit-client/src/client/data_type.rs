@@ -32,7 +32,7 @@ pub struct UpdatedDataType {
 }
 
 /// The bucket type's name as messages need it.
-fn type_name(bucket: &Bucket) -> Bytes {
+pub(super) fn type_name(bucket: &Bucket) -> Bytes {
     bucket.bucket_type.clone().unwrap_or(Bytes::from_static(b"default"))
 }
 

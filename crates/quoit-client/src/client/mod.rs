@@ -1,12 +1,14 @@
 //! The client and its operations, by subject.
 
 mod data_type;
+mod data_type_query;
 mod kv;
 mod listing;
 mod props;
 mod update;
 
 pub use data_type::{FetchedDataType, UpdatedDataType};
+pub use data_type_query::{DataTypePage, PageCursor};
 pub use kv::{Fetched, Stored};
 pub use listing::Listing;
 pub use props::{BucketProps, PreflistItem, ServerInfo};

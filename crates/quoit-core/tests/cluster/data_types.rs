@@ -6,7 +6,9 @@ use quoit_core::{
     Counter, DataTypeError, DataTypeRequest, DeleteRequest, FetchedDataType, ReadOptions,
     RequestError, WriteOptions,
 };
-use quoit_model::data_type::{ApplyError, Operation, SetChange, UpdateError, Value};
+use quoit_model::data_type::{
+    Answer, ApplyError, FieldKind, FieldName, Operation, Query, SetChange, UpdateError, Value,
+};
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
 use serde_json::json;
@@ -257,5 +259,64 @@ async fn a_node_without_a_large_set_takes_changes_of_it() {
         for node in &cluster.nodes {
             assert_eq!(sorted(fetch_all(node, at).await), expected, "{name}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_node_answers_questions_about_parts() {
+    let cluster = cluster_of(5).await;
+    let options = ReadOptions::default();
+    for name in KEYS {
+        let at = key("set", name);
+        let ask = |node: usize, query: Query| {
+            let store = cluster.nodes[node].store.clone();
+            async move { store.query_data_type(at, &query, &options).await.unwrap() }
+        };
+        assert_eq!(ask(0, Query::Size).await, None);
+        let all = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
+        let first = DataTypeRequest { options: all, ..one_copy(at, add_all(numbered(0..1_000))) };
+        update(&cluster.nodes[0], first).await;
+        for node in 0..5 {
+            assert_eq!(ask(node, Query::Size).await, Some(Answer::Size(1_000)));
+            let element = numbered(7..8).remove(0);
+            assert_eq!(ask(node, Query::Contains(element)).await, Some(Answer::Contains(true)));
+            let absent = Query::Contains("absent".into());
+            assert_eq!(ask(node, absent).await, Some(Answer::Contains(false)));
+            let page = ask(node, Query::Page { from: 0, count: 10 }).await;
+            let Some(Answer::Page { value: Value::Set(found), next: Some(_) }) = page else {
+                panic!("{page:?}")
+            };
+            assert_eq!(found.len(), 10);
+            let unsuitable = Query::Field(FieldName::new("f", FieldKind::Flag));
+            let refused = cluster.nodes[node].store.query_data_type(at, &unsuitable, &options);
+            assert!(matches!(
+                refused.await,
+                Err(RequestError::DataType(DataTypeError::Query { .. }))
+            ));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_that_differ_are_read_whole_for_an_answer() {
+    let cluster = cluster_of(3).await;
+    let at = key("set", "k");
+    let all = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
+    let first = DataTypeRequest { options: all, ..one_copy(at, add_all(numbered(0..500))) };
+    update(&cluster.nodes[0], first).await;
+    cut_off_first(&cluster).await;
+    update(&cluster.nodes[0], one_copy(at, add_all(vec!["left".into()]))).await;
+    update(&cluster.nodes[1], one_copy(at, add_all(vec!["right".into()]))).await;
+    cluster.mend(0);
+    cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
+    let options = ReadOptions { r: Some(Quorum::All), ..ReadOptions::default() };
+    for node in &cluster.nodes {
+        for (element, contains) in [("left", true), ("right", true), ("middle", false)] {
+            let query = Query::Contains(element.into());
+            let answer = node.store.query_data_type(at, &query, &options).await.unwrap();
+            assert_eq!(answer, Some(Answer::Contains(contains)), "{element}");
+        }
+        let size = node.store.query_data_type(at, &Query::Size, &options).await.unwrap();
+        assert_eq!(size, Some(Answer::Size(502)));
     }
 }

@@ -19,6 +19,7 @@ mod item;
 mod object;
 mod operation;
 pub mod pages;
+mod query;
 mod riak;
 mod state;
 mod value;
@@ -33,6 +34,7 @@ pub use object::{UpdateError, content_type};
 pub use operation::{
     FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,
 };
+pub use query::{Answer, Part, Query, WantedPart};
 pub use riak::ShownForm;
 pub use state::{Delta, State};
 pub use value::Value;

@@ -123,7 +123,7 @@ impl Content {
     }
 
     /// Shows the hash of each element or field, and whether it counts.
-    fn each_item(&self, mut show: impl FnMut(ItemHash, bool)) {
+    pub(super) fn each_item(&self, mut show: impl FnMut(ItemHash, bool)) {
         match self {
             Self::Set(elements) => elements
                 .iter()
@@ -140,8 +140,9 @@ impl Content {
     /// Adds elements or fields, none of which is here. Both are of one kind.
     fn append(&mut self, other: Self) {
         match (self, other) {
-            (Self::Set(own), Self::Set(mut others)) => own.append(&mut others),
-            (Self::Map(own), Self::Map(mut others)) => own.append(&mut others),
+            // Not `append`, which builds all of the tree anew each time.
+            (Self::Set(own), Self::Set(others)) => own.extend(others),
+            (Self::Map(own), Self::Map(others)) => own.extend(others),
             (own, other) => unreachable!("{other:?} are no items of {own:?}"),
         }
     }

@@ -202,13 +202,17 @@ fn map(json: Json) -> Result<MapOperation, JsonFault> {
     Ok(operation)
 }
 
-/// The name and the type behind its last underscore. Grow-only sets and HyperLogLogs can't be in maps.
 fn field_name(text: &str) -> Result<FieldName, JsonFault> {
-    let parts = text.rsplit_once('_').and_then(|(name, word)| {
-        let kind = FieldKind::ALL.into_iter().find(|kind| kind.as_str() == word)?;
-        Some(FieldName::new(Bytes::copy_from_slice(name.as_bytes()), kind))
-    });
-    parts.ok_or_else(|| JsonFault::FieldName(text.to_owned()))
+    read_field_name(text).ok_or_else(|| JsonFault::FieldName(text.to_owned()))
+}
+
+/// The name of a field and its type, the word behind the last underscore; `None` where that is none.
+/// Grow-only sets and HyperLogLogs can't be in maps.
+#[must_use]
+pub fn read_field_name(text: &str) -> Option<FieldName> {
+    let (name, word) = text.rsplit_once('_')?;
+    let kind = FieldKind::ALL.into_iter().find(|kind| kind.as_str() == word)?;
+    Some(FieldName::new(Bytes::copy_from_slice(name.as_bytes()), kind))
 }
 
 fn field_update(field: &str, value: Json) -> Result<FieldUpdate, JsonFault> {

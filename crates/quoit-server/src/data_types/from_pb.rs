@@ -58,7 +58,7 @@ fn map_operation(map: MapOp) -> Result<MapOperation, UpdateFault> {
     })
 }
 
-fn field_name(field: MapField) -> FieldName {
+pub fn field_name(field: MapField) -> FieldName {
     let kind = match field.kind() {
         MapFieldType::Counter => FieldKind::Counter,
         MapFieldType::Set => FieldKind::Set,

@@ -1,8 +1,9 @@
 //! Values in JSON.
 
+use super::cursor_of;
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use quoit_model::data_type::{FieldName, Value};
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use quoit_model::data_type::{Answer, FieldName, Query, Value};
 use quoit_model::props::Datatype;
 use std::io::Write;
 use thiserror::Error;
@@ -50,6 +51,47 @@ fn append_inner(out: &mut Vec<u8>, value: &Value) -> Result<(), NotText> {
         Value::Set(elements) => append_elements(out, elements)?,
         Value::Map(entries) => append_entries(out, entries)?,
     }
+    Ok(())
+}
+
+/// Appends the answer to a query about a part of a record of this type.
+///
+/// # Errors
+///
+/// As [`append_value`].
+pub fn append_answer(
+    out: &mut Vec<u8>,
+    datatype: Datatype,
+    query: &Query,
+    answer: &Answer,
+) -> Result<(), NotText> {
+    out.extend_from_slice(b"{\"type\":");
+    append_text(out, datatype.as_str());
+    match answer {
+        Answer::Size(size) => {
+            out.extend_from_slice(b",\"size\":");
+            append_number(out, size);
+        }
+        Answer::Contains(contains) => {
+            out.extend_from_slice(b",\"contains\":");
+            append_number(out, contains);
+        }
+        Answer::Field(value) => {
+            out.extend_from_slice(b",\"value\":");
+            let name = if let Query::Field(name) = query { Some(name.clone()) } else { None };
+            let fields: Vec<_> = name.zip(value.clone()).into_iter().collect();
+            append_entries(out, &fields)?;
+        }
+        Answer::Page { value, next } => {
+            out.extend_from_slice(b",\"value\":");
+            append_inner(out, value)?;
+            if let Some(place) = next {
+                out.extend_from_slice(b",\"cursor\":");
+                append_text(out, &URL_SAFE_NO_PAD.encode(cursor_of(*place)));
+            }
+        }
+    }
+    out.push(b'}');
     Ok(())
 }
 

@@ -1,14 +1,17 @@
 //! Data types, and the counters of Riak 1.4.
 
 use super::connection::{Connection, Request};
+use super::datatype_query::part_query;
 use super::params::ObjectParams;
 use super::refusal::{Refusal, n_val_text};
 use super::response::{JSON, TEXT, append_location, reply};
 use super::route::{BucketName, RecordName};
 use super::uri;
-use crate::data_types::{JsonUpdate, append_missing, append_value, read_update};
+use crate::data_types::{
+    JsonUpdate, NotText, append_answer, append_missing, append_value, read_update,
+};
 use quoit_core::{DataTypeRequest, FetchedDataType};
-use quoit_model::data_type::{Operation, Value};
+use quoit_model::data_type::{Operation, Query, Value};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::{BucketProps, Datatype, NValViolation};
 
@@ -16,6 +19,8 @@ use quoit_model::props::{BucketProps, Datatype, NValViolation};
 struct DatatypeParams {
     object: ObjectParams,
     includes_context: bool,
+    /// A question about a part, should there be one.
+    part: Option<Query>,
 }
 
 impl DatatypeParams {
@@ -32,7 +37,8 @@ impl DatatypeParams {
         let mut object = ObjectParams::parse(query).map_err(Refusal::bad)?;
         object.disable_zero_timeout();
         let context = uri::query_value(query, "include_context");
-        Ok(Self { object, includes_context: context.as_deref() != Some(b"false") })
+        let part = part_query(query).map_err(Refusal::bad)?;
+        Ok(Self { object, includes_context: context.as_deref() != Some(b"false"), part })
     }
 }
 
@@ -86,13 +92,19 @@ impl Connection {
         let quorums = options.params();
         let datatype = self.datatype_of(bucket, |props| props.read_quorums(&quorums).map(drop))?;
         let mut body = Vec::new();
-        let Some(found) = self.context.store.fetch_data_type(key, &options).await? else {
+        let shown = if let Some(part) = &params.part {
+            let answer = self.context.store.query_data_type(key, part, &options).await?;
+            answer.map(|answer| append_answer(&mut body, datatype, part, &answer))
+        } else {
+            let found = self.context.store.fetch_data_type(key, &options).await?;
+            found.map(|found| append_fetched(&mut body, &found, params.includes_context))
+        };
+        let Some(shown) = shown else {
             append_missing(&mut body, datatype);
             reply(&mut self.out, self.form, 404).body(JSON, &body);
             return Ok(());
         };
-        append_fetched(&mut body, &found, params.includes_context)
-            .map_err(|fault| Refusal::Text(406, fault.into()))?;
+        shown.map_err(|fault| Refusal::Text(406, fault.to_string().into()))?;
         reply(&mut self.out, self.form, 200).body(JSON, &body);
         Ok(())
     }
@@ -228,14 +240,14 @@ impl Connection {
     }
 }
 
-/// Appends a value as JSON; the text for the client where it can't be shown so.
+/// Appends a value as JSON.
 fn append_fetched(
     out: &mut Vec<u8>,
     found: &FetchedDataType,
     includes_context: bool,
-) -> Result<(), String> {
+) -> Result<(), NotText> {
     let context = found.context.as_deref().filter(|_| includes_context);
-    append_value(out, found.datatype, &found.value, context).map_err(|fault| fault.to_string())
+    append_value(out, found.datatype, &found.value, context)
 }
 
 fn counted(found: &FetchedDataType) -> Option<i128> {

@@ -19,6 +19,7 @@ mod connection;
 mod csrf;
 mod data_type_figures;
 mod datatype;
+mod datatype_query;
 mod head;
 mod later;
 mod links;

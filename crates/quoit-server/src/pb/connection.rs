@@ -196,6 +196,7 @@ impl Connection {
             MessageCode::GetLayoutReq => self.layout(&frame.decode()?),
             MessageCode::DtFetchReq => self.fetch_data_type(frame.decode()?).await,
             MessageCode::DtUpdateReq => self.update_data_type(frame.decode()?).await,
+            MessageCode::DtQueryReq => self.query_data_type(frame.decode()?).await,
             MessageCode::CounterGetReq => self.get_counter(frame.decode()?).await,
             MessageCode::CounterUpdateReq => self.update_counter(frame.decode()?).await,
             MessageCode::StartTls => {
@@ -275,5 +276,6 @@ fn is_response(code: MessageCode) -> bool {
             | M::CoverageResp
             | M::DtFetchResp
             | M::DtUpdateResp
+            | M::DtQueryResp
     )
 }

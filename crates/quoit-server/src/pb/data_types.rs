@@ -22,16 +22,26 @@ impl From<UpdateFault> for Fault {
 }
 
 /// A request that can't be for a bucket of this kind.
-enum Unusable {
+pub(super) enum Unusable {
     /// Its type has no data type; how clients are told depends on what they wanted.
     NoDatatype(String),
     /// Anything else, in words.
     Text(String),
 }
 
+impl Unusable {
+    /// As readers are told.
+    pub(super) fn for_read(self) -> Fault {
+        Fault::Text(match self {
+            Self::NoDatatype(name) => format!("`{name}` is not a supported type"),
+            Self::Text(text) => text,
+        })
+    }
+}
+
 impl Connection {
     /// The data type of the records in a bucket.
-    fn datatype_of(&self, bucket: BucketRef<'_>) -> Result<Datatype, Unusable> {
+    pub(super) fn datatype_of(&self, bucket: BucketRef<'_>) -> Result<Datatype, Unusable> {
         let state = self.context.store.control().read();
         let Ok(props) = state.bucket_props(bucket) else {
             let name = text::binary(bucket.bucket_type);
@@ -55,10 +65,7 @@ impl Connection {
         let bucket = BucketRef { bucket_type: &request.bucket_type, bucket: &request.bucket };
         let key = bucket.key(&request.key);
         key.check().map_err(RequestError::from)?;
-        let datatype = self.datatype_of(bucket).map_err(|unusable| match unusable {
-            Unusable::NoDatatype(name) => Fault::Text(format!("`{name}` is not a supported type")),
-            Unusable::Text(text) => Fault::Text(text),
-        })?;
+        let datatype = self.datatype_of(bucket).map_err(Unusable::for_read)?;
         let mut options = read_options!(request);
         options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let found = self.context.store.fetch_data_type(key, &options).await?;

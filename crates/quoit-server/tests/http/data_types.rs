@@ -112,3 +112,51 @@ fn counters_of_old_have_their_own_resource() {
     let answer = node.get("/types/default/buckets/b/datatypes/k");
     assert_eq!((answer.status, answer.header("location")), (301, Some(path)));
 }
+
+#[test]
+fn parts_of_large_sets_and_maps_are_told_without_the_rest() {
+    let node = node_with_types();
+    node.make_type("maps", "{\"datatype\":\"map\"}");
+    let elements: Vec<String> = (0..1_000).map(|number| format!("element {number}")).collect();
+    let missing = node.get(&format!("{SET}?size=true"));
+    assert_eq!(
+        (missing.status, missing.json()),
+        (404, json!({"type": "set", "error": "notfound"}))
+    );
+    let add = json!({"add_all": elements}).to_string();
+    assert_eq!(node.send_json("POST", SET, &add).status, 204);
+    let ask = |query: &str| node.get(&format!("{SET}?{query}")).json();
+    assert_eq!(ask("size=true"), json!({"type": "set", "size": 1000}));
+    assert_eq!(ask("contains=element%207"), json!({"type": "set", "contains": true}));
+    assert_eq!(ask("contains=element"), json!({"type": "set", "contains": false}));
+    let mut found = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = ask(&format!("page_size=300{cursor}"));
+        let some = page["value"].as_array().expect("elements");
+        found.extend(some.iter().map(|element| element.as_str().expect("text").to_owned()));
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    found.sort_by_key(|element| element[8..].parse::<u32>().expect("a number"));
+    assert_eq!(found, elements);
+    let map = "/types/maps/buckets/b/datatypes/k";
+    let update = "{\"update\":{\"visits_counter\":3,\"name_register\":\"Ann\"}}";
+    assert_eq!(node.send_json("POST", map, update).status, 204);
+    let field = |name: &str| node.get(&format!("{map}?field={name}")).json();
+    let expected = json!({"type": "map", "value": {"visits_counter": 3}});
+    assert_eq!(field("visits_counter"), expected);
+    assert_eq!(field("visits_set"), json!({"type": "map", "value": {}}));
+    for (path, text) in [
+        (format!("{map}?contains=x"), "a map has no such part"),
+        (format!("{SET}?field=x_counter"), "a set has no such part"),
+        (format!("{SET}?field=x"), "field query parameter must be a name, an underscore"),
+        (format!("{SET}?page_size=5&cursor=garbage"), "cursor query parameter must be"),
+    ] {
+        let refused = node.get(&path);
+        assert_eq!(refused.status, 400, "{path}");
+        assert!(refused.text().starts_with(text), "{path}: {}", refused.text());
+    }
+}

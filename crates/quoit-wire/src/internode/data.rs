@@ -44,6 +44,8 @@ pub enum Want {
     Digest = 0,
     /// Digest and object.
     Object = 1,
+    /// Digest and a part of the data type that the object holds, as its state without the rest.
+    Part = 2,
 }
 
 /// Reads a record of the receiver.
@@ -61,6 +63,12 @@ pub struct Fetch {
     /// How much is wanted.
     #[prost(enumeration = "Want", tag = "4")]
     pub want: i32,
+    /// Of a part: the hash of the item that it begins with.
+    #[prost(fixed64, tag = "5")]
+    pub part_from: u64,
+    /// Of a part: items from there on; 0 = those that are stored with the first one.
+    #[prost(uint32, tag = "6")]
+    pub part_count: u32,
 }
 
 /// What a replica has; the object is the payload if it was wanted.
@@ -72,6 +80,12 @@ pub struct Fetched {
     /// Digest of the object.
     #[prost(fixed64, tag = "2")]
     pub digest: u64,
+    /// Of a part: the last hash of its range.
+    #[prost(fixed64, tag = "3")]
+    pub part_last: u64,
+    /// Of a part: number of items of the whole.
+    #[prost(uint64, tag = "4")]
+    pub part_size: u64,
 }
 
 /// When a replica answers a [`Store`].

@@ -121,6 +121,57 @@ messages! {
         optional message(DtValue) value = 3;
     }
 
+    /// Asks about a part of a data type, without reading the rest: with neither `element`, `field` nor
+    /// `page_size` for the number of its elements or fields. Quoit's own.
+    message DtQueryReq: DtQueryReq {
+        /// Bucket.
+        required bytes bucket = 1;
+        /// Key.
+        required bytes key = 2;
+        /// Bucket type.
+        required bytes bucket_type = 3;
+        /// Replicas that must answer.
+        optional uint32 r = 4;
+        /// Primary replicas that must answer.
+        optional uint32 pr = 5;
+        /// Whether a majority of failures ends the read early.
+        optional bool basic_quorum = 6;
+        /// Whether a replica without the object counts as an answer.
+        optional bool notfound_ok = 7;
+        /// How long the server may take, in milliseconds.
+        optional uint32 timeout = 8;
+        /// False: primary replicas only.
+        optional bool sloppy_quorum = 9;
+        /// Use only that many of the preference list.
+        optional uint32 n_val = 10;
+        /// Distinct nodes that must take part.
+        optional uint32 node_confirms = 12;
+        /// Is this an element of the set?
+        optional bytes element = 13;
+        /// What is the value of this field of the map?
+        optional message(MapField) field = 14;
+        /// So many elements or fields, in an order of the server's; 0 counts as 1.
+        optional uint32 page_size = 15;
+        /// Where the former page ended, as its answer said; absent for the first one.
+        optional bytes cursor = 16;
+    }
+
+    /// The answer of [`DtQueryReq`].
+    message DtQueryResp: DtQueryResp {
+        /// The data type of the bucket, also when nothing was found.
+        required enumeration(DataType) kind = 1;
+        /// Whether there is such a record.
+        required bool found = 2;
+        /// Number of elements or fields.
+        optional uint64 size = 3;
+        /// Whether the element is in the set.
+        optional bool contains = 4;
+        /// The elements or fields of the page; a map of the field that was asked for, empty if it is not there.
+        optional message(DtValue) value = 5;
+        /// Where the next page begins; absent after the last.
+        optional bytes cursor = 6;
+    }
+
     /// Adds to a counter.
     message CounterOp {
         /// What to add; 1 when absent.

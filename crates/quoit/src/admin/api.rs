@@ -50,6 +50,26 @@ impl Api {
         self.read(self.agent.get(&url).call())
     }
 
+    /// Reads a path of the interface of clients. `None` when there is nothing.
+    pub(crate) fn get_data(&self, path: &str) -> Result<Option<Value>> {
+        let url = format!("{}/{path}", self.base);
+        let mut response = self.agent.get(&url).call().with_context(|| self.no_answer())?;
+        let status = response.status();
+        let text = response.body_mut().with_config().limit(u64::MAX).read_to_string()?;
+        match (status.as_u16(), serde_json::from_str::<Value>(&text)) {
+            (200, Ok(document)) => Ok(Some(document)),
+            (404, Ok(document)) if document["error"] == "notfound" => Ok(None),
+            _ => bail!("{}", text.trim()),
+        }
+    }
+
+    fn no_answer(&self) -> String {
+        format!(
+            "no answer from {}; is a node running there? (quoit admin --url http://HOST:PORT)",
+            self.base
+        )
+    }
+
     pub(crate) fn put(&self, path: &str, body: &Value) -> Result<Answer> {
         let url = format!("{}/admin/v1/{path}", self.base);
         self.read(self.agent.put(&url).send_json(body))
@@ -72,12 +92,7 @@ impl Api {
         &self,
         response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<Answer> {
-        let mut response = response.with_context(|| {
-            format!(
-                "no answer from {}; is a node running there? (quoit admin --url http://HOST:PORT)",
-                self.base
-            )
-        })?;
+        let mut response = response.with_context(|| self.no_answer())?;
         let status = response.status();
         let document: Value = match response.body_mut().read_json() {
             Ok(document) => document,

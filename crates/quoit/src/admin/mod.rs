@@ -4,6 +4,7 @@ mod aae;
 mod api;
 mod bucket_types;
 mod cluster;
+mod data_type;
 mod figures;
 mod status;
 
@@ -88,6 +89,8 @@ enum AdminCommand {
     /// Look at and change properties of a bucket.
     #[command(subcommand)]
     Bucket(bucket_types::BucketCommand),
+    /// Ask for the size of a large set or map, an element, a field, or all of it page by page.
+    DataType(data_type::DataTypeArgs),
 }
 
 /// Runs an administration command.
@@ -98,6 +101,7 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::Status => status::status(&api, args.format),
         AdminCommand::Stat(command) => status::stat(&api, command, args.format),
         AdminCommand::BucketType(command) => bucket_types::types(&api, command, args.format),
+        AdminCommand::DataType(args_of) => data_type::data_type(&api, args_of, args.format),
         AdminCommand::Bucket(command) => bucket_types::bucket(&api, command, args.format),
         AdminCommand::Cluster(command) => cluster::cluster(&api, command, args.format),
         AdminCommand::MemberStatus => cluster::member_status(&api, args.format),

@@ -1,9 +1,9 @@
 //! Objects in pages beside whole ones.
 
-use super::{Stored, actor, coordinator, map_operation, set_operation};
+use super::{Stored, actor, coordinator, element, map_operation, set_operation};
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::data_type::pages::PagedObject;
-use crate::data_type::{Delta, Operation, State};
+use crate::data_type::{Answer, Delta, FieldKind, FieldName, Operation, Part, Query, State, Value};
 use crate::merge::{NewValue, WritePolicy};
 use crate::object::Object;
 use bytes::Bytes;
@@ -147,6 +147,55 @@ fn delete(object: &Object, who: usize, number: usize, has_seen: bool) -> Object 
     Object::write(Some(object), &context, new, dot, WritePolicy::Siblings)
 }
 
+/// Pages answer what the whole state answers.
+fn check_queries(paged: &PagedObject, pages: &mut Stored, whole: &Object) {
+    let state = whole.data_type().unwrap().expect("a state");
+    let mut queries = vec![Query::Size, Query::Contains(element(7)), Query::Contains("x".into())];
+    queries.extend(FieldKind::ALL.map(|kind| Query::Field(FieldName { name: element(7), kind })));
+    for query in &queries {
+        pages.read_count = 0;
+        let part = paged.part(query.wanted(), pages).unwrap();
+        assert!(pages.read_count <= 1);
+        assert_eq!(part.answer(query), Part::from(state.clone()).answer(query));
+    }
+    let (mut found, mut from) = (Vec::new(), Some(0));
+    while let Some(place) = from {
+        let query = Query::Page { from: place, count: 17 };
+        let part = paged.part(query.wanted(), pages).unwrap();
+        let Some(Answer::Page { value, next }) = part.answer(&query) else { panic!("a page") };
+        if let Some(Answer::Page { value: expected, .. }) = Part::from(state.clone()).answer(&query)
+        {
+            assert_eq!(value, expected);
+        }
+        match value {
+            Value::Set(elements) => {
+                assert!(elements.len() <= 17, "no two have one hash");
+                found.extend(elements.into_iter().map(|element| (element, None)));
+            }
+            Value::Map(fields) => {
+                let fields = fields.into_iter();
+                found.extend(fields.map(|(name, value)| (name.name.clone(), Some((name, value)))));
+            }
+            other => panic!("{other:?}"),
+        }
+        from = next;
+    }
+    let mut expected: Vec<_> = match state.value() {
+        Value::Set(elements) => elements.into_iter().map(|element| (element, None)).collect(),
+        Value::Map(fields) => {
+            let fields = fields.into_iter();
+            fields.map(|(name, value)| (name.name.clone(), Some((name, value)))).collect()
+        }
+        other => panic!("{other:?}"),
+    };
+    let order = |(name, field): &(Bytes, Option<(FieldName, Value)>)| {
+        (name.clone(), field.as_ref().map(|(name, _)| name.clone()))
+    };
+    found.sort_by_key(order);
+    expected.sort_by_key(order);
+    assert_eq!(found, expected);
+}
+
 /// Whatever happens, an object in pages is the whole object.
 fn check(steps: Vec<Step>) {
     let actors = [actor(b"one"), actor(b"two")];
@@ -205,6 +254,7 @@ fn check(steps: Vec<Step>) {
             assert_eq!(own.is_tombstone(), whole.is_tombstone());
             if let Some(paged) = &kept.paged {
                 assert_eq!(paged.object().digest(), whole.digest());
+                check_queries(paged, &mut kept.pages, &whole);
             }
         }
     }

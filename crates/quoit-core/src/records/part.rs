@@ -1,0 +1,94 @@
+//! Reads parts of data types.
+
+use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
+use super::{ATTEMPT_COUNT, Records, read_root};
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::data_type::{Part, StoredFormError, WantedPart};
+use quoit_model::object::Object;
+use quoit_store::engine::{Access, Applied, Fetch, Record, RecordAt};
+use quoit_store::error::StoreError;
+
+/// A part of a copy of a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum PartCopy {
+    /// There is no such record.
+    Missing,
+    Found {
+        /// That of the whole object.
+        digest: u64,
+        /// `None` when the record holds no data type, or a deleted one.
+        part: Option<Part>,
+    },
+}
+
+impl Records {
+    /// Reads a part of the data type in a record. `None` when that would have to wait and may not.
+    pub(crate) fn part(
+        &self,
+        at: &RecordAt<'_>,
+        wanted: WantedPart,
+        access: Access,
+    ) -> Result<Option<PartCopy>, StoreError> {
+        for _ in 0..ATTEMPT_COUNT {
+            let record = match self.engine.get(at, access)? {
+                Fetch::Missing => return Ok(Some(PartCopy::Missing)),
+                Fetch::WouldBlock => return Ok(None),
+                Fetch::Found(record) => record,
+            };
+            if !PagedObject::is_one(&record.value) {
+                return part_of_whole(at, &record).map(Some);
+            }
+            let Ok(paged) = PagedObject::decode(&record.value) else { break };
+            let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), access);
+            let part = match live_part(&paged, wanted, &mut pages) {
+                Ok(part) => part,
+                Err(PageFault::Cold) => return Ok(None),
+                Err(PageFault::Store(fault)) => return Err(fault),
+                Err(PageFault::Form(_) | PageFault::Interrupted(_)) => continue,
+            };
+            // Was the root changed meanwhile, the pages may not be those that it tells of.
+            let digest = record.meta.digest;
+            if self.engine.head(at)?.is_some_and(|meta| meta.digest == digest) {
+                return Ok(Some(PartCopy::Found { digest, part }));
+            }
+        }
+        let mut found = Ok(PartCopy::Missing);
+        let applied = self.engine.transact(at.partition, access, &mut |transaction| {
+            let Some(record) = transaction.get(at)? else {
+                found = Ok(PartCopy::Missing);
+                return Ok(());
+            };
+            if !PagedObject::is_one(&record.value) {
+                found = part_of_whole(at, &record);
+                return Ok(());
+            }
+            let paged = read_root(at, &record)?;
+            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+            let part = live_part(&paged, wanted, &mut pages);
+            let part = part.map_err(|fault| fault.interrupts(at))?;
+            found = Ok(PartCopy::Found { digest: record.meta.digest, part });
+            Ok(())
+        })?;
+        if applied == Applied::WouldBlock { Ok(None) } else { found.map(Some) }
+    }
+}
+
+fn live_part<P: quoit_model::data_type::pages::Pages>(
+    paged: &PagedObject,
+    wanted: WantedPart,
+    pages: &mut P,
+) -> Result<Option<Part>, P::Error> {
+    if !paged.root().is_live() {
+        return Ok(None);
+    }
+    paged.part(wanted, pages).map(Some)
+}
+
+fn part_of_whole(at: &RecordAt<'_>, record: &Record) -> Result<PartCopy, StoreError> {
+    let object = Object::decode(&record.value);
+    let object = object.map_err(|fault| corrupt(at, fault.to_string()))?;
+    let state = object.data_type();
+    let state = state.map_err(|fault: StoredFormError| corrupt(at, fault.to_string()))?;
+    let live = state.filter(|state| state.is_live());
+    Ok(PartCopy::Found { digest: record.meta.digest, part: live.map(Part::from) })
+}

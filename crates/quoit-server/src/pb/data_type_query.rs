@@ -1,0 +1,63 @@
+//! Questions about parts of data types: an addition to Riak's messages.
+
+use super::connection::{Connection, Fault};
+use super::data_types::Unusable;
+use super::kv::{quorum, read_options};
+use crate::data_types::{cursor_of, data_type_of, fetched_value, field_name, place_of};
+use quoit_core::{ReadOptions, RequestError};
+use quoit_model::data_type::{Answer, Query, Value};
+use quoit_model::key::BucketRef;
+use quoit_model::props::Datatype;
+use quoit_wire::messages::{DtQueryReq, DtQueryResp};
+
+impl Connection {
+    pub(super) async fn query_data_type(&mut self, request: DtQueryReq) -> Result<(), Fault> {
+        let bucket = BucketRef { bucket_type: &request.bucket_type, bucket: &request.bucket };
+        let key = bucket.key(&request.key);
+        key.check().map_err(RequestError::from)?;
+        let datatype = self.datatype_of(bucket).map_err(Unusable::for_read)?;
+        let mut options = read_options!(request);
+        options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
+        let query = query_of(&request)?;
+        let answer = self.context.store.query_data_type(key, &query, &options).await?;
+        self.send(&answered(datatype, &query, answer))
+    }
+}
+
+fn query_of(request: &DtQueryReq) -> Result<Query, Fault> {
+    match (&request.element, &request.field, request.page_size) {
+        (None, None, None) if request.cursor.is_none() => Ok(Query::Size),
+        (Some(element), None, None) => Ok(Query::Contains(element.clone())),
+        (None, Some(field), None) => Ok(Query::Field(field_name(field.clone()))),
+        (None, None, Some(page_size)) => {
+            let from = request.cursor.as_ref().map_or(Some(0), |cursor| place_of(cursor));
+            let from = from.ok_or_else(|| {
+                Fault::Text("cursor is none of a page; begin again without one".into())
+            })?;
+            Ok(Query::Page { from, count: page_size as usize })
+        }
+        _ => Err(Fault::Text(
+            "ask for one of element, field and page_size, or for none of them for the size".into(),
+        )),
+    }
+}
+
+fn answered(datatype: Datatype, query: &Query, answer: Option<Answer>) -> DtQueryResp {
+    let kind = data_type_of(datatype) as i32;
+    let mut message = DtQueryResp { kind, found: answer.is_some(), ..DtQueryResp::default() };
+    match answer {
+        None => {}
+        Some(Answer::Size(size)) => message.size = Some(size),
+        Some(Answer::Contains(contains)) => message.contains = Some(contains),
+        Some(Answer::Field(value)) => {
+            let name = if let Query::Field(name) = query { Some(name.clone()) } else { None };
+            let fields = name.zip(value).into_iter().collect();
+            message.value = Some(fetched_value(datatype, Value::Map(fields)));
+        }
+        Some(Answer::Page { value, next }) => {
+            message.value = Some(fetched_value(datatype, value));
+            message.cursor = next.map(|place| cursor_of(place).into());
+        }
+    }
+    message
+}

@@ -1,0 +1,92 @@
+//! `data-type`: large sets and maps, part by part.
+
+use super::{Api, plain, print, segment};
+use crate::config_command::Format;
+use crate::output::say;
+use anyhow::{Result, bail};
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Without an option: how many elements or fields there are.
+#[derive(Args, Debug)]
+pub(crate) struct DataTypeArgs {
+    /// Bucket type.
+    bucket_type: String,
+    /// Bucket.
+    bucket: String,
+    /// Key.
+    key: String,
+    /// Is this an element of the set?
+    #[arg(long, value_name = "ELEMENT", conflicts_with_all = ["field", "list"])]
+    contains: Option<String>,
+    /// Print this field of the map, for example visits_counter.
+    #[arg(long, value_name = "NAME_TYPE", conflicts_with = "list")]
+    field: Option<String>,
+    /// Print all elements or fields, one a line, in an order of the server's.
+    #[arg(long)]
+    list: bool,
+    /// Elements or fields asked for at a time.
+    #[arg(long, default_value_t = 1_000, value_name = "N", requires = "list")]
+    page_size: u32,
+}
+
+impl DataTypeArgs {
+    fn read(&self, api: &Api, query: &str) -> Result<Value> {
+        let Self { bucket_type, bucket, key, .. } = self;
+        let [in_type, in_bucket, name] = [bucket_type, bucket, key].map(|name| segment(name));
+        let path = format!("types/{in_type}/buckets/{in_bucket}/datatypes/{name}?{query}");
+        match api.get_data(&path)? {
+            Some(document) => Ok(document),
+            None => bail!("there is no {key} in bucket {bucket} of type {bucket_type}"),
+        }
+    }
+}
+
+/// Prints what is asked of a data type.
+pub(crate) fn data_type(api: &Api, args: &DataTypeArgs, format: Format) -> Result<()> {
+    if args.list {
+        return list(api, args, format);
+    }
+    if let Some(element) = &args.contains {
+        let answer = args.read(api, &format!("contains={}", segment(element)))?;
+        print(&answer, format, |answer| match answer["contains"] == true {
+            true => "yes".to_owned(),
+            false => "no".to_owned(),
+        });
+        return Ok(());
+    }
+    if let Some(field) = &args.field {
+        let answer = args.read(api, &format!("field={}", segment(field)))?;
+        if answer["value"][field].is_null() {
+            bail!("{} has no field {field}", args.key);
+        }
+        print(&answer, format, |answer| plain(&answer["value"][field]));
+        return Ok(());
+    }
+    let answer = args.read(api, "size=true")?;
+    print(&answer, format, |answer| plain(&answer["size"]));
+    Ok(())
+}
+
+/// Prints pages as they come. As JSON, an element a line as well.
+fn list(api: &Api, args: &DataTypeArgs, format: Format) -> Result<()> {
+    let mut cursor = String::new();
+    loop {
+        let answer = args.read(api, &format!("page_size={}{cursor}", args.page_size))?;
+        match &answer["value"] {
+            Value::Array(elements) => elements.iter().for_each(|element| match format {
+                Format::Json => say!("{element}"),
+                Format::Human => say!("{}", plain(element)),
+            }),
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| match format {
+                Format::Json => say!("{}", json!({name: value})),
+                Format::Human => say!("{name}: {}", plain(value)),
+            }),
+            _ => bail!("the node's answer has no elements: {answer}"),
+        }
+        match answer["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return Ok(()),
+        }
+    }
+}
