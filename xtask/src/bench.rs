@@ -41,6 +41,7 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("cpu", "server processor time of get and put beside an echo and Redis"),
     comparison("durable", "rate of synced puts beside a bare log writer on the same disk"),
     comparison("merge", "latency at half the maximum rate, with and without a merge running"),
+    comparison("data-types", "processor time of operations on sets and maps, small and large"),
     comparison("cluster", "processor time of all nodes an operation: three nodes beside one"),
     comparison("ladder", "processor time of all nodes an operation in clusters of 3 to 14 nodes"),
     comparison("failover", "latencies by the second when one of five nodes is killed under load"),

@@ -6,6 +6,7 @@
 
 mod join;
 mod query;
+mod stream;
 
 use crate::change::{Changed, expiry};
 use crate::error::{DataTypeError, RequestError};
@@ -35,6 +36,7 @@ use quoit_store::error::StoreError;
 use std::sync::Arc;
 
 pub(crate) use join::{Joined, Joining};
+pub use stream::{SetSink, StreamedSet};
 
 /// A change of a record with a data type.
 #[derive(Clone, Debug)]

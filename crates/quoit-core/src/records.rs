@@ -7,6 +7,7 @@
 //!
 //! [`KeyRef::piece`]: quoit_model::key::KeyRef::piece
 
+mod elements;
 mod pages;
 mod part;
 
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
+pub(crate) use elements::Elements;
 pub(crate) use part::PartCopy;
 
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
@@ -57,6 +59,14 @@ impl Records {
     /// As [`Engine::head`].
     pub(crate) fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
         self.engine.head(at)
+    }
+
+    /// Whether a record lies in pages, as far as that is known without waiting for the disk.
+    pub(crate) fn is_in_pages(&self, at: &RecordAt<'_>) -> Result<bool, StoreError> {
+        let mut is_paged = false;
+        let mut look = |record: &RecordRef<'_>| is_paged = PagedObject::is_one(record.value);
+        self.engine.show(at, Access::NoWait, &mut look)?;
+        Ok(is_paged)
     }
 
     /// As [`Engine::show`].

@@ -100,8 +100,8 @@ const DISTRIBUTION_COUNT: usize = 5;
 /// What statistics keep of an object that was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    sibling_count: u64,
-    value_bytes: u64,
+    pub(crate) sibling_count: u64,
+    pub(crate) value_bytes: u64,
 }
 
 impl Sizes {

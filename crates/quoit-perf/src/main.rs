@@ -9,6 +9,8 @@ mod away;
 mod client;
 mod cluster;
 mod compare;
+mod data_exchange;
+mod data_types;
 mod dev_cluster;
 mod drive;
 mod ec2;
@@ -77,6 +79,8 @@ enum Command {
     Durable(Common),
     /// Latency at half the maximum rate with and without a merge running.
     Merge(Common),
+    /// Server processor time of operations on counters, sets and maps of several sizes.
+    DataTypes(Common),
     /// Time from start to serving, after a clean stop and after SIGKILL.
     Start {
         #[command(flatten)]
@@ -137,6 +141,7 @@ impl Command {
             Self::Cpu(common)
             | Self::Durable(common)
             | Self::Merge(common)
+            | Self::DataTypes(common)
             | Self::Cluster(common)
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
@@ -167,6 +172,7 @@ fn main() -> Result<()> {
         Command::Cpu(common) => compare::cpu(&common),
         Command::Durable(common) => compare::durable(&common),
         Command::Merge(common) => compare::merge(&common),
+        Command::DataTypes(common) => data_types::data_types(&common),
         Command::Start { common } => start::start(&common),
         Command::Cluster(common) => cluster::cluster(&common),
         Command::Ladder(options) => ladder::ladder(&options),

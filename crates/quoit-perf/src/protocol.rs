@@ -1,5 +1,6 @@
 //! Requests of the protocols that are compared, and how to tell that an answer is complete.
 
+use crate::data_exchange::DataExchange;
 use bytes::{Bytes, BytesMut};
 use quoit_wire::frame::append_message;
 use quoit_wire::messages::{RpbContent, RpbGetReq, RpbPutReq};
@@ -16,6 +17,8 @@ pub(crate) enum Exchange {
     PbGet,
     /// Quoit, Protocol Buffers put; `dw` as in the protocol, `None` = the bucket's.
     PbPut { value_bytes: usize, dw: Option<u32> },
+    /// Quoit, an operation on a data type, or a question about one.
+    Data(DataExchange),
     /// Quoit, HTTP GET.
     HttpGet,
     /// Redis GET.
@@ -63,6 +66,7 @@ impl Exchange {
                 };
                 append_message(out, &message).expect("a small message fits a frame");
             }
+            Self::Data(exchange) => exchange.request(&key, out),
             Self::HttpGet => {
                 out.extend_from_slice(b"GET /buckets/test/keys/");
                 out.extend_from_slice(&key);
@@ -87,7 +91,7 @@ impl Exchange {
     pub(crate) fn response_len(&self, bytes: &[u8]) -> Option<usize> {
         let total = match self {
             Self::Echo { response, .. } => *response,
-            Self::PbGet | Self::PbPut { .. } => {
+            Self::PbGet | Self::PbPut { .. } | Self::Data(_) => {
                 4 + u32::from_be_bytes(*bytes.first_chunk::<4>()?) as usize
             }
             Self::HttpGet => {
@@ -115,6 +119,7 @@ impl Exchange {
             Self::Echo { .. } => true,
             Self::PbGet => bytes.get(4) == Some(&10) && bytes.len() > value_bytes,
             Self::PbPut { .. } => bytes.get(4) == Some(&12),
+            Self::Data(exchange) => bytes.get(4) == Some(&exchange.answer_code()),
             Self::HttpGet => bytes.starts_with(b"HTTP/1.1 200") && bytes.len() > value_bytes,
             Self::RedisGet => bytes.starts_with(b"$") && bytes.len() > value_bytes,
             Self::RedisSet { .. } => bytes.starts_with(b"+OK"),

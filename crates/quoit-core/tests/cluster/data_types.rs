@@ -4,7 +4,7 @@ use crate::fixture::{Cluster, Node, key};
 use bytes::Bytes;
 use quoit_core::{
     Counter, DataTypeError, DataTypeRequest, DeleteRequest, FetchedDataType, ReadOptions,
-    RequestError, WriteOptions,
+    RequestError, SetSink, StreamedSet, WriteOptions,
 };
 use quoit_model::data_type::{
     Answer, ApplyError, FieldKind, FieldName, Operation, Query, SetChange, UpdateError, Value,
@@ -318,5 +318,56 @@ async fn copies_that_differ_are_read_whole_for_an_answer() {
         }
         let size = node.store.query_data_type(at, &Query::Size, &options).await.unwrap();
         assert_eq!(size, Some(Answer::Size(502)));
+    }
+}
+
+/// Elements as they come.
+#[derive(Default)]
+struct Streamed {
+    set: Option<StreamedSet>,
+    elements: Vec<Bytes>,
+}
+
+impl SetSink for Streamed {
+    fn begin(&mut self, set: StreamedSet) {
+        self.set = Some(set);
+        self.elements.clear();
+    }
+
+    fn element(&mut self, element: &[u8]) {
+        self.elements.push(Bytes::copy_from_slice(element));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_sets_are_streamed_where_copies_are_the_same() {
+    let cluster = cluster_of(3).await;
+    let at = key("set", "k");
+    let stream = async |node: &Node, r: Quorum| {
+        let mut sink = Streamed::default();
+        let options = ReadOptions { r: Some(r), ..ReadOptions::default() };
+        let is_complete = node.store.stream_set(at, &options, &mut sink).await.unwrap();
+        is_complete.then_some(sink)
+    };
+    assert!(stream(&cluster.nodes[0], Quorum::All).await.is_none(), "there is none");
+    let all = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
+    let to_all = |elements| DataTypeRequest { options: all, ..one_copy(at, add_all(elements)) };
+    update(&cluster.nodes[0], to_all(numbered(0..3))).await;
+    assert!(stream(&cluster.nodes[0], Quorum::All).await.is_none(), "it is small");
+    update(&cluster.nodes[0], to_all(numbered(0..2_000))).await;
+    for node in &cluster.nodes {
+        let mut found = stream(node, Quorum::All).await.expect("equal copies");
+        found.elements.sort_unstable();
+        assert_eq!(found.elements, numbered(0..2_000));
+        let fetched = fetch_all(node, at).await.unwrap();
+        assert_eq!(found.set.unwrap().context, fetched.context);
+    }
+    cut_off_first(&cluster).await;
+    update(&cluster.nodes[0], one_copy(at, add_all(vec!["left".into()]))).await;
+    cluster.mend(0);
+    cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
+    for node in &cluster.nodes {
+        assert!(stream(node, Quorum::All).await.is_none(), "they differ");
+        assert!(stream(node, Quorum::One).await.is_some());
     }
 }

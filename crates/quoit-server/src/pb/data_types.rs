@@ -1,7 +1,9 @@
 //! Data types, and the counters of Riak 1.4.
 
 use super::connection::{Connection, Fault};
+use super::in_place::too_large;
 use super::kv::{quorum, read_options};
+use super::streamed_set::StreamedAnswer;
 use super::text;
 use crate::data_types::{
     UpdateFault, data_type_of, fetched_value, operation_of, updated_value, within_64_bits,
@@ -68,12 +70,24 @@ impl Connection {
         let datatype = self.datatype_of(bucket).map_err(Unusable::for_read)?;
         let mut options = read_options!(request);
         options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
+        let includes_context = request.include_context != Some(false);
+        if matches!(datatype, Datatype::Set | Datatype::Gset) {
+            let mut answer = StreamedAnswer::new(&mut self.out, includes_context);
+            match self.context.store.stream_set(key, &options, &mut answer).await {
+                Ok(true) => return answer.finish().map_err(|fault| too_large(&fault)),
+                Ok(false) => answer.discard(),
+                Err(fault) => {
+                    answer.discard();
+                    return Err(fault.into());
+                }
+            }
+        }
         let found = self.context.store.fetch_data_type(key, &options).await?;
         let kind = data_type_of(datatype) as i32;
         self.send(&match found {
             None => DtFetchResp { context: None, kind, value: None },
             Some(FetchedDataType { datatype, value, context }) => DtFetchResp {
-                context: context.filter(|_| request.include_context != Some(false)),
+                context: context.filter(|_| includes_context),
                 kind,
                 value: Some(fetched_value(datatype, value)),
             },

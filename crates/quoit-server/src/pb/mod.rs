@@ -12,6 +12,7 @@ mod layout;
 mod listing;
 mod props;
 mod server_info;
+mod streamed_set;
 mod text;
 
 pub use connection::serve;

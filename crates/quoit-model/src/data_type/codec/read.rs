@@ -7,6 +7,7 @@ use crate::data_type::content::{Assigned, Content, Field, Totals};
 use crate::data_type::item::{Item, Write};
 use crate::data_type::{EventSet, FieldName, MAP_DEPTH_MAX, State, StoredFormError};
 use crate::hll::HyperLogLog;
+use crate::props::Datatype;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -63,6 +64,40 @@ impl State {
             return Err(bad(&reader.cursor, "an actor without a write"));
         }
         Ok(Self::from_record(datatype, record))
+    }
+}
+
+impl State {
+    /// Shows the elements of a stored set that count, in their order, without making anything of the rest.
+    /// Answers how many they are.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are cut off, or those of something else than a set.
+    pub(in crate::data_type) fn each_stored_element(
+        stored: &[u8],
+        look: &mut dyn FnMut(&[u8]),
+    ) -> Result<u64, StoredFormError> {
+        let mut reader = Reader { cursor: Cursor::borrowing(stored), actors: Actors::new() };
+        let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
+        if !matches!(datatype, Datatype::Set | Datatype::Gset) {
+            return Err(bad(&reader.cursor, "no set"));
+        }
+        for _ in 0..reader.cursor.count()? {
+            reader.cursor.counted_slice()?;
+        }
+        EventSet::decode(&mut reader.cursor)?;
+        reader.pass_element()?;
+        let mut live_count = 0;
+        for _ in 0..reader.cursor.count()? {
+            let element = reader.cursor.counted_slice()?;
+            if reader.pass_element()? {
+                live_count += 1;
+                look(element);
+            }
+        }
+        read_end(&reader.cursor)?;
+        Ok(live_count)
     }
 }
 
@@ -134,6 +169,19 @@ impl Reader<'_> {
             entries.push(entry);
         }
         Ok(entries.into_iter().collect())
+    }
+
+    /// Passes over an item whose writes bring nothing. Whether it has any.
+    fn pass_element(&mut self) -> Read<bool> {
+        let header = self.cursor.varint()?;
+        for _ in 0..header >> 1 {
+            self.cursor.varint()?;
+            self.cursor.varint()?;
+        }
+        if header & HAS_DEFERRED != 0 {
+            EventSet::decode(&mut self.cursor)?;
+        }
+        Ok(header >> 1 > 0)
     }
 
     fn item<P: Payload>(&mut self) -> Read<Item<P>> {

@@ -119,6 +119,29 @@ impl PagedObject {
         Ok(object)
     }
 
+    /// Shows all elements of a set, page by page; nothing is kept of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`PagedObject::whole`], and when this is no set. What was shown until then has no meaning.
+    pub fn each_element<P: Pages>(
+        &self,
+        pages: &mut P,
+        look: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), P::Error> {
+        let (mut item_count, mut page_bytes) = (0, 0);
+        for range in self.root.table().pages() {
+            if let Some(stored) = pages.read(range)? {
+                page_bytes += stored.len() as u64;
+                item_count += State::each_stored_element(&stored, look)?;
+            }
+        }
+        if (item_count, page_bytes) == (self.root.item_count(), self.root.page_bytes()) {
+            return Ok(());
+        }
+        Err(StoredFormError::BadForm { what: "other pages than its root knows of", at: 0 }.into())
+    }
+
     /// Takes over what a whole object has become, which was this one; writes the pages that differ. `None`,
     /// and nothing is left of the pages, when it has no state that can be divided any more, or a small one.
     ///

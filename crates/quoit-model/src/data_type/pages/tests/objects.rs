@@ -158,6 +158,14 @@ fn check_queries(paged: &PagedObject, pages: &mut Stored, whole: &Object) {
         assert!(pages.read_count <= 1);
         assert_eq!(part.answer(query), Part::from(state.clone()).answer(query));
     }
+    if let Value::Set(mut elements) = state.value() {
+        let mut shown = Vec::new();
+        let mut look = |element: &[u8]| shown.push(Bytes::copy_from_slice(element));
+        paged.each_element(pages, &mut look).unwrap();
+        shown.sort_unstable();
+        elements.sort_unstable();
+        assert_eq!(shown, elements);
+    }
     let (mut found, mut from) = (Vec::new(), Some(0));
     while let Some(place) = from {
         let query = Query::Page { from: place, count: 17 };

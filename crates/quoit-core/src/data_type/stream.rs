@@ -1,0 +1,119 @@
+//! Large sets on their way to a client: read page by page into the answer, so that memory holds that alone.
+
+use super::identity_of;
+use crate::confirm::{Plan, Seen, Unconfirmed, ask_for_digests};
+use crate::error::RequestError;
+use crate::options::ReadOptions;
+use crate::records::Elements;
+use crate::stats::Sizes;
+use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::votes::ReadNeed;
+use bytes::Bytes;
+use quoit_model::data_type::context::encode_context;
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::hash::Identity;
+use quoit_model::key::KeyRef;
+use quoit_model::props::Datatype;
+
+/// What is known of a set before its elements come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamedSet {
+    /// Set or grow-only set.
+    pub datatype: Datatype,
+    /// What was seen, to be sent back with removes. Grow-only sets have none.
+    pub context: Option<Bytes>,
+    /// Bytes that are enough for all elements, with some for the length of each.
+    pub size_bytes_max: u64,
+}
+
+/// Takes the elements of a set.
+pub trait SetSink {
+    /// A set begins. If one has begun before, nothing of that counts.
+    fn begin(&mut self, set: StreamedSet);
+
+    /// One element; they come in any order.
+    fn element(&mut self, element: &[u8]);
+}
+
+/// Hands elements on.
+struct Handing<'s> {
+    sink: &'s mut (dyn SetSink + Send),
+    identity: Identity,
+    sizes: Option<Sizes>,
+}
+
+impl Elements for Handing<'_> {
+    fn begin(&mut self, set: &PagedObject) {
+        let root = set.root();
+        let clock = set.object().causal_clock().ok();
+        let context = clock
+            .filter(|_| root.datatype() == Datatype::Set)
+            .map(|clock| encode_context(&clock, self.identity.0));
+        self.sizes = Some(Sizes { sibling_count: 1, value_bytes: root.page_bytes() });
+        self.sink.begin(StreamedSet {
+            datatype: root.datatype(),
+            context,
+            size_bytes_max: root.page_bytes(),
+        });
+    }
+
+    fn element(&mut self, element: &[u8]) {
+        self.sink.element(element);
+    }
+}
+
+impl ReplicatedStore {
+    /// Reads a large set into a sink. False when there is none, when this node has no copy of it, or the
+    /// copies that the read asks for are not the same: [`ReplicatedStore::fetch_data_type`] has the answer
+    /// then, and what the sink was given means nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ReplicatedStore::get`].
+    pub async fn stream_set(
+        &self,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        sink: &mut (dyn SetSink + Send),
+    ) -> Result<bool, RequestError> {
+        self.check_gets()?;
+        let started_us = self.clock.monotonic_us();
+        key.check()?;
+        let encoded = key.encoded();
+        let topology = self.topology();
+        let (at, quorums) = {
+            let state = self.control.read();
+            let props = object_props(&state, key.bucket)?;
+            (record_at(&state, props, key, &encoded), options.resolve(props)?)
+        };
+        if !topology.is_alone() && !self.internode.is_settled() || !self.records.is_in_pages(&at)? {
+            return Ok(false);
+        }
+        let mut asked = None;
+        if topology.is_alone() {
+            self.check_read(&topology, at.partition, &quorums, true)?;
+        } else {
+            let need = ReadNeed::from(&quorums);
+            asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
+                Plan::Own => None,
+                Plan::Asked(asked) => Some(asked),
+                Plan::NotHere => return Ok(false),
+            };
+        }
+        let mut handing = Handing { sink, identity: identity_of(key, &encoded), sizes: None };
+        let blocking = self.settings.blocking;
+        let shown = blocking.in_place(|| self.records.each_element(&at, &mut handing))?;
+        let (Some(digest), Some(sizes)) = (shown, handing.sizes) else { return Ok(false) };
+        match asked {
+            Some(asked) => {
+                let seen = Some(Seen { digest, sizes });
+                Ok(self.confirm_read(Unconfirmed::new(asked, seen, started_us)).await)
+            }
+            None => {
+                let time_us = self.clock.monotonic_us() - started_us;
+                self.stats().record_get(time_us, &Ok(Some(sizes)));
+                Ok(true)
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Requests about data types.
+
+use bytes::{Bytes, BytesMut};
+use quoit_wire::MessageCode;
+use quoit_wire::frame::append_message;
+use quoit_wire::messages::{
+    CounterOp, DtFetchReq, DtOp, DtQueryReq, DtUpdateReq, MapField, MapFieldType, MapOp, MapUpdate,
+    SetOp,
+};
+
+/// The bucket of all records.
+const BUCKET: &[u8] = b"test";
+
+/// What is asked of one record; keys of the load name elements and fields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    /// Adds an element to a set.
+    Add,
+    /// Whether an element is in a set.
+    Contains,
+    /// How large a set is.
+    Size,
+    /// All of a set.
+    Fetch,
+    /// Counts a field of a map up.
+    CountField,
+    /// Counts a counter up; the load's keys name records.
+    Count,
+}
+
+/// A request about a data type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataExchange {
+    pub(crate) asked: Asked,
+    /// Key of the record.
+    pub(crate) record: &'static str,
+}
+
+impl DataExchange {
+    const fn bucket_type(self) -> &'static str {
+        match self.asked {
+            Asked::Add | Asked::Contains | Asked::Size | Asked::Fetch => "sets",
+            Asked::CountField => "maps",
+            Asked::Count => "counters",
+        }
+    }
+
+    /// The code of the answer to such a request.
+    pub(crate) const fn answer_code(self) -> u8 {
+        (match self.asked {
+            Asked::Add | Asked::CountField | Asked::Count => MessageCode::DtUpdateResp,
+            Asked::Fetch => MessageCode::DtFetchResp,
+            Asked::Contains | Asked::Size => MessageCode::DtQueryResp,
+        }) as u8
+    }
+
+    /// Writes the request about an element or field.
+    pub(crate) fn request(self, name: &[u8], out: &mut BytesMut) {
+        match self.asked {
+            Asked::Add | Asked::CountField | Asked::Count => self.update(&[name], out),
+            Asked::Fetch => {
+                let [bucket_type, bucket, key] = self.names();
+                let message = DtFetchReq { bucket, key, bucket_type, ..DtFetchReq::default() };
+                append_message(out, &message).expect("a small message fits a frame");
+            }
+            Asked::Contains | Asked::Size => {
+                let [bucket_type, bucket, key] = self.names();
+                let element = matches!(self.asked, Asked::Contains);
+                let element = element.then(|| Bytes::copy_from_slice(name));
+                let message =
+                    DtQueryReq { bucket, key, bucket_type, element, ..DtQueryReq::default() };
+                append_message(out, &message).expect("a small message fits a frame");
+            }
+        }
+    }
+
+    /// Writes one request that adds all of some elements, or counts all of some fields up.
+    pub(crate) fn update(self, names: &[&[u8]], out: &mut BytesMut) {
+        let [bucket_type, bucket, mut key] = self.names();
+        let names = names.iter().map(|name| Bytes::copy_from_slice(name));
+        let one = || Some(CounterOp { increment: Some(1) });
+        let op = match self.asked {
+            Asked::CountField => {
+                let updates = names.map(|name| MapUpdate {
+                    field: MapField { name, kind: MapFieldType::Counter as i32 },
+                    counter_op: one(),
+                    ..MapUpdate::default()
+                });
+                let map = MapOp { updates: updates.collect(), ..MapOp::default() };
+                DtOp { map_op: Some(map), ..DtOp::default() }
+            }
+            Asked::Count => {
+                key = names.last().unwrap_or_default();
+                DtOp { counter_op: one(), ..DtOp::default() }
+            }
+            Asked::Add | Asked::Contains | Asked::Size | Asked::Fetch => {
+                let set = SetOp { adds: names.collect(), ..SetOp::default() };
+                DtOp { set_op: Some(set), ..DtOp::default() }
+            }
+        };
+        let message = DtUpdateReq {
+            bucket,
+            key: Some(key),
+            bucket_type,
+            op,
+            dw: Some(0),
+            ..DtUpdateReq::default()
+        };
+        append_message(out, &message).expect("such a message fits a frame");
+    }
+
+    fn names(self) -> [Bytes; 3] {
+        [self.bucket_type().as_bytes(), BUCKET, self.record.as_bytes()].map(Bytes::from_static)
+    }
+}

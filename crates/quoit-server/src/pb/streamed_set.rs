@@ -1,0 +1,154 @@
+//! The answer with a large set, written as its elements come.
+
+use bytes::BufMut;
+use quoit_core::{SetSink, StreamedSet};
+use quoit_model::props::Datatype;
+use quoit_wire::messages::DataType;
+use quoit_wire::{FrameError, MessageCode};
+
+/// Bytes of the frame's length and code.
+const HEAD_BYTES: usize = 5;
+/// Most bytes of the length of the value.
+const LENGTH_BYTES_MAX: usize = 5;
+
+/// Tags of the fields of `DtFetchResp` and, in its value, of `DtValue`, with their wire types.
+const CONTEXT: u8 = 1 << 3 | 2;
+const KIND: u8 = 2 << 3;
+const VALUE: u8 = 3 << 3 | 2;
+const SET_VALUE: u8 = 2 << 3 | 2;
+const GSET_VALUE: u8 = 5 << 3 | 2;
+
+/// A frame with a `DtFetchResp` at the end of a buffer.
+pub(super) struct StreamedAnswer<'o> {
+    out: &'o mut Vec<u8>,
+    includes_context: bool,
+    start: usize,
+    /// Where the length of the value has its place.
+    length_at: usize,
+    element_tag: u8,
+}
+
+impl<'o> StreamedAnswer<'o> {
+    pub(super) const fn new(out: &'o mut Vec<u8>, includes_context: bool) -> Self {
+        let start = out.len();
+        Self { out, includes_context, start, length_at: start, element_tag: SET_VALUE }
+    }
+
+    /// Leaves the buffer as it was.
+    pub(super) fn discard(self) {
+        self.out.truncate(self.start);
+    }
+
+    /// Ends the frame.
+    ///
+    /// # Errors
+    ///
+    /// When it is too large for one; the buffer is as it was then.
+    pub(super) fn finish(self) -> Result<(), FrameError> {
+        let Self { out, start, length_at, .. } = self;
+        let value_at = length_at + LENGTH_BYTES_MAX;
+        let mut length = Vec::with_capacity(LENGTH_BYTES_MAX);
+        put_varint(&mut length, (out.len() - value_at) as u64);
+        let end = out.len() - (LENGTH_BYTES_MAX - length.len());
+        let frame_bytes = (end - start - 4) as u64;
+        let Ok(frame_length) = u32::try_from(frame_bytes) else {
+            out.truncate(start);
+            let length_bytes_max = u32::MAX;
+            return Err(FrameError::TooLarge { length_bytes: frame_bytes, length_bytes_max });
+        };
+        out[length_at..length_at + length.len()].copy_from_slice(&length);
+        out.copy_within(value_at.., length_at + length.len());
+        out.truncate(end);
+        out[start..start + 4].copy_from_slice(&frame_length.to_be_bytes());
+        Ok(())
+    }
+}
+
+impl SetSink for StreamedAnswer<'_> {
+    fn begin(&mut self, set: StreamedSet) {
+        let out = &mut *self.out;
+        out.truncate(self.start);
+        let context = set.context.filter(|_| self.includes_context);
+        let context_bytes = context.as_ref().map_or(0, |context| context.len() + 6);
+        let size_bytes_max = usize::try_from(set.size_bytes_max).unwrap_or_default();
+        out.reserve_exact(HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes + size_bytes_max);
+        out.put_slice(&[0, 0, 0, 0, MessageCode::DtFetchResp as u8]);
+        if let Some(context) = context {
+            out.put_u8(CONTEXT);
+            put_varint(out, context.len() as u64);
+            out.put_slice(&context);
+        }
+        let (kind, tag) = match set.datatype {
+            Datatype::Gset => (DataType::Gset, GSET_VALUE),
+            _ => (DataType::Set, SET_VALUE),
+        };
+        self.element_tag = tag;
+        out.put_slice(&[KIND, kind as u8, VALUE]);
+        self.length_at = out.len();
+        out.put_slice(&[0; LENGTH_BYTES_MAX]);
+    }
+
+    fn element(&mut self, element: &[u8]) {
+        self.out.push(self.element_tag);
+        put_varint(self.out, element.len() as u64);
+        self.out.extend_from_slice(element);
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quoit_wire::append_message;
+    use quoit_wire::messages::{DtFetchResp, DtValue};
+
+    /// The bytes are those of the message that is built first.
+    #[test]
+    fn the_answer_is_the_message() {
+        for (datatype, count, context) in [
+            (Datatype::Set, 3, Some("a context")),
+            (Datatype::Set, 10, None),
+            (Datatype::Gset, 3_000, None),
+            (Datatype::Set, 0, Some("")),
+        ] {
+            let elements: Vec<Bytes> =
+                (0..count).map(|number| format!("element {number}").into()).collect();
+            let context = context.map(Bytes::from);
+            let mut out = b"before".to_vec();
+            let mut answer = StreamedAnswer::new(&mut out, true);
+            let set = StreamedSet { datatype, context: context.clone(), size_bytes_max: 10 };
+            answer.begin(set.clone());
+            answer.element(b"of an attempt that was broken off");
+            answer.begin(set);
+            elements.iter().for_each(|element| answer.element(element));
+            answer.finish().expect("it is small");
+            let is_set = datatype == Datatype::Set;
+            let kind = if is_set { DataType::Set } else { DataType::Gset } as i32;
+            let mut value = DtValue::default();
+            *(if is_set { &mut value.set_value } else { &mut value.gset_value }) = elements;
+            let mut expected = b"before".to_vec();
+            append_message(&mut expected, &DtFetchResp { context, kind, value: Some(value) })
+                .expect("it is small");
+            assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_wanted_leaves_nothing() {
+        let mut out = b"before".to_vec();
+        let mut answer = StreamedAnswer::new(&mut out, false);
+        let context = Some(Bytes::from("a context"));
+        answer.begin(StreamedSet { datatype: Datatype::Set, context, size_bytes_max: 0 });
+        answer.element(b"x");
+        answer.discard();
+        assert_eq!(out, b"before");
+    }
+}
