@@ -14,6 +14,7 @@ use crate::options::{ReadOptions, WriteOptions};
 use crate::put::{Accepted, needs_another};
 use crate::records::WrittenPages;
 use crate::replica::Copy;
+use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
 use crate::write_replicas::{Sent, SentDelta};
@@ -126,7 +127,8 @@ impl ReplicatedStore {
         let fetched = FetchedDataType::of(&object, identity_of(key, &key.encoded()))?;
         if let Some(fetched) = &fetched {
             let time_us = self.clock.monotonic_us() - started_us;
-            self.stats().data_types().record_get(fetched.datatype, time_us, &object);
+            let sizes = Sizes::of_object(&object);
+            self.stats().data_types().record_get(fetched.datatype, time_us, sizes);
         }
         Ok(fetched)
     }

@@ -77,7 +77,7 @@ impl DataExchange {
     /// Writes one request that adds all of some elements, or counts all of some fields up.
     pub(crate) fn update(self, names: &[&[u8]], out: &mut BytesMut) {
         let [bucket_type, bucket, mut key] = self.names();
-        let names = names.iter().map(|name| Bytes::copy_from_slice(name));
+        let mut names = names.iter().map(|name| Bytes::copy_from_slice(name));
         let one = || Some(CounterOp { increment: Some(1) });
         let op = match self.asked {
             Asked::CountField => {
@@ -90,7 +90,7 @@ impl DataExchange {
                 DtOp { map_op: Some(map), ..DtOp::default() }
             }
             Asked::Count => {
-                key = names.last().unwrap_or_default();
+                key = names.next().unwrap_or_default();
                 DtOp { counter_op: one(), ..DtOp::default() }
             }
             Asked::Add | Asked::Contains | Asked::Size | Asked::Fetch => {

@@ -63,7 +63,7 @@ impl ReplicatedStore {
             None => {
                 let Some(object) = self.get_stored(key, options).await? else { return Ok(None) };
                 let live = object.data_type().map_err(damaged)?.filter(State::is_live);
-                live.map(Part::from)
+                live.map(Part::from).map(Box::new)
             }
         };
         let Some(part) = part else { return Ok(None) };
@@ -184,11 +184,11 @@ fn read_part(fetched: &Fetched, payload: &Bytes) -> Option<PartCopy> {
     }
     let part = match payload.is_empty() {
         true => None,
-        false => Some(Part {
+        false => Some(Box::new(Part {
             state: State::decode(payload).ok()?,
             last: ItemHash(fetched.part_last),
             size: fetched.part_size,
-        }),
+        })),
     };
     Some(PartCopy::Found { digest: fetched.digest, part })
 }

@@ -39,7 +39,8 @@ pub trait SetSink {
 struct Handing<'s> {
     sink: &'s mut (dyn SetSink + Send),
     identity: Identity,
-    sizes: Option<Sizes>,
+    /// What is being read, once it is known.
+    read: Option<(Datatype, Sizes)>,
 }
 
 impl Elements for Handing<'_> {
@@ -49,7 +50,8 @@ impl Elements for Handing<'_> {
         let context = clock
             .filter(|_| root.datatype() == Datatype::Set)
             .map(|clock| encode_context(&clock, self.identity.0));
-        self.sizes = Some(Sizes { sibling_count: 1, value_bytes: root.page_bytes() });
+        let sizes = Sizes { sibling_count: 1, value_bytes: root.page_bytes() };
+        self.read = Some((root.datatype(), sizes));
         self.sink.begin(StreamedSet {
             datatype: root.datatype(),
             context,
@@ -100,20 +102,23 @@ impl ReplicatedStore {
                 Plan::NotHere => return Ok(false),
             };
         }
-        let mut handing = Handing { sink, identity: identity_of(key, &encoded), sizes: None };
+        let mut handing = Handing { sink, identity: identity_of(key, &encoded), read: None };
         let blocking = self.settings.blocking;
         let shown = blocking.in_place(|| self.records.each_element(&at, &mut handing))?;
-        let (Some(digest), Some(sizes)) = (shown, handing.sizes) else { return Ok(false) };
-        match asked {
-            Some(asked) => {
-                let seen = Some(Seen { digest, sizes });
-                Ok(self.confirm_read(Unconfirmed::new(asked, seen, started_us)).await)
+        let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
+            return Ok(false);
+        };
+        if let Some(asked) = asked {
+            let seen = Some(Seen { digest, sizes });
+            if !self.confirm_read(Unconfirmed::new(asked, seen, started_us)).await {
+                return Ok(false);
             }
-            None => {
-                let time_us = self.clock.monotonic_us() - started_us;
-                self.stats().record_get(time_us, &Ok(Some(sizes)));
-                Ok(true)
-            }
+        } else {
+            let time_us = self.clock.monotonic_us() - started_us;
+            self.stats().record_get(time_us, &Ok(Some(sizes)));
         }
+        let time_us = self.clock.monotonic_us() - started_us;
+        self.stats().data_types().record_get(datatype, time_us, sizes);
+        Ok(true)
     }
 }

@@ -14,8 +14,11 @@ type PageName = [u8; 16];
 
 /// A change of a record's pages: gets the record with its root, and the pages; the answer is what the record
 /// has become, `None` when it stays as it is.
-pub(crate) type PageChange<'c> = dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> Result<Option<PagedObject>, PageFault>
-    + 'c;
+pub(crate) type PageChange<'c> =
+    dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> PageChanged + 'c;
+
+/// What a change of a record's pages came to.
+pub(crate) type PageChanged = Result<Option<PagedObject>, PageFault>;
 
 /// Why a page can't be read or written.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ pub(crate) enum PartCopy {
         /// That of the whole object.
         digest: u64,
         /// `None` when the record holds no data type, or a deleted one.
-        part: Option<Part>,
+        part: Option<Box<Part>>,
     },
 }
 
@@ -77,11 +77,11 @@ fn live_part<P: quoit_model::data_type::pages::Pages>(
     paged: &PagedObject,
     wanted: WantedPart,
     pages: &mut P,
-) -> Result<Option<Part>, P::Error> {
+) -> Result<Option<Box<Part>>, P::Error> {
     if !paged.root().is_live() {
         return Ok(None);
     }
-    paged.part(wanted, pages).map(Some)
+    paged.part(wanted, pages).map(Box::new).map(Some)
 }
 
 fn part_of_whole(at: &RecordAt<'_>, record: &Record) -> Result<PartCopy, StoreError> {
@@ -90,5 +90,5 @@ fn part_of_whole(at: &RecordAt<'_>, record: &Record) -> Result<PartCopy, StoreEr
     let state = object.data_type();
     let state = state.map_err(|fault: StoredFormError| corrupt(at, fault.to_string()))?;
     let live = state.filter(|state| state.is_live());
-    Ok(PartCopy::Found { digest: record.meta.digest, part: live.map(Part::from) })
+    Ok(PartCopy::Found { digest: record.meta.digest, part: live.map(Part::from).map(Box::new) })
 }

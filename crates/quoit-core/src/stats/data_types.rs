@@ -3,6 +3,7 @@
 //! Those of a type cost memory from its first request on, some 2 MB; all threads share them, since an
 //! operation on a data type costs much more than to count it.
 
+use super::Sizes;
 use super::recorder::{Cumulative, LatencySummary, Recorder, Samples, Snapshot, Sums};
 use quoit_model::object::Object;
 use quoit_model::props::Datatype;
@@ -78,13 +79,13 @@ impl DataTypeStats {
     }
 
     /// Counts a read that found one.
-    pub(crate) fn record_get(&self, datatype: Datatype, time_us: u64, object: &Object) {
+    pub(crate) fn record_get(&self, datatype: Datatype, time_us: u64, sizes: Sizes) {
         let figures = self.of(datatype);
-        let value_bytes: usize = object.siblings.iter().map(|each| each.value.len()).sum();
+        let Sizes { sibling_count, value_bytes } = sizes;
         figures.add(DataTypeCounter::Gets as usize, 1);
         figures.record(DataTypeDistribution::GetTimeUs as usize, time_us);
-        figures.record(DataTypeDistribution::GetSiblings as usize, object.siblings.len() as u64);
-        figures.record(DataTypeDistribution::GetObjectBytes as usize, value_bytes as u64);
+        figures.record(DataTypeDistribution::GetSiblings as usize, sibling_count);
+        figures.record(DataTypeDistribution::GetObjectBytes as usize, value_bytes);
     }
 
     /// Counts an update; the time is that of one that succeeded.

@@ -109,17 +109,20 @@ impl PagedObject {
         let root = self.root();
         let mut range = root.table().page_of(from);
         let mut ranges = vec![range.first()];
+        // With 0 wanted, the page is enough whatever is in it.
+        let mut is_more_wanted = count > 0;
         let mut found = 0;
-        while count > 0 {
+        while is_more_wanted {
             if let Some(stored) = pages.read(range)? {
                 let content = State::decode(&stored)?.record.content;
                 content.each_item(|item, is_live| found += usize::from(is_live && item >= from));
             }
-            let Some(next) = root.table().page_after(range).filter(|_| found <= count) else {
-                break;
-            };
-            range = next;
-            ranges.push(range.first());
+            let next = root.table().page_after(range).filter(|_| found <= count);
+            is_more_wanted = next.is_some();
+            if let Some(next) = next {
+                range = next;
+                ranges.push(range.first());
+            }
         }
         let state = Loaded::read(root.clone(), &ranges, pages)?.into_state();
         Ok(Part { state, last: range.last(), size: root.item_count() })

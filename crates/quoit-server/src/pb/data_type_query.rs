@@ -2,9 +2,9 @@
 
 use super::connection::{Connection, Fault};
 use super::data_types::Unusable;
-use super::kv::{quorum, read_options};
+use super::kv::read_options;
 use crate::data_types::{cursor_of, data_type_of, fetched_value, field_name, place_of};
-use quoit_core::{ReadOptions, RequestError};
+use quoit_core::RequestError;
 use quoit_model::data_type::{Answer, Query, Value};
 use quoit_model::key::BucketRef;
 use quoit_model::props::Datatype;
