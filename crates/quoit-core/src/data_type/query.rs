@@ -11,7 +11,7 @@ use crate::records::PartCopy;
 use crate::replica::Place;
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::{Topology, cost_us};
-use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally};
+use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally, Voters};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{Lane, Replies};
@@ -106,71 +106,97 @@ impl ReplicatedStore {
             return Ok(None);
         }
         let own = topology.own().filter(|own| voters.of(*own).is_some());
-        let mut nodes: Vec<(bool, u64, NodePlace)> = voters
-            .iter()
-            .filter_map(|voter| {
-                if own == Some(voter.node) {
-                    return Some((false, 0, voter.node));
-                }
-                let cost_us = cost_us(topology.peer(voter.node)?);
-                Some((voter.primary == 0, cost_us + 1, voter.node))
-            })
-            .collect();
-        nodes.sort_unstable();
+        let mut asking = Asking { replies: Replies::new(), count: 0, copy: None };
+        let mut has_part = false;
         let mut hoped = ReadTally::new(need);
-        let mut replies = Replies::new();
-        let (mut has_part, mut asked_count) = (false, 0);
-        let mut copy = None;
-        for (_, _, node) in nodes {
+        for node in in_order(topology, &voters, own) {
             let want = if has_part { Want::Digest } else { Want::Part };
             if own == Some(node) {
                 // Damaged copies are mended the general way.
                 let Ok(part) = self.own_part(at, wanted).await else { return Ok(None) };
-                copy = Some(part);
-            } else {
-                let Some(peer) = topology.peer(node) else { return Ok(None) };
-                let header = Fetch {
-                    key: Bytes::copy_from_slice(at.encoded),
-                    partition: u32::from(at.partition.0),
-                    layout_version: topology.layout_version(),
-                    want: want.into(),
-                    part_from: wanted.from.0,
-                    part_count: u32::try_from(wanted.count).unwrap_or(u32::MAX),
-                };
-                let slot = if want == Want::Part { PART_SLOT } else { DIGEST_SLOT };
-                if peer.send(METHOD_FETCH, &header, b"", Lane::Small, &replies, slot).is_err() {
-                    return Ok(None);
-                }
-                asked_count += 1;
+                asking.copy = Some(part);
+            } else if !asking.ask(topology, node, at, want, wanted) {
+                return Ok(None);
             }
             has_part = true;
             hoped.found(node);
             if hoped.state(&voters) == ReadState::Met {
-                break;
+                let gathered = timeout(PATIENCE, asking.gather()).await;
+                return Ok(gathered.ok().flatten());
             }
         }
-        if hoped.state(&voters) != ReadState::Met {
-            return Ok(None);
-        }
-        let gathered = timeout(PATIENCE, async {
-            let mut digests = Vec::new();
-            while asked_count > 0 {
-                let (slot, reply) = replies.next().await?;
-                let reply = reply.ok()?;
-                let fetched = Fetched::decode(reply.header).ok()?;
-                digests.push(fetched.found.then_some(fetched.digest));
-                if slot == PART_SLOT {
-                    copy = Some(read_part(&fetched, &reply.payload)?);
-                }
-                asked_count -= 1;
+        Ok(None)
+    }
+}
+
+/// Who may be asked: this node first, then the primaries, the quickest first.
+fn in_order(topology: &Topology, voters: &Voters, own: Option<NodePlace>) -> Vec<NodePlace> {
+    let mut nodes: Vec<(bool, u64, NodePlace)> = voters
+        .iter()
+        .filter_map(|voter| {
+            if own == Some(voter.node) {
+                return Some((false, 0, voter.node));
             }
-            let digest = match copy.as_ref()? {
-                PartCopy::Missing => None,
-                PartCopy::Found { digest, .. } => Some(*digest),
-            };
-            digests.iter().all(|other| *other == digest).then_some(())
-        });
-        Ok(gathered.await.ok().flatten().and(copy))
+            let cost_us = cost_us(topology.peer(voter.node)?);
+            Some((voter.primary == 0, cost_us + 1, voter.node))
+        })
+        .collect();
+    nodes.sort_unstable();
+    nodes.into_iter().map(|(_, _, node)| node).collect()
+}
+
+/// A question that is under way.
+struct Asking {
+    replies: Replies,
+    /// Answers that are to come.
+    count: u32,
+    /// The part, once it has come.
+    copy: Option<PartCopy>,
+}
+
+impl Asking {
+    /// Asks another node. False when it can't be reached.
+    fn ask(
+        &mut self,
+        topology: &Topology,
+        node: NodePlace,
+        at: &RecordAt<'_>,
+        want: Want,
+        wanted: WantedPart,
+    ) -> bool {
+        let Some(peer) = topology.peer(node) else { return false };
+        let header = Fetch {
+            key: Bytes::copy_from_slice(at.encoded),
+            partition: u32::from(at.partition.0),
+            layout_version: topology.layout_version(),
+            want: want.into(),
+            part_from: wanted.from.0,
+            part_count: u32::try_from(wanted.count).unwrap_or(u32::MAX),
+        };
+        let slot = if want == Want::Part { PART_SLOT } else { DIGEST_SLOT };
+        self.count += 1;
+        peer.send(METHOD_FETCH, &header, b"", Lane::Small, &self.replies, slot).is_ok()
+    }
+
+    /// Waits for all answers. The part, if all have the same object.
+    async fn gather(mut self) -> Option<PartCopy> {
+        let mut digests = Vec::new();
+        while self.count > 0 {
+            let (slot, reply) = self.replies.next().await?;
+            let reply = reply.ok()?;
+            let fetched = Fetched::decode(reply.header).ok()?;
+            digests.push(fetched.found.then_some(fetched.digest));
+            if slot == PART_SLOT {
+                self.copy = Some(read_part(&fetched, &reply.payload)?);
+            }
+            self.count -= 1;
+        }
+        let digest = match self.copy.as_ref()? {
+            PartCopy::Missing => None,
+            PartCopy::Found { digest, .. } => Some(*digest),
+        };
+        let is_agreed = digests.iter().all(|other| *other == digest);
+        self.copy.filter(|_| is_agreed)
     }
 }
 

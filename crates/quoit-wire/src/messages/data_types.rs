@@ -166,7 +166,7 @@ messages! {
         optional uint64 size = 3;
         /// Whether the element is in the set.
         optional bool contains = 4;
-        /// The elements or fields of the page; a map of the field that was asked for, empty if it is not there.
+        /// The elements or fields of the page; a map of the field that was asked for, empty without it.
         optional message(DtValue) value = 5;
         /// Where the next page begins; absent after the last.
         optional bytes cursor = 6;
