@@ -119,7 +119,7 @@ impl ReplicatedStore {
                 break match applied {
                     // Nobody else has it: what was there is lost, and must not keep the key from use.
                     Err(StoreError::Corrupt { .. }) if !replicates => {
-                        self.records.update_whole(at, Before::Skip, access, &mut apply)?
+                        self.records.replace_damaged(at, access, &mut apply)?
                     }
                     applied => applied?,
                 };

@@ -10,26 +10,24 @@
 mod elements;
 mod pages;
 mod part;
+mod together;
 
 use bytes::Bytes;
-use pages::ReadPages;
 use quoit_model::data_type::pages::PagedObject;
-use quoit_model::hash::{Identity, Partition};
 use quoit_model::object::Object;
 use quoit_store::engine::{
     Access, Applied, Before, Change, Decision, Engine, Fetch, Interrupted, Record, RecordAt,
-    RecordMeta, RecordPage, RecordRef, Shown, Transaction,
+    RecordMeta, RecordRef, Shown, Transaction,
 };
 use quoit_store::error::StoreError;
-use quoit_store::index::Tag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) use elements::Elements;
-pub(crate) use part::PartCopy;
-
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
+pub(crate) use part::PartCopy;
+pub(crate) use together::clock_of;
 
 /// How often pages are read without keeping writers away, before they are.
 const ATTEMPT_COUNT: usize = 3;
@@ -120,10 +118,36 @@ impl Records {
         if is_paged {
             return Ok(Updated::InPages);
         }
-        if becomes_large && matches!(applied, Applied::Written(_)) {
-            self.divide(at)?;
+        if becomes_large
+            && matches!(applied, Applied::Written(_))
+            && let Err(fault) = self.divide(at)
+        {
+            // What was written stands, and will be divided when it is next written.
+            tracing::warn!(%fault, "a large set or map could not be divided into pages");
         }
         Ok(Updated::Applied(applied))
+    }
+
+    /// As [`Engine::update`] with [`Before::Skip`], of a record that is damaged: if its pages can be found,
+    /// they go as well.
+    pub(crate) fn replace_damaged(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        let root = match self.engine.get(at, access) {
+            Ok(Fetch::WouldBlock) => return Ok(Applied::WouldBlock),
+            Ok(Fetch::Found(record)) => PagedObject::decode(&record.value).ok(),
+            Ok(Fetch::Missing) | Err(_) => None,
+        };
+        let applied = self.engine.update(at, Before::Skip, access, change)?;
+        if let (Some(paged), Applied::Written(_)) = (root, applied) {
+            self.engine.transact(at.partition, access, &mut |transaction| {
+                pages::remove_unread(transaction, at, &paged)
+            })?;
+        }
+        Ok(applied)
     }
 
     /// As [`Engine::update`], wherever the record lies: what is in pages is put together for the change.
@@ -238,114 +262,7 @@ impl Records {
                 None => Ok(()),
             }
         });
-        match divided {
-            // What was written before stands, and a full disk is told to whoever writes next.
-            Err(StoreError::DiskFull { .. }) => Ok(()),
-            divided => divided.map(|_| ()),
-        }
-    }
-
-    /// As [`Engine::fold`], of whole objects.
-    pub(crate) fn fold(
-        &self,
-        partition: Partition,
-        from: Identity,
-        limit: usize,
-    ) -> Result<RecordPage, StoreError> {
-        let mut page = self.engine.fold(partition, from, limit, false)?;
-        page.entries = self.together(partition, page.entries)?;
-        Ok(page)
-    }
-
-    /// Whole objects of some tags; none where the engine's copies can't be compared.
-    pub(crate) fn tagged(
-        &self,
-        partition: Partition,
-        tags: &[Tag],
-    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
-        match self.engine.compared() {
-            Some(compared) => self.together(partition, compared.tagged(partition, tags)?),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Puts together what lies in pages; records that have gone meanwhile are left out.
-    fn together(
-        &self,
-        partition: Partition,
-        mut entries: Vec<(Bytes, Record)>,
-    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
-        if !entries.iter().any(|(_, record)| PagedObject::is_one(&record.value)) {
-            return Ok(entries);
-        }
-        let mut whole = Vec::with_capacity(entries.len());
-        for (key, record) in entries.drain(..) {
-            if !PagedObject::is_one(&record.value) {
-                whole.push((key, record));
-                continue;
-            }
-            let Ok(place) = crate::replica::Place::new(&key, partition) else { continue };
-            match self.whole(&place.at(), record, Access::Wait) {
-                Ok(Fetch::Found(record)) => whole.push((key, record)),
-                Ok(Fetch::Missing | Fetch::WouldBlock) => {}
-                // As other damaged records, which folds leave out.
-                Err(StoreError::Corrupt { path, offset, reason }) => {
-                    tracing::error!(%path, offset, %reason, "a record in pages is damaged");
-                }
-                Err(fault) => return Err(fault),
-            }
-        }
-        Ok(whole)
-    }
-
-    /// Puts a record together whose root was read.
-    fn whole(&self, at: &RecordAt<'_>, root: Record, access: Access) -> Result<Fetch, StoreError> {
-        let mut root = root;
-        for _ in 0..ATTEMPT_COUNT {
-            if let Some(fetched) = self.whole_of(at, &root, access)? {
-                return Ok(fetched);
-            }
-            // Its pages are not those of the root any more.
-            match self.engine.get(at, access)? {
-                Fetch::Found(newer) if PagedObject::is_one(&newer.value) => root = newer,
-                fetched => return Ok(fetched),
-            }
-        }
-        let mut fetched = Fetch::Missing;
-        let applied = self.engine.transact(at.partition, access, &mut |transaction| {
-            fetched = match transaction.get(at)? {
-                None => Fetch::Missing,
-                Some(stored) if !PagedObject::is_one(&stored.value) => Fetch::Found(stored),
-                Some(root) => {
-                    let paged = read_root(at, &root)?;
-                    let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
-                    let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
-                    Fetch::Found(Record { meta: root.meta, value: encoded(&object) })
-                }
-            };
-            Ok(())
-        })?;
-        Ok(if applied == Applied::WouldBlock { Fetch::WouldBlock } else { fetched })
-    }
-
-    /// One attempt; `None` when what was read does not belong together.
-    fn whole_of(
-        &self,
-        at: &RecordAt<'_>,
-        root: &Record,
-        access: Access,
-    ) -> Result<Option<Fetch>, StoreError> {
-        let Ok(paged) = PagedObject::decode(&root.value) else { return Ok(None) };
-        let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), access);
-        match paged.whole(&mut pages) {
-            Ok(object) => {
-                Ok(Some(Fetch::Found(Record { meta: root.meta, value: encoded(&object) })))
-            }
-            Err(PageFault::Cold) => Ok(Some(Fetch::WouldBlock)),
-            Err(PageFault::Form(_)) => Ok(None),
-            Err(PageFault::Interrupted(_)) => unreachable!("only transactions are interrupted"),
-            Err(PageFault::Store(fault)) => Err(fault),
-        }
+        divided.map(|_| ())
     }
 }
 

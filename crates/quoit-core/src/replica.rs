@@ -221,7 +221,11 @@ fn take(
                 Ok(Verdict::Keep | Verdict::Undecided) | Err(_) => Decision::Keep,
             }
         };
-        let applied = match records.update_whole(at, before, access, &mut change) {
+        let applied = match before {
+            Before::Skip => records.replace_damaged(at, access, &mut change),
+            before => records.update_whole(at, before, access, &mut change),
+        };
+        let applied = match applied {
             Err(StoreError::Corrupt { .. }) if before != Before::Skip => {
                 is_damaged = true;
                 continue;

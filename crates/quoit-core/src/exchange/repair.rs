@@ -4,16 +4,17 @@
 use super::ExchangeError;
 use super::states::{Difference, write_tags};
 use crate::error::RequestError;
+use crate::records::{Records, clock_of};
 use crate::replica::{Place, Replicated};
 use crate::store::ReplicatedStore;
-use crate::transfer::hand::{call, meta_of};
+use crate::transfer::hand::{BATCH_BYTES, call, meta_of};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::Peer;
 use quoit_model::context::encode_context;
 use quoit_model::hash::Partition;
-use quoit_model::object::Object;
 use quoit_store::engine::{Access, Record};
+use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::exchange::{Known, METHOD_PULL, Pull, Pulled};
@@ -25,6 +26,9 @@ const PULL_COUNT: usize = 256;
 
 /// Tags whose records are read at once: these are in memory.
 const READ_COUNT: usize = 16;
+
+/// Reads records of some tags, whole or as they are stored.
+type ReadTagged = fn(&Records, Partition, &[Tag]) -> Result<Vec<(Bytes, Record)>, StoreError>;
 
 /// What was repaired, on either side.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -95,11 +99,17 @@ impl ReplicatedStore {
             left = &left[tag_count..];
         }
         let pushed: Vec<_> = plan.push.into_iter().collect();
-        for some in pushed.chunks(READ_COUNT) {
+        let (mut left, mut read_count) = (&pushed[..], 1);
+        while !left.is_empty() {
+            let (some, rest) = left.split_at(read_count.min(left.len()));
             let records = self.records(partition, some).await?;
+            let size_bytes: usize = records.iter().map(|(_, record)| record.value.len()).sum();
+            // Large ones one by one.
+            read_count = if size_bytes > BATCH_BYTES { 1 } else { READ_COUNT.min(read_count * 2) };
             let records: Vec<_> = records.iter().collect();
             byte_count += self.deliver_all(peer, partition, &records).await?.byte_count;
             repaired.extend(records.iter().map(|(key, _)| key.clone()));
+            left = rest;
         }
         Ok(Repaired { key_count: repaired.len() as u64, byte_count })
     }
@@ -113,7 +123,7 @@ impl ReplicatedStore {
         for some in differences.chunks(READ_COUNT) {
             let ours: Vec<Tag> =
                 some.iter().filter(|each| each.ours.is_some()).map(|each| each.tag).collect();
-            let records = self.tagged(partition, ours).await?;
+            let records = self.tagged(partition, ours, Records::tagged_roots).await?;
             for difference in some {
                 let tag = difference.tag;
                 let records = records.iter().filter(|(each, ..)| *each == tag);
@@ -135,10 +145,11 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         partition: Partition,
         tags: Vec<Tag>,
+        read: ReadTagged,
     ) -> Result<Vec<(Tag, Bytes, Record)>, ExchangeError> {
         let store = Arc::clone(self);
         let read = move || {
-            let records = store.records.tagged(partition, &tags)?.into_iter();
+            let records = read(&store.records, partition, &tags)?.into_iter();
             let placed = records.filter_map(|(key, record)| {
                 let tag =
                     Place::new(&key, partition).ok().map(|place| Tag::of(place.at().identity));
@@ -155,7 +166,8 @@ impl ReplicatedStore {
         names: &[(Tag, Bytes)],
     ) -> Result<Vec<(Bytes, Record)>, ExchangeError> {
         let tags: BTreeSet<Tag> = names.iter().map(|(tag, _)| *tag).collect();
-        let records = self.tagged(partition, tags.into_iter().collect()).await?.into_iter();
+        let tags = tags.into_iter().collect();
+        let records = self.tagged(partition, tags, Records::tagged).await?.into_iter();
         let wanted = records.filter(|(_, key, _)| names.iter().any(|(_, name)| name == key));
         Ok(wanted.map(|(_, key, record)| (key, record)).collect())
     }
@@ -204,6 +216,6 @@ pub(super) struct Taken {
 
 fn known(key: &Bytes, record: &Record) -> Known {
     // A clock that can't be read knows nothing: the other side sends what it has.
-    let clock = Object::decode_clock(&record.value).unwrap_or_default();
-    Known { key: key.clone(), digest: record.meta.digest, clock: encode_context(&clock) }
+    let clock = encode_context(&clock_of(record));
+    Known { key: key.clone(), digest: record.meta.digest, clock }
 }

@@ -79,6 +79,18 @@ fn at_page<T>(
     look(&RecordAt { key, encoded: &encoded, identity, partition: at.partition })
 }
 
+/// Removes all pages that a record may have, without a look at them.
+pub(super) fn remove_unread(
+    transaction: &mut dyn Transaction,
+    at: &RecordAt<'_>,
+    paged: &PagedObject,
+) -> Result<(), Interrupted> {
+    for page in paged.root().table().pages() {
+        at_page(at, paged.generation(), page.first(), |at| transaction.remove(at))?;
+    }
+    Ok(())
+}
+
 /// Pages that are read one by one; others may change them meanwhile.
 pub(super) struct ReadPages<'a> {
     engine: &'a dyn Engine,

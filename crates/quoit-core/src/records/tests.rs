@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use quoit_model::clock::Actor;
 use quoit_model::data_type::{Coordinator, Operation, SetChange, Value};
 use quoit_model::hash::RingSize;
+use quoit_model::hash::{Identity, Partition};
 use quoit_model::hll::Precision;
 use quoit_model::key::BucketRef;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
@@ -212,4 +213,50 @@ fn what_a_whole_object_becomes_is_divided_again() {
     records.update_whole(&place.at(), Before::Read, Access::Wait, &mut change).expect("good");
     assert_eq!(page_count(&*engine, &name), 0);
     assert_eq!(found(&records, &place.at()).expect("a record").value, encoded(&plain));
+}
+
+#[test]
+fn a_damaged_record_takes_its_pages_along() {
+    let disk = Arc::new(FaultyDisk::new(1));
+    let engine = open(&disk);
+    let records = Records::new(engine.clone(), 1);
+    let name = name("one");
+    let place = Place::new(&name, PARTITION).expect("a good name");
+    assert!(update(&records, &place.at(), &changes(0..1_000, true)));
+    assert!(page_count(&*engine, &name) > 10);
+    let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        assert!(stored.is_none(), "nothing of it can be read");
+        let object = Object::default();
+        object.encode_into(out);
+        Decision::Put(meta_of(&object, 3))
+    };
+    let applied = records.replace_damaged(&place.at(), Access::Wait, &mut change);
+    assert!(matches!(applied, Ok(Applied::Written(_))));
+    assert_eq!(page_count(&*engine, &name), 0);
+}
+
+#[test]
+fn folds_put_few_large_records_together_at_a_time() {
+    let disk = Arc::new(FaultyDisk::new(1));
+    let records = Records::new(open(&disk), 1);
+    let long = |number: u16| Bytes::from(vec![number as u8; 300_000 + usize::from(number)]);
+    let add = Operation::Set((0..8).map(long).map(SetChange::Add).collect());
+    let names: BTreeSet<Bytes> = (0..9).map(|number| name(&format!("key {number}"))).collect();
+    for name in &names {
+        let place = Place::new(name, PARTITION).expect("a good name");
+        assert!(update(&records, &place.at(), &add));
+    }
+    let (mut found, mut from, mut fold_count) = (BTreeSet::new(), Some(Identity(0)), 0);
+    while let Some(identity) = from {
+        let page = records.fold(PARTITION, identity, 100).expect("the disk is good");
+        assert!(page.entries.len() <= 3, "of 2.4 MB each");
+        for (name, record) in page.entries {
+            assert_eq!(elements(&record).len(), 8);
+            assert!(found.insert(name), "each once");
+        }
+        from = page.next;
+        fold_count += 1;
+    }
+    assert_eq!(found, names);
+    assert!(fold_count > 3);
 }

@@ -1,0 +1,164 @@
+//! Puts objects together that lie in pages.
+
+use super::pages::{PageFault, ReadPages, WrittenPages};
+use super::{ATTEMPT_COUNT, Records, encoded, read_root};
+use crate::replica::Place;
+use bytes::Bytes;
+use quoit_model::clock::VersionVector;
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::object::Object;
+use quoit_store::engine::{Access, Applied, Fetch, Record, RecordAt, RecordPage};
+use quoit_store::error::StoreError;
+use quoit_store::index::Tag;
+
+/// Bytes of objects after which a fold puts no further ones together.
+const FOLD_BYTES: usize = 4 << 20;
+
+impl Records {
+    /// As [`Engine::fold`], of whole objects: fewer of them where they are large.
+    pub(crate) fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+    ) -> Result<RecordPage, StoreError> {
+        let RecordPage { entries, next } = self.engine.fold(partition, from, limit, false)?;
+        let mut page = RecordPage { entries: Vec::new(), next };
+        let mut size_bytes = 0;
+        let mut reached = from;
+        for (key, record) in entries {
+            let is_paged = PagedObject::is_one(&record.value);
+            let identity = Place::new(&key, partition).map(|place| place.at().identity);
+            let identity = identity.unwrap_or(reached);
+            // Records of one identity stay together.
+            if is_paged && size_bytes > FOLD_BYTES && identity != reached {
+                page.next = Some(identity);
+                break;
+            }
+            reached = identity;
+            for whole in self.together(partition, vec![(key, record)])? {
+                size_bytes += whole.1.value.len();
+                page.entries.push(whole);
+            }
+        }
+        Ok(page)
+    }
+
+    /// Records of some tags as they are stored, for a look at their clocks ([`clock_of`]).
+    pub(crate) fn tagged_roots(
+        &self,
+        partition: Partition,
+        tags: &[Tag],
+    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
+        match self.engine.compared() {
+            Some(compared) => compared.tagged(partition, tags),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Whole objects of some tags; none where the engine's copies can't be compared.
+    pub(crate) fn tagged(
+        &self,
+        partition: Partition,
+        tags: &[Tag],
+    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
+        match self.engine.compared() {
+            Some(compared) => self.together(partition, compared.tagged(partition, tags)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Puts together what lies in pages; records that have gone meanwhile are left out.
+    fn together(
+        &self,
+        partition: Partition,
+        mut entries: Vec<(Bytes, Record)>,
+    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
+        if !entries.iter().any(|(_, record)| PagedObject::is_one(&record.value)) {
+            return Ok(entries);
+        }
+        let mut whole = Vec::with_capacity(entries.len());
+        for (key, record) in entries.drain(..) {
+            if !PagedObject::is_one(&record.value) {
+                whole.push((key, record));
+                continue;
+            }
+            let Ok(place) = Place::new(&key, partition) else { continue };
+            match self.whole(&place.at(), record, Access::Wait) {
+                Ok(Fetch::Found(record)) => whole.push((key, record)),
+                Ok(Fetch::Missing | Fetch::WouldBlock) => {}
+                // As other damaged records, which folds leave out.
+                Err(StoreError::Corrupt { path, offset, reason }) => {
+                    tracing::error!(%path, offset, %reason, "a record in pages is damaged");
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Puts a record together whose root was read.
+    pub(super) fn whole(
+        &self,
+        at: &RecordAt<'_>,
+        root: Record,
+        access: Access,
+    ) -> Result<Fetch, StoreError> {
+        let mut root = root;
+        for _ in 0..ATTEMPT_COUNT {
+            if let Some(fetched) = self.whole_of(at, &root, access)? {
+                return Ok(fetched);
+            }
+            // Its pages are not those of the root any more.
+            match self.engine.get(at, access)? {
+                Fetch::Found(newer) if PagedObject::is_one(&newer.value) => root = newer,
+                fetched => return Ok(fetched),
+            }
+        }
+        let mut fetched = Fetch::Missing;
+        let applied = self.engine.transact(at.partition, access, &mut |transaction| {
+            fetched = match transaction.get(at)? {
+                None => Fetch::Missing,
+                Some(stored) if !PagedObject::is_one(&stored.value) => Fetch::Found(stored),
+                Some(root) => {
+                    let paged = read_root(at, &root)?;
+                    let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+                    let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
+                    Fetch::Found(Record { meta: root.meta, value: encoded(&object) })
+                }
+            };
+            Ok(())
+        })?;
+        Ok(if applied == Applied::WouldBlock { Fetch::WouldBlock } else { fetched })
+    }
+
+    /// One attempt; `None` when what was read does not belong together.
+    fn whole_of(
+        &self,
+        at: &RecordAt<'_>,
+        root: &Record,
+        access: Access,
+    ) -> Result<Option<Fetch>, StoreError> {
+        let Ok(paged) = PagedObject::decode(&root.value) else { return Ok(None) };
+        let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), access);
+        match paged.whole(&mut pages) {
+            Ok(object) => {
+                Ok(Some(Fetch::Found(Record { meta: root.meta, value: encoded(&object) })))
+            }
+            Err(PageFault::Cold) => Ok(Some(Fetch::WouldBlock)),
+            Err(PageFault::Form(_)) => Ok(None),
+            Err(PageFault::Interrupted(_)) => unreachable!("only transactions are interrupted"),
+            Err(PageFault::Store(fault)) => Err(fault),
+        }
+    }
+}
+
+/// The clock of a record as it is stored; empty when it can't be read.
+pub(crate) fn clock_of(record: &Record) -> VersionVector {
+    if PagedObject::is_one(&record.value) {
+        let paged = PagedObject::decode(&record.value);
+        return paged.map(|paged| paged.object().clock.clone()).unwrap_or_default();
+    }
+    Object::decode_clock(&record.value).unwrap_or_default()
+}
