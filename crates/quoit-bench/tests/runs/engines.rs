@@ -82,7 +82,6 @@ fn settings_and_operations_that_cannot_be_are_refused() {
         ("memory", "merge", "", "it has get, put, delete"),
         ("bitcask", "put", "{bitcask_flags, [{max_file_size, big}]}.", "max_file_size, Bytes"),
         ("memory", "put", "{value_generator, {uniform_int, 5}}.", "stores bytes"),
-        ("eleveldb", "put", "", "use bitcask"),
     ] {
         let config = config(driver, &format!("{{{operation}, 1}}"), rest);
         let error = try_run(&config, |_| {}).err().expect(expected).to_string();
