@@ -229,7 +229,7 @@ fn what_was_not_synced_may_go_with_the_power() {
 fn what_one_machine_may_have_alone_may_go_with_its_disk() {
     let mut script = Script::new(Policy::Siblings);
     let number = script.put(None);
-    script.finds([]);
+    script.read(Reader::Union, []);
     script.history.hardships.is_disk_damaged = true;
     assert_eq!(script.fault(), Some(Fault::Lost), "two primaries have synced it");
     script.history.writes[number.0 as usize].is_strict = false;
