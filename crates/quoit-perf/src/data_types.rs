@@ -21,6 +21,9 @@ const MAP_SIZES: [(u64, &str); 2] = [(10, "small"), (100_000, "large")];
 /// Elements or fields of one request while a record is filled.
 const FILL_COUNT: usize = 1_000;
 
+/// Times that the large set is read in one round.
+const READ_COUNT: u64 = 40;
+
 /// Bytes of an integer that a counter is compared with.
 const NUMBER_BYTES: usize = 8;
 
@@ -161,13 +164,15 @@ fn read_whole(common: &Common, node: &Running) -> Result<()> {
     let (size, record) = SIZES[2];
     let exchange = Exchange::Data(DataExchange { asked: Asked::Fetch, record });
     let line = Line::new(String::new(), exchange, size, 0);
+    // From here on the peak is that of reading.
+    std::fs::write(format!("/proc/{}/clear_refs", node.pid()), "5").context("resetting VmHWM")?;
     let before = resident_bytes(node.pid())?;
     let mut rates = Vec::new();
     let mut reply_bytes = 0;
     for _ in 0..common.rounds {
         let asked = crate::drive::ask(node.address, &line.exchange, 0, 0)?;
         reply_bytes = asked.len();
-        let one = Load { connections: 1, ..load(common, &line, 10) };
+        let one = Load { connections: 1, ..load(common, &line, READ_COUNT) };
         let measured = drive(&node.target(), &one)?;
         rates.push(reply_bytes as f64 / measured.cpu_us());
     }
