@@ -262,7 +262,7 @@ impl ReplicatedStore {
                 }
             }
         };
-        let applied = match self.records.update(&at, before, Access::NoWait, &mut change) {
+        let applied = match self.records.update_plain(&at, before, Access::NoWait, &mut change) {
             // What to do with a damaged copy or a full disk is decided on the general way.
             Err(StoreError::Corrupt { .. } | StoreError::DiskFull { .. }) => return Ok(None),
             Ok(Updated::InPages) => return Ok(None),

@@ -32,6 +32,9 @@ pub(crate) use together::clock_of;
 /// How often pages are read without keeping writers away, before they are.
 const ATTEMPT_COUNT: usize = 3;
 
+/// Bytes of pages that a call which must not wait puts together: some 100 microseconds of work.
+const TOGETHER_BYTES_MAX: u64 = 32 << 10;
+
 /// Records of which some lie in pages.
 pub(crate) struct Records {
     engine: Arc<dyn Engine>,
@@ -67,6 +70,16 @@ impl Records {
         Ok(is_paged)
     }
 
+    /// Whether putting a record together takes longer than a thread that serves others should be kept.
+    fn is_long_work(&self, at: &RecordAt<'_>) -> Result<bool, StoreError> {
+        let mut is_long = false;
+        self.engine.show(at, Access::NoWait, &mut |record| {
+            is_long = PagedObject::is_one(record.value)
+                && PagedObject::decode(&record.to_bytes()).is_ok_and(|paged| is_large(&paged));
+        })?;
+        Ok(is_long)
+    }
+
     /// As [`Engine::show`].
     pub(crate) fn show(
         &self,
@@ -93,9 +106,8 @@ impl Records {
         })
     }
 
-    /// As [`Engine::update`] for records that are not in pages. The change may be called again where others
-    /// have changed the record meanwhile.
-    pub(crate) fn update(
+    /// As [`Engine::update`] for records that are not in pages, by a change that stores no data type.
+    pub(crate) fn update_plain(
         &self,
         at: &RecordAt<'_>,
         before: Before,
@@ -103,29 +115,38 @@ impl Records {
         change: &mut Change<'_>,
     ) -> Result<Updated, StoreError> {
         let mut is_paged = false;
-        let mut becomes_large = false;
         let applied = self.engine.update(at, before, access, &mut |stored, out| {
-            if stored.is_some_and(|record| PagedObject::is_one(record.value)) {
-                is_paged = true;
-                return Decision::Keep;
-            }
+            is_paged = stored.is_some_and(|record| PagedObject::is_one(record.value));
+            if is_paged { Decision::Keep } else { change(stored, out) }
+        })?;
+        Ok(if is_paged { Updated::InPages } else { Updated::Applied(applied) })
+    }
+
+    /// As [`Engine::update`] for records that are not in pages; what has become large is divided into some.
+    /// The change may be called again where others have changed the record meanwhile.
+    pub(crate) fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Updated, StoreError> {
+        let mut becomes_large = false;
+        let updated = self.update_plain(at, before, access, &mut |stored, out| {
             let start = out.len();
             let decision = change(stored, out);
             becomes_large =
                 matches!(decision, Decision::Put(_)) && should_be_divided(&out[start..]);
             decision
         })?;
-        if is_paged {
-            return Ok(Updated::InPages);
-        }
         if becomes_large
-            && matches!(applied, Applied::Written(_))
+            && matches!(updated, Updated::Applied(Applied::Written(_)))
             && let Err(fault) = self.divide(at)
         {
             // What was written stands, and will be divided when it is next written.
             tracing::warn!(%fault, "a large set or map could not be divided into pages");
         }
-        Ok(Updated::Applied(applied))
+        Ok(updated)
     }
 
     /// As [`Engine::update`] with [`Before::Skip`], of a record that is damaged: if its pages can be found,
@@ -164,13 +185,16 @@ impl Records {
         }
     }
 
-    /// Changes a record that lies in pages as a whole.
+    /// Changes a record that lies in pages as a whole. A large one counts as one that has to wait.
     pub(crate) fn update_together(
         &self,
         at: &RecordAt<'_>,
         access: Access,
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
+        if access == Access::NoWait && self.is_long_work(at)? {
+            return Ok(Applied::WouldBlock);
+        }
         let mut out = Vec::new();
         self.engine.transact(at.partition, access, &mut |transaction| {
             out.clear();
@@ -264,6 +288,11 @@ impl Records {
         });
         divided.map(|_| ())
     }
+}
+
+/// Whether a record is to be put together where waiting is allowed.
+const fn is_large(paged: &PagedObject) -> bool {
+    paged.root().page_bytes() > TOGETHER_BYTES_MAX
 }
 
 /// What the engine has to know of an object.

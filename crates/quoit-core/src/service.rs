@@ -130,7 +130,11 @@ impl ReplicatedStore {
     fn part_for(&self, fetch: &Fetch, access: Access) -> Result<Option<PartCopy>, Refusal> {
         let place = self.place(&fetch.key, fetch.partition)?;
         let from = ItemHash(fetch.part_from);
-        let wanted = WantedPart { from, count: fetch.part_count as usize };
+        let wanted = match (fetch.part_size_only, fetch.part_count as usize) {
+            (true, _) => WantedPart::Size,
+            (false, 0) => WantedPart::Item(from),
+            (false, count) => WantedPart::Items { from, count },
+        };
         let copy = self.records.part(&place.at(), wanted, access);
         Ok(copy.map_err(RequestError::from)?)
     }

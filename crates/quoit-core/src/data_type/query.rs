@@ -165,13 +165,19 @@ impl Asking {
         wanted: WantedPart,
     ) -> bool {
         let Some(peer) = topology.peer(node) else { return false };
+        let (from, count) = match wanted {
+            WantedPart::Size => (ItemHash(0), 0),
+            WantedPart::Item(item) => (item, 0),
+            WantedPart::Items { from, count } => (from, count),
+        };
         let header = Fetch {
             key: Bytes::copy_from_slice(at.encoded),
             partition: u32::from(at.partition.0),
             layout_version: topology.layout_version(),
             want: want.into(),
-            part_from: wanted.from.0,
-            part_count: u32::try_from(wanted.count).unwrap_or(u32::MAX),
+            part_from: from.0,
+            part_count: u32::try_from(count).unwrap_or(u32::MAX),
+            part_size_only: wanted == WantedPart::Size,
         };
         let slot = if want == Want::Part { PART_SLOT } else { DIGEST_SLOT };
         self.count += 1;

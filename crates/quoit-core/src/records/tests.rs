@@ -236,6 +236,33 @@ fn a_damaged_record_takes_its_pages_along() {
 }
 
 #[test]
+fn a_call_that_must_not_wait_puts_no_large_record_together() {
+    let disk = Arc::new(FaultyDisk::new(1));
+    let records = Records::new(open(&disk), 1);
+    let names = [name("small"), name("large")];
+    for (name, count, is_shown) in [(&names[0], 300, true), (&names[1], 3_000, false)] {
+        let place = Place::new(name, PARTITION).expect("a good name");
+        assert!(update(&records, &place.at(), &changes(0..count, true)));
+        let mut look_count = 0;
+        let shown = records.show(&place.at(), Access::NoWait, &mut |_| look_count += 1);
+        let expected = if is_shown { Shown::Found } else { Shown::WouldBlock };
+        assert_eq!((shown.expect("good"), look_count), (expected, usize::from(is_shown)));
+        let mut change_count = 0;
+        let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
+            change_count += 1;
+            Decision::Keep
+        };
+        let changed = records.update_whole(&place.at(), Before::Read, Access::NoWait, &mut change);
+        let expected = if is_shown { Applied::Kept } else { Applied::WouldBlock };
+        assert_eq!((changed.expect("good"), change_count), (expected, usize::from(is_shown)));
+        assert_eq!(
+            elements(&found(&records, &place.at()).expect("a record")).len(),
+            usize::from(count)
+        );
+    }
+}
+
+#[test]
 fn folds_put_few_large_records_together_at_a_time() {
     let disk = Arc::new(FaultyDisk::new(1));
     let records = Records::new(open(&disk), 1);

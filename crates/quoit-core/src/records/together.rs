@@ -1,7 +1,7 @@
 //! Puts objects together that lie in pages.
 
 use super::pages::{PageFault, ReadPages, WrittenPages};
-use super::{ATTEMPT_COUNT, Records, encoded, read_root};
+use super::{ATTEMPT_COUNT, Records, encoded, is_large, read_root};
 use crate::replica::Place;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -141,6 +141,9 @@ impl Records {
         access: Access,
     ) -> Result<Option<Fetch>, StoreError> {
         let Ok(paged) = PagedObject::decode(&root.value) else { return Ok(None) };
+        if access == Access::NoWait && is_large(&paged) {
+            return Ok(Some(Fetch::WouldBlock));
+        }
         let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), access);
         match paged.whole(&mut pages) {
             Ok(object) => {

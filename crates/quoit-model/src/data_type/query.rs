@@ -1,6 +1,6 @@
 //! Questions about parts of a data type, which need not read the rest.
 
-use super::pages::{ItemHash, Loaded, PagedObject, Pages};
+use super::pages::{ItemHash, Loaded, PageRange, PagedObject, Pages};
 use super::value::value_of;
 use super::{FieldName, State, Value};
 use crate::props::Datatype;
@@ -59,23 +59,31 @@ impl Query {
     /// The part of a data type that has the answer.
     #[must_use]
     pub fn wanted(&self) -> WantedPart {
-        let page_of = |item| WantedPart { from: item, count: 0 };
         match self {
-            Self::Contains(element) => page_of(ItemHash::of_element(element)),
-            Self::Field(field) => page_of(ItemHash::of_field(field)),
-            Self::Size => page_of(ItemHash(0)),
-            Self::Page { from, count } => WantedPart { from: ItemHash(*from), count: *count },
+            Self::Size => WantedPart::Size,
+            Self::Contains(element) => WantedPart::Item(ItemHash::of_element(element)),
+            Self::Field(field) => WantedPart::Item(ItemHash::of_field(field)),
+            Self::Page { from, count } => {
+                WantedPart::Items { from: ItemHash(*from), count: *count }
+            }
         }
     }
 }
 
-/// A part of a data type: the page of a hash, and pages after it until they have so many items.
+/// Which part of a data type is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WantedPart {
-    /// The hash.
-    pub from: ItemHash,
-    /// Items from that hash on; 0 = those of its page.
-    pub count: usize,
+pub enum WantedPart {
+    /// None of the items: only how many there are.
+    Size,
+    /// What is stored with an item.
+    Item(ItemHash),
+    /// What is stored with the first item, and on, until that has more items than wanted.
+    Items {
+        /// The hash of the first item.
+        from: ItemHash,
+        /// Items from that hash on.
+        count: usize,
+    },
 }
 
 /// A part of a data type: its items in a range of hashes.
@@ -105,27 +113,40 @@ impl PagedObject {
     ///
     /// When a page can't be read.
     pub fn part<P: Pages>(&self, wanted: WantedPart, pages: &mut P) -> Result<Part, P::Error> {
-        let WantedPart { from, count } = wanted;
         let root = self.root();
-        let mut range = root.table().page_of(from);
-        let mut ranges = vec![range.first()];
-        // With 0 wanted, the page is enough whatever is in it.
-        let mut is_more_wanted = count > 0;
+        let page_of = |item| vec![root.table().page_of(item)];
+        let ranges = match wanted {
+            WantedPart::Size => Vec::new(),
+            WantedPart::Item(item) => page_of(item),
+            WantedPart::Items { from, count: 0 } => page_of(from),
+            WantedPart::Items { from, count } => self.pages_with(from, count, pages)?,
+        };
+        let last = ranges.last().map_or(ItemHash(u64::MAX), |range| range.last());
+        let firsts: Vec<ItemHash> = ranges.into_iter().map(PageRange::first).collect();
+        let state = Loaded::read(root.clone(), &firsts, pages)?.into_state();
+        Ok(Part { state, last, size: root.item_count() })
+    }
+
+    /// The page of an item and as many after it as have more than `count` items from that one on.
+    fn pages_with<P: Pages>(
+        &self,
+        from: ItemHash,
+        count: usize,
+        pages: &mut P,
+    ) -> Result<Vec<PageRange>, P::Error> {
+        let table = self.root().table();
+        let mut ranges = Vec::new();
+        let mut next = Some(table.page_of(from));
         let mut found = 0;
-        while is_more_wanted {
+        while let Some(range) = next {
+            ranges.push(range);
             if let Some(stored) = pages.read(range)? {
                 let content = State::decode(&stored)?.record.content;
                 content.each_item(|item, is_live| found += usize::from(is_live && item >= from));
             }
-            let next = root.table().page_after(range).filter(|_| found <= count);
-            is_more_wanted = next.is_some();
-            if let Some(next) = next {
-                range = next;
-                ranges.push(range.first());
-            }
+            next = table.page_after(range).filter(|_| found <= count);
         }
-        let state = Loaded::read(root.clone(), &ranges, pages)?.into_state();
-        Ok(Part { state, last: range.last(), size: root.item_count() })
+        Ok(ranges)
     }
 }
 

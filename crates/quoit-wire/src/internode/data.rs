@@ -69,6 +69,10 @@ pub struct Fetch {
     /// Of a part: items from there on; 0 = those that are stored with the first one.
     #[prost(uint32, tag = "6")]
     pub part_count: u32,
+    /// Of a part: only the number of items of the whole is wanted. Who does not know this field answers with
+    /// what the two before it ask for, which tells that number too.
+    #[prost(bool, tag = "7")]
+    pub part_size_only: bool,
 }
 
 /// What a replica has; the object is the payload if it was wanted.
