@@ -243,6 +243,7 @@ impl ReplicatedStore {
             tombstone,
             n_val_class: props.n_val.min(15) as u8,
             expires_at_secs: object.expires_at_secs().unwrap_or(0),
+            indexed: object.has_index_entries(),
         };
         (Decision::Put(meta), Ok(Some(object)))
     }

@@ -327,6 +327,8 @@ impl ReplicatedStore {
             tombstone: false,
             n_val_class: props.n_val.min(15) as u8,
             expires_at_secs: object.expires_at_secs.unwrap_or(0),
+            // Plain objects have none.
+            indexed: false,
         }))
     }
 }

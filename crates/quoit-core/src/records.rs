@@ -302,6 +302,7 @@ fn meta_of(object: &Object, n_val_class: u8) -> RecordMeta {
         tombstone: object.is_tombstone(),
         n_val_class,
         expires_at_secs: object.expires_at_secs().unwrap_or(0),
+        indexed: object.has_index_entries(),
     }
 }
 

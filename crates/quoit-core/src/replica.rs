@@ -69,6 +69,7 @@ impl Replicated {
             tombstone: object.is_tombstone(),
             n_val_class,
             expires_at_secs: object.expires_at_secs().unwrap_or(0),
+            indexed: object.has_index_entries(),
         };
         Self { meta, rule, object: encoded.into() }
     }
@@ -310,6 +311,7 @@ fn unite(
         tombstone: merged.is_tombstone(),
         n_val_class: incoming.meta.n_val_class,
         expires_at_secs: merged.expires_at_secs().unwrap_or(0),
+        indexed: merged.has_index_entries(),
     }))
 }
 

@@ -161,6 +161,7 @@ impl ReplicatedStore {
                 tombstone: store.tombstone,
                 n_val_class: store.n_val_class.clamp(1, 15) as u8,
                 expires_at_secs: store.expires_at_secs,
+                indexed: store.indexed,
             },
             rule: MergeRule::try_from(store.rule).unwrap_or(MergeRule::Causal),
             object: request.payload.clone(),

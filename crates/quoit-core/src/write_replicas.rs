@@ -161,6 +161,7 @@ pub(crate) fn store_message(
         tombstone: replicated.meta.tombstone,
         n_val_class: u32::from(replicated.meta.n_val_class),
         expires_at_secs: replicated.meta.expires_at_secs,
+        indexed: replicated.meta.indexed,
         rule: replicated.rule.into(),
         acks: acks.into(),
     };

@@ -7,6 +7,7 @@ use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
 use crate::object::{
     IndexEntry, IndexTerm, Link, Metadata, Object, Sibling, UserMeta, UserMetaForm,
 };
+use crate::secondary_index;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -144,6 +145,27 @@ impl Object {
     pub fn decode_clock(input: &Bytes) -> Result<VersionVector, ObjectError> {
         decode_clock(&mut Cursor::new(input))
     }
+}
+
+/// The index entries of a stored object, as [`Object::index_entries`] has them. Values are neither copied nor
+/// looked at.
+///
+/// # Errors
+///
+/// As [`Object::decode`].
+pub fn index_entries_of(stored: &[u8]) -> Result<Vec<IndexEntry>, ObjectError> {
+    let mut cursor = Cursor::borrowing(stored);
+    let clock = decode_clock(&mut cursor)?;
+    let mut entries = Vec::new();
+    for _ in 0..cursor.count()? {
+        let mut sibling = Sibling::default();
+        decode_description(&mut cursor, &clock, &mut sibling)?;
+        cursor.counted_slice()?;
+        if !sibling.deleted {
+            entries.append(&mut sibling.meta.indexes);
+        }
+    }
+    Ok(secondary_index::sorted(entries))
 }
 
 fn encode_clock(clock: &VersionVector, out: &mut Vec<u8>) {
@@ -323,6 +345,18 @@ fn decode_sibling(
     clock: &VersionVector,
     sibling: &mut Sibling,
 ) -> Result<(), ObjectError> {
+    decode_description(cursor, clock, sibling)?;
+    sibling.value = cursor.counted_bytes()?;
+    Ok(())
+}
+
+/// Reads all of a sibling but its value.
+#[inline]
+fn decode_description(
+    cursor: &mut Cursor<'_>,
+    clock: &VersionVector,
+    sibling: &mut Sibling,
+) -> Result<(), ObjectError> {
     let flags = u16::from_le_bytes(cursor.array()?);
     let two_dots = DOT_IN_CLOCK | DOT_EXPLICIT;
     if flags & !KNOWN_FLAGS != 0 || flags & two_dots == two_dots {
@@ -350,7 +384,6 @@ fn decode_sibling(
     if flags & RARE != 0 {
         decode_rare(cursor, flags, &mut sibling.meta)?;
     }
-    sibling.value = cursor.counted_bytes()?;
     Ok(())
 }
 

@@ -19,12 +19,14 @@ pub mod layout;
 pub mod merge;
 pub mod node;
 pub mod object;
+pub mod ordered_bytes;
 pub mod plain;
 pub mod props;
 pub mod prune;
 pub mod riak_clock;
 pub mod riak_data_type;
 pub mod riak_object;
+pub mod secondary_index;
 pub mod vtag;
 
 #[cfg(test)]

@@ -9,11 +9,12 @@ use quoit_cluster::ControlPlane;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use quoit_store::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use quoit_store::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
-    Fetch, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
-    Verified,
+    Fetch, IndexPage, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef,
+    Shown, Ticket, Verified,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -202,7 +203,8 @@ fn drop_sibling(start: usize, out: &mut Vec<u8>, meta: RecordMeta) -> RecordMeta
     object.siblings.remove(0);
     out.truncate(start);
     object.encode_into(out);
-    RecordMeta { digest: object.digest(), tombstone: object.is_tombstone(), ..meta }
+    let indexed = object.has_index_entries();
+    RecordMeta { digest: object.digest(), tombstone: object.is_tombstone(), indexed, ..meta }
 }
 
 impl Engine for PlantedEngine {
@@ -296,6 +298,16 @@ impl Engine for PlantedEngine {
             page.entries.retain(|(encoded, _)| !is_left_out(encoded));
         }
         Ok(page)
+    }
+
+    fn query_index(
+        &self,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
+    ) -> Result<IndexPage, StoreError> {
+        self.inner.query_index(range, partitions, after, limit)
     }
 
     fn list_buckets(

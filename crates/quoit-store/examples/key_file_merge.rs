@@ -99,6 +99,7 @@ fn main() -> Result<(), StoreError> {
             tombstone: facts.meta.tombstone,
             expires: facts.meta.expires_at_secs != 0,
             collided: false,
+            indexed: facts.meta.indexed,
             n_val_class: facts.meta.n_val_class,
             digest: facts.meta.digest,
         });

@@ -10,6 +10,7 @@
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use std::task::{Poll, Waker};
 
 use crate::compare::Compare;
@@ -41,6 +42,9 @@ pub struct RecordMeta {
     pub n_val_class: u8,
     /// When the record expires, seconds since 1970; 0 = never. An expired record reads as missing.
     pub expires_at_secs: u32,
+    /// Whether the value is an object with index entries (`Object::has_index_entries`): only then engines
+    /// look for entries in it.
+    pub indexed: bool,
 }
 
 impl RecordMeta {
@@ -48,7 +52,7 @@ impl RecordMeta {
     /// record's pieces. Listings of everything, folds, counts of keys and digests know nothing of it; whoever
     /// stores pieces keeps them in step with their record.
     pub const PIECE: Self =
-        Self { digest: 0, tombstone: false, n_val_class: 0, expires_at_secs: 0 };
+        Self { digest: 0, tombstone: false, n_val_class: 0, expires_at_secs: 0, indexed: false };
 
     /// Whether the record is a piece of another.
     #[must_use]
@@ -270,6 +274,9 @@ pub enum KeyRange<'a> {
     Bucket(BucketRef<'a>),
     /// The keys of one bucket that start with a prefix.
     Prefix(BucketRef<'a>, &'a [u8]),
+    /// The keys of one bucket between two, both inclusive; `None` = no upper bound. There are none when the
+    /// first is above the second.
+    Between(BucketRef<'a>, &'a [u8], Option<&'a [u8]>),
     /// All keys of all buckets of a bucket type.
     BucketType(&'a [u8]),
     /// Everything but pieces of records.
@@ -283,6 +290,15 @@ pub struct KeyPage {
     pub entries: Vec<(Bytes, RecordMeta)>,
     /// Pass it to get the next chunk; `None` when the listing is complete.
     pub next: Option<Bytes>,
+}
+
+/// A chunk of the entries of a secondary index, in order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct IndexPage {
+    /// Terms and keys, each pair once.
+    pub entries: Vec<IndexPosition>,
+    /// Pass it to get the next chunk; `None` when there are no more entries.
+    pub next: Option<IndexPosition>,
 }
 
 /// The key that a [`KeyPage::next`] stands for.
@@ -424,6 +440,26 @@ pub trait Engine: Send + Sync {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<KeyPage, StoreError>;
+
+    /// The next `limit` or fewer entries of a secondary index, of the records of some partitions, in order of
+    /// term and key. `after` is a former page's `next`, or any other position: entries at it and before are
+    /// left out. A page may have few entries or none though more follow: `next` tells.
+    ///
+    /// The entries of a record are those of its object (see [`RecordMeta::indexed`]); tombstones, expired
+    /// and removed records have none. Every acknowledged write counts, and while records change, those that
+    /// keep an entry keep it for all queries. May wait for the disk; reads no values.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::IndexesUnavailable`] while the entries of all records are not known: an answer is
+    /// complete or an error.
+    fn query_index(
+        &self,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
+    ) -> Result<IndexPage, StoreError>;
 
     /// The next buckets of a bucket type (`None`: of all types) that hold a live key, tombstones not
     /// counted, as (bucket type, bucket) in order. `after` is the last one of the former call.

@@ -1,5 +1,6 @@
 //! What can go wrong in a storage engine.
 
+use quoit_model::secondary_index::IndexEntryTooLarge;
 use thiserror::Error;
 
 /// Faults of a storage engine. Cheap to clone, because one failed sync fails many writes.
@@ -86,6 +87,15 @@ pub enum StoreError {
     /// The engine's own work has fallen behind, and what waits for it has filled its bound.
     #[error("the storage engine has fallen behind its writes; try again later")]
     Overloaded,
+    /// Secondary indexes do not have the entries of all records.
+    #[error("secondary indexes can't be queried: {reason}")]
+    IndexesUnavailable {
+        /// Why not, and until when.
+        reason: String,
+    },
+    /// An object has an index entry that is too large.
+    #[error(transparent)]
+    IndexEntryTooLarge(#[from] IndexEntryTooLarge),
     /// The engine was closed.
     #[error("the storage engine is closed")]
     Closed,

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod engine;
 pub mod error;
 pub mod index;
+mod index_page;
 pub mod keyfile;
 mod marker;
 pub mod memory;

@@ -10,7 +10,7 @@ const FIRST_TYPE: &[u8] = &[0, 0];
 pub(crate) fn range_start(range: KeyRange<'_>) -> KeyRef<'_> {
     match range {
         KeyRange::Bucket(bucket) => bucket.key(&[]),
-        KeyRange::Prefix(bucket, prefix) => bucket.key(prefix),
+        KeyRange::Prefix(bucket, from) | KeyRange::Between(bucket, from, _) => bucket.key(from),
         KeyRange::BucketType(bucket_type) => BucketRef { bucket_type, bucket: &[] }.key(&[]),
         KeyRange::All => BucketRef { bucket_type: FIRST_TYPE, bucket: &[] }.key(&[]),
     }
@@ -21,6 +21,9 @@ pub(crate) fn range_contains(range: KeyRange<'_>, key: KeyRef<'_>) -> bool {
     match range {
         KeyRange::Bucket(bucket) => key.bucket == bucket,
         KeyRange::Prefix(bucket, prefix) => key.bucket == bucket && key.key.starts_with(prefix),
+        KeyRange::Between(bucket, from, to) => {
+            key.bucket == bucket && key.key >= from && to.is_none_or(|to| key.key <= to)
+        }
         KeyRange::BucketType(bucket_type) => key.bucket.bucket_type == bucket_type,
         KeyRange::All => true,
     }

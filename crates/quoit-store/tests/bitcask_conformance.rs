@@ -73,6 +73,10 @@ impl Subject for Bitcask {
         self.engine.as_ref().unwrap()
     }
 
+    fn has_indexes(&self) -> bool {
+        false
+    }
+
     fn clock(&self) -> &ManualClock {
         &self.clock
     }

@@ -83,6 +83,10 @@ impl Subject for Ordered {
         self.engine.as_ref().unwrap()
     }
 
+    fn has_indexes(&self) -> bool {
+        false
+    }
+
     fn clock(&self) -> &ManualClock {
         &self.clock
     }

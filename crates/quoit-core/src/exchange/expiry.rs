@@ -45,7 +45,7 @@ mod tests {
             let expires_at_secs = expiry.unwrap_or(0);
             let (digest, n_val_class) =
                 ((number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15), CLASS);
-            let meta = RecordMeta { digest, tombstone: false, n_val_class, expires_at_secs };
+            let meta = RecordMeta { digest, n_val_class, expires_at_secs, ..RecordMeta::default() };
             decide(&engine, number, Decision::Put(meta));
             let has_expired = expiry.is_some_and(|expiry| u64::from(expiry) <= now_secs);
             if has_expired && dropped[number] {

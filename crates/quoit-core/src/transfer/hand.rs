@@ -179,6 +179,7 @@ impl ReplicatedStore {
             tombstone: record.meta.tombstone,
             n_val_class,
             expires_at_secs: record.meta.expires_at_secs,
+            indexed: record.meta.indexed,
             rule: rule.into(),
             // Frames, and objects with them, are smaller than 4 GB.
             size_bytes: record.value.len() as u32,
@@ -197,6 +198,7 @@ pub(crate) fn meta_of(record: &DeliveredRecord) -> RecordMeta {
         tombstone: record.tombstone,
         n_val_class: record.n_val_class.clamp(1, 15) as u8,
         expires_at_secs: record.expires_at_secs,
+        indexed: record.indexed,
     }
 }
 

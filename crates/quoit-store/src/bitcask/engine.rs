@@ -9,7 +9,8 @@ use super::store::Store;
 use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
-    KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket, Verified,
+    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
+    Verified,
 };
 use crate::error::StoreError;
 use crate::seam::{Clock, Disk, Execution, WorkerHandle};
@@ -17,6 +18,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
@@ -205,6 +207,17 @@ impl Engine for BitcaskEngine {
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
         self.store.mending(|| self.store.list_keys(range, after, limit))
+    }
+
+    fn query_index(
+        &self,
+        _: &IndexRange<'_>,
+        _: &dyn Fn(Partition) -> bool,
+        _: Option<&IndexPosition>,
+        _: usize,
+    ) -> Result<IndexPage, StoreError> {
+        let reason = "this storage engine has none yet; use the memory engine".to_owned();
+        Err(StoreError::IndexesUnavailable { reason })
     }
 
     fn list_buckets(

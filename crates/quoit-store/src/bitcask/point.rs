@@ -221,5 +221,6 @@ pub(super) fn meta_of(entry: &Entry) -> RecordMeta {
         tombstone: entry.tombstone,
         n_val_class: entry.n_val_class,
         expires_at_secs: 0,
+        indexed: entry.indexed,
     }
 }

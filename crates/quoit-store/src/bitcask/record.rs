@@ -5,7 +5,8 @@
 //! byte  4  4  low half of XXH3-64 of bytes 8..56, seeded with store id and position
 //! byte  8  8  sequence
 //! byte 16  1  kind: 1 put, 2 remove, 3 batch, 4 drop of a partition
-//! byte 17  1  flags: bit 0 tombstone, 1 replaces, 2 shares its tag, 3 inside a batch
+//! byte 17  1  flags: bit 0 tombstone, 1 replaces, 2 shares its tag, 3 inside a batch,
+//!             4 has index entries
 //! byte 18  2  partition
 //! byte 20  1  n_val class, 0 for a piece of a record
 //! byte 21  1  zero
@@ -43,6 +44,7 @@ const FLAG_TOMBSTONE: u8 = 1;
 const FLAG_REPLACES: u8 = 1 << 1;
 const FLAG_SHARES_TAG: u8 = 1 << 2;
 const FLAG_IN_BATCH: u8 = 1 << 3;
+const FLAG_INDEXED: u8 = 1 << 4;
 
 /// What a record does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,7 +139,8 @@ pub fn encode(header: &Header, body_check: u64, position: &Position, out: &mut [
     let flags = u8::from(header.meta.tombstone) * FLAG_TOMBSTONE
         + u8::from(header.replaces) * FLAG_REPLACES
         + u8::from(header.shares_tag) * FLAG_SHARES_TAG
-        + u8::from(header.in_batch) * FLAG_IN_BATCH;
+        + u8::from(header.in_batch) * FLAG_IN_BATCH
+        + u8::from(header.meta.indexed) * FLAG_INDEXED;
     out[0..4].copy_from_slice(&MAGIC);
     out[8..16].copy_from_slice(&header.sequence.to_le_bytes());
     out[16..18].copy_from_slice(&[kind, flags]);
@@ -184,6 +187,7 @@ pub fn decode(bytes: &[u8], position: &Position) -> Option<(Header, u64)> {
             tombstone: flags & FLAG_TOMBSTONE != 0,
             n_val_class: bytes[20],
             expires_at_secs: u32_at(bytes, 28),
+            indexed: flags & FLAG_INDEXED != 0,
         },
     };
     (header.record_bytes() <= RECORD_BYTES_MAX).then(|| (header, u64_at(bytes, 48)))

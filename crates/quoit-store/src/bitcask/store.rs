@@ -193,6 +193,7 @@ pub(super) fn entry_of(
         tombstone: meta.tombstone,
         expires: meta.expires_at_secs != 0,
         collided: false,
+        indexed: meta.indexed,
         n_val_class: meta.n_val_class.min(15),
         digest: compared_digest(meta),
     }

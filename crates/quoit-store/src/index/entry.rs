@@ -4,7 +4,8 @@
 //! byte  0..5   tag: the highest 40 bits of the identity, big-endian
 //! byte  5..11  location: 20 bits of segment, 28 bits of offset / 16, big-endian
 //! byte  11     size class
-//! byte  12     flags: bit 0 tombstone, 1 expires, 2 collided, 3 zero, 4-7 n_val class (0: a piece)
+//! byte  12     flags: bit 0 tombstone, 1 expires, 2 collided, 3 has index entries, 4-7 n_val class (0: a
+//!              piece)
 //! byte  13..21 digest, big-endian; of what expires, 21 bits of hour and 43 of digest
 //! ```
 //!
@@ -173,6 +174,8 @@ pub struct Entry {
     /// Whether another entry of the partition has the same tag. Kept by the index: what a caller
     /// passes in is ignored.
     pub collided: bool,
+    /// Whether the record has entries in secondary indexes.
+    pub indexed: bool,
     /// Number of replicas of the record's bucket, capped at 15; 0 for a piece of a record.
     pub n_val_class: u8,
     /// Fingerprint of the object's causal state; of what expires, with the hour in which it does
@@ -183,6 +186,7 @@ pub struct Entry {
 const FLAG_TOMBSTONE: u8 = 1;
 const FLAG_EXPIRES: u8 = 1 << 1;
 const FLAG_COLLIDED: u8 = 1 << 2;
+const FLAG_INDEXED: u8 = 1 << 3;
 const N_VAL_CLASS_SHIFT: u32 = 4;
 const FLAGS_AT: usize = 12;
 
@@ -209,6 +213,7 @@ impl Entry {
         bytes[FLAGS_AT] = (u8::from(self.tombstone) * FLAG_TOMBSTONE)
             | (u8::from(self.expires) * FLAG_EXPIRES)
             | (u8::from(self.collided) * FLAG_COLLIDED)
+            | (u8::from(self.indexed) * FLAG_INDEXED)
             | self.n_val_class.min(15) << N_VAL_CLASS_SHIFT;
         bytes[13..].copy_from_slice(&self.digest.to_be_bytes());
         bytes
@@ -226,6 +231,7 @@ impl Entry {
             tombstone: flags & FLAG_TOMBSTONE != 0,
             expires: flags & FLAG_EXPIRES != 0,
             collided: flags & FLAG_COLLIDED != 0,
+            indexed: flags & FLAG_INDEXED != 0,
             n_val_class: flags >> N_VAL_CLASS_SHIFT,
             digest: u64_at(bytes, 13),
         }

@@ -27,6 +27,7 @@ fn numbered(number: u64) -> Entry {
         tombstone: number.is_multiple_of(7),
         expires: number.is_multiple_of(11),
         collided: false,
+        indexed: number.is_multiple_of(13),
         n_val_class: (number % 16) as u8,
         digest: Random(!number).next(),
     }
@@ -311,7 +312,7 @@ proptest! {
     #[test]
     fn an_entry_survives_its_encoding(
         tag in 0..1u64 << 40, segment in 0..1u32 << 20, unit in 0..1u64 << 28, size: u64,
-        flags: [bool; 3], n_val_class in 0..16u8, digest: u64,
+        flags: [bool; 4], n_val_class in 0..16u8, digest: u64,
     ) {
         let entry = Entry {
             tag: Tag::from_number(tag),
@@ -320,6 +321,7 @@ proptest! {
             tombstone: flags[0],
             expires: flags[1],
             collided: flags[2],
+            indexed: flags[3],
             n_val_class,
             digest,
         };
@@ -352,6 +354,7 @@ fn an_encoded_entry_has_the_bytes_of_the_specification() {
         tombstone: true,
         expires: false,
         collided: true,
+        indexed: false,
         n_val_class: 3,
         digest: 0x1112_1314_1516_1718,
     };

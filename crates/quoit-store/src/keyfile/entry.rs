@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! flags       1 byte: bit 0 remove, bit 1 tombstone, bit 2 expires, bit 3 drop of a partition,
-//!             bits 4-7 n_val class
+//!             bits 0 and 3 together a record with index entries, bits 4-7 n_val class
 //! shared      varint: so many bytes of the key are those of the key before
 //! suffix size varint
 //! suffix      the other bytes of the encoded key
@@ -103,6 +103,8 @@ const FLAG_REMOVE: u8 = 1;
 const FLAG_TOMBSTONE: u8 = 1 << 1;
 const FLAG_EXPIRES: u8 = 1 << 2;
 const FLAG_DROP: u8 = 1 << 3;
+/// Two flags that exclude each other otherwise: a put with index entries.
+const KIND_INDEXED: u8 = FLAG_REMOVE | FLAG_DROP;
 const N_VAL_CLASS_SHIFT: u32 = 4;
 
 /// Appends an entry; `before` is the encoded key that comes before it (empty: none).
@@ -118,10 +120,14 @@ pub(super) fn encode(
     out: &mut Vec<u8>,
 ) {
     let meta = &facts.meta;
-    let flags = u8::from(facts.kind == WriteKind::Remove) * FLAG_REMOVE
+    let kind = match facts.kind {
+        WriteKind::Put => u8::from(meta.indexed) * KIND_INDEXED,
+        WriteKind::Remove => FLAG_REMOVE,
+        WriteKind::DropPartition => FLAG_DROP,
+    };
+    let flags = kind
         + u8::from(meta.tombstone) * FLAG_TOMBSTONE
         + u8::from(meta.expires_at_secs != 0) * FLAG_EXPIRES
-        + u8::from(facts.is_drop()) * FLAG_DROP
         + (meta.n_val_class.min(15) << N_VAL_CLASS_SHIFT);
     out.push(flags);
     let shared = encoded.iter().zip(before).take_while(|(one, other)| one == other).count();
@@ -179,7 +185,8 @@ fn decode_facts(flags: u8, rest: &mut &[u8], sequence_base: u64) -> Option<Write
         0 => WriteKind::Put,
         FLAG_REMOVE => WriteKind::Remove,
         FLAG_DROP => WriteKind::DropPartition,
-        _ => return None,
+        // Both.
+        _ => WriteKind::Put,
     };
     let identity = Identity(read_u64(rest)?);
     let digest = read_u64(rest)?;
@@ -203,6 +210,7 @@ fn decode_facts(flags: u8, rest: &mut &[u8], sequence_base: u64) -> Option<Write
             tombstone: flags & FLAG_TOMBSTONE != 0,
             n_val_class: flags >> N_VAL_CLASS_SHIFT,
             expires_at_secs,
+            indexed: flags & KIND_INDEXED == KIND_INDEXED,
         },
     })
 }

@@ -28,17 +28,18 @@ fn name() -> impl Strategy<Value = Name> {
 }
 
 fn facts() -> impl Strategy<Value = WriteFacts> {
-    let meta = (any::<u64>(), any::<bool>(), 0..16u8, prop_oneof![Just(0), any::<u32>()]);
-    let meta = meta.prop_map(|(digest, tombstone, n_val_class, expires_at_secs)| RecordMeta {
+    let meta = (any::<u64>(), 0..3u8, 0..16u8, prop_oneof![Just(0), any::<u32>()]);
+    let meta = meta.prop_map(|(digest, kind, n_val_class, expires_at_secs)| RecordMeta {
         digest,
-        tombstone,
+        tombstone: kind == 1,
         n_val_class,
         expires_at_secs,
+        indexed: kind == 2,
     });
     let place = (0..1u64 << 28, any::<u32>(), 0..3u16);
     (any::<bool>(), any::<u64>(), place, meta).prop_map(
         |(put, identity, (unit, size_bytes, partition), meta)| WriteFacts {
-            kind: if put { WriteKind::Put } else { WriteKind::Remove },
+            kind: if put || meta.indexed { WriteKind::Put } else { WriteKind::Remove },
             identity: Identity(identity),
             partition: Partition(partition),
             sequence: 0,
@@ -413,6 +414,7 @@ fn a_file_has_the_bytes_of_the_specification() {
             tombstone: true,
             n_val_class: 3,
             expires_at_secs: 5,
+            indexed: false,
         },
     };
     builder.push(&encoded(&name), &facts);

@@ -1,21 +1,24 @@
 //! The engine over the partitions' maps.
 
+use super::indexes::Indexes;
 use super::listing::{list_buckets, list_keys};
 use super::stripe::{Bounds, Stripe, cost_bytes};
 use super::transact::OpenTransaction;
 use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
-    Fetch, Interrupted, Interruption, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage,
-    RecordRef, Shown, Ticket, Verified, listing_place,
+    Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Record, RecordAt, RecordMeta,
+    RecordPage, RecordRef, Shown, Ticket, Verified, listing_place,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
+use crate::index_page::places_of;
 use crate::seam::Clock;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_model::key::BucketRef;
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,6 +38,7 @@ pub struct MemorySettings {
 /// ordered maps; a write copies the key, never the value.
 pub struct MemoryEngine {
     stripes: Vec<Mutex<Stripe>>,
+    indexes: Arc<Indexes>,
     settings: MemorySettings,
     clock: Arc<dyn Clock>,
     last_ticket: AtomicU64,
@@ -46,9 +50,13 @@ impl MemoryEngine {
     #[must_use]
     pub fn new(settings: MemorySettings, ring_size: RingSize, clock: Arc<dyn Clock>) -> Self {
         let MemorySettings { partition_bytes_max: bytes_max, ttl_secs } = settings;
-        let stripe = |_| Mutex::new(Stripe::new(Bounds { bytes_max, ttl_secs }));
+        let indexes = Arc::new(Indexes::default());
+        let bounds = Bounds { bytes_max, ttl_secs };
+        let stripe =
+            |partition| Mutex::new(Stripe::new(Partition(partition), bounds, Arc::clone(&indexes)));
         Self {
             stripes: (0..ring_size.get()).map(stripe).collect(),
+            indexes,
             settings,
             clock,
             last_ticket: AtomicU64::new(0),
@@ -70,13 +78,20 @@ impl MemoryEngine {
         Ticket(self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    fn check_size(&self, at: &RecordAt<'_>, value_size: usize) -> Result<(), StoreError> {
-        let size_bytes = cost_bytes(at.encoded, value_size);
+    /// The places of a new record's index entries, if it has the size that it may have.
+    fn checked(
+        &self,
+        at: &RecordAt<'_>,
+        meta: &RecordMeta,
+        value: &[u8],
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let places = places_of(at.key, meta, value)?;
+        let size_bytes = cost_bytes(at.encoded, value.len(), &places);
         match self.settings.partition_bytes_max {
             Some(limit_bytes) if size_bytes > limit_bytes => {
                 Err(StoreError::TooLarge { size_bytes, limit_bytes })
             }
-            _ => Ok(()),
+            _ => Ok(places),
         }
     }
 }
@@ -130,8 +145,8 @@ impl Engine for MemoryEngine {
         match change(record.as_ref(), &mut value) {
             Decision::Keep => return Ok(Applied::Kept),
             Decision::Put(meta) => {
-                self.check_size(at, value.len())?;
-                stripe.put(at, Record { meta, value: Bytes::from(value) }, now_secs);
+                let places = self.checked(at, &meta, &value)?;
+                stripe.put(at, Record { meta, value: Bytes::from(value) }, places, now_secs);
             }
             Decision::Remove => stripe.remove(at.identity, at.encoded),
         }
@@ -156,13 +171,16 @@ impl Engine for MemoryEngine {
         if writes.is_empty() {
             return Ok(Applied::Kept);
         }
+        let mut places = Vec::with_capacity(writes.len());
         for (name, record) in &writes {
-            let value_size = record.as_ref().map_or(0, |record| record.value.len());
-            self.check_size(&name.at(partition), value_size)?;
+            places.push(match record {
+                Some(record) => self.checked(&name.at(partition), &record.meta, &record.value)?,
+                None => Vec::new(),
+            });
         }
-        for (name, record) in writes {
+        for ((name, record), places) in writes.into_iter().zip(places) {
             match record {
-                Some(record) => stripe.put(&name.at(partition), record, now_secs),
+                Some(record) => stripe.put(&name.at(partition), record, places, now_secs),
                 None => stripe.remove(name.identity(), name.encoded()),
             }
         }
@@ -172,29 +190,28 @@ impl Engine for MemoryEngine {
     fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
         self.open()?;
         let mut partitions = BTreeMap::new();
+        let mut places = Vec::with_capacity(writes.len());
         for write in writes {
-            let at = match write {
-                BatchWrite::Put { at, value, .. } => {
-                    self.check_size(at, value.len())?;
-                    at
-                }
-                BatchWrite::Remove { at } => at,
-            };
+            let (BatchWrite::Put { at, .. } | BatchWrite::Remove { at }) = write;
             partitions.insert(at.partition, None);
+            places.push(match write {
+                BatchWrite::Put { meta, value, .. } => self.checked(at, meta, value)?,
+                BatchWrite::Remove { .. } => Vec::new(),
+            });
         }
         // In the order of their numbers, so that two batches never wait for each other.
         for (partition, stripe) in &mut partitions {
             *stripe = Some(self.stripe(*partition)?);
         }
         let now_secs = self.clock.unix_secs();
-        for write in writes {
+        for (write, places) in writes.iter().zip(places) {
             let (BatchWrite::Put { at, .. } | BatchWrite::Remove { at }) = write;
             let stripe = partitions.get_mut(&at.partition).and_then(Option::as_mut);
             let stripe = stripe.expect("all partitions of the batch are locked");
             match write {
                 BatchWrite::Put { meta, value, .. } => {
                     let record = Record { meta: *meta, value: Bytes::copy_from_slice(value) };
-                    stripe.put(at, record, now_secs);
+                    stripe.put(at, record, places, now_secs);
                 }
                 BatchWrite::Remove { .. } => stripe.remove(at.identity, at.encoded),
             }
@@ -215,6 +232,18 @@ impl Engine for MemoryEngine {
         self.open()?;
         let after = listing_place(after)?;
         Ok(list_keys(&self.stripes, range, after, limit, self.clock.unix_secs()))
+    }
+
+    fn query_index(
+        &self,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
+    ) -> Result<IndexPage, StoreError> {
+        self.open()?;
+        let span = range.span(after);
+        Ok(self.indexes.query(&span, partitions, limit, self.clock.unix_secs()))
     }
 
     fn list_buckets(

@@ -4,6 +4,7 @@
 //! once, and nothing survives the process. Nothing waits but for the lock of a partition.
 
 mod engine;
+mod indexes;
 mod listing;
 mod stripe;
 mod transact;

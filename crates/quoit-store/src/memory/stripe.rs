@@ -1,13 +1,16 @@
 //! The records of one partition.
 
+use super::indexes::{Indexes, entries_cost_bytes};
 use crate::compare::{HashRange, Leaf, Scope, class_place, compared_digest, contribution};
 use crate::engine::{Record, RecordAt, RecordMeta};
 use crate::index::{Share, Sums, Tag};
+use crate::index_page::places_of;
 use bytes::Bytes;
-use quoit_model::hash::Identity;
+use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// Bytes that a record is taken to cost beside its value and twice its encoded key.
 pub(super) const RECORD_OVERHEAD_BYTES: u64 = 320;
@@ -32,9 +35,10 @@ pub(super) fn key_of(name: &Name) -> KeyRef<'_> {
     BucketRef { bucket_type: &name.0, bucket: &name.1 }.key(&name.2)
 }
 
-/// Memory that a record is taken to cost.
-pub(super) fn cost_bytes(encoded: &[u8], value_size: usize) -> u64 {
-    2 * encoded.len() as u64 + value_size as u64 + RECORD_OVERHEAD_BYTES
+/// Memory that a record is taken to cost, with its index entries.
+pub(super) fn cost_bytes(encoded: &[u8], value_size: usize, places: &[Vec<u8>]) -> u64 {
+    let record_bytes = 2 * encoded.len() as u64 + value_size as u64 + RECORD_OVERHEAD_BYTES;
+    record_bytes + entries_cost_bytes(places)
 }
 
 fn leaf_of(identity: Identity, meta: &RecordMeta) -> Leaf {
@@ -56,6 +60,13 @@ struct Stored {
 }
 
 impl Stored {
+    /// The places of its index entries.
+    fn places(&self) -> Vec<Vec<u8>> {
+        let key = KeyRef::decode(&self.encoded).expect("stored keys are encoded keys");
+        // They could be read when the record was stored.
+        places_of(key, &self.record.meta, &self.record.value).unwrap_or_default()
+    }
+
     fn has_ended(&self, now_secs: u64) -> bool {
         self.ends_at_secs != 0 && u64::from(self.ends_at_secs) <= now_secs
     }
@@ -69,9 +80,11 @@ pub(super) struct Bounds {
 }
 
 /// See the module. All four maps know the same records.
-#[derive(Default)]
 pub(super) struct Stripe {
+    partition: Partition,
     bounds: Bounds,
+    /// Those of all partitions.
+    indexes: Arc<Indexes>,
     records: BTreeMap<Identity, Vec<Stored>>,
     names: BTreeMap<Name, Identity>,
     /// Records by when they were last used; empty where memory is not bounded.
@@ -84,8 +97,19 @@ pub(super) struct Stripe {
 }
 
 impl Stripe {
-    pub(super) fn new(bounds: Bounds) -> Self {
-        Self { bounds, ..Self::default() }
+    pub(super) fn new(partition: Partition, bounds: Bounds, indexes: Arc<Indexes>) -> Self {
+        Self {
+            partition,
+            bounds,
+            indexes,
+            records: BTreeMap::new(),
+            names: BTreeMap::new(),
+            uses: BTreeMap::new(),
+            next_use: 0,
+            ends: BTreeSet::new(),
+            bytes: 0,
+            sums: Sums::default(),
+        }
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -119,9 +143,15 @@ impl Stripe {
     }
 
     /// Stores a record in the place of a former one, and evicts those used least recently if there
-    /// are too many.
-    pub(super) fn put(&mut self, at: &RecordAt<'_>, record: Record, now_secs: u64) {
-        self.remove(at.identity, at.encoded);
+    /// are too many. `places` are those of its index entries.
+    pub(super) fn put(
+        &mut self,
+        at: &RecordAt<'_>,
+        record: Record,
+        places: Vec<Vec<u8>>,
+        now_secs: u64,
+    ) {
+        let old_places = self.take_out(at.identity, at.encoded);
         let encoded = Bytes::copy_from_slice(at.encoded);
         let ends_at_secs = self.ends_at_secs(&record.meta, now_secs);
         if ends_at_secs != 0 {
@@ -131,11 +161,12 @@ impl Stripe {
             self.uses.insert(self.next_use, (at.identity, encoded.clone()));
         }
         self.names.insert(name_of(at.key), at.identity);
-        self.bytes += cost_bytes(&encoded, record.value.len());
+        self.bytes += cost_bytes(&encoded, record.value.len(), &places);
         self.sums.add(&share_of(at.identity, &record.meta));
         let stored = Stored { encoded, record, ends_at_secs, used: self.next_use };
         self.next_use += 1;
         self.records.entry(at.identity).or_default().push(stored);
+        self.indexes.replace(self.partition, old_places, places, ends_at_secs);
         self.sweep(now_secs, SWEPT_PER_WRITE);
         while self.bounds.bytes_max.is_some_and(|bytes_max| self.bytes > bytes_max) {
             let Some((_, (identity, encoded))) = self.uses.pop_first() else {
@@ -147,11 +178,17 @@ impl Stripe {
 
     /// Removes a record, whether it has ended or not.
     pub(super) fn remove(&mut self, identity: Identity, encoded: &[u8]) {
+        let places = self.take_out(identity, encoded);
+        self.indexes.replace(self.partition, places, Vec::new(), 0);
+    }
+
+    /// As [`Stripe::remove`], but leaves the index entries, whose places are the answer.
+    fn take_out(&mut self, identity: Identity, encoded: &[u8]) -> Vec<Vec<u8>> {
         let Some(sharing) = self.records.get_mut(&identity) else {
-            return;
+            return Vec::new();
         };
         let Some(place) = sharing.iter().position(|stored| stored.encoded == encoded) else {
-            return;
+            return Vec::new();
         };
         let stored = sharing.swap_remove(place);
         if sharing.is_empty() {
@@ -160,14 +197,19 @@ impl Stripe {
         let key = KeyRef::decode(&stored.encoded).expect("stored keys are encoded keys");
         self.names.remove(&name_of(key));
         self.uses.remove(&stored.used);
-        self.bytes -= cost_bytes(&stored.encoded, stored.record.value.len());
+        let places = stored.places();
+        self.bytes -= cost_bytes(&stored.encoded, stored.record.value.len(), &places);
         self.sums.subtract(&share_of(identity, &stored.record.meta));
         self.ends.remove(&(stored.ends_at_secs, identity, stored.encoded));
+        places
     }
 
     /// Removes all records.
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.bounds);
+        for stored in self.records.values().flatten() {
+            self.indexes.replace(self.partition, stored.places(), Vec::new(), 0);
+        }
+        *self = Self::new(self.partition, self.bounds, Arc::clone(&self.indexes));
     }
 
     /// Removes up to `limit` of the records that have ended.

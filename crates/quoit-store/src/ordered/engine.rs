@@ -12,7 +12,8 @@ use crate::bitcask::Meta;
 use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
-    KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket, Verified,
+    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
+    Verified,
 };
 use crate::error::StoreError;
 use crate::seam::{Clock, Disk, Execution, RealDisk, WorkerHandle};
@@ -20,6 +21,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -263,6 +265,17 @@ impl Engine for OrderedEngine {
         limit: usize,
     ) -> Result<KeyPage, StoreError> {
         self.store.list_keys(range, after, limit)
+    }
+
+    fn query_index(
+        &self,
+        _: &IndexRange<'_>,
+        _: &dyn Fn(Partition) -> bool,
+        _: Option<&IndexPosition>,
+        _: usize,
+    ) -> Result<IndexPage, StoreError> {
+        let reason = "this storage engine has none yet; use the memory engine".to_owned();
+        Err(StoreError::IndexesUnavailable { reason })
     }
 
     fn list_buckets(

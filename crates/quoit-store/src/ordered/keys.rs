@@ -18,6 +18,7 @@
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::ordered_bytes::{push_front, read_part};
 
 const RECORD_PREFIX_BYTES: usize = 14;
 const NAME_SUFFIX_BYTES: usize = 6;
@@ -82,19 +83,10 @@ impl<'k> RecordKey<'k> {
     }
 }
 
-fn push_escaped(out: &mut Vec<u8>, part: &[u8]) {
-    for byte in part {
-        out.push(*byte);
-        if *byte == 0 {
-            out.push(u8::MAX);
-        }
-    }
-}
-
 fn push_bucket(out: &mut Vec<u8>, bucket: BucketRef<'_>) {
-    push_escaped(out, bucket.bucket_type);
+    push_front(out, bucket.bucket_type);
     out.extend_from_slice(&[0, 0]);
-    push_escaped(out, bucket.bucket);
+    push_front(out, bucket.bucket);
 }
 
 /// The key of a name.
@@ -111,7 +103,7 @@ pub(super) fn names_from(key: KeyRef<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(key.encoded_len() + NAME_SUFFIX_BYTES + 6);
     push_bucket(&mut out, key.bucket);
     out.extend_from_slice(&[0, 0]);
-    push_escaped(&mut out, key.key);
+    push_front(&mut out, key.key);
     out
 }
 
@@ -143,9 +135,9 @@ impl NameKey {
     /// `None` when the bytes are no key of a name.
     pub(super) fn read(key: &[u8]) -> Option<Self> {
         let (parts, suffix) = key.split_last_chunk::<NAME_SUFFIX_BYTES>()?;
-        let (bucket_type, rest) = read_escaped(parts)?;
-        let (bucket, rest) = read_escaped(rest)?;
-        let (key, rest) = read_escaped(rest)?;
+        let (bucket_type, rest) = read_part(parts)?;
+        let (bucket, rest) = read_part(rest)?;
+        let (key, rest) = read_part(rest)?;
         let (partition, epoch) = suffix.split_first_chunk()?;
         rest.is_empty().then_some(Self {
             bucket_type,
@@ -158,26 +150,6 @@ impl NameKey {
 
     pub(super) fn key(&self) -> KeyRef<'_> {
         BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket }.key(&self.key)
-    }
-}
-
-/// A part of a name and what follows it.
-fn read_escaped(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let mut part = Vec::new();
-    let mut rest = bytes;
-    loop {
-        match rest {
-            [0, 0, after @ ..] => return Some((part, after)),
-            [0, u8::MAX, after @ ..] => {
-                part.push(0);
-                rest = after;
-            }
-            [0, ..] | [] => return None,
-            [byte, after @ ..] => {
-                part.push(*byte);
-                rest = after;
-            }
-        }
     }
 }
 

@@ -213,6 +213,7 @@ mod tests {
                 tombstone,
                 n_val_class,
                 expires_at_secs: hour * 3_600,
+                indexed: false,
             },
         )
     }

@@ -1,7 +1,7 @@
 //! Values of the ordered store.
 //!
 //! ```text
-//! records   byte  0     flags: bit 0 tombstone, bit 1 the body is apart
+//! records   byte  0     flags: bit 0 tombstone, bit 1 the body is apart, bit 2 has index entries
 //!           byte  1     n_val class (0: a piece)
 //!           byte  2  4  when it expires, seconds since 1970
 //!           byte  6  8  digest
@@ -25,6 +25,7 @@ const CHECK_AT: usize = 26;
 
 const FLAG_TOMBSTONE: u8 = 1;
 const FLAG_APART: u8 = 1 << 1;
+const FLAG_INDEXED: u8 = 1 << 2;
 
 /// What comes before a record's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +90,7 @@ pub(super) fn record_value(key: &[u8], head: &Head, body: &[u8]) -> Bytes {
 /// What is known of a record, as it stands with its name.
 pub(super) fn encode_meta(meta: &RecordMeta) -> [u8; META_BYTES] {
     let mut bytes = [0; META_BYTES];
-    bytes[0] = u8::from(meta.tombstone) * FLAG_TOMBSTONE;
+    bytes[0] = u8::from(meta.tombstone) * FLAG_TOMBSTONE + u8::from(meta.indexed) * FLAG_INDEXED;
     bytes[1] = meta.n_val_class;
     bytes[2..6].copy_from_slice(&meta.expires_at_secs.to_be_bytes());
     bytes[6..].copy_from_slice(&meta.digest.to_be_bytes());
@@ -104,6 +105,7 @@ pub(super) fn read_meta(bytes: &[u8]) -> Option<RecordMeta> {
         tombstone: bytes[0] & FLAG_TOMBSTONE != 0,
         n_val_class: bytes[1],
         expires_at_secs: u32::from_be_bytes(array_at(bytes, 2)),
+        indexed: bytes[0] & FLAG_INDEXED != 0,
     })
 }
 
@@ -133,10 +135,11 @@ mod tests {
             tombstone: bool,
             n_val_class in 0..16u8,
             expires_at_secs: u32,
+            indexed: bool,
             body: Vec<u8>,
             is_apart: bool,
         ) {
-            let meta = RecordMeta { digest, tombstone, n_val_class, expires_at_secs };
+            let meta = RecordMeta { digest, tombstone, n_val_class, expires_at_secs, indexed };
             let head = Head::of(meta, &body, is_apart);
             let value = record_value(b"key", &head, &body);
             prop_assert_eq!(Head::read(b"key", &value), Ok(head));

@@ -4,6 +4,7 @@
 //! Any program that holds for one engine holds for all.
 
 mod digests;
+mod indexes;
 mod model;
 mod program;
 
@@ -30,6 +31,11 @@ pub trait Subject {
 
     /// The engine's clock. Starts at [`START_SECS`].
     fn clock(&self) -> &ManualClock;
+
+    /// Whether the engine has secondary indexes.
+    fn has_indexes(&self) -> bool {
+        true
+    }
 
     /// Closes the engine and opens it again with what it has stored. Engines that forget do
     /// nothing.

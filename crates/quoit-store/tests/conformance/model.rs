@@ -100,6 +100,7 @@ impl Model {
             Step::Batch(writes) => self.batch(subject, writes),
             Step::Transact(changes) => self.transact(subject, changes),
             Step::ListKeys(part, limit) => self.list_keys(engine, *part, *limit),
+            Step::Query(query) => super::indexes::check(subject, &self.keyed(), query),
             Step::ListBuckets(bucket, limit) => self.list_buckets(engine, *bucket, *limit),
             Step::Fold { partition, limit, tombstones_only } => {
                 self.fold(engine, Partition(*partition), *limit, *tombstones_only);
@@ -142,6 +143,7 @@ impl Model {
         }
         self.list_keys(engine, Part::All, 7);
         self.list_buckets(engine, None, 2);
+        super::indexes::check_everything(subject, &self.keyed());
         for partition in 0..super::RING_SIZE {
             self.fold(engine, Partition(partition), 3, false);
             self.fold(engine, Partition(partition), 3, true);
@@ -169,6 +171,14 @@ impl Model {
     /// The records that are no pieces of others.
     fn keys(&self) -> impl Iterator<Item = (&Name, &Record)> {
         self.records.iter().filter(|(name, _)| !key_ref(name).is_piece())
+    }
+
+    /// The records with their names and partitions.
+    fn keyed(&self) -> Vec<(KeyRef<'_>, Partition, &Record)> {
+        let keyed = self.records.iter().map(|(name, record)| {
+            (key_ref(name), place_of(self.identities, name.clone()).partition, record)
+        });
+        keyed.collect()
     }
 
     fn expire(&mut self, subject: &impl Subject) {
@@ -215,8 +225,9 @@ impl Model {
         let expected = self.records.get(&place.name).cloned();
         let added = record_of(subject, which, content);
         let value = match &expected {
-            Some(before) => [&before.value[..], &added.value].concat(),
-            None => added.value.to_vec(),
+            // Objects can't be appended.
+            Some(before) if !added.meta.indexed => [&before.value[..], &added.value].concat(),
+            _ => added.value.to_vec(),
         };
         let record = Record { value: Bytes::from(value), ..added };
         let mut change = |before: Option<&RecordRef<'_>>, value: &mut Vec<u8>| {
@@ -348,7 +359,8 @@ impl Model {
             let seen = before.clone().flatten().map_or(Bytes::new(), |record| record.value);
             let record = content.map(|content| {
                 let added = record_of(subject, *which, &content);
-                Record { value: [&seen[..], &added.value].concat().into(), ..added }
+                let seen = if added.meta.indexed { &[][..] } else { &seen };
+                Record { value: [seen, &added.value].concat().into(), ..added }
             });
             match &record {
                 Some(record) => after.insert(place.name.clone(), record.clone()),
@@ -378,7 +390,15 @@ impl Model {
 
     fn list_keys(&self, engine: &dyn Engine, part: Part, limit: usize) {
         let prefix_of = |which| name_of(which).2[..1].to_vec();
-        let prefix = if let Part::Prefix(which) = part { prefix_of(which) } else { Vec::new() };
+        let prefix = match part {
+            Part::Prefix(which) => prefix_of(which),
+            Part::Between(from, _) => name_of(from).2,
+            _ => Vec::new(),
+        };
+        let last = match part {
+            Part::Between(Which { bucket, .. }, Some(key)) => name_of(Which { bucket, key }).2,
+            _ => Vec::new(),
+        };
         let bucket = |number: usize| {
             let (bucket_type, bucket) = BUCKETS[number];
             BucketRef { bucket_type, bucket }
@@ -388,6 +408,9 @@ impl Model {
             Part::BucketType(number) => KeyRange::BucketType(BUCKETS[number].0),
             Part::Bucket(number) => KeyRange::Bucket(bucket(number)),
             Part::Prefix(which) => KeyRange::Prefix(bucket(which.bucket), &prefix),
+            Part::Between(from, to) => {
+                KeyRange::Between(bucket(from.bucket), &prefix, to.map(|_| &last[..]))
+            }
         };
         let expected: Vec<(Bytes, RecordMeta)> = self
             .records
@@ -398,6 +421,10 @@ impl Model {
                 KeyRange::Bucket(bucket) => key_ref(name).bucket == bucket,
                 KeyRange::Prefix(bucket, prefix) => {
                     key_ref(name).bucket == bucket && name.2.starts_with(prefix)
+                }
+                KeyRange::Between(bucket, from, to) => {
+                    let is_within = from <= &name.2[..] && to.is_none_or(|to| &name.2[..] <= to);
+                    key_ref(name).bucket == bucket && is_within
                 }
             })
             .map(|(name, record)| {
@@ -515,6 +542,9 @@ fn record_of(subject: &impl Subject, which: Which, content: &Content) -> Record 
     };
     let is_piece = BUCKETS[which.bucket].0 == PIECE_TYPE;
     let meta = RecordMeta { expires_at_secs, ..content.meta };
+    if content.entries != 0 && !is_piece {
+        return super::indexes::indexed_record(content, meta);
+    }
     Record {
         meta: if is_piece { RecordMeta::PIECE } else { meta },
         value: Bytes::from(vec![content.fill; content.size]),

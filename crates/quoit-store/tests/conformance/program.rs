@@ -26,7 +26,13 @@ pub struct Content {
     pub meta: RecordMeta,
     /// Seconds from now to expiry, 0 = never; replaces what `meta` says.
     pub expires_in_secs: u32,
+    /// Which entries of secondary indexes the value has, a bit each: [`TERMS`] of the one field and as many
+    /// of the other. With any the value is an object.
+    pub entries: u16,
 }
+
+/// Terms of each field of a program's indexes.
+pub const TERMS: usize = 5;
 
 /// Which part of the keys a listing wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +45,23 @@ pub enum Part {
     Bucket(usize),
     /// Those of the bucket that start like this key.
     Prefix(Which),
+    /// Those of the bucket from this key to that, or to the end.
+    Between(Which, Option<usize>),
+}
+
+/// Which entries a query wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Query {
+    /// Of which bucket.
+    pub bucket: usize,
+    /// Of integers, not of bytes.
+    pub of_integers: bool,
+    /// The first term and the last one.
+    pub terms: (usize, usize),
+    /// Of which partitions, a bit each.
+    pub partitions: u8,
+    /// How many at a time.
+    pub limit: usize,
 }
 
 /// One step of a program.
@@ -63,6 +86,8 @@ pub enum Step {
     Transact(Vec<(Which, Option<Content>, bool)>),
     /// List keys, so many at a time.
     ListKeys(Part, usize),
+    /// Query a secondary index.
+    Query(Query),
     /// List buckets, of one's type or of all, so many at a time.
     ListBuckets(Option<usize>, usize),
     /// Fold a partition, so many at a time.
@@ -108,6 +133,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => prop::collection::vec(write, 0..6).prop_map(Step::Batch),
         6 => prop::collection::vec(change, 0..12).prop_map(Step::Transact),
         2 => (part(), limit.clone()).prop_map(|(part, limit)| Step::ListKeys(part, limit)),
+        3 => query().prop_map(Step::Query),
         1 => (prop::option::of(0..super::model::BUCKETS.len()), limit.clone())
             .prop_map(|(bucket, limit)| Step::ListBuckets(bucket, limit)),
         2 => (0..super::RING_SIZE, limit, any::<bool>()).prop_map(
@@ -131,18 +157,36 @@ fn part() -> impl Strategy<Value = Part> {
         (0..super::model::BUCKETS.len()).prop_map(Part::BucketType),
         (0..super::model::BUCKETS.len()).prop_map(Part::Bucket),
         which().prop_map(Part::Prefix),
+        (which(), prop::option::of(0..KEYS)).prop_map(|(from, to)| Part::Between(from, to)),
     ]
+}
+
+fn query() -> impl Strategy<Value = Query> {
+    let terms = prop_oneof![Just((0, TERMS - 1)), (0..TERMS, 0..TERMS)];
+    let partitions = prop_oneof![Just(u8::MAX), any::<u8>()];
+    let limit = prop_oneof![1..4usize, Just(1000)];
+    (0..super::model::BUCKETS.len(), any::<bool>(), terms, partitions, limit).prop_map(
+        |(bucket, of_integers, terms, partitions, limit)| Query {
+            bucket,
+            of_integers,
+            terms,
+            partitions,
+            limit,
+        },
+    )
 }
 
 fn content() -> impl Strategy<Value = Content> {
     let size = prop_oneof![4 => 0..100usize, 1 => 0..6000usize];
     let expiry = prop_oneof![4 => Just(0), 1 => 1..60u32];
-    (any::<u8>(), size, any::<u64>(), prop::bool::weighted(0.2), 1..16u8, expiry).prop_map(
-        |(fill, size, digest, tombstone, n_val_class, expires_in_secs)| Content {
+    let entries = prop_oneof![Just(0), 0..1u16 << (2 * TERMS)];
+    (any::<u8>(), size, any::<u64>(), prop::bool::weighted(0.2), 1..16u8, expiry, entries).prop_map(
+        |(fill, size, digest, tombstone, n_val_class, expires_in_secs, entries)| Content {
             fill,
             size,
-            meta: RecordMeta { digest, tombstone, n_val_class, expires_at_secs: 0 },
+            meta: RecordMeta { digest, tombstone, n_val_class, ..RecordMeta::default() },
             expires_in_secs,
+            entries: if tombstone { 0 } else { entries },
         },
     )
 }

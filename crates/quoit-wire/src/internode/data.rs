@@ -144,6 +144,9 @@ pub struct Store {
     /// When to answer.
     #[prost(enumeration = "Acks", tag = "9")]
     pub acks: i32,
+    /// Whether the object has index entries.
+    #[prost(bool, tag = "10")]
+    pub indexed: bool,
 }
 
 /// Takes over what an operation on a data type (the payload is its delta) has done elsewhere.

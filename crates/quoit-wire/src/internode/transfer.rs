@@ -72,6 +72,9 @@ pub struct DeliveredRecord {
     /// Size of the object in the payload.
     #[prost(uint32, tag = "7")]
     pub size_bytes: u32,
+    /// Whether the object has index entries.
+    #[prost(bool, tag = "8")]
+    pub indexed: bool,
 }
 
 /// Delivers records of a partition. The payload holds their objects one after another.

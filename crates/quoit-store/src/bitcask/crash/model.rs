@@ -131,5 +131,6 @@ pub(super) fn meta_of(value: &[u8]) -> RecordMeta {
         } else {
             0
         },
+        indexed: false,
     }
 }

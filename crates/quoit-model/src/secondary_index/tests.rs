@@ -1,0 +1,128 @@
+use super::*;
+use crate::test_objects::{any_bytes, any_object};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// Names and terms that begin like others, with bytes at the ends of the range.
+fn short() -> impl Strategy<Value = Bytes> {
+    prop::collection::vec(prop_oneof![Just(0), Just(1), Just(255), any::<u8>()], 0..4)
+        .prop_map(Bytes::from)
+}
+
+fn any_term() -> impl Strategy<Value = IndexTerm> {
+    prop_oneof![
+        any::<i128>().prop_map(IndexTerm::Integer),
+        (any::<i128>(), 0..128u32).prop_map(|(number, bits)| IndexTerm::Integer(number >> bits)),
+        (-300..300i128).prop_map(IndexTerm::Integer),
+        short().prop_map(IndexTerm::Binary),
+    ]
+}
+
+/// Bucket type, bucket, field, term, key.
+type Named = (Bytes, Bytes, Bytes, IndexTerm, Bytes);
+
+fn named() -> impl Strategy<Value = Named> {
+    (short(), short(), short(), any_term(), short())
+}
+
+fn bucket(named: &Named) -> BucketRef<'_> {
+    BucketRef { bucket_type: &named.0, bucket: &named.1 }
+}
+
+fn place(named: &Named) -> Vec<u8> {
+    let entry = IndexEntry { field: named.2.clone(), term: named.3.clone() };
+    entry.place(bucket(named).key(&named.4)).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn places_are_ordered_as_what_they_stand_for(one in named(), other in named()) {
+        prop_assert_eq!(place(&one).cmp(&place(&other)), one.cmp(&other));
+    }
+
+    #[test]
+    fn positions_are_ordered_and_come_back(one in (any_term(), short()), other in (any_term(), short())) {
+        let [first, second] = [&one, &other].map(|(term, key)| IndexPosition::of(term, key));
+        prop_assert_eq!(first.cmp(&second), one.cmp(&other));
+        prop_assert_eq!(IndexPosition::from_bytes(first.as_bytes().clone()), Ok(first.clone()));
+        prop_assert_eq!(first.parts(), one);
+    }
+
+    #[test]
+    fn a_span_has_what_its_range_has(
+        all in prop::collection::vec(named(), 1..20),
+        ends in (any_term(), any_term(), any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        after in prop::option::of(any::<prop::sample::Index>()),
+        suffix: [u8; 2],
+    ) {
+        let of = ends.2.get(&all);
+        // Some ends are terms that are there.
+        let max = if all.len().is_multiple_of(2) { &ends.3.get(&all).3 } else { &ends.1 };
+        let range = IndexRange { bucket: bucket(of), field: &of.2, min: &ends.0, max };
+        let after = after.map(|index| index.get(&all));
+        let after = after.map(|named| IndexPosition::of(&named.3, &named.4));
+        let span = range.span(after.as_ref());
+        for named in &all {
+            let position = IndexPosition::of(&named.3, &named.4);
+            let is_wanted = (&named.0, &named.1, &named.2) == (&of.0, &of.1, &of.2)
+                && (range.min..=max).contains(&&named.3)
+                && after.as_ref().is_none_or(|after| position > *after);
+            let place = place(named);
+            // Stores append to places what tells equal ones apart.
+            let stored = [place.as_slice(), &suffix].concat();
+            prop_assert_eq!(span.from() <= &stored[..] && &stored[..] < span.end(), is_wanted);
+            if is_wanted {
+                prop_assert!(!span.is_empty());
+                prop_assert_eq!(span.position(&place), Some(position));
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_position_or_not_without_a_panic(bytes in any_bytes(40)) {
+        if let Ok(position) = IndexPosition::from_bytes(bytes.clone()) {
+            let (term, key) = position.parts();
+            prop_assert_eq!(IndexPosition::of(&term, &key).as_bytes().clone(), bytes);
+        }
+    }
+
+    #[test]
+    fn stored_objects_have_the_entries_of_their_live_values(object in any_object()) {
+        let mut expected = BTreeSet::new();
+        for sibling in object.siblings.iter().filter(|sibling| !sibling.deleted) {
+            expected.extend(sibling.meta.indexes.iter().cloned());
+        }
+        let mut stored = Vec::new();
+        object.encode_into(&mut stored);
+        let expected: Vec<_> = expected.into_iter().collect();
+        prop_assert_eq!(&object.index_entries(), &expected);
+        prop_assert_eq!(object.has_index_entries(), !expected.is_empty());
+        prop_assert_eq!(index_entries_of(&stored).unwrap(), expected);
+    }
+
+    #[test]
+    fn damaged_objects_have_no_entries_but_no_panic_either(bytes in any_bytes(60)) {
+        let stored = [&[crate::codec::OBJECT_FORMAT_1], &bytes[..]].concat();
+        let _ = index_entries_of(&stored);
+    }
+}
+
+#[test]
+fn an_entry_is_bounded_with_the_names_of_its_record() {
+    let key = BucketRef::untyped(b"bucket").key(b"key");
+    let with_term = |size| {
+        let term = IndexTerm::Binary(Bytes::from(vec![1; size]));
+        IndexEntry { field: Bytes::from_static(b"f_bin"), term }.place(key).map(|place| place.len())
+    };
+    let overhead = with_term(0).unwrap();
+    let fits = INDEX_PLACE_BYTES_MAX - overhead;
+    assert_eq!(with_term(fits), Ok(INDEX_PLACE_BYTES_MAX));
+    let size_bytes = INDEX_PLACE_BYTES_MAX + 1;
+    assert_eq!(with_term(fits + 1), Err(IndexEntryTooLarge { size_bytes }));
+}
+
+#[test]
+fn integers_are_short() {
+    let size = |number| IndexPosition::of(&IndexTerm::Integer(number), b"k").as_bytes().len() - 3;
+    assert_eq!([0, -1, 255, -256, 256, i128::MAX].map(size), [1, 1, 2, 2, 3, 17]);
+}

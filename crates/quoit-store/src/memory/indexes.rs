@@ -1,0 +1,76 @@
+//! The secondary indexes of all partitions, in one order.
+
+use crate::engine::IndexPage;
+use crate::index_page::PageInMaking;
+use parking_lot::RwLock;
+use quoit_model::hash::Partition;
+use quoit_model::secondary_index::IndexSpan;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// Bytes that an entry is taken to cost beside its place.
+const ENTRY_OVERHEAD_BYTES: u64 = 64;
+
+/// Memory that entries are taken to cost.
+pub(super) fn entries_cost_bytes(places: &[Vec<u8>]) -> u64 {
+    places.iter().map(|place| place.len() as u64 + ENTRY_OVERHEAD_BYTES).sum()
+}
+
+/// See the module. Taken with the lock of a partition held, never the other way round.
+#[derive(Default)]
+pub(super) struct Indexes {
+    /// When entries end, seconds since 1970, 0 = never; by place and partition.
+    entries: RwLock<BTreeMap<Vec<u8>, u32>>,
+}
+
+impl Indexes {
+    /// Puts the entries of a record in the place of its former ones. Queries see these or those, and what
+    /// both have always.
+    pub(super) fn replace(
+        &self,
+        partition: Partition,
+        old: Vec<Vec<u8>>,
+        new: Vec<Vec<u8>>,
+        ends_at_secs: u32,
+    ) {
+        if old.is_empty() && new.is_empty() {
+            return;
+        }
+        let mut entries = self.entries.write();
+        for place in old {
+            entries.remove(&with_partition(place, partition));
+        }
+        for place in new {
+            entries.insert(with_partition(place, partition), ends_at_secs);
+        }
+    }
+
+    pub(super) fn query(
+        &self,
+        span: &IndexSpan,
+        partitions: &dyn Fn(Partition) -> bool,
+        limit: usize,
+        now_secs: u64,
+    ) -> IndexPage {
+        let mut page = PageInMaking::new(span, partitions, limit);
+        if span.is_empty() {
+            return page.into_page();
+        }
+        let entries = self.entries.read();
+        let bounds = (Bound::Included(span.from()), Bound::Excluded(span.end()));
+        for (entry, ends_at_secs) in entries.range::<[u8], _>(bounds) {
+            let Some((place, partition)) = entry.split_last_chunk() else { continue };
+            let partition = Partition(u16::from_be_bytes(*partition));
+            let is_live = || *ends_at_secs == 0 || u64::from(*ends_at_secs) > now_secs;
+            if !page.take(place, partition, is_live) {
+                break;
+            }
+        }
+        page.into_page()
+    }
+}
+
+fn with_partition(mut place: Vec<u8>, partition: Partition) -> Vec<u8> {
+    place.extend_from_slice(&partition.0.to_be_bytes());
+    place
+}
