@@ -187,6 +187,28 @@ impl IndexRange<'_> {
     }
 }
 
+/// Where the places of all entries of a bucket begin, and the lowest byte string behind them.
+#[must_use]
+pub fn bucket_span(bucket: BucketRef<'_>) -> (Vec<u8>, Vec<u8>) {
+    let mut from = Vec::new();
+    push_part(&mut from, bucket.bucket_type);
+    push_part(&mut from, bucket.bucket);
+    let end = behind(from.clone());
+    (from, end)
+}
+
+/// The name of the record that an entry belongs to: bucket type, bucket and key; `None` when the bytes are no
+/// place of an entry.
+#[must_use]
+pub fn record_of_place(place: &[u8]) -> Option<[Vec<u8>; 3]> {
+    let (bucket_type, rest) = read_part(place)?;
+    let (bucket, rest) = read_part(rest)?;
+    let (_, rest) = read_part(rest)?;
+    let (_, rest) = read_term(rest)?;
+    let (key, rest) = read_part(rest)?;
+    rest.is_empty().then_some([bucket_type, bucket, key])
+}
+
 /// The lowest byte string behind all that begin with the front of a place.
 fn behind(mut front: Vec<u8>) -> Vec<u8> {
     // Each part of a place ends with zero bytes, so not all of it are the highest there is.

@@ -83,10 +83,6 @@ impl Subject for Ordered {
         self.engine.as_ref().unwrap()
     }
 
-    fn has_indexes(&self) -> bool {
-        false
-    }
-
     fn clock(&self) -> &ManualClock {
         &self.clock
     }

@@ -18,6 +18,7 @@ use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use support::indexes::{check_indexes, query_all, try_put_indexed};
 use support::{Name, check_sums, get, keys, put, remove, try_put, value};
 
 const TREE: &str = "tree.redb";
@@ -79,6 +80,9 @@ fn what_was_durable_survives_crashes_and_the_sums_are_right() {
             let text = format!("{round}/{number}");
             let ticket = put(engine, &key, text.as_bytes());
             durable.push((key, text, ticket));
+            let number_of_all = u64::from(round * 12 + number);
+            let key = format!("indexed{}", number_of_all % 30);
+            try_put_indexed(engine, &key, number_of_all).unwrap();
             if number == round % 12 {
                 tree.execution.step(WRITE_WORKER);
             }
@@ -92,6 +96,8 @@ fn what_was_durable_survives_crashes_and_the_sums_are_right() {
         for (key, text, _) in survivors {
             assert_eq!(value(tree.engine(), &key), Some(text.into_bytes()), "{key}");
         }
+        assert!(!query_all(tree.engine()).unwrap().is_empty());
+        check_indexes(tree.engine());
         check_sums(tree.engine());
     }
 }
@@ -176,6 +182,35 @@ fn damaged_bytes_are_never_shown_and_are_found_by_verification() {
     assert!(matches!(applied, Applied::Written(_)));
     assert_eq!(value(engine, "damaged").as_deref(), Some(&b"healed"[..]));
     check_sums(engine);
+}
+
+#[test]
+fn entries_of_a_damaged_record_go_with_it() {
+    let mut tree = Tree::new();
+    try_put_indexed(tree.engine(), "damaged", 4).unwrap();
+    try_put_indexed(tree.engine(), "whole", 9).unwrap();
+    tree.engine().close().unwrap();
+    tree.engine = None;
+    let mut bytes = tree.disk.bytes(TREE).unwrap();
+    // All copies of its value that the file has.
+    let places: Vec<usize> =
+        (0..bytes.len() - 1_000).filter(|at| bytes[*at..*at + 1_000] == [4; 1_000]).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| bytes[at + 100] = 5);
+    tree.disk.put(TREE, bytes);
+    tree.open().unwrap();
+    let engine = tree.engine();
+    assert!(matches!(get(engine, "damaged"), Err(StoreError::Corrupt { .. })));
+    assert_eq!(query_all(engine).unwrap().len(), 4);
+    let replace = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        out.extend_from_slice(b"healed");
+        Decision::Put(RecordMeta::default())
+    };
+    let at = Name::new("damaged");
+    let applied = engine.update(&at.at(), Before::Skip, Access::Wait, replace).unwrap();
+    assert!(matches!(applied, Applied::Written(_)));
+    assert_eq!(query_all(engine).unwrap().len(), 2);
+    check_indexes(engine);
 }
 
 fn open_named(name: &str, path: &Path, ring_size: RingSize) -> Result<(), StoreError> {

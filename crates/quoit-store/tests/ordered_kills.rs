@@ -13,6 +13,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use support::indexes::{check_indexes, query_all, try_put_indexed};
 use support::{Name, check_sums, put, value};
 
 /// Tells a process of this test which engine to write to, and where.
@@ -60,6 +61,7 @@ fn writer() {
             BatchWrite::Put { at: other.at(), meta, value: &body },
         ];
         engine.batch(&writes).unwrap();
+        try_put_indexed(&engine, &format!("indexed{}", number % KEY_COUNT), number).unwrap();
         put(&engine, "last", &number.to_be_bytes());
         if number % 3 == 0 {
             engine.sync().unwrap();
@@ -107,6 +109,8 @@ fn survives_kills(engine: &str) {
             assert_eq!(body, body_of(found));
         }
         assert_eq!(value(&engine, "one"), value(&engine, "other"), "parts of a batch");
+        assert!(query_all(&engine).unwrap().len() as u64 >= 2 * seen.min(KEY_COUNT - 1));
+        check_indexes(&engine);
         check_sums(&engine);
         engine.close().unwrap();
     }

@@ -37,7 +37,13 @@ fn place(named: &Named) -> Vec<u8> {
 proptest! {
     #[test]
     fn places_are_ordered_as_what_they_stand_for(one in named(), other in named()) {
-        prop_assert_eq!(place(&one).cmp(&place(&other)), one.cmp(&other));
+        let place = [&one, &other].map(place);
+        prop_assert_eq!(place[0].cmp(&place[1]), one.cmp(&other));
+        let record = [&one.0, &one.1, &one.4].map(|name| name.to_vec());
+        prop_assert_eq!(record_of_place(&place[0]), Some(record));
+        let (from, end) = bucket_span(bucket(&other));
+        let is_within = from <= place[0] && place[0] < end;
+        prop_assert_eq!(is_within, bucket(&one) == bucket(&other));
     }
 
     #[test]
@@ -80,6 +86,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_a_position_or_not_without_a_panic(bytes in any_bytes(40)) {
+        let _ = record_of_place(&bytes);
         if let Ok(position) = IndexPosition::from_bytes(bytes.clone()) {
             let (term, key) = position.parts();
             prop_assert_eq!(IndexPosition::of(&term, &key).as_bytes().clone(), bytes);

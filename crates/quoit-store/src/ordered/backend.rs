@@ -14,18 +14,22 @@ pub(crate) enum Space {
     Bodies,
     /// What is known of each record, in the order of names.
     Names,
+    /// Entries of secondary indexes, in their order.
+    Indexes,
     /// Sums, expiries and dropped partitions, told apart by their first byte.
     Side,
 }
 
 impl Space {
-    pub(crate) const ALL: [Self; 4] = [Self::Records, Self::Bodies, Self::Names, Self::Side];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Records, Self::Bodies, Self::Names, Self::Indexes, Self::Side];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Records => "records",
             Self::Bodies => "bodies",
             Self::Names => "names",
+            Self::Indexes => "indexes",
             Self::Side => "side",
         }
     }

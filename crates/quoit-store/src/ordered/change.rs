@@ -1,6 +1,7 @@
 //! Changes of records: one, several of a partition, or any.
 
 use super::backend::Space;
+use super::indexes::Former;
 use super::keys::{Epoch, dropped_key, epoch_key, expiry_key, name_key};
 use super::point::{Found, Part};
 use super::store::Store;
@@ -11,6 +12,7 @@ use crate::engine::{
     RecordAt, RecordMeta, RecordRef, Ticket, Transaction,
 };
 use crate::error::StoreError;
+use crate::index_page::places_of;
 use crate::pending::Name;
 use bytes::Bytes;
 use parking_lot::MutexGuard;
@@ -23,7 +25,7 @@ const BODY_BYTES_MAX: u64 = u32::MAX as u64 - 1_024;
 /// A record that is written, and what is known of it until then.
 struct Write<'w> {
     at: RecordAt<'w>,
-    before: Option<RecordMeta>,
+    former: Former,
     /// `None` removes it.
     after: Option<(RecordMeta, &'w [u8])>,
 }
@@ -39,16 +41,21 @@ impl Store {
         let Some(_changing) = self.begin_change(at.partition, access)? else {
             return Ok(Applied::WouldBlock);
         };
-        let part = if before == Before::Skip { Part::Head } else { Part::Whole };
-        let (old, shown) = match self.find(at, part, access)? {
-            Found::WouldBlock => return Ok(Applied::WouldBlock),
-            Found::Absent => (None, None),
-            Found::Present(record) => {
-                let is_shown = part == Part::Whole && !self.is_expired(&record.meta);
-                (Some(record.meta), is_shown.then_some(record))
+        let (former, shown) = if before == Before::Skip {
+            let Some(former) = self.former(at, access)? else {
+                return Ok(Applied::WouldBlock);
+            };
+            (former, None)
+        } else {
+            match self.find(at, Part::Whole, access)? {
+                Found::WouldBlock => return Ok(Applied::WouldBlock),
+                Found::Absent => (Former::default(), None),
+                Found::Present(record) => {
+                    let former = self.former_of(at, &record);
+                    (former, (!self.is_expired(&record.meta)).then_some(record))
+                }
+                Found::Damaged(error) => return Err(error),
             }
-            Found::Damaged(error) if before != Before::Skip => return Err(error),
-            Found::Damaged(_) => (self.known_by_name(at), None),
         };
         let mut value = Vec::new();
         let shown = shown.as_ref().map(RecordRef::shared);
@@ -57,7 +64,7 @@ impl Store {
             Decision::Put(meta) => Some((meta, &value[..])),
             Decision::Remove => None,
         };
-        self.write(at.partition, &[Write { at: *at, before: old, after }]).map(Applied::Written)
+        self.write(at.partition, &[Write { at: *at, former, after }]).map(Applied::Written)
     }
 
     pub(super) fn transact(
@@ -80,10 +87,10 @@ impl Store {
         }
         let writes: Vec<Write<'_>> = open
             .writes
-            .iter()
-            .map(|Staged { name, before, after }| Write {
+            .iter_mut()
+            .map(|Staged { name, former, after }| Write {
                 at: name.at(partition),
-                before: *before,
+                former: std::mem::take(former),
                 after: after.as_ref().map(|record| (record.meta, &record.value[..])),
             })
             .collect();
@@ -107,18 +114,19 @@ impl Store {
                 BatchWrite::Put { at, meta, value } => (*at, Some((*meta, *value))),
                 BatchWrite::Remove { at } => (*at, None),
             };
-            let before = self.known(&at, Access::Wait)?.flatten();
-            last.insert((at.partition, at.encoded), Write { at, before, after });
+            let former = self.former(&at, Access::Wait)?.unwrap_or_default();
+            last.insert((at.partition, at.encoded), Write { at, former, after });
         }
         let writes: Vec<Write<'_>> = last.into_values().collect();
         self.check_sizes(&writes)?;
+        let places = new_places(&writes)?;
         let mut stored = Writes::new();
         let mut locked: BTreeMap<Partition, _> = BTreeMap::new();
-        for write in &writes {
+        for (write, places) in writes.iter().zip(&places) {
             let state = self.partition(write.at.partition);
             let tallies = locked.entry(write.at.partition).or_insert_with(|| state.tallies.write());
             tallies.count(&change_of(write), &mut stored);
-            self.stage(write, &mut stored);
+            self.stage(write, places, &mut stored);
         }
         Ok(self.hand_over(stored))
     }
@@ -142,8 +150,9 @@ impl Store {
     }
 
     /// Removes a record whose partition is held, whatever it is.
-    pub(super) fn discard(&self, at: &RecordAt<'_>, before: RecordMeta) -> Result<(), StoreError> {
-        let write = Write { at: *at, before: Some(before), after: None };
+    pub(super) fn discard(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
+        let former = self.former(at, Access::Wait)?.unwrap_or_default();
+        let write = Write { at: *at, former, after: None };
         self.write(at.partition, &[write]).map(drop)
     }
 
@@ -172,29 +181,15 @@ impl Store {
         Ok(held)
     }
 
-    /// What is known of the record that a write replaces, damaged or not; `None` where the disk would have
-    /// to be waited for.
-    fn known(
-        &self,
-        at: &RecordAt<'_>,
-        access: Access,
-    ) -> Result<Option<Option<RecordMeta>>, StoreError> {
-        Ok(match self.find(at, Part::Head, access)? {
-            Found::WouldBlock => None,
-            Found::Absent => Some(None),
-            Found::Present(record) => Some(Some(record.meta)),
-            Found::Damaged(_) => Some(self.known_by_name(at)),
-        })
-    }
-
     /// Makes writes of one partition, which is held, count together.
     fn write(&self, partition: Partition, writes: &[Write<'_>]) -> Result<Ticket, StoreError> {
         self.check_sizes(writes)?;
+        let places = new_places(writes)?;
         let mut stored = Writes::new();
         let mut tallies = self.partition(partition).tallies.write();
-        for write in writes {
+        for (write, places) in writes.iter().zip(&places) {
             tallies.count(&change_of(write), &mut stored);
-            self.stage(write, &mut stored);
+            self.stage(write, places, &mut stored);
         }
         Ok(self.hand_over(stored))
     }
@@ -219,14 +214,16 @@ impl Store {
     }
 
     /// The entries that a write changes, but for counts and digests.
-    fn stage(&self, write: &Write<'_>, stored: &mut Writes) {
-        let Write { at, before, after } = write;
+    fn stage(&self, write: &Write<'_>, places: &[Vec<u8>], stored: &mut Writes) {
+        let Write { at, former, after } = write;
+        let expires_at_secs = after.map_or(0, |(meta, _)| meta.expires_at_secs);
+        self.stage_entries(at.partition, &former.places, places, expires_at_secs, stored);
         let key = self.key_of(at);
         let name = name_key(at.key, at.partition, self.partition(at.partition).epoch());
         let expiry = |meta: RecordMeta| {
             (meta.expires_at_secs != 0).then(|| expiry_key(meta.expires_at_secs, &key))
         };
-        if let Some(key) = before.and_then(expiry) {
+        if let Some(key) = former.meta.and_then(expiry) {
             stored.push((Space::Side, key, None));
         }
         let Some((meta, body)) = *after else {
@@ -260,7 +257,16 @@ impl Store {
 
 fn change_of(write: &Write<'_>) -> Change {
     let after = write.after.map(|(meta, _)| meta);
-    Change { identity: write.at.identity, before: write.before, after }
+    Change { identity: write.at.identity, before: write.former.meta, after }
+}
+
+/// The places of the index entries that records have after their writes.
+fn new_places(writes: &[Write<'_>]) -> Result<Vec<Vec<Vec<u8>>>, StoreError> {
+    let places = |Write { at, after, .. }: &Write<'_>| match after {
+        Some((meta, value)) => places_of(at.key, meta, value),
+        None => Ok(Vec::new()),
+    };
+    writes.iter().map(places).collect()
 }
 
 /// A transaction while its body runs, its partition held.
@@ -274,17 +280,17 @@ struct Open<'s> {
 /// A write that the transaction ends with.
 struct Staged {
     name: Name,
-    before: Option<RecordMeta>,
+    former: Former,
     after: Option<Record>,
 }
 
 impl Open<'_> {
     fn write(&mut self, at: &RecordAt<'_>, after: Option<Record>) -> Result<(), Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
-        let known = self.store.known(at, self.access)?;
-        let before = known.ok_or(Interrupted(Interruption::Cold))?;
+        let known = self.store.former(at, self.access)?;
+        let former = known.ok_or(Interrupted(Interruption::Cold))?;
         self.writes.retain(|write| !write.name.is(at));
-        self.writes.push(Staged { name: Name::of(at), before, after });
+        self.writes.push(Staged { name: Name::of(at), former, after });
         Ok(())
     }
 }

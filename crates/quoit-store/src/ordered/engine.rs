@@ -269,13 +269,12 @@ impl Engine for OrderedEngine {
 
     fn query_index(
         &self,
-        _: &IndexRange<'_>,
-        _: &dyn Fn(Partition) -> bool,
-        _: Option<&IndexPosition>,
-        _: usize,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
     ) -> Result<IndexPage, StoreError> {
-        let reason = "this storage engine has none yet; use the memory engine".to_owned();
-        Err(StoreError::IndexesUnavailable { reason })
+        self.store.query_index(range, partitions, after, limit)
     }
 
     fn list_buckets(

@@ -3,6 +3,7 @@
 //! ```text
 //! records, bodies   partition 2, epoch 4, identity 8, encoded name
 //! names             bucket type, bucket, key, each escaped and ended; partition 2, epoch 4
+//! indexes           place of the entry; partition 2, epoch 4
 //! side   't'        partition 2, bucket of hashes 2                 counts and digests of the bucket
 //!        'h'        partition 2, hour 4, n_val class 1              digest of what expires in that hour
 //!        'e'        second of expiry 4, key of the record           nothing
@@ -96,6 +97,29 @@ pub(super) fn name_key(key: KeyRef<'_>, partition: Partition, epoch: Epoch) -> B
     out.extend_from_slice(&partition.0.to_be_bytes());
     out.extend_from_slice(&epoch.0.to_be_bytes());
     Bytes::from(out)
+}
+
+/// The key of an index entry.
+pub(super) fn index_key(place: &[u8], partition: Partition, epoch: Epoch) -> Bytes {
+    Bytes::from([place, &partition.0.to_be_bytes(), &epoch.0.to_be_bytes()].concat())
+}
+
+/// The key of an index entry, read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IndexKey<'k> {
+    pub(super) place: &'k [u8],
+    pub(super) partition: Partition,
+    pub(super) epoch: Epoch,
+}
+
+impl<'k> IndexKey<'k> {
+    /// `None` when the bytes are no key of an entry.
+    pub(super) fn read(key: &'k [u8]) -> Option<Self> {
+        let (rest, epoch) = key.split_last_chunk()?;
+        let (place, partition) = rest.split_last_chunk()?;
+        let partition = Partition(u16::from_be_bytes(*partition));
+        Some(Self { place, partition, epoch: Epoch(u32::from_be_bytes(*epoch)) })
+    }
 }
 
 /// Where the names begin that are not below this one.
@@ -262,6 +286,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
             let _ = (NameKey::read(&bytes).is_some(), RecordKey::read(&bytes).is_some());
+            let _ = IndexKey::read(&bytes);
             let _ = SideKey::read(&bytes);
         }
 

@@ -25,6 +25,7 @@ mod change;
 mod commit;
 mod compare;
 mod engine;
+mod indexes;
 mod keys;
 mod list;
 mod lsm;

@@ -63,7 +63,8 @@ impl Store {
         }
     }
 
-    fn look(&self, key: &[u8], part: Part, access: Access) -> Result<Found, StoreError> {
+    /// Looks a record up by its key, of whatever epoch.
+    pub(super) fn look(&self, key: &[u8], part: Part, access: Access) -> Result<Found, StoreError> {
         let mut last = None;
         loop {
             let value = match self.value(Space::Records, key, access)? {

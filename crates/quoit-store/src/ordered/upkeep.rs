@@ -2,8 +2,8 @@
 
 use super::backend::Space;
 use super::keys::{
-    Epoch, RecordKey, SideKey, dropped_key, expiries_until, expiry_key, name_key, records_end,
-    records_from,
+    Epoch, RecordKey, SideKey, dropped_key, expiries_until, expiry_key, index_key, name_key,
+    records_end, records_from,
 };
 use super::overlay::Range;
 use super::point::{Found, Part};
@@ -11,6 +11,7 @@ use super::store::Store;
 use super::value::{HEAD_BYTES, Head};
 use crate::engine::{Access, RecordAt};
 use crate::error::StoreError;
+use crate::index_page::places_of;
 use crate::seam::{Next, Pace, Worker};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
@@ -80,7 +81,7 @@ impl Store {
             && let Found::Present(record) = self.find(&at, Part::Head, Access::Wait)?
             && record.meta.expires_at_secs == expires_at_secs
         {
-            return self.discard(&at, record.meta);
+            return self.discard(&at);
         }
         forget();
         Ok(())
@@ -131,6 +132,14 @@ impl Store {
             stored.extend(
                 expiry.map(|meta| (Space::Side, expiry_key(meta.expires_at_secs, key), None)),
             );
+            if let (Some(name), true) = (name, meta.is_some_and(|meta| meta.indexed)) {
+                let places = self.places_of_dropped(key, name)?;
+                stored.extend(
+                    places
+                        .iter()
+                        .map(|place| (Space::Indexes, index_key(place, partition, epoch), None)),
+                );
+            }
         }
         if scanned.next.is_none() {
             stored.push((Space::Side, mark.clone(), None));
@@ -138,5 +147,21 @@ impl Store {
         let count = stored.len();
         self.hand_over(stored);
         Ok(count)
+    }
+
+    /// The places of the index entries of a record of a former epoch. What can't be read has left entries
+    /// that nobody sees.
+    fn places_of_dropped(
+        &self,
+        record_key: &Bytes,
+        name: KeyRef<'_>,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        Ok(match self.look(record_key, Part::Whole, Access::Wait) {
+            Ok(Found::Present(record)) => {
+                places_of(name, &record.meta, &record.value).unwrap_or_default()
+            }
+            Ok(_) | Err(StoreError::Corrupt { .. }) => Vec::new(),
+            Err(error) => return Err(error),
+        })
     }
 }

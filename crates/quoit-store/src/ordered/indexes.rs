@@ -1,0 +1,160 @@
+//! Secondary indexes: entries beside the records, written with them.
+
+use super::backend::Space;
+use super::keys::{Epoch, IndexKey, index_key};
+use super::overlay::Range;
+use super::point::{Found, Part};
+use super::store::Store;
+use super::tallies::Writes;
+use crate::engine::{Access, IndexPage, Record, RecordAt, RecordMeta};
+use crate::error::StoreError;
+use crate::index_page::{PageInMaking, places_of};
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+use quoit_model::secondary_index::{IndexPosition, IndexRange, bucket_span, record_of_place};
+
+/// Entries that are read at once where all of a bucket are looked at.
+const READ_COUNT: usize = 4_096;
+
+/// What is known of a record that a write replaces.
+#[derive(Default)]
+pub(super) struct Former {
+    /// `None` when there was none, or its head and name are damaged.
+    pub(super) meta: Option<RecordMeta>,
+    /// The places of its index entries.
+    pub(super) places: Vec<Vec<u8>>,
+}
+
+impl Store {
+    /// What is known of the record that a write replaces, damaged or not; `None` where the disk would have
+    /// to be waited for. The body is read only if it has index entries.
+    pub(super) fn former(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<Option<Former>, StoreError> {
+        match self.find(at, Part::Head, access)? {
+            Found::WouldBlock => Ok(None),
+            Found::Absent => Ok(Some(Former::default())),
+            Found::Present(record) if record.meta.indexed => {
+                match self.find(at, Part::Whole, access)? {
+                    Found::WouldBlock => Ok(None),
+                    Found::Absent => Ok(Some(Former::default())),
+                    Found::Present(record) => Ok(Some(self.former_of(at, &record))),
+                    Found::Damaged(_) => self.damaged_former(at, access),
+                }
+            }
+            Found::Present(record) => {
+                Ok(Some(Former { meta: Some(record.meta), places: Vec::new() }))
+            }
+            Found::Damaged(_) => self.damaged_former(at, access),
+        }
+    }
+
+    /// What is known of a record that was read as a whole.
+    pub(super) fn former_of(&self, at: &RecordAt<'_>, record: &Record) -> Former {
+        // They could be read when the record was stored.
+        let places = places_of(at.key, &record.meta, &record.value).unwrap_or_default();
+        Former { meta: Some(record.meta), places }
+    }
+
+    /// What is known of a record that can't be read. Unless its name says that it has no index entries, all
+    /// of its bucket are looked at.
+    fn damaged_former(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<Option<Former>, StoreError> {
+        let meta = self.known_by_name(at);
+        if meta.is_some_and(|meta| !meta.indexed) {
+            return Ok(Some(Former { meta, places: Vec::new() }));
+        }
+        if access == Access::NoWait {
+            return Ok(None);
+        }
+        let (mut next, end) = bucket_span(at.key.bucket);
+        let epoch = self.partition(at.partition).epoch();
+        let mut places = Vec::new();
+        loop {
+            let range =
+                Range { space: Space::Indexes, from: &next, to: Some(&end), value_bytes_max: 0 };
+            let scanned = self.overlay.scan(range, READ_COUNT)?;
+            for (key, _) in &scanned.entries {
+                let of_record = IndexKey::read(key).filter(|entry| {
+                    (entry.partition, entry.epoch) == (at.partition, epoch)
+                        && record_of_place(entry.place).is_some_and(|[.., key]| key == at.key.key)
+                });
+                places.extend(of_record.map(|entry| entry.place.to_vec()));
+            }
+            let Some(after) = scanned.next else { return Ok(Some(Former { meta, places })) };
+            next = after.to_vec();
+        }
+    }
+
+    /// The entries of a record in the place of its former ones. What stays comes last.
+    pub(super) fn stage_entries(
+        &self,
+        partition: Partition,
+        old: &[Vec<u8>],
+        new: &[Vec<u8>],
+        expires_at_secs: u32,
+        stored: &mut Writes,
+    ) {
+        let epoch = self.partition(partition).epoch();
+        for place in old {
+            stored.push((Space::Indexes, index_key(place, partition, epoch), None));
+        }
+        for place in new {
+            let value = Bytes::copy_from_slice(&expires_at_secs.to_be_bytes());
+            stored.push((Space::Indexes, index_key(place, partition, epoch), Some(value)));
+        }
+    }
+
+    pub(super) fn query_index(
+        &self,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
+    ) -> Result<IndexPage, StoreError> {
+        self.check_open()?;
+        let span = range.span(after);
+        let mut page = PageInMaking::new(&span, partitions, limit);
+        if span.is_empty() {
+            return Ok(page.into_page());
+        }
+        let mut from = Bytes::copy_from_slice(span.from());
+        loop {
+            let range = Range {
+                space: Space::Indexes,
+                from: &from,
+                to: Some(span.end()),
+                value_bytes_max: usize::MAX,
+            };
+            let scanned = self.overlay.scan(range, limit.clamp(16, READ_COUNT))?;
+            for (key, value) in &scanned.entries {
+                let entry = IndexKey::read(key).zip(value[..].try_into().ok());
+                let Some((IndexKey { place, partition, epoch }, expires_at_secs)) = entry else {
+                    let error = self.damaged("an index entry can't be read");
+                    self.note_damage(&error);
+                    return Err(error);
+                };
+                let is_live = || self.is_live_entry(partition, epoch, expires_at_secs);
+                if !page.take(place, partition, is_live) {
+                    return Ok(page.into_page());
+                }
+            }
+            match scanned.next {
+                Some(next) => from = next,
+                None => return Ok(page.into_page()),
+            }
+        }
+    }
+
+    fn is_live_entry(&self, partition: Partition, epoch: Epoch, expires_at_secs: [u8; 4]) -> bool {
+        let state = self.partitions.get(usize::from(partition.0));
+        let expires_at_secs = u32::from_be_bytes(expires_at_secs);
+        let meta = RecordMeta { expires_at_secs, ..RecordMeta::default() };
+        state.is_some_and(|state| state.epoch() == epoch) && !self.is_expired(&meta)
+    }
+}
