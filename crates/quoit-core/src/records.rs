@@ -32,8 +32,8 @@ pub(crate) use together::clock_of;
 /// How often pages are read without keeping writers away, before they are.
 const ATTEMPT_COUNT: usize = 3;
 
-/// Bytes of pages that a call which must not wait puts together: some 100 microseconds of work.
-const TOGETHER_BYTES_MAX: u64 = 32 << 10;
+/// Pages that a call which must not wait reads: some 100 microseconds of work.
+const QUICK_PAGES_MAX: u32 = 32;
 
 /// Records of which some lie in pages.
 pub(crate) struct Records {
@@ -68,16 +68,6 @@ impl Records {
         let mut look = |record: &RecordRef<'_>| is_paged = PagedObject::is_one(record.value);
         self.engine.show(at, Access::NoWait, &mut look)?;
         Ok(is_paged)
-    }
-
-    /// Whether putting a record together takes longer than a thread that serves others should be kept.
-    fn is_long_work(&self, at: &RecordAt<'_>) -> Result<bool, StoreError> {
-        let mut is_long = false;
-        self.engine.show(at, Access::NoWait, &mut |record| {
-            is_long = PagedObject::is_one(record.value)
-                && PagedObject::decode(&record.to_bytes()).is_ok_and(|paged| is_large(&paged));
-        })?;
-        Ok(is_long)
     }
 
     /// As [`Engine::show`].
@@ -185,16 +175,13 @@ impl Records {
         }
     }
 
-    /// Changes a record that lies in pages as a whole. A large one counts as one that has to wait.
+    /// Changes a record that lies in pages as a whole. One of many pages counts as one that has to wait.
     pub(crate) fn update_together(
         &self,
         at: &RecordAt<'_>,
         access: Access,
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
-        if access == Access::NoWait && self.is_long_work(at)? {
-            return Ok(Applied::WouldBlock);
-        }
         let mut out = Vec::new();
         self.engine.transact(at.partition, access, &mut |transaction| {
             out.clear();
@@ -205,7 +192,7 @@ impl Records {
                 return decide(transaction, at, decision, &out);
             };
             let paged = read_root(at, root)?;
-            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
             let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
             let whole = Record { meta: root.meta, value: encoded(&object) };
             let decision = change(Some(&RecordRef::shared(&whole)), &mut out);
@@ -227,7 +214,8 @@ impl Records {
     }
 
     /// Changes pages of a record without putting it together; the answer is `None` when it does not lie in
-    /// pages. The change may be called several times; what it did last counts.
+    /// pages. The change may be called several times; what it did last counts. One of many pages counts as
+    /// one that has to wait.
     pub(crate) fn change_pages(
         &self,
         at: &RecordAt<'_>,
@@ -240,7 +228,7 @@ impl Records {
             is_paged = stored.as_ref().is_some_and(|record| PagedObject::is_one(&record.value));
             let Some(root) = stored.filter(|_| is_paged) else { return Ok(()) };
             let paged = read_root(at, &root)?;
-            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
             let changed = change(paged, &mut pages).map_err(|fault| fault.interrupts(at))?;
             let Some(paged) = changed else { return Ok(()) };
             let n_val_class = root.meta.n_val_class;
@@ -277,7 +265,7 @@ impl Records {
             if !PagedObject::should_be(&object) {
                 return Ok(());
             }
-            let mut pages = WrittenPages::new(&mut *transaction, at, generation);
+            let mut pages = WrittenPages::new(&mut *transaction, at, generation, Access::Wait);
             let divided = PagedObject::divide(&object, generation, &mut pages);
             let divided = divided.map_err(|fault| fault.interrupts(at))?;
             pages.finish()?;
@@ -288,11 +276,6 @@ impl Records {
         });
         divided.map(|_| ())
     }
-}
-
-/// Whether a record is to be put together where waiting is allowed.
-const fn is_large(paged: &PagedObject) -> bool {
-    paged.root().page_bytes() > TOGETHER_BYTES_MAX
 }
 
 /// What the engine has to know of an object.

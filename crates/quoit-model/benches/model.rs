@@ -5,9 +5,10 @@ use bytes::Bytes;
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::context::{decode_context, encode_context};
 use quoit_model::data_type::context::incarnation;
+use quoit_model::data_type::pages::{ItemHash, PageRange, PagedObject, Pages};
 use quoit_model::data_type::{
     CausalClock, Coordinator, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange,
-    State,
+    State, StoredFormError,
 };
 use quoit_model::hash::RingSize;
 use quoit_model::hll::Precision;
@@ -17,10 +18,11 @@ use quoit_model::node::NodeId;
 use quoit_model::object::{Metadata, Object};
 use quoit_model::vtag::make_vtag;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Instant;
 
-const ROUNDS: u32 = 400_000;
+const ROUNDS: u32 = 100_000;
 const SAMPLES: usize = 7;
 
 /// Prints the median of some samples.
@@ -151,6 +153,74 @@ fn measure_data_types() {
     }
 }
 
+/// Pages in memory.
+#[derive(Default)]
+struct InMemory(BTreeMap<ItemHash, Bytes>);
+
+impl Pages for InMemory {
+    type Error = StoredFormError;
+
+    fn read(&mut self, page: PageRange) -> Result<Option<Bytes>, StoredFormError> {
+        Ok(self.0.get(&page.first()).cloned())
+    }
+
+    fn write(&mut self, first: ItemHash, page: Option<&[u8]>) -> Result<(), StoredFormError> {
+        match page {
+            Some(page) => self.0.insert(first, Bytes::copy_from_slice(page)),
+            None => self.0.remove(&first),
+        };
+        Ok(())
+    }
+}
+
+/// Nanoseconds of an operation on a data type that lies in pages: reading the root and a page, the operation,
+/// and writing both again.
+fn measure_pages() {
+    let element = |number: u32| Bytes::from(format!("element-{number:08}"));
+    let add = |number| Operation::Set(vec![SetChange::Add(element(number))]);
+    let remove = |number| Operation::Set(vec![SetChange::Remove(element(number))]);
+    let count = |number| {
+        let updates = vec![FieldUpdate::new(element(number), FieldOperation::Counter(1))];
+        Operation::Map(MapOperation { updates, ..MapOperation::default() })
+    };
+    let sets = Operation::Set((0..10_000).map(element).map(SetChange::Add).collect());
+    let fields =
+        (0..10_000).map(|number| FieldUpdate::new(element(number), FieldOperation::Counter(1)));
+    let maps =
+        Operation::Map(MapOperation { updates: fields.collect(), ..MapOperation::default() });
+    let actor = incarnation(&event(1).actor, 1);
+    let (time_secs, now_us) = (63_900_000_000, 1_750_000_000_000_000);
+    let coordinator =
+        Coordinator { actor: &actor, time_secs, now_us, hll_precision: Precision::DEFAULT };
+    type Next<'a> = &'a dyn Fn(u32) -> Operation;
+    let cases: [(&str, Operation, Next<'_>); 4] = [
+        ("set of 10 000, the same element", sets.clone(), &|number| add(number % 10_000)),
+        ("set of 10 000, another element", sets.clone(), &|number| add(10_000 + number)),
+        ("set of 10 000, out and in", sets, &|number| match number % 2 {
+            0 => remove(number % 10_000),
+            _ => add(number % 10_000 - 1),
+        }),
+        ("map of 10 000, count in a field", maps, &|number| count(number % 10_000)),
+    ];
+    for (name, fill, next) in cases {
+        let object = Object::update_data_type(None, &fill, None, coordinator, None).expect("works");
+        let mut pages = InMemory::default();
+        let paged = PagedObject::divide(&object, 1, &mut pages).expect("pages").expect("a set");
+        let mut stored = Vec::new();
+        paged.encode_into(&mut stored);
+        let mut number = 0;
+        measure(name, || {
+            let paged = PagedObject::decode(&Bytes::from(stored.clone())).expect("own encoding");
+            let operation = next(number);
+            number += 1;
+            let updated = paged.update(&operation, None, coordinator, &mut pages);
+            let (paged, _) = updated.expect("pages").expect("works");
+            stored.clear();
+            paged.encode_into(&mut stored);
+        });
+    }
+}
+
 fn main() {
     let value = Bytes::from(vec![b'x'; 1024]);
     let nothing = VersionVector::default();
@@ -183,6 +253,7 @@ fn main() {
     let context = encode_context(&object.clock);
     measure("decode context", || decode_context(&context).expect("own encoding"));
     measure_data_types();
+    measure_pages();
     for (node_count, partition_count) in [(5, 64), (50, 512), (1000, 4096)] {
         measure_layouts(node_count, partition_count);
     }

@@ -30,6 +30,12 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    /// Goes on at an offset that was passed before.
+    pub(crate) fn go_to(&mut self, at: usize) {
+        debug_assert!(at <= self.at, "not passed yet");
+        self.at = at;
+    }
+
     pub(crate) fn remaining(&self) -> usize {
         self.input.len() - self.at
     }

@@ -250,9 +250,18 @@ pub trait Transaction {
 #[derive(Debug)]
 pub struct Interrupted(pub(crate) Interruption);
 
+impl Interrupted {
+    /// The body has more to do than a call that must not wait should take: the transaction answers
+    /// [`Applied::WouldBlock`]. Only where waiting is not allowed.
+    #[must_use]
+    pub const fn by_long_work() -> Self {
+        Self(Interruption::Cold)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Interruption {
-    /// A record has to come from the disk.
+    /// Where waiting is allowed there is more to be had: a record that has to come from the disk.
     Cold,
     /// A record can't be read.
     Failed(StoreError),

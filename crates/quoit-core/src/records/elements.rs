@@ -50,7 +50,8 @@ impl Records {
             }
             let set = read_root(at, &record)?;
             elements.begin(&set);
-            let mut pages = WrittenPages::new(&mut *transaction, at, set.generation());
+            let mut pages =
+                WrittenPages::new(&mut *transaction, at, set.generation(), Access::Wait);
             let each = set.each_element(&mut pages, &mut |element| elements.element(element));
             each.map_err(|fault| fault.interrupts(at))?;
             shown = Some(record.meta.digest);

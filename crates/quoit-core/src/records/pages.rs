@@ -1,5 +1,6 @@
 //! Pages of a record as pieces in the engine.
 
+use super::QUICK_PAGES_MAX;
 use bytes::Bytes;
 use quoit_model::data_type::StoredFormError;
 use quoit_model::data_type::pages::{ItemHash, PageRange, PagedObject, Pages};
@@ -133,6 +134,8 @@ pub(crate) struct WrittenPages<'t, 'a> {
     transaction: &'t mut dyn Transaction,
     at: &'a RecordAt<'a>,
     generation: u64,
+    /// Pages that may still be read; `None` where that may take its time.
+    reads_left: Option<u32>,
     written: BTreeMap<ItemHash, Option<Bytes>>,
 }
 
@@ -141,13 +144,15 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
         transaction: &'t mut dyn Transaction,
         at: &'a RecordAt<'a>,
         generation: u64,
+        access: Access,
     ) -> Self {
-        Self { transaction, at, generation, written: BTreeMap::new() }
+        let reads_left = (access == Access::NoWait).then_some(QUICK_PAGES_MAX);
+        Self { transaction, at, generation, reads_left, written: BTreeMap::new() }
     }
 
     /// Hands what was written to the transaction.
     pub(super) fn finish(self) -> Result<(), Interrupted> {
-        let Self { transaction, at, generation, written } = self;
+        let Self { transaction, at, generation, written, .. } = self;
         for (first, page) in &written {
             at_page(at, generation, *first, |at| match page {
                 Some(page) => transaction.put(at, RecordMeta::PIECE, page),
@@ -165,7 +170,13 @@ impl Pages for WrittenPages<'_, '_> {
         if let Some(written) = self.written.get(&page.first()) {
             return Ok(written.clone());
         }
-        let Self { transaction, at, generation, .. } = self;
+        let Self { transaction, at, generation, reads_left, .. } = self;
+        if let Some(left) = reads_left {
+            let Some(fewer) = left.checked_sub(1) else {
+                return Err(PageFault::Interrupted(Interrupted::by_long_work()));
+            };
+            *left = fewer;
+        }
         let read = at_page(at, *generation, page.first(), |at| transaction.get(at));
         let record = read.map_err(PageFault::Interrupted)?;
         Ok(record.map(|record| record.value))

@@ -63,7 +63,7 @@ impl Records {
                 return Ok(());
             }
             let paged = read_root(at, &record)?;
-            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
             let part = live_part(&paged, wanted, &mut pages);
             let part = part.map_err(|fault| fault.interrupts(at))?;
             found = Ok(PartCopy::Found { digest: record.meta.digest, part });

@@ -240,7 +240,7 @@ fn a_call_that_must_not_wait_puts_no_large_record_together() {
     let disk = Arc::new(FaultyDisk::new(1));
     let records = Records::new(open(&disk), 1);
     let names = [name("small"), name("large")];
-    for (name, count, is_shown) in [(&names[0], 300, true), (&names[1], 3_000, false)] {
+    for (name, count, is_shown) in [(&names[0], 300, true), (&names[1], 4_000, false)] {
         let place = Place::new(name, PARTITION).expect("a good name");
         assert!(update(&records, &place.at(), &changes(0..count, true)));
         let mut look_count = 0;
@@ -259,6 +259,19 @@ fn a_call_that_must_not_wait_puts_no_large_record_together() {
             elements(&found(&records, &place.at()).expect("a record")).len(),
             usize::from(count)
         );
+    }
+    let place = Place::new(&names[1], PARTITION).expect("a good name");
+    for (count, is_quick) in [(1, true), (3_000, false)] {
+        let operation = changes(10_000..10_000 + count, true);
+        let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
+            let updated =
+                paged.update(&operation, None, author(&Actor(b"one"[..].into())), pages)?;
+            Ok(updated.ok().map(|(paged, _)| paged))
+        };
+        let applied = records.change_pages(&place.at(), Access::NoWait, &mut in_pages);
+        let applied = applied.expect("the disk is good").expect("it lies in pages");
+        assert_eq!(matches!(applied, Applied::Written(_)), is_quick);
+        assert_eq!(applied == Applied::WouldBlock, !is_quick);
     }
 }
 

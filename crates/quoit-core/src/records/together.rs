@@ -1,7 +1,7 @@
 //! Puts objects together that lie in pages.
 
 use super::pages::{PageFault, ReadPages, WrittenPages};
-use super::{ATTEMPT_COUNT, Records, encoded, is_large, read_root};
+use super::{ATTEMPT_COUNT, QUICK_PAGES_MAX, Records, encoded, read_root};
 use crate::replica::Place;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -123,7 +123,8 @@ impl Records {
                 Some(stored) if !PagedObject::is_one(&stored.value) => Fetch::Found(stored),
                 Some(root) => {
                     let paged = read_root(at, &root)?;
-                    let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+                    let mut pages =
+                        WrittenPages::new(&mut *transaction, at, paged.generation(), access);
                     let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
                     Fetch::Found(Record { meta: root.meta, value: encoded(&object) })
                 }
@@ -141,7 +142,7 @@ impl Records {
         access: Access,
     ) -> Result<Option<Fetch>, StoreError> {
         let Ok(paged) = PagedObject::decode(&root.value) else { return Ok(None) };
-        if access == Access::NoWait && is_large(&paged) {
+        if access == Access::NoWait && paged.root().table().page_count() > QUICK_PAGES_MAX {
             return Ok(Some(Fetch::WouldBlock));
         }
         let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), access);

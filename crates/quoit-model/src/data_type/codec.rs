@@ -1,8 +1,11 @@
 //! The stored forms of states and deltas, as `docs/design/data-types.md` specifies them.
 
 mod delta;
+mod excerpt;
 mod read;
 mod write;
+
+pub(super) use excerpt::Excerpt;
 
 use super::{FieldKind, State, StoredFormError};
 use crate::cursor::Cursor;
@@ -41,8 +44,12 @@ fn put_datatype(datatype: Datatype, out: &mut Vec<u8>) {
 }
 
 fn put_field_kind(kind: FieldKind, out: &mut Vec<u8>) {
+    out.push(field_kind_number(kind));
+}
+
+fn field_kind_number(kind: FieldKind) -> u8 {
     let number = FIELD_KINDS.iter().position(|known| *known == kind);
-    out.push(number.expect("the table has every kind") as u8);
+    number.expect("the table has every kind") as u8
 }
 
 /// A number as [`put_varint`](crate::cursor::put_varint) writes smaller ones.

@@ -142,7 +142,7 @@ impl Content {
     }
 
     /// Shows the events of writes that count until one is what is looked for; whether one was.
-    fn find_dot<'a>(&'a self, is_it: &mut dyn FnMut(&'a Dot) -> bool) -> bool {
+    pub(super) fn find_dot<'a>(&'a self, is_it: &mut dyn FnMut(&'a Dot) -> bool) -> bool {
         match self {
             Self::Counter(item) => find_in(item, is_it),
             Self::Set(elements) => elements.values().any(|item| find_in(item, is_it)),

@@ -18,7 +18,7 @@ pub use table::{ItemHash, PageRange, PageTable};
 
 use super::change::Change;
 use super::content::Content;
-use super::{Delta, FieldName, Operation, SetChange, StoredFormError};
+use super::{Delta, FieldKind, FieldName, Operation, SetChange, StoredFormError};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -53,7 +53,12 @@ impl ItemHash {
     /// Of a field of a map.
     #[must_use]
     pub fn of_field(field: &FieldName) -> Self {
-        Self(xxh3_64_with_seed(&field.name, 1 + field.kind as u64))
+        Self::of_field_named(&field.name, field.kind)
+    }
+
+    /// As [`ItemHash::of_field`].
+    pub(super) fn of_field_named(name: &[u8], kind: FieldKind) -> Self {
+        Self(xxh3_64_with_seed(name, 1 + kind as u64))
     }
 }
 
@@ -114,7 +119,7 @@ impl Content {
     }
 
     /// Number of elements or fields, those that only wait for events among them.
-    fn item_count(&self) -> usize {
+    pub(super) fn item_count(&self) -> usize {
         match self {
             Self::Set(elements) => elements.len(),
             Self::Map(fields) => fields.len(),
@@ -138,7 +143,7 @@ impl Content {
     }
 
     /// Adds elements or fields, none of which is here. Both are of one kind.
-    fn append(&mut self, other: Self) {
+    pub(super) fn append(&mut self, other: Self) {
         match (self, other) {
             // Not `append`, which builds all of the tree anew each time.
             (Self::Set(own), Self::Set(others)) => own.extend(others),

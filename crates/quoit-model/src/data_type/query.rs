@@ -75,7 +75,7 @@ impl Query {
 pub enum WantedPart {
     /// None of the items: only how many there are.
     Size,
-    /// What is stored with an item.
+    /// One item.
     Item(ItemHash),
     /// What is stored with the first item, and on, until that has more items than wanted.
     Items {
@@ -113,18 +113,19 @@ impl PagedObject {
     ///
     /// When a page can't be read.
     pub fn part<P: Pages>(&self, wanted: WantedPart, pages: &mut P) -> Result<Part, P::Error> {
-        let root = self.root();
-        let page_of = |item| vec![root.table().page_of(item)];
-        let ranges = match wanted {
-            WantedPart::Size => Vec::new(),
-            WantedPart::Item(item) => page_of(item),
-            WantedPart::Items { from, count: 0 } => page_of(from),
-            WantedPart::Items { from, count } => self.pages_with(from, count, pages)?,
+        let root = self.root().clone();
+        let size = root.item_count();
+        let (loaded, last) = match wanted {
+            WantedPart::Size => (Loaded::read_items(root, &[], pages)?, ItemHash(u64::MAX)),
+            WantedPart::Item(item) => (Loaded::read_items(root, &[item], pages)?, item),
+            WantedPart::Items { from, count } => {
+                let ranges = self.pages_with(from, count, pages)?;
+                let last = ranges.last().map_or(from, |range| range.last());
+                let firsts: Vec<ItemHash> = ranges.into_iter().map(PageRange::first).collect();
+                (Loaded::read(root, &firsts, pages)?, last)
+            }
         };
-        let last = ranges.last().map_or(ItemHash(u64::MAX), |range| range.last());
-        let firsts: Vec<ItemHash> = ranges.into_iter().map(PageRange::first).collect();
-        let state = Loaded::read(root.clone(), &firsts, pages)?.into_state();
-        Ok(Part { state, last, size: root.item_count() })
+        Ok(Part { state: loaded.into_state(), last, size })
     }
 
     /// The page of an item and as many after it as have more than `count` items from that one on.

@@ -1,11 +1,12 @@
 //! Reading states. Whatever the input claims, room is made for a few entries at a time.
 
+use super::excerpt::Passed;
 use super::{HAS_DEFERRED, STATE_FORMAT_1, bad, read_end, read_field_kind, read_format, read_wide};
 use crate::clock::{Actor, Dot};
 use crate::cursor::Cursor;
 use crate::data_type::content::{Assigned, Content, Field, Totals};
 use crate::data_type::item::{Item, Write};
-use crate::data_type::{EventSet, FieldName, MAP_DEPTH_MAX, State, StoredFormError};
+use crate::data_type::{EventSet, FieldKind, FieldName, MAP_DEPTH_MAX, State, StoredFormError};
 use crate::hll::HyperLogLog;
 use crate::props::Datatype;
 use bytes::Bytes;
@@ -55,7 +56,7 @@ impl State {
     ///
     /// When the bytes are cut off, of another format, or not what a writer makes.
     pub fn decode(input: &Bytes) -> Result<Self, StoredFormError> {
-        let mut reader = Reader { cursor: Cursor::new(input), actors: Actors::new() };
+        let mut reader = Reader::new(input);
         let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
         reader.actors()?;
         let record = reader.field(Content::of_record(datatype), 1)?;
@@ -86,12 +87,11 @@ impl State {
         for _ in 0..reader.cursor.count()? {
             reader.cursor.counted_slice()?;
         }
-        EventSet::decode(&mut reader.cursor)?;
-        reader.pass_element()?;
+        reader.pass_shell()?;
         let mut live_count = 0;
         for _ in 0..reader.cursor.count()? {
             let element = reader.cursor.counted_slice()?;
-            if reader.pass_element()? {
+            if reader.pass_item::<()>()?.is_live {
                 live_count += 1;
                 look(element);
             }
@@ -102,15 +102,21 @@ impl State {
 }
 
 /// The table of actors, and whether each has a write.
-type Actors = SmallVec<[(Actor, bool); 4]>;
+pub(super) type Actors = SmallVec<[(Actor, bool); 4]>;
 
-struct Reader<'a> {
-    cursor: Cursor<'a>,
-    actors: Actors,
+pub(super) struct Reader<'a> {
+    pub(super) cursor: Cursor<'a>,
+    pub(super) actors: Actors,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(input: &'a Bytes) -> Self {
+        Self { cursor: Cursor::new(input), actors: Actors::new() }
+    }
 }
 
 impl Reader<'_> {
-    fn actors(&mut self) -> Read<()> {
+    pub(super) fn actors(&mut self) -> Read<()> {
         for _ in 0..self.cursor.count()? {
             let actor = Actor(SmallVec::from_slice(self.cursor.counted_slice()?));
             if self.actors.last().is_some_and(|(before, _)| *before >= actor) {
@@ -122,7 +128,7 @@ impl Reader<'_> {
     }
 
     /// A field that holds what `empty` is of. `depth` is that of the field's content, should it be a map.
-    fn field(&mut self, empty: Content, depth: usize) -> Read<Field> {
+    pub(super) fn field(&mut self, empty: Content, depth: usize) -> Read<Field> {
         let deferred = EventSet::decode(&mut self.cursor)?;
         let presence = self.item()?;
         let content = match empty {
@@ -171,20 +177,61 @@ impl Reader<'_> {
         Ok(entries.into_iter().collect())
     }
 
-    /// Passes over an item whose writes bring nothing. Whether it has any.
-    fn pass_element(&mut self) -> Read<bool> {
-        let header = self.cursor.varint()?;
-        for _ in 0..header >> 1 {
-            self.cursor.varint()?;
-            self.cursor.varint()?;
-        }
-        if header & HAS_DEFERRED != 0 {
-            EventSet::decode(&mut self.cursor)?;
-        }
-        Ok(header >> 1 > 0)
+    /// Passes over what is known of a record beside its content. Whether that is nothing.
+    pub(super) fn pass_shell(&mut self) -> Read<bool> {
+        let is_deferred = !EventSet::decode(&mut self.cursor)?.is_empty();
+        let presence = self.pass_item::<()>()?;
+        Ok(!is_deferred && !presence.is_live && !presence.has_deferred)
     }
 
-    fn item<P: Payload>(&mut self) -> Read<Item<P>> {
+    /// Passes over an item.
+    pub(super) fn pass_item<P: Payload>(&mut self) -> Read<Passed> {
+        let header = self.cursor.varint()?;
+        let has_deferred = header & HAS_DEFERRED != 0;
+        let mut passed = Passed { is_live: header >> 1 > 0, used: 0, has_deferred };
+        for _ in 0..header >> 1 {
+            let place = self.cursor.varint()?;
+            passed.used |=
+                u32::try_from(place).ok().and_then(|place| 1u64.checked_shl(place)).unwrap_or(0);
+            self.cursor.varint()?;
+            P::read(&mut self.cursor)?;
+        }
+        if has_deferred {
+            EventSet::decode(&mut self.cursor)?;
+        }
+        Ok(passed)
+    }
+
+    /// Passes over a field; `depth` as for [`Reader::field`].
+    pub(super) fn pass_field(&mut self, kind: FieldKind, depth: usize) -> Read<Passed> {
+        let has_deferred = !EventSet::decode(&mut self.cursor)?.is_empty();
+        let mut passed = Passed { has_deferred, ..Passed::default() };
+        passed.add(self.pass_item::<()>()?);
+        match kind {
+            FieldKind::Counter => passed.add(self.pass_item::<Totals>()?),
+            FieldKind::Register => passed.add(self.pass_item::<Assigned>()?),
+            FieldKind::Flag => passed.add(self.pass_item::<()>()?),
+            FieldKind::Set => {
+                for _ in 0..self.cursor.count()? {
+                    self.cursor.counted_slice()?;
+                    passed.add(self.pass_item::<()>()?);
+                }
+            }
+            FieldKind::Map => {
+                for _ in 0..self.cursor.count()? {
+                    self.cursor.counted_slice()?;
+                    let kind = read_field_kind(&mut self.cursor)?;
+                    if depth == MAP_DEPTH_MAX && kind == FieldKind::Map {
+                        return Err(bad(&self.cursor, "maps nested too deeply"));
+                    }
+                    passed.add(self.pass_field(kind, depth + 1)?);
+                }
+            }
+        }
+        Ok(passed)
+    }
+
+    pub(super) fn item<P: Payload>(&mut self) -> Read<Item<P>> {
         let header = self.cursor.varint()?;
         let mut live: SmallVec<[Write<P>; 1]> = SmallVec::new();
         let mut before = None;

@@ -3,9 +3,9 @@
 use super::{HAS_DEFERRED, STATE_FORMAT_1, put_datatype, put_field_kind, put_wide};
 use crate::clock::Actor;
 use crate::cursor::{put_counted, put_varint};
-use crate::data_type::State;
 use crate::data_type::content::{Assigned, Content, Field, Totals};
 use crate::data_type::item::Item;
+use crate::data_type::{FieldName, State};
 use crate::hll::HyperLogLog;
 use smallvec::SmallVec;
 
@@ -41,7 +41,7 @@ impl Payload for std::sync::Arc<HyperLogLog> {
 }
 
 /// The actors of a state's writes, sorted.
-type Actors<'a> = SmallVec<[&'a Actor; 8]>;
+pub(super) type Actors<'a> = SmallVec<[&'a Actor; 8]>;
 
 impl State {
     /// Appends the stored form. Equal states give equal bytes.
@@ -76,8 +76,7 @@ fn put_field(field: &Field, actors: &Actors<'_>, out: &mut Vec<u8>) {
         Content::Set(elements) => {
             put_varint(out, elements.len() as u64);
             for (element, item) in elements {
-                put_counted(out, element);
-                put_item(item, actors, out);
+                put_element(element, item, actors, out);
             }
         }
         Content::Register(item) => put_item(item, actors, out),
@@ -85,13 +84,29 @@ fn put_field(field: &Field, actors: &Actors<'_>, out: &mut Vec<u8>) {
         Content::Map(fields) => {
             put_varint(out, fields.len() as u64);
             for (name, field) in fields {
-                put_counted(out, &name.name);
-                put_field_kind(name.kind, out);
-                put_field(field, actors, out);
+                put_named_field(name, field, actors, out);
             }
         }
         Content::Hll(item) => put_item(item, actors, out),
     }
+}
+
+/// Appends an element with its writes.
+pub(super) fn put_element(element: &[u8], item: &Item<()>, actors: &Actors<'_>, out: &mut Vec<u8>) {
+    put_counted(out, element);
+    put_item(item, actors, out);
+}
+
+/// Appends a field with its name.
+pub(super) fn put_named_field(
+    name: &FieldName,
+    field: &Field,
+    actors: &Actors<'_>,
+    out: &mut Vec<u8>,
+) {
+    put_counted(out, &name.name);
+    put_field_kind(name.kind, out);
+    put_field(field, actors, out);
 }
 
 fn put_item<P: Payload>(item: &Item<P>, actors: &Actors<'_>, out: &mut Vec<u8>) {

@@ -1,6 +1,7 @@
-//! The items of some pages, as a state.
+//! Items of some pages, as a state.
 
 use super::{ItemHash, PageRange, PageTable, Pages, Root};
+use crate::data_type::codec::Excerpt;
 use crate::data_type::content::{Content, Field};
 use crate::data_type::{State, StoredFormError};
 use crate::props::Datatype;
@@ -16,25 +17,36 @@ const PAGE_BYTES_TARGET: u64 = 1_400;
 /// goes up and down is not split and joined all the time.
 const PAGE_BYTES_MIN: u64 = PAGE_BYTES_TARGET / 3;
 
-/// A state with the items of some pages of a record.
+/// A state with some items of a record in pages.
 ///
 /// Operations, deltas and merges of those items go through [`Loaded::state_mut`]; then [`Loaded::store`]
-/// writes the pages back. What they say of items whose pages were not read comes into pages that are not
-/// whole: read the pages of all that is going to change.
+/// writes the pages back. Read all that is going to change.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The root, whose figures are those of all other pages.
+    /// The root, whose figures are those of all other items.
     root: Root,
     state: State,
     pages: Known,
 }
 
-/// The pages that were read, by their lowest hash, in their stored form if there is one.
-type Known = BTreeMap<ItemHash, Option<Bytes>>;
+/// The pages that were read, by their lowest hash.
+type Known = BTreeMap<ItemHash, KnownPage>;
 
-/// The items of a page and its stored form.
+/// What was read of a page.
+#[derive(Clone, Debug)]
+enum KnownPage {
+    /// There is none.
+    Absent,
+    /// All of it: its stored form.
+    Whole(Bytes),
+    /// Some of its items.
+    Part(Excerpt),
+}
+
+/// Items of a page and its stored form, which has further ones if it is not whole.
 struct Page {
     content: Content,
+    is_whole: bool,
     encoded: Vec<u8>,
 }
 
@@ -50,9 +62,39 @@ impl Loaded {
         for item in items {
             let range = loaded.root.table.page_of(*item);
             if let Entry::Vacant(place) = loaded.pages.entry(range.first()) {
-                let (content, stored) = loaded.root.take_page(range, pages)?.unzip();
-                place.insert(stored);
-                content.into_iter().for_each(|content| loaded.state.record.content.append(content));
+                let Some((content, stored)) = loaded.root.take_page(range, pages)? else {
+                    place.insert(KnownPage::Absent);
+                    continue;
+                };
+                place.insert(KnownPage::Whole(stored));
+                loaded.state.record.content.append(content);
+            }
+        }
+        loaded.state = State::from_record(loaded.root.datatype(), loaded.state.record);
+        Ok(loaded)
+    }
+
+    /// Reads some items, and those beside them that wait for events; `items` are sorted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Loaded::read`].
+    pub fn read_items<P: Pages>(
+        root: Root,
+        items: &[ItemHash],
+        pages: &mut P,
+    ) -> Result<Self, P::Error> {
+        let state = root.shell.clone();
+        let mut loaded = Self { root, state, pages: Known::new() };
+        for item in items {
+            let range = loaded.root.table.page_of(*item);
+            if let Entry::Vacant(place) = loaded.pages.entry(range.first()) {
+                let Some((content, excerpt)) = loaded.root.take_items(range, items, pages)? else {
+                    place.insert(KnownPage::Absent);
+                    continue;
+                };
+                place.insert(KnownPage::Part(excerpt));
+                loaded.state.record.content.append(content);
             }
         }
         loaded.state = State::from_record(loaded.root.datatype(), loaded.state.record);
@@ -90,7 +132,7 @@ impl Loaded {
             page_bytes: 0,
             digest: 0,
         };
-        Self { root, state, pages: Known::from([(ItemHash(0), None)]) }
+        Self { root, state, pages: Known::from([(ItemHash(0), KnownPage::Absent)]) }
     }
 
     /// The state, as far as it was read.
@@ -128,7 +170,7 @@ impl Loaded {
         let content = std::mem::replace(&mut record.content, empty);
         root.shell = State::from_record(root.datatype(), record);
         let mut written = Written { root, pages: BTreeMap::new(), size_bytes: 0, known };
-        written.divide(content);
+        written.put_back(content)?;
         written.split(pages)?;
         written.join(pages)?;
         written.store(pages)
@@ -146,14 +188,44 @@ struct Written {
 }
 
 impl Written {
-    /// Puts items into the pages where they belong.
+    /// Puts items into the pages that they were read from.
+    fn put_back(&mut self, content: Content) -> Result<(), StoredFormError> {
+        let (datatype, table) = (self.root.datatype(), self.root.table);
+        let mut parts = content.divide(|item| table.page_of(item).first());
+        for (first, known) in &mut self.known {
+            let KnownPage::Part(excerpt) = known else { continue };
+            let content = parts.remove(first).unwrap_or_else(|| Content::of_record(datatype));
+            if excerpt.left_count() + content.item_count() > 0 {
+                let page = match excerpt.put_back(&content) {
+                    Some(encoded) => Page { content, is_whole: false, encoded },
+                    None => {
+                        let own = Figures::of(&content);
+                        let whole = excerpt.whole(content)?;
+                        self.root.take(&Figures::of(&whole).without(&own))?;
+                        Page::of(datatype, whole)
+                    }
+                };
+                self.size_bytes += page.encoded.len() as u64;
+                self.pages.insert(*first, page);
+            }
+            *known = KnownPage::Whole(excerpt.stored().clone());
+        }
+        self.insert(parts);
+        Ok(())
+    }
+
+    /// Puts items into the pages where they belong; nothing is in those yet.
     fn divide(&mut self, content: Content) {
         let table = self.root.table;
-        for (first, content) in content.divide(|item| table.page_of(item).first()) {
-            let (content, encoded) = encode(self.root.datatype(), content);
-            self.known.entry(first).or_insert(None);
-            self.size_bytes += encoded.len() as u64;
-            self.pages.insert(first, Page { content, encoded });
+        self.insert(content.divide(|item| table.page_of(item).first()));
+    }
+
+    fn insert(&mut self, parts: BTreeMap<ItemHash, Content>) {
+        for (first, content) in parts {
+            let page = Page::of(self.root.datatype(), content);
+            self.known.entry(first).or_insert(KnownPage::Absent);
+            self.size_bytes += page.encoded.len() as u64;
+            self.pages.insert(first, page);
         }
     }
 
@@ -162,15 +234,27 @@ impl Written {
         let content = match self.pages.remove(&range.first()) {
             Some(page) => {
                 self.size_bytes -= page.encoded.len() as u64;
-                Some(page.content)
+                Some(if page.is_whole {
+                    page.content
+                } else {
+                    let whole = State::decode(&page.encoded.into())?.record.content;
+                    let own = Figures::of(&page.content);
+                    self.root.take(&Figures::of(&whole).without(&own))?;
+                    whole
+                })
             }
             None => match self.known.entry(range.first()) {
                 Entry::Occupied(_) => None,
-                Entry::Vacant(place) => {
-                    let (content, stored) = self.root.take_page(range, pages)?.unzip();
-                    place.insert(stored);
-                    content
-                }
+                Entry::Vacant(place) => match self.root.take_page(range, pages)? {
+                    Some((content, stored)) => {
+                        place.insert(KnownPage::Whole(stored));
+                        Some(content)
+                    }
+                    None => {
+                        place.insert(KnownPage::Absent);
+                        None
+                    }
+                },
             },
         };
         Ok(content.unwrap_or_else(|| Content::of_record(self.root.datatype())))
@@ -207,13 +291,13 @@ impl Written {
             let figures = Figures::of(&page.content);
             self.root.item_count += figures.item_count;
             self.root.digest = self.root.digest.wrapping_add(figures.digest);
-            let stored = self.known.get(first).and_then(Option::as_ref);
+            let stored = self.known.get(first).and_then(KnownPage::stored);
             if stored.is_none_or(|stored| **stored != *page.encoded) {
                 pages.write(*first, Some(&page.encoded))?;
             }
         }
-        for (first, stored) in &self.known {
-            if stored.is_some() && !self.pages.contains_key(first) {
+        for (first, known) in &self.known {
+            if known.stored().is_some() && !self.pages.contains_key(first) {
                 pages.write(*first, None)?;
             }
         }
@@ -221,7 +305,27 @@ impl Written {
     }
 }
 
-/// What the items of a page add to the figures of the root.
+impl KnownPage {
+    const fn stored(&self) -> Option<&Bytes> {
+        match self {
+            Self::Absent => None,
+            Self::Whole(stored) => Some(stored),
+            Self::Part(excerpt) => Some(excerpt.stored()),
+        }
+    }
+}
+
+impl Page {
+    /// A page of these items and no others.
+    fn of(datatype: Datatype, content: Content) -> Self {
+        let page = State::from_record(datatype, Field::empty(content));
+        let mut encoded = Vec::new();
+        page.encode_into(&mut encoded);
+        Self { content: page.record.content, is_whole: true, encoded }
+    }
+}
+
+/// What items add to the figures of the root.
 struct Figures {
     item_count: u64,
     digest: u64,
@@ -233,6 +337,14 @@ impl Figures {
         content.each_item(|_, is_live| item_count += u64::from(is_live));
         Self { item_count, digest: content.digest() }
     }
+
+    /// Those of all items but some of them.
+    const fn without(&self, some: &Self) -> Self {
+        Self {
+            item_count: self.item_count.saturating_sub(some.item_count),
+            digest: self.digest.wrapping_sub(some.digest),
+        }
+    }
 }
 
 impl Root {
@@ -243,32 +355,57 @@ impl Root {
         pages: &mut P,
     ) -> Result<Option<(Content, Bytes)>, P::Error> {
         let Some(bytes) = pages.read(range)? else { return Ok(None) };
-        let bad = |what| StoredFormError::BadForm { what, at: bytes.len() };
         let page = State::decode(&bytes)?;
         let mut is_at_home = page.datatype() == self.datatype() && !page.record.is_known();
         page.record.content.each_item(|item, _| is_at_home &= range.hashes().contains(&item));
         if !is_at_home {
-            return Err(bad("items of another page").into());
+            return Err(foreign(&bytes).into());
         }
         let content = page.record.content;
-        let figures = Figures::of(&content);
-        let shares = (
-            self.page_bytes.checked_sub(bytes.len() as u64),
-            self.item_count.checked_sub(figures.item_count),
-        );
-        let (Some(page_bytes), Some(item_count)) = shares else {
-            return Err(bad("more than its root knows of").into());
-        };
-        (self.page_bytes, self.item_count) = (page_bytes, item_count);
-        self.digest = self.digest.wrapping_sub(figures.digest);
+        self.take_bytes(&bytes)?;
+        self.take(&Figures::of(&content))?;
         Ok(Some((content, bytes)))
+    }
+
+    /// Reads some items of a page, if there is one, and takes their share out of the root's figures.
+    fn take_items<P: Pages>(
+        &mut self,
+        range: PageRange,
+        items: &[ItemHash],
+        pages: &mut P,
+    ) -> Result<Option<(Content, Excerpt)>, P::Error> {
+        let Some(bytes) = pages.read(range)? else { return Ok(None) };
+        let mut is_at_home = State::datatype_of(&bytes) == Some(self.datatype());
+        let taken = State::take_entries(&bytes, |item| {
+            is_at_home &= range.hashes().contains(&item);
+            items.binary_search(&item).is_ok()
+        });
+        let (content, excerpt) = taken?;
+        if !is_at_home {
+            return Err(foreign(&bytes).into());
+        }
+        self.take_bytes(&bytes)?;
+        self.take(&Figures::of(&content))?;
+        Ok(Some((content, excerpt)))
+    }
+
+    fn take_bytes(&mut self, page: &Bytes) -> Result<(), StoredFormError> {
+        let left = self.page_bytes.checked_sub(page.len() as u64);
+        self.page_bytes = left.ok_or_else(unknown)?;
+        Ok(())
+    }
+
+    fn take(&mut self, figures: &Figures) -> Result<(), StoredFormError> {
+        self.item_count = self.item_count.checked_sub(figures.item_count).ok_or_else(unknown)?;
+        self.digest = self.digest.wrapping_sub(figures.digest);
+        Ok(())
     }
 }
 
-/// The stored form of a page: that of a state of which nothing is known but these items.
-fn encode(datatype: Datatype, content: Content) -> (Content, Vec<u8>) {
-    let page = State::from_record(datatype, Field::empty(content));
-    let mut encoded = Vec::new();
-    page.encode_into(&mut encoded);
-    (page.record.content, encoded)
+const fn unknown() -> StoredFormError {
+    StoredFormError::BadForm { what: "more than its root knows of", at: 0 }
+}
+
+const fn foreign(page: &Bytes) -> StoredFormError {
+    StoredFormError::BadForm { what: "items of another page", at: page.len() }
 }

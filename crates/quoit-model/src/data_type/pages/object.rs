@@ -200,7 +200,7 @@ impl PagedObject {
             return Ok(Err(UpdateError::OtherType { stored, bucket }));
         }
         let mut clock = object.causal_clock()?;
-        let mut loaded = Loaded::read(root, &operation.items(), pages)?;
+        let mut loaded = Loaded::read_items(root, &operation.items(), pages)?;
         let applied = loaded.state_mut().apply(&mut clock, operation, context, coordinator);
         let delta = match applied {
             Ok(delta) => delta,
@@ -229,7 +229,7 @@ impl PagedObject {
             return Ok(None);
         }
         let mut clock = object.causal_clock()?;
-        let mut loaded = Loaded::read(root, &delta.items(), pages)?;
+        let mut loaded = Loaded::read_items(root, &delta.items(), pages)?;
         if loaded.state_mut().join(&mut clock, delta).is_err() {
             return Ok(None);
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::clock::Actor;
 use crate::data_type::{
     ApplyError, CausalClock, Coordinator, FieldKind, FieldOperation, FieldUpdate, MapOperation,
-    State,
+    State, Value,
 };
 use crate::hll::Precision;
 use crate::props::Datatype;
@@ -81,7 +81,7 @@ impl Paged {
         self.root.encode_into(&mut encoded);
         let root = Root::decode(&encoded.into()).unwrap();
         assert_eq!(root, self.root);
-        Loaded::read(root, items, &mut self.stored).unwrap()
+        Loaded::read_items(root, items, &mut self.stored).unwrap()
     }
 
     fn store(&mut self, loaded: Loaded) {
@@ -98,6 +98,11 @@ impl Paged {
         assert!(self.stored.pages.keys().all(|first| firsts.contains(first)));
         let page_bytes: usize = self.stored.pages.values().map(Bytes::len).sum();
         assert_eq!(self.root.page_bytes(), page_bytes as u64);
+        for page in self.stored.pages.values() {
+            let mut encoded = Vec::new();
+            State::decode(page).unwrap().encode_into(&mut encoded);
+            assert_eq!(*page, encoded);
+        }
     }
 }
 
@@ -260,7 +265,42 @@ fn a_page_of_another_record_is_refused() {
     for page in &pages[1..] {
         set.stored.pages.insert(first, page.clone());
         assert!(Loaded::read(set.root.clone(), &[first], &mut set.stored).is_err());
+        assert!(Loaded::read_items(set.root.clone(), &[first], &mut set.stored).is_err());
     }
     set.stored.pages.insert(first, Bytes::from_static(b"\x44"));
     assert!(Loaded::read(set.root.clone(), &[first], &mut set.stored).is_err());
+    assert!(Loaded::read_items(set.root.clone(), &[first], &mut set.stored).is_err());
+}
+
+#[test]
+fn what_an_operation_does_not_name_is_not_read() {
+    let one = actor(b"one");
+    let mut set = Paged::empty(Datatype::Gset);
+    let elements = (0..1_000u32).map(|number| number.to_string().into()).collect();
+    set.apply(&Operation::Gset(elements), None, coordinator(&one)).unwrap();
+    let loaded = set.load(&[ItemHash::of_element(b"500")]);
+    assert_eq!(loaded.state().value(), Value::Set(vec!["500".into()]));
+}
+
+#[test]
+fn pages_of_many_writers_are_those_of_the_state() {
+    let mut whole = (State::empty(Datatype::Set), CausalClock::default());
+    let mut paged = Paged::empty(Datatype::Set);
+    for round in 0..200u16 {
+        let writer = actor(format!("writer {:03}", round % 80).as_bytes());
+        let numbers = (round..round + 5).map(|number| element(number % 130));
+        let adds = numbers.map(SetChange::Add).collect();
+        let removed = SetChange::Remove(element((round / 2) % 130));
+        let context = whole.1.clone();
+        for operation in [Operation::Set(adds), Operation::Set(vec![removed])] {
+            let expected =
+                whole.0.apply(&mut whole.1, &operation, Some(&context), coordinator(&writer));
+            let found = paged.apply(&operation, Some(&context), coordinator(&writer));
+            assert_eq!(found, expected);
+            paged.check();
+            assert_eq!(paged.root.digest(), whole.0.digest());
+        }
+    }
+    assert!(paged.root.table().page_count() > 1);
+    assert_eq!(paged.whole(), whole.0);
 }

@@ -1,0 +1,228 @@
+//! Some entries of a stored set or map: read, changed and put back without making anything of the others.
+
+use super::read::Reader;
+use super::write::{put_element, put_named_field};
+use super::{STATE_FORMAT_1, bad, field_kind_number, read_end, read_field_kind, read_format};
+use crate::clock::Actor;
+use crate::cursor::put_varint;
+use crate::data_type::content::{Content, Field};
+use crate::data_type::pages::ItemHash;
+use crate::data_type::{FieldName, State, StoredFormError};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Actors that are kept account of; of states with more of them all entries are taken out.
+const ACTORS_MAX: usize = 64;
+
+/// A stored set or map of which nothing is known but its elements or fields, some of which were taken out.
+#[derive(Clone, Debug)]
+pub(in crate::data_type) struct Excerpt {
+    stored: Bytes,
+    actors: SmallVec<[Actor; 4]>,
+    /// Those of the actors that have writes in what was left.
+    used: u64,
+    /// Where the number of entries is.
+    count_at: usize,
+    /// What was left, in order.
+    left: Vec<Entry>,
+}
+
+/// Where an entry is in the stored form.
+#[derive(Clone, Debug)]
+struct Entry {
+    all: Range<usize>,
+    /// Its name, or the element. The kind of a field is in the byte after it.
+    name: Range<usize>,
+}
+
+/// What is seen of a piece that is passed over.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Passed {
+    /// Whether a write counts.
+    pub(super) is_live: bool,
+    /// The actors of the writes, those of high numbers left out.
+    pub(super) used: u64,
+    /// Whether it waits for events to come.
+    pub(super) has_deferred: bool,
+}
+
+impl Passed {
+    pub(super) const fn add(&mut self, other: Self) {
+        self.is_live |= other.is_live;
+        self.used |= other.used;
+        self.has_deferred |= other.has_deferred;
+    }
+}
+
+impl State {
+    /// Takes entries out of a stored set or map of which nothing else is known: those that are wanted by their
+    /// hashes, and those that wait for events. `is_wanted` is asked about each entry once.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are cut off, of another format, or those of something else.
+    pub(in crate::data_type) fn take_entries(
+        stored: &Bytes,
+        mut is_wanted: impl FnMut(ItemHash) -> bool,
+    ) -> Result<(Content, Excerpt), StoredFormError> {
+        let mut reader = Reader::new(stored);
+        let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
+        reader.actors()?;
+        let is_everything_wanted = reader.actors.len() > ACTORS_MAX;
+        if !reader.pass_shell()? {
+            return Err(bad(&reader.cursor, "more than entries"));
+        }
+        let count_at = reader.cursor.at();
+        let count = reader.cursor.count()?;
+        let mut excerpt = Excerpt {
+            stored: stored.clone(),
+            actors: SmallVec::new(),
+            used: 0,
+            count_at,
+            left: Vec::with_capacity(count.min(256)),
+        };
+        let mut content = Content::of_record(datatype);
+        for _ in 0..count {
+            let start = reader.cursor.at();
+            let name = reader.cursor.counted_slice()?;
+            let name_end = reader.cursor.at();
+            let is_map = matches!(content, Content::Map(_));
+            let kind = if is_map { Some(read_field_kind(&mut reader.cursor)?) } else { None };
+            let hash = match kind {
+                Some(kind) => ItemHash::of_field_named(name, kind),
+                None => ItemHash::of_element(name),
+            };
+            let mut is_taken = is_wanted(hash) | is_everything_wanted;
+            let after_name = reader.cursor.at();
+            if !is_taken {
+                let passed = match kind {
+                    Some(kind) => reader.pass_field(kind, 2)?,
+                    None => reader.pass_item::<()>()?,
+                };
+                is_taken = passed.has_deferred;
+                if !is_taken {
+                    excerpt.used |= passed.used;
+                    let name = name_end - name.len()..name_end;
+                    excerpt.left.push(Entry { all: start..reader.cursor.at(), name });
+                    continue;
+                }
+            }
+            reader.cursor.go_to(after_name);
+            let name = stored.slice(name_end - name.len()..name_end);
+            match (&mut content, kind) {
+                (Content::Map(fields), Some(kind)) => {
+                    let field = reader.field(Content::empty(kind), 2)?;
+                    fields.insert(FieldName { name, kind }, field);
+                }
+                (Content::Set(elements), _) => {
+                    elements.insert(name, reader.item()?);
+                }
+                _ => return Err(bad(&reader.cursor, "neither a set nor a map")),
+            }
+        }
+        read_end(&reader.cursor)?;
+        excerpt.actors = reader.actors.into_iter().map(|(actor, _)| actor).collect();
+        Ok((content, excerpt))
+    }
+}
+
+impl Excerpt {
+    /// The stored form, as it was.
+    pub(in crate::data_type) const fn stored(&self) -> &Bytes {
+        &self.stored
+    }
+
+    /// Number of entries that were left.
+    pub(in crate::data_type) const fn left_count(&self) -> usize {
+        self.left.len()
+    }
+
+    /// The stored form with these entries in the place of those that were taken out: the bytes that
+    /// [`State::encode_into`] makes of all. `None` where that takes another table of actors.
+    pub(in crate::data_type) fn put_back(&self, content: &Content) -> Option<Vec<u8>> {
+        let mut used = self.used;
+        let is_other = content.find_dot(&mut |dot| match self.actors.binary_search(&dot.actor) {
+            Ok(place) if place < ACTORS_MAX => {
+                used |= 1 << place;
+                false
+            }
+            _ => true,
+        });
+        if is_other || used.count_ones() as usize != self.actors.len() {
+            return None;
+        }
+        let actors = self.actors.iter().collect();
+        let mut out = Vec::with_capacity(self.stored.len() + 256);
+        out.extend_from_slice(&self.stored[..self.count_at]);
+        put_varint(&mut out, (self.left.len() + content.item_count()) as u64);
+        let mut done = 0;
+        match content {
+            Content::Set(elements) => {
+                for (element, item) in elements {
+                    done = self.put_until(done, element, None, &mut out);
+                    put_element(element, item, &actors, &mut out);
+                }
+            }
+            Content::Map(fields) => {
+                for (name, field) in fields {
+                    let kind = field_kind_number(name.kind);
+                    done = self.put_until(done, &name.name, Some(kind), &mut out);
+                    put_named_field(name, field, &actors, &mut out);
+                }
+            }
+            _ => unreachable!("an excerpt is of a set or map"),
+        }
+        self.put_range(done..self.left.len(), &mut out);
+        Some(out)
+    }
+
+    /// All entries, with these in the place of those that were taken out.
+    ///
+    /// # Errors
+    ///
+    /// As for [`State::decode`].
+    pub(in crate::data_type) fn whole(&self, content: Content) -> Result<Content, StoredFormError> {
+        let mut whole = State::decode(&self.stored)?.record.content;
+        match &mut whole {
+            Content::Set(elements) => {
+                elements.retain(|element, _| self.place_of(element, None).is_ok());
+            }
+            Content::Map(fields) => fields.retain(|name, _: &mut Field| {
+                self.place_of(&name.name, Some(field_kind_number(name.kind))).is_ok()
+            }),
+            _ => unreachable!("an excerpt is of a set or map"),
+        }
+        whole.append(content);
+        Ok(whole)
+    }
+
+    fn place_of(&self, name: &[u8], kind: Option<u8>) -> Result<usize, usize> {
+        self.left.binary_search_by(|entry| {
+            let named = self.stored[entry.name.clone()].cmp(name);
+            named.then_with(|| {
+                kind.map_or(Ordering::Equal, |kind| self.stored[entry.name.end].cmp(&kind))
+            })
+        })
+    }
+
+    /// Appends what was left before an entry, from the one numbered `done` on. Answers how many are done then.
+    fn put_until(&self, done: usize, name: &[u8], kind: Option<u8>, out: &mut Vec<u8>) -> usize {
+        let place = self.place_of(name, kind).unwrap_or_else(|place| place);
+        self.put_range(done..place, out);
+        place
+    }
+
+    fn put_range(&self, places: Range<usize>, out: &mut Vec<u8>) {
+        let mut run = 0..0;
+        for entry in &self.left[places] {
+            if entry.all.start != run.end {
+                out.extend_from_slice(&self.stored[run]);
+                run = entry.all.clone();
+            }
+            run.end = entry.all.end;
+        }
+        out.extend_from_slice(&self.stored[run]);
+    }
+}
