@@ -1,8 +1,10 @@
-//! Names of records that a transaction is going to write.
+//! Names of records that a transaction is about.
 
 use crate::engine::RecordAt;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{EncodedKey, KeyRef};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 /// A record's name and identity, owned.
 pub(crate) struct Name {
@@ -32,5 +34,48 @@ impl Name {
     pub(crate) fn at(&self, partition: Partition) -> RecordAt<'_> {
         let key = KeyRef::decode(&self.encoded).expect("names come from encoded keys");
         RecordAt { key, encoded: &self.encoded, identity: self.identity, partition }
+    }
+}
+
+/// One thing for each of some records of one partition.
+pub(crate) struct Named<T>(BTreeMap<Identity, SmallVec<[(Name, T); 1]>>);
+
+impl<T> Named<T> {
+    pub(crate) const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn get(&self, at: &RecordAt<'_>) -> Option<&T> {
+        let mut named = self.0.get(&at.identity)?.iter();
+        named.find(|(name, _)| name.is(at)).map(|(_, thing)| thing)
+    }
+
+    /// Puts a thing in the place of the record's former one.
+    pub(crate) fn insert(&mut self, at: &RecordAt<'_>, thing: T) -> &T {
+        let named = self.0.entry(at.identity).or_default();
+        let place = named.iter().position(|(name, _)| name.is(at));
+        let place = match place {
+            Some(place) => {
+                named[place].1 = thing;
+                place
+            }
+            None => {
+                named.push((Name::of(at), thing));
+                named.len() - 1
+            }
+        };
+        &named[place].1
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Name, T)> {
+        self.0.values().flatten()
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<(Name, T)> {
+        self.0.into_values().flatten().collect()
     }
 }

@@ -6,7 +6,9 @@ mod support;
 
 use quoit_model::hash::RingSize;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
-use quoit_store::engine::{Access, Applied, Before, Decision, Engine, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Access, Applied, Before, Body, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_store::error::StoreError;
 use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::sync::Arc;
@@ -60,6 +62,38 @@ fn a_write_of_a_new_key_reads_nothing_and_one_of_a_known_key_does() {
         let key = format!("{before:?}");
         assert!(matches!(write(&key, before), Applied::Written(_)), "{key}");
         assert_eq!(write(&key, before), Applied::WouldBlock, "{key}");
+    }
+}
+
+#[test]
+fn a_transaction_on_many_cold_records_begins_anew_a_few_times_only() {
+    let store = Faulty::new(SEGMENT_BYTES);
+    let names: Vec<Name> = (0..2_000).map(|number| Name::new(&format!("key{number}"))).collect();
+    for number in 0..2_000 {
+        put(store.engine(), &format!("key{number}"), b"?");
+    }
+    let partition = names[0].at().partition;
+    let here: Vec<RecordAt<'_>> =
+        names.iter().map(Name::at).filter(|at| at.partition == partition).collect();
+    assert!(here.len() > 10, "{} records of one partition", here.len());
+    store.disk.set_faults(|faults| faults.would_block_one_in = 1);
+    let mut begun = 0;
+    let body: &mut Body<'_> = &mut |transaction| {
+        begun += 1;
+        for at in &here {
+            let record = transaction.get(at)?.expect("it was put");
+            transaction.put(at, record.meta, &[&record.value[..], b"!"].concat())?;
+        }
+        Ok(())
+    };
+    let applied = store.engine().transact(partition, Access::Wait, body).unwrap();
+    assert!(matches!(applied, Applied::Written(_)));
+    assert!(begun <= 10, "begun {begun} times");
+    for at in &here {
+        let Fetch::Found(record) = store.engine().get(at, Access::Wait).unwrap() else {
+            panic!("{at:?} is gone")
+        };
+        assert_eq!((record.value.len(), record.value[1]), (2, b'!'));
     }
 }
 

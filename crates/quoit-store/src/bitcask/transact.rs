@@ -11,12 +11,11 @@ use crate::engine::{
 };
 use crate::error::StoreError;
 use crate::index::{Entry, Tag};
-use crate::pending::Name;
+use crate::pending::{Name, Named};
 use quoit_model::hash::Partition;
 
 /// What was found of a record while the index said `entries` of it.
 struct Looked {
-    name: Name,
     part: Part,
     entries: Entries,
     found: Found,
@@ -31,7 +30,6 @@ enum Found {
 
 /// A write that the transaction ends with.
 struct Write {
-    name: Name,
     kind: Kind,
     meta: RecordMeta,
     value: Vec<u8>,
@@ -45,12 +43,18 @@ struct Open<'s> {
     partition: Partition,
     stripe: &'s StripeGuard<'s>,
     table: &'s SegmentTable,
+    /// Whether what is cold is read with the stripe taken.
+    access: Access,
     /// What was looked at, now or before the stripe was taken.
-    looked: Vec<Looked>,
+    looked: Named<Looked>,
     /// The record that has to come from the disk.
     cold: Option<(Name, Part)>,
-    writes: Vec<Write>,
+    writes: Named<Write>,
 }
+
+/// Records that are read from the disk without keeping others from the stripe, each of which has the body
+/// begin anew. A transaction that needs more of them keeps writers waiting instead.
+const COLD_READS_MAX: usize = 8;
 
 impl Store {
     pub(super) fn transact(
@@ -61,8 +65,8 @@ impl Store {
     ) -> Result<Applied, StoreError> {
         self.check_open()?;
         self.relieve()?;
-        let mut looked = Vec::new();
-        loop {
+        let mut looked = Named::new();
+        for attempt in 0.. {
             let stripe = self.stripe(partition).upgradable_read();
             // Loaded under the stripe's lock: an entry's segment leaves the table only after the entry
             // has left the index.
@@ -72,9 +76,10 @@ impl Store {
                 partition,
                 stripe: &stripe,
                 table: &table,
+                access: if attempt < COLD_READS_MAX { Access::NoWait } else { access },
                 looked,
                 cold: None,
-                writes: Vec::new(),
+                writes: Named::new(),
             };
             let outcome = body(&mut open);
             let Open { looked: known, cold, writes, .. } = open;
@@ -82,9 +87,7 @@ impl Store {
             let Some((name, part)) = cold else {
                 return match outcome {
                     Err(Interrupted(Interruption::Failed(error))) => Err(error),
-                    Err(Interrupted(Interruption::Cold)) => {
-                        unreachable!("what is cold is noted where it is found")
-                    }
+                    Err(Interrupted(Interruption::Cold)) => Ok(Applied::WouldBlock),
                     Ok(()) if writes.is_empty() => Ok(Applied::Kept),
                     Ok(()) => self.write_all(partition, stripe, &writes),
                 };
@@ -97,9 +100,11 @@ impl Store {
             let at = name.at(partition);
             let lookup = self.reader.find(&table, &entries, &at, part, Access::Wait)?;
             let found = self.found_of(lookup, part);
-            looked.retain(|known: &Looked| !known.name.is(&at));
-            looked.extend(found.map(|found| Looked { name: Name::of(&at), part, entries, found }));
+            if let Some(found) = found {
+                looked.insert(&at, Looked { part, entries, found });
+            }
         }
+        unreachable!("attempts without an end")
     }
 
     fn found_of(&self, lookup: Lookup, part: Part) -> Option<Found> {
@@ -121,12 +126,12 @@ impl Store {
         &self,
         partition: Partition,
         stripe: StripeGuard<'_>,
-        writes: &[Write],
+        writes: &Named<Write>,
     ) -> Result<Applied, StoreError> {
         let prepared: Vec<Prepared<'_>> = writes
             .iter()
-            .map(|write| Prepared {
-                at: write.name.at(partition),
+            .map(|(name, write)| Prepared {
+                at: name.at(partition),
                 kind: write.kind,
                 meta: write.meta,
                 value: &write.value,
@@ -141,24 +146,21 @@ impl Store {
 
 impl Open<'_> {
     /// What is known of a record, found now or before.
-    fn look(&mut self, at: &RecordAt<'_>, part: Part) -> Result<usize, Interrupted> {
+    fn look(&mut self, at: &RecordAt<'_>, part: Part) -> Result<&Looked, Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         let entries: Entries = self.stripe.candidates(Tag::of(at.identity)).collect();
-        let is_known = |known: &Looked| {
-            let is_enough = known.part == Part::Whole || known.part == part;
-            known.name.is(at) && is_enough && known.entries == entries
-        };
-        if let Some(place) = self.looked.iter().position(is_known) {
-            return Ok(place);
+        let is_known = self.looked.get(at).is_some_and(|known| {
+            (known.part == Part::Whole || known.part == part) && known.entries == entries
+        });
+        if is_known {
+            return Ok(self.looked.get(at).expect("it was just there"));
         }
-        let found = self.store.reader.find(self.table, &entries, at, part, Access::NoWait)?;
+        let found = self.store.reader.find(self.table, &entries, at, part, self.access)?;
         let Some(found) = self.store.found_of(found, part) else {
             self.cold = Some((Name::of(at), part));
             return Err(Interrupted(Interruption::Cold));
         };
-        self.looked.retain(|known| !known.name.is(at));
-        self.looked.push(Looked { name: Name::of(at), part, entries, found });
-        Ok(self.looked.len() - 1)
+        Ok(self.looked.insert(at, Looked { part, entries, found }))
     }
 
     fn write(
@@ -168,8 +170,7 @@ impl Open<'_> {
         meta: RecordMeta,
         value: &[u8],
     ) -> Result<(), Interrupted> {
-        let place = self.look(at, Part::Key)?;
-        let Looked { entries, found, .. } = &self.looked[place];
+        let Looked { entries, found, .. } = self.look(at, Part::Key)?;
         let old = match found {
             Found::Absent => None,
             Found::Present(entry, _) => Some(*entry),
@@ -177,17 +178,15 @@ impl Open<'_> {
             Found::Damaged(entry, _) => (entries.len() == 1).then_some(*entry),
         };
         let shares_tag = entries.len() > usize::from(old.is_some());
-        self.writes.retain(|write| !write.name.is(at));
         let value = value.to_vec();
-        self.writes.push(Write { name: Name::of(at), kind, meta, value, old, shares_tag });
+        self.writes.insert(at, Write { kind, meta, value, old, shares_tag });
         Ok(())
     }
 }
 
 impl Transaction for Open<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
-        let place = self.look(at, Part::Whole)?;
-        match &self.looked[place].found {
+        match &self.look(at, Part::Whole)?.found {
             Found::Absent => Ok(None),
             Found::Present(_, record) => Ok(record.clone()),
             Found::Damaged(_, error) => Err(error.clone().into()),

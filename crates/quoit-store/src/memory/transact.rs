@@ -2,7 +2,7 @@
 
 use super::stripe::Stripe;
 use crate::engine::{Interrupted, Record, RecordAt, RecordMeta, Transaction};
-use crate::pending::Name;
+use crate::pending::{Name, Named};
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 
@@ -14,23 +14,22 @@ pub(super) struct OpenTransaction<'s> {
     partition: Partition,
     stripe: &'s Stripe,
     now_secs: u64,
-    writes: Writes,
+    writes: Named<Option<Record>>,
 }
 
 impl<'s> OpenTransaction<'s> {
     pub(super) fn new(partition: Partition, stripe: &'s Stripe, now_secs: u64) -> Self {
-        Self { partition, stripe, now_secs, writes: Vec::new() }
+        Self { partition, stripe, now_secs, writes: Named::new() }
     }
 
     /// What the body wrote; of several writes of a record the last one.
     pub(super) fn into_writes(self) -> Writes {
-        self.writes
+        self.writes.into_vec()
     }
 
     fn write(&mut self, at: &RecordAt<'_>, record: Option<Record>) {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
-        self.writes.retain(|(name, _)| !name.is(at));
-        self.writes.push((Name::of(at), record));
+        self.writes.insert(at, record);
     }
 }
 

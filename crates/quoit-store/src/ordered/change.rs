@@ -13,7 +13,7 @@ use crate::engine::{
 };
 use crate::error::StoreError;
 use crate::index_page::places_of;
-use crate::pending::Name;
+use crate::pending::Named;
 use bytes::Bytes;
 use parking_lot::MutexGuard;
 use quoit_model::hash::Partition;
@@ -76,7 +76,7 @@ impl Store {
         let Some(_changing) = self.begin_change(partition, access)? else {
             return Ok(Applied::WouldBlock);
         };
-        let mut open = Open { store: self, partition, access, writes: Vec::new() };
+        let mut open = Open { store: self, partition, access, writes: Named::new() };
         match body(&mut open) {
             Ok(()) => {}
             Err(Interrupted(Interruption::Failed(error))) => return Err(error),
@@ -85,10 +85,10 @@ impl Store {
         if open.writes.is_empty() {
             return Ok(Applied::Kept);
         }
-        let writes: Vec<Write<'_>> = open
-            .writes
+        let mut writes = open.writes.into_vec();
+        let writes: Vec<Write<'_>> = writes
             .iter_mut()
-            .map(|Staged { name, former, after }| Write {
+            .map(|(name, Staged { former, after })| Write {
                 at: name.at(partition),
                 former: std::mem::take(former),
                 after: after.as_ref().map(|record| (record.meta, &record.value[..])),
@@ -274,12 +274,11 @@ struct Open<'s> {
     store: &'s Store,
     partition: Partition,
     access: Access,
-    writes: Vec<Staged>,
+    writes: Named<Staged>,
 }
 
 /// A write that the transaction ends with.
 struct Staged {
-    name: Name,
     former: Former,
     after: Option<Record>,
 }
@@ -289,8 +288,7 @@ impl Open<'_> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         let known = self.store.former(at, self.access)?;
         let former = known.ok_or(Interrupted(Interruption::Cold))?;
-        self.writes.retain(|write| !write.name.is(at));
-        self.writes.push(Staged { name: Name::of(at), former, after });
+        self.writes.insert(at, Staged { former, after });
         Ok(())
     }
 }

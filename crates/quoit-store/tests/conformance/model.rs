@@ -6,8 +6,8 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_store::engine::{
-    Access, Applied, BatchWrite, Before, Body, Decision, Engine, FRONT_BYTES, Fetch, KeyRange,
-    Record, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
+    Access, Applied, BatchWrite, Before, Body, Decision, Engine, FRONT_BYTES, Fetch, Interrupted,
+    KeyRange, Record, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
 use quoit_store::seam::Clock;
 use std::collections::BTreeMap;
@@ -346,6 +346,9 @@ impl Model {
             let body: &mut Body<'_> = &mut |_| Ok(());
             let applied = subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
             assert_eq!(applied, Applied::Kept);
+            let body: &mut Body<'_> = &mut |_| Err(Interrupted::by_long_work());
+            let applied = subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
+            assert_eq!(applied, Applied::WouldBlock);
             return;
         };
         let mut after = self.records.clone();

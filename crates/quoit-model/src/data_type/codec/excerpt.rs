@@ -57,8 +57,8 @@ impl Passed {
 }
 
 impl State {
-    /// Takes entries out of a stored set or map of which nothing else is known: those that are wanted by their
-    /// hashes, and those that wait for events. `is_wanted` is asked about each entry once.
+    /// Takes entries out of a stored set or map of which nothing else is known: those that are wanted by
+    /// their hashes, and those that wait for events. `is_wanted` is asked about each entry once.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Excerpt {
         })
     }
 
-    /// Appends what was left before an entry, from the one numbered `done` on. Answers how many are done then.
+    /// Appends what was left before an entry, from number `done` on. Answers how many are done then.
     fn put_until(&self, done: usize, name: &[u8], kind: Option<u8>, out: &mut Vec<u8>) -> usize {
         let place = self.place_of(name, kind).unwrap_or_else(|place| place);
         self.put_range(done..place, out);
