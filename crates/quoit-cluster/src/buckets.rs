@@ -4,7 +4,7 @@ use crate::command::Command;
 use crate::error::ChangeError;
 use crate::plane::ControlPlane;
 use quoit_model::key::BucketRef;
-use quoit_model::props::{PropUpdates, TypeState};
+use quoit_model::props::{InvalidProps, PropUpdates, TypeError, TypeState};
 
 impl ControlPlane {
     /// Creates a bucket type, or creates it anew while it is not active.
@@ -17,6 +17,7 @@ impl ControlPlane {
         name: &[u8],
         updates: &PropUpdates,
     ) -> Result<TypeState, ChangeError> {
+        self.check_backend(updates).map_err(TypeError::from)?;
         self.run(Command::CreateType { name, updates }).await?;
         Ok(self.read().type_state(name))
     }
@@ -36,6 +37,7 @@ impl ControlPlane {
     ///
     /// As [`ControlPlane::run`].
     pub async fn update_type(&self, name: &[u8], updates: &PropUpdates) -> Result<(), ChangeError> {
+        self.check_backend(updates).map_err(TypeError::from)?;
         self.run(Command::UpdateType { name, updates }).await
     }
 
@@ -58,7 +60,14 @@ impl ControlPlane {
         bucket: BucketRef<'_>,
         updates: &PropUpdates,
     ) -> Result<(), ChangeError> {
+        self.check_backend(updates)?;
         self.run(Command::SetBucketProps { bucket, updates }).await
+    }
+
+    /// Refuses storage engines that this node does not have. That others have them too is their operators'
+    /// business: where they don't, the default engine is taken.
+    fn check_backend(&self, updates: &PropUpdates) -> Result<(), InvalidProps> {
+        if self.backends().is_empty() { Ok(()) } else { updates.check_backend(self.backends()) }
     }
 
     /// Lets a bucket follow its type again.

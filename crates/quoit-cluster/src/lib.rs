@@ -68,7 +68,7 @@ pub use quoit_model::node::NodeId;
 pub use quoit_wire::internode::VersionRange;
 pub use recover::{RecoverError, Recovered, recover};
 pub use staged::StagedChange;
-pub use state::{Placements, State, TypeStatus};
+pub use state::{ChosenBackend, Placements, State, TypeStatus};
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings, Lane,
     LateFaults, Limits, Listener, MethodCounts, Network, Newcomer, NotAdmitted, Peer,

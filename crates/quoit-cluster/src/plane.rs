@@ -47,6 +47,9 @@ pub struct Settings {
     pub versions: VersionRange,
     /// Properties of untyped buckets as configured (`buckets.default.*`).
     pub untyped_defaults: BucketProps,
+    /// Names of the storage engines that the property `backend` may choose; empty where there is one engine,
+    /// and the property has no effect.
+    pub backends: Vec<String>,
 }
 
 impl Settings {
@@ -60,6 +63,7 @@ impl Settings {
             ring_size: None,
             versions: VersionRange::CURRENT,
             untyped_defaults: BucketProps::untyped(),
+            backends: Vec::new(),
         }
     }
 }
@@ -76,6 +80,7 @@ pub struct ControlPlane {
     published: Arc<Published>,
     link: Link,
     founding: Founding,
+    backends: Vec<String>,
     /// The plan that was shown last on this node.
     shown_plan: Mutex<Option<PlanId>>,
     /// One attempt to join at a time.
@@ -152,6 +157,7 @@ impl ControlPlane {
             published,
             link,
             founding,
+            backends: settings.backends,
             shown_plan: Mutex::new(None),
             joining: tokio::sync::Mutex::new(()),
             departure: watch::Sender::new(None),
@@ -258,6 +264,10 @@ impl ControlPlane {
     #[must_use]
     pub fn ring_size(&self) -> RingSize {
         self.read().ring_size()
+    }
+
+    pub(crate) fn backends(&self) -> &[String] {
+        &self.backends
     }
 
     pub(crate) const fn group(&self) -> &Group {

@@ -329,8 +329,10 @@ pub struct RecordPage {
 }
 
 /// A place in an engine's data.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct DataPlace {
+    /// Which of several engines behind one.
+    pub(crate) engine: u8,
     pub(crate) segment: u32,
     pub(crate) offset: u64,
 }

@@ -96,6 +96,12 @@ pub enum StoreError {
     /// An object has an index entry that is too large.
     #[error(transparent)]
     IndexEntryTooLarge(#[from] IndexEntryTooLarge),
+    /// Writes that count all or not at all would be in several engines.
+    #[error(
+        "records of buckets with different storage engines can't be changed together; give the buckets the \
+         same property backend"
+    )]
+    SeveralEngines,
     /// The engine was closed.
     #[error("the storage engine is closed")]
     Closed,

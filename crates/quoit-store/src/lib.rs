@@ -1,15 +1,17 @@
 //! Storage engines behind one trait: the Bitcask engine, the engines on ordered stores, the memory engine,
-//! and their disk seam.
+//! several of them behind one, and their disk seam.
 
 pub mod bitcask;
 pub mod compare;
 pub mod engine;
 pub mod error;
+mod identity;
 pub mod index;
 mod index_page;
 pub mod keyfile;
 mod marker;
 pub mod memory;
+pub mod multi;
 pub mod ordered;
 mod output;
 mod pending;

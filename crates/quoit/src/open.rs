@@ -45,10 +45,9 @@ pub(crate) fn open(
         engines::refuse_orphaned_data(data_dir, &data_dir.join(CONTROL_FILE))?;
     }
     let control = Arc::new(open_control(data_dir, node_name, addresses, settings)?);
-    let ring_size = control.ring_size();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let OpenedEngine { engine, dots, note } =
-        engines::open(data_dir, is_new_node, ring_size, &clock, settings)?;
+        engines::open(data_dir, is_new_node, &control, &clock, settings)?;
     let internode = open_internode(&control, settings.versions())?;
     let of_store = Arc::clone(&internode);
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings.store());
@@ -95,6 +94,7 @@ fn open_control(
         ring_size,
         versions: settings.versions(),
         untyped_defaults: untyped_defaults(settings)?,
+        backends: settings.named_storages().into_iter().map(|named| named.name).collect(),
         ..quoit_cluster::Settings::new(node_name, NodeId(node_id))
     };
     let disk = RealDisk::open(data_dir).context("opening the data directory")?;

@@ -169,6 +169,9 @@ pub(super) fn reason_of(error: &StoreError) -> Term {
         StoreError::OtherEngine { .. } => "other_engine",
         StoreError::OtherRing { .. } => "other_ring",
         StoreError::Overloaded => "overloaded",
+        StoreError::SeveralEngines => "several_engines",
+        StoreError::IndexesUnavailable { .. } => "indexes_unavailable",
+        StoreError::IndexEntryTooLarge(_) => "index_entry_too_large",
         StoreError::Closed => "closed",
     };
     reason(name, error.to_string())

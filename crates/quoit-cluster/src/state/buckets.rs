@@ -55,6 +55,17 @@ pub struct TypeStatus {
     pub lacking: Option<MembersOutdated>,
 }
 
+/// The storage engine that a bucket type or a bucket has chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChosenBackend<'s> {
+    /// The bucket type.
+    pub bucket_type: &'s [u8],
+    /// The bucket; `None` for all buckets of the type that choose none themselves.
+    pub bucket: Option<&'s [u8]>,
+    /// The engine's name.
+    pub name: &'s str,
+}
+
 /// Where the keys of a bucket, or of the buckets of a type, live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placements<'s> {
@@ -200,6 +211,25 @@ impl State {
         buckets.sort_unstable_by_key(|each| (each.bucket_type, each.bucket));
         types.append(&mut buckets);
         types
+    }
+
+    /// The storage engines that are chosen by the property `backend`: of the active bucket types, and of the
+    /// buckets that have one of their own, in no order. Looks at every bucket with properties of its own.
+    pub fn backends(&self) -> impl Iterator<Item = ChosenBackend<'_>> {
+        let untyped = (DEFAULT_BUCKET_TYPE, &*self.buckets.untyped_defaults, &self.buckets.untyped);
+        let types = self.buckets.types.iter();
+        let active = types.filter(|(_, entry)| entry.bucket_type.state == TypeState::Active);
+        let active =
+            active.map(|(name, entry)| (&**name, &*entry.bucket_type.props, &entry.buckets));
+        std::iter::once(untyped).chain(active).flat_map(|(bucket_type, props, own)| {
+            let of_type = props.backend.as_deref();
+            let of_type = of_type.map(|name| ChosenBackend { bucket_type, bucket: None, name });
+            let of_buckets = own.iter().filter_map(move |(bucket, props)| {
+                let name = props.own.backend.as_deref()?;
+                Some(ChosenBackend { bucket_type, bucket: Some(bucket), name })
+            });
+            of_type.into_iter().chain(of_buckets)
+        })
     }
 
     fn add_read_only(&self, props: &mut Map<String, Value>, state: TypeState) {

@@ -17,7 +17,7 @@ use quoit_model::props::BucketProps;
 use quoit_wire::internode::control::ClusterMessage;
 use std::sync::Arc;
 
-pub use buckets::{Placements, TypeStatus};
+pub use buckets::{ChosenBackend, Placements, TypeStatus};
 pub(crate) use membership::MembershipCommand;
 
 /// What a control file or a snapshot holds.

@@ -189,3 +189,38 @@ fn buckets_with_own_properties_are_bounded_in_number() {
     let change = Command::SetBucketProps { bucket: untyped("one more"), updates: &change };
     assert!(state.with(&freed[0]).decide(change).is_ok());
 }
+
+#[tokio::test]
+async fn engines_that_the_node_does_not_have_are_refused_by_their_names() {
+    let fixture = Fixture::new();
+    let control = fixture.open_with_backends(&["fast", "slow"]);
+    with_active_type(&control, json!({"backend": "slow"})).await;
+    let unknown = updates(json!({"backend": "quick"}));
+    let bucket = control.set_bucket_props(typed("t", "b"), &unknown).await.unwrap_err();
+    let updated = control.update_type(b"t", &unknown).await.unwrap_err();
+    let created = control.create_type(b"other", &unknown).await.unwrap_err();
+    for error in [&bucket, &updated, &created] {
+        let text = error.to_string();
+        let expected = "backend: must be one of the node's storage engines: fast, slow";
+        assert!(text.contains(expected), "{text}");
+    }
+    let text = bucket.pb_text();
+    assert!(text.starts_with("Invalid bucket properties: [{backend,\"must be one of"), "{text}");
+    let known = updates(json!({"backend": "fast"}));
+    control.set_bucket_props(typed("t", "b"), &known).await.unwrap();
+    control.set_bucket_props(untyped("b"), &known).await.unwrap();
+    control.set_bucket_props(typed("t", "c"), &updates(json!({"n_val": 2}))).await.unwrap();
+    let state = control.read();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut chosen: Vec<String> = state
+        .backends()
+        .map(|chosen| {
+            let bucket = chosen.bucket.map_or("*".to_owned(), text);
+            format!("{}/{bucket}={}", text(chosen.bucket_type), chosen.name)
+        })
+        .collect();
+    chosen.sort_unstable();
+    // What `c` took over when it was changed is its own.
+    let expected = ["default/b=fast", "t/*=slow", "t/b=fast", "t/c=slow"];
+    assert_eq!(chosen, expected);
+}

@@ -48,6 +48,12 @@ impl Fixture {
         ControlPlane::open(self.disk(), settings()).unwrap()
     }
 
+    /// Opens the control plane of a node with these storage engines.
+    fn open_with_backends(&self, names: &[&str]) -> ControlPlane {
+        let backends = names.iter().map(|name| (*name).to_owned()).collect();
+        ControlPlane::open(self.disk(), Settings { backends, ..settings() }).unwrap()
+    }
+
     fn open_error(&self) -> OpenError {
         ControlPlane::open(self.disk(), settings()).map(|_| ()).unwrap_err()
     }

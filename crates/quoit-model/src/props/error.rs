@@ -89,6 +89,12 @@ pub enum Reason {
     /// Not a text.
     #[error("must be a text")]
     NotText,
+    /// A storage engine that the node does not have.
+    #[error("must be one of the node's storage engines: {names}")]
+    UnknownBackend {
+        /// Those that it has.
+        names: String,
+    },
     /// Not a list of commit hooks.
     #[error("must be a list of {{\"mod\":\"module\",\"fun\":\"function\"}} objects")]
     NotHooks,

@@ -282,6 +282,20 @@ impl PropUpdates {
         self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value)
     }
 
+    /// Checks that the storage engine that is chosen, if one is, is among these.
+    ///
+    /// # Errors
+    ///
+    /// When it is not, with their names.
+    pub fn check_backend(&self, names: &[String]) -> Result<(), InvalidProps> {
+        let chosen = self.get("backend").and_then(Value::as_str);
+        if chosen.is_none_or(|chosen| names.iter().any(|name| name == chosen)) {
+            return Ok(());
+        }
+        let names = names.join(", ");
+        Err(InvalidProps::one("backend", Reason::UnknownBackend { names }))
+    }
+
     /// Names and values in the order given.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &PropValue)> {
         self.pairs.iter().map(|(name, value)| (name.as_str(), value))

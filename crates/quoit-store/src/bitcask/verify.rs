@@ -19,7 +19,7 @@ impl Store {
         limit_bytes: u64,
     ) -> Result<Verified, StoreError> {
         self.check_open()?;
-        let from = from.unwrap_or(DataPlace { segment: 0, offset: 0 });
+        let from = from.unwrap_or_default();
         let table = self.table.load_full();
         let mut closed = table.all().iter().filter(|segment| segment.is_closed());
         let Some(segment) = closed.find(|segment| segment.number >= from.segment) else {
@@ -42,9 +42,9 @@ impl Store {
             damages.push(Damage { start: size_bytes - scan.torn_bytes(), end: size_bytes });
         }
         let next = if is_over {
-            DataPlace { segment: segment.number + 1, offset: 0 }
+            DataPlace { segment: segment.number + 1, ..DataPlace::default() }
         } else {
-            DataPlace { segment: segment.number, offset: end }
+            DataPlace { segment: segment.number, offset: end, ..DataPlace::default() }
         };
         Ok(Verified {
             byte_count: end - offset,

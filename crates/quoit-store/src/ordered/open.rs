@@ -7,8 +7,8 @@ use super::overlay::{Overlay, Range};
 use super::settings::OrderedSettings;
 use super::store::{PartitionState, Store};
 use super::tallies::Tallies;
-use crate::bitcask::{META_NAME, Meta, MetaFile};
 use crate::error::StoreError;
+use crate::identity;
 use crate::marker;
 use crate::seam::{Clock, Disk};
 use parking_lot::Mutex;
@@ -52,7 +52,7 @@ impl Store {
         if !marker::check(disk, kind.name, settings.ring_size)? {
             marker::write(disk, kind.name, settings.ring_size)?;
         }
-        let (meta, created, clean) = open_meta(disk, settings.entropy)?;
+        let identity::Opened { meta, created, clean } = identity::open(disk, settings.entropy)?;
         let overlay = Overlay::new((kind.open)()?);
         let partitions = restore(&overlay, &disk.path(), settings)?;
         let key_count =
@@ -81,27 +81,6 @@ impl Store {
         };
         Ok((store, report))
     }
-}
-
-/// Reads or makes the file that says who the store is, and begins a new incarnation unless the last one ended
-/// in good order: events of it may have been lost. Whether the store is new, and whether it was closed.
-fn open_meta(disk: &dyn Disk, entropy: u64) -> Result<(MetaFile, bool, bool), StoreError> {
-    let names = disk.list()?;
-    if let Some(mut meta) = MetaFile::open(disk, &names)? {
-        let last = meta.meta().clone();
-        let clean = last.clean;
-        let incarnation = last.incarnation + u64::from(!clean);
-        meta.write(Meta { clean: false, incarnation, ..last })?;
-        return Ok((meta, false, clean));
-    }
-    let exists = names.iter().any(|name| name == META_NAME);
-    if exists {
-        // Damaged: who the store was is lost, so it becomes another one, which no event belongs to.
-        MetaFile::check_overwritable(disk)?;
-        tracing::warn!(path = disk.path(), "the file {META_NAME} is damaged and is made again");
-    }
-    let made = Meta { store_id: entropy, incarnation: 1, ..Meta::default() };
-    Ok((MetaFile::create(disk, exists, made)?, !exists, !exists))
 }
 
 /// The state of all partitions as it was stored.

@@ -25,7 +25,7 @@ impl Store {
     ) -> Result<Verified, StoreError> {
         self.check_open()?;
         let mut verified = Verified::default();
-        let mut place = from.unwrap_or(DataPlace { segment: 0, offset: 0 });
+        let mut place = from.unwrap_or_default();
         while verified.byte_count < limit_bytes {
             let number = u16::try_from(place.segment).ok();
             let Some(partition) =
@@ -44,7 +44,7 @@ impl Store {
             };
             place = match next {
                 Some(identity) => DataPlace { offset: identity.0, ..place },
-                None => DataPlace { segment: place.segment + 1, offset: 0 },
+                None => DataPlace { segment: place.segment + 1, ..DataPlace::default() },
             };
         }
         verified.next = Some(place);

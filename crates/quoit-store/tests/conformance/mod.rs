@@ -37,12 +37,22 @@ pub trait Subject {
         true
     }
 
+    /// Whether the engine has indexes of a bucket.
+    fn has_indexes_of(&self, _bucket: BucketRef<'_>) -> bool {
+        self.has_indexes()
+    }
+
     /// Closes the engine and opens it again with what it has stored. Engines that forget do
     /// nothing.
     fn restart(&mut self) {}
 
     /// Does what else the engine may do at any time: seal, merge, write a snapshot.
     fn maintain(&mut self) {}
+
+    /// Whether records of both buckets can be changed together.
+    fn changes_together(&self, _one: BucketRef<'_>, _other: BucketRef<'_>) -> bool {
+        true
+    }
 }
 
 /// The ring of the engines under test.

@@ -313,8 +313,10 @@ impl Model {
     }
 
     fn batch(&mut self, subject: &impl Subject, writes: &[(Which, Option<Content>)]) {
+        let first = writes.first().map(|(which, _)| *which);
         let places: Vec<(Place, Option<Record>)> = writes
             .iter()
+            .filter(|(which, _)| changes_together(subject, first, *which))
             .map(|(which, content)| {
                 (self.place(*which), content.map(|content| record_of(subject, *which, &content)))
             })
@@ -355,7 +357,8 @@ impl Model {
         let mut planned = Vec::new();
         for (which, content, looks) in changes {
             let place = self.place(*which);
-            if place.partition != partition {
+            let first = changes.first().map(|(which, ..)| *which);
+            if place.partition != partition || !changes_together(subject, first, *which) {
                 continue;
             }
             let before = looks.then(|| self.records.get(&place.name).cloned());
@@ -516,6 +519,15 @@ impl Model {
         }
         assert_eq!(found, expected, "fold of {partition:?}");
     }
+}
+
+/// Whether a record can be changed together with the first one.
+fn changes_together(subject: &impl Subject, first: Option<Which>, which: Which) -> bool {
+    let bucket = |which: Which| {
+        let (bucket_type, bucket) = BUCKETS[which.bucket];
+        BucketRef { bucket_type, bucket }
+    };
+    first.is_none_or(|first| subject.changes_together(bucket(first), bucket(which)))
 }
 
 fn place_of(identities: Identities, name: Name) -> Place {

@@ -90,11 +90,25 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "storage_backend",
-        Kind::Word(&["bitcask", "leveldb", "leveled", "innostore", "memory"]),
+        Kind::Word(&["bitcask", "leveldb", "leveled", "innostore", "memory", "multi"]),
         "bitcask",
         "Storage engine: bitcask (append-only log, index in memory), leveldb (log-structured merge tree), \
-         leveled (the same with large values apart from what is known of them), innostore (B+tree) or memory \
-         (nothing is kept across a restart).",
+         leveled (the same with large values apart from what is known of them), innostore (B+tree), memory \
+         (nothing is kept across a restart) or multi (several of these: see multi_backend.$name).",
+    ),
+    key(
+        "multi_backend.$name.storage_backend",
+        Kind::Word(&["bitcask", "leveldb", "leveled", "innostore", "memory"]),
+        "",
+        "With storage_backend = multi, a storage engine that buckets choose with the property backend, which \
+         says its name. Settings of the engine for this one alone stand behind its name, such as \
+         multi_backend.$name.leveldb.maximum_memory. All nodes should have the same.",
+    ),
+    key(
+        "multi_backend.default",
+        Kind::Name,
+        "",
+        "With storage_backend = multi, the name of the engine of buckets that have no property backend.",
     ),
     key(
         "durability",

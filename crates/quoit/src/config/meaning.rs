@@ -46,7 +46,6 @@ pub const IGNORED: &[&str] = &[
     "mbox_check_enabled",
     "mdc.*",
     "metadata_cache_size",
-    "multi_backend.*",
     "node_worker_pool_size",
     "object.format",
     "participate_in_coverage",
@@ -112,11 +111,24 @@ pub fn meaning(name: &str) -> Meaning {
     if let Some(key) = KEYS.iter().find(|key| matches(key.name, name)) {
         return Meaning::Key(key);
     }
+    if let Some((_, of_engine)) = of_named_engine(name) {
+        return meaning(of_engine);
+    }
     let ignored = IGNORED.iter().any(|pattern| match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => *pattern == name,
     });
     if ignored { Meaning::Ignored } else { Meaning::Unknown(nearest(name)) }
+}
+
+/// Starts of the keys that may be set for one of several engines.
+const ENGINES: [&str; 5] = ["bitcask.", "leveldb.", "leveled.", "innostore.", "memory_backend."];
+
+/// The name of an engine and the key that is set for it, of a key `multi_backend.NAME.KEY`.
+pub(super) fn of_named_engine(name: &str) -> Option<(&str, &str)> {
+    let (engine, key) = name.strip_prefix("multi_backend.")?.split_once('.')?;
+    let is_engines = ENGINES.iter().any(|start| key.starts_with(start));
+    (!engine.is_empty() && is_engines).then_some((engine, key))
 }
 
 /// Whether `name` has the parts of `pattern`, where `$name` is any one part.
@@ -160,6 +172,21 @@ mod tests {
     fn a_part_of_a_name_may_be_chosen() {
         assert!(matches!(meaning("listener.http.internal"), Meaning::Key(_)));
         assert!(matches!(meaning("listener.http"), Meaning::Unknown(_)));
+    }
+
+    #[test]
+    fn engines_with_names_have_the_settings_of_their_kind() {
+        let Meaning::Key(key) = meaning("multi_backend.fast.leveldb.compression") else {
+            panic!("a setting of leveldb");
+        };
+        assert_eq!(key.name, "leveldb.compression");
+        let ignored = meaning("multi_backend.fast.bitcask.data_root");
+        assert!(matches!(ignored, Meaning::Ignored));
+        for name in
+            ["multi_backend.fast.ring_size", "multi_backend.fast", "multi_backend..bitcask.x"]
+        {
+            assert!(matches!(meaning(name), Meaning::Unknown(_)), "{name}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! From entries to settings.
 
 use super::keys::{KEYS, Key};
-use super::meaning::{Meaning, meaning};
+use super::meaning::{Meaning, meaning, of_named_engine};
 use super::parse::{self, Entry, Line, Origin, ParseError};
+use super::several;
 use super::value;
 use quoit_cluster::VersionRange;
 use quoit_core::{
@@ -48,6 +49,9 @@ pub enum ConfigError {
         /// What it has to look like.
         wanted: String,
     },
+    /// Several engines are wanted, and what is said of them does not go together.
+    #[error("storage_backend = multi: {0}")]
+    SeveralEngines(String),
 }
 
 /// Where settings come from.
@@ -85,12 +89,20 @@ pub enum Storage {
     Innostore,
     /// Nothing is kept across a restart.
     Memory,
+    /// Several of the others.
+    Multi,
 }
 
 impl Storage {
     /// All engines.
-    pub const ALL: [Self; 5] =
-        [Self::Bitcask, Self::Leveldb, Self::Leveled, Self::Innostore, Self::Memory];
+    pub const ALL: [Self; 6] =
+        [Self::Bitcask, Self::Leveldb, Self::Leveled, Self::Innostore, Self::Memory, Self::Multi];
+
+    /// The engine that a value of the setting stands for.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|storage| storage.name() == name)
+    }
 
     /// The value of the setting.
     #[must_use]
@@ -101,14 +113,15 @@ impl Storage {
             Self::Leveled => "leveled",
             Self::Innostore => "innostore",
             Self::Memory => "memory",
+            Self::Multi => "multi",
         }
     }
 }
 
 /// The effective configuration.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
-    values: BTreeMap<String, Entry>,
+    pub(super) values: BTreeMap<String, Entry>,
     /// Keys that were set and have no meaning here.
     pub ignored: Vec<Entry>,
     /// Variables that look like settings and name no key, each with the key that was perhaps meant.
@@ -164,6 +177,7 @@ pub fn settings_of(entries: Vec<Entry>) -> Result<Settings, ConfigError> {
     for entry in entries {
         settings.take(entry)?;
     }
+    several::check(&settings)?;
     Ok(settings)
 }
 
@@ -185,7 +199,8 @@ impl Settings {
             }
             Meaning::Key(key) => {
                 check(key, &entry)?;
-                let name = if key.name.contains('$') { entry.key.as_str() } else { key.name };
+                let is_chosen = key.name.contains('$') || of_named_engine(&entry.key).is_some();
+                let name = if is_chosen { entry.key.as_str() } else { key.name };
                 self.values.insert(name.to_owned(), entry);
             }
         }
@@ -297,9 +312,7 @@ impl Settings {
 
     /// The storage engine asked for.
     pub fn storage(&self) -> Storage {
-        let name = self.get("storage_backend");
-        let named = Storage::ALL.into_iter().find(|storage| Some(storage.name()) == name);
-        named.unwrap_or(Storage::Bitcask)
+        self.get("storage_backend").and_then(Storage::named).unwrap_or(Storage::Bitcask)
     }
 
     /// Settings of the replicated store.

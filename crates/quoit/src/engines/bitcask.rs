@@ -1,9 +1,9 @@
 //! Opens the Bitcask engine.
 
 use super::counter::dots;
-use super::{OnDisk, directory, durability, sync_interval_us};
+use super::{OnDisk, durability, sync_interval_us};
 use anyhow::{Context, Result};
-use quoit::config::{Settings, Storage};
+use quoit::config::Settings;
 use quoit_model::hash::RingSize;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergePolicy, MergeSettings};
 use quoit_store::engine::Engine;
@@ -12,12 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(super) fn open(
-    data_dir: &Path,
+    directory: &Path,
     ring_size: RingSize,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
-    let directory = directory::of(data_dir, Storage::Bitcask);
     let disk = RealDisk::open(directory).context("opening the data directory")?;
     let settings = bitcask_settings(ring_size, settings)?;
     let opened = BitcaskEngine::open(Arc::new(disk), Arc::clone(clock), &Threads, settings);

@@ -4,6 +4,7 @@ use quoit_core::{CounterReserve, DotSequence};
 use quoit_model::clock::Actor;
 use quoit_store::bitcask::BitcaskEngine;
 use quoit_store::error::StoreError;
+use quoit_store::multi::MultiEngine;
 use quoit_store::ordered::OrderedEngine;
 use std::sync::Arc;
 
@@ -54,6 +55,32 @@ impl<E: Identified> CounterReserve for EngineCounter<E> {
 }
 
 impl Identified for BitcaskEngine {
+    fn store_id(&self) -> u64 {
+        self.store_id()
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.incarnation()
+    }
+
+    fn reserved_counter(&self) -> u64 {
+        self.reserved_counter()
+    }
+
+    fn reserve_counter(&self, up_to: u64) -> Result<(), StoreError> {
+        self.reserve_counter(up_to)
+    }
+
+    fn given_away_counter(&self) -> u64 {
+        self.given_away_counter()
+    }
+
+    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
+        self.note_given_away(up_to)
+    }
+}
+
+impl Identified for MultiEngine {
     fn store_id(&self) -> u64 {
         self.store_id()
     }

@@ -15,16 +15,25 @@ pub(super) fn open(
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OpenedEngine> {
+    let engine = engine(ring_size, clock, settings);
+    // Nothing survives, so every start is a new store with a new actor.
+    let id = getrandom::u64().context("asking for random bytes")?;
+    let dots = DotSequence::new(actor(id, 1), Box::new(Unreserved));
+    let note = "memory only: nothing is kept across a restart".to_owned();
+    Ok(OpenedEngine { engine, dots, note })
+}
+
+/// The engine alone.
+pub(super) fn engine(
+    ring_size: RingSize,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Arc<MemoryEngine> {
     let memory = MemorySettings {
         partition_bytes_max: settings.size_bytes("memory_backend.max_memory_per_vnode"),
         ttl_secs: settings
             .duration("memory_backend.ttl")
             .map(|age| u32::try_from(age.as_secs()).unwrap_or(u32::MAX)),
     };
-    let engine = Arc::new(MemoryEngine::new(memory, ring_size, Arc::clone(clock)));
-    // Nothing survives, so every start is a new store with a new actor.
-    let id = getrandom::u64().context("asking for random bytes")?;
-    let dots = DotSequence::new(actor(id, 1), Box::new(Unreserved));
-    let note = "memory only: nothing is kept across a restart".to_owned();
-    Ok(OpenedEngine { engine, dots, note })
+    Arc::new(MemoryEngine::new(memory, ring_size, Arc::clone(clock)))
 }

@@ -4,12 +4,14 @@ mod bitcask;
 mod counter;
 mod directory;
 mod memory;
+mod multi;
 mod ordered;
 
 pub(crate) use directory::refuse_orphaned_data;
 
 use anyhow::Result;
 use quoit::config::{Settings, Storage};
+use quoit_cluster::ControlPlane;
 use quoit_core::DotSequence;
 use quoit_model::hash::RingSize;
 use quoit_store::bitcask::Durability;
@@ -30,18 +32,18 @@ pub(crate) struct OpenedEngine {
 pub(crate) fn open(
     data_dir: &Path,
     is_new_node: bool,
-    ring_size: RingSize,
+    control: &Arc<ControlPlane>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OpenedEngine> {
     let storage = settings.storage();
+    let ring_size = control.ring_size();
     directory::refuse_other_engines(data_dir, storage)?;
+    let directory = directory::of(data_dir, storage);
     let opened = match storage {
         Storage::Memory => return memory::open(ring_size, clock, settings),
-        Storage::Bitcask => bitcask::open(data_dir, ring_size, clock, settings)?,
-        Storage::Leveldb => ordered::open_leveldb(data_dir, ring_size, clock, settings)?,
-        Storage::Leveled => ordered::open_leveled(data_dir, ring_size, clock, settings)?,
-        Storage::Innostore => ordered::open_innostore(data_dir, ring_size, clock, settings)?,
+        Storage::Multi => multi::open(&directory, control, clock, settings)?,
+        _ => open_one(storage, &directory, ring_size, clock, settings)?,
     };
     if opened.created && !is_new_node {
         tracing::warn!(
@@ -56,6 +58,23 @@ pub(crate) fn open(
         (false, false) => format!("{} keys, recovered", opened.key_count),
     };
     Ok(OpenedEngine { engine: opened.engine, dots: opened.dots, note })
+}
+
+/// Opens one engine that keeps its data in a directory.
+fn open_one(
+    storage: Storage,
+    directory: &Path,
+    ring_size: RingSize,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<OnDisk> {
+    match storage {
+        Storage::Bitcask => bitcask::open(directory, ring_size, clock, settings),
+        Storage::Leveldb => ordered::open_leveldb(directory, ring_size, clock, settings),
+        Storage::Leveled => ordered::open_leveled(directory, ring_size, clock, settings),
+        Storage::Innostore => ordered::open_innostore(directory, ring_size, clock, settings),
+        Storage::Memory | Storage::Multi => unreachable!("these have openers of their own"),
+    }
 }
 
 /// An engine that was opened in its directory.

@@ -1,9 +1,9 @@
 //! Opens the engines on ordered stores.
 
 use super::counter::dots;
-use super::{OnDisk, directory, durability, sync_interval_us};
+use super::{OnDisk, durability, sync_interval_us};
 use anyhow::{Context, Result};
-use quoit::config::{Settings, Storage};
+use quoit::config::Settings;
 use quoit_model::hash::RingSize;
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(super) fn open_leveldb(
-    data_dir: &Path,
+    directory: &Path,
     ring_size: RingSize,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
@@ -28,13 +28,12 @@ pub(super) fn open_leveldb(
         compression: settings.flag("leveldb.compression"),
         ..defaults
     };
-    let directory = directory::of(data_dir, Storage::Leveldb);
     let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings)?);
-    opened(OrderedEngine::open_leveldb(&directory, clock, &Threads, common, of_trees))
+    opened(OrderedEngine::open_leveldb(directory, clock, &Threads, common, of_trees))
 }
 
 pub(super) fn open_leveled(
-    data_dir: &Path,
+    directory: &Path,
     ring_size: RingSize,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
@@ -45,13 +44,12 @@ pub(super) fn open_leveled(
         compression: settings.get("leveled.compression_method") != Some("none"),
         ..defaults
     };
-    let directory = directory::of(data_dir, Storage::Leveled);
     let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings)?);
-    opened(OrderedEngine::open_leveled(&directory, clock, &Threads, common, of_trees))
+    opened(OrderedEngine::open_leveled(directory, clock, &Threads, common, of_trees))
 }
 
 pub(super) fn open_innostore(
-    data_dir: &Path,
+    directory: &Path,
     ring_size: RingSize,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
@@ -59,7 +57,6 @@ pub(super) fn open_innostore(
     let cache_bytes = settings.size_bytes("innostore.buffer_pool_size");
     let defaults = TreeSettings::default();
     let of_tree = TreeSettings { cache_bytes: cache_bytes.unwrap_or(defaults.cache_bytes) };
-    let directory = directory::of(data_dir, Storage::Innostore);
     let disk = RealDisk::open(directory).context("opening the data directory")?;
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings)?);

@@ -1,5 +1,7 @@
 //! The real program as a node.
+#![allow(dead_code, reason = "not every test needs everything")]
 
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,41 +11,57 @@ pub struct Node {
     /// Address for Protocol Buffers.
     pub pb: String,
     /// Address for HTTP.
-    #[allow(dead_code, reason = "not every test speaks HTTP")]
     pub http: String,
-    _dir: tempfile::TempDir,
+    settings: Vec<String>,
+    dir: tempfile::TempDir,
 }
 
 impl Node {
     /// Starts a node on free ports and waits until it serves.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// As [`Node::start`], with settings `KEY=VALUE`.
+    pub fn start_with(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let ready = dir.path().join("ready");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_quoit"))
-            .args(["serve", "--pb", "127.0.0.1:0", "--http", "127.0.0.1:0", "--node"])
-            .args(["127.0.0.1:0", "--data-dir"])
-            .arg(dir.path().join("data"))
-            .arg("--ready-file")
-            .arg(&ready)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let started = Instant::now();
-        let record = loop {
-            if let Ok(text) = std::fs::read_to_string(&ready) {
-                break text;
-            }
-            assert_eq!(child.try_wait().unwrap(), None, "the node ended before it served");
-            assert!(started.elapsed() < Duration::from_secs(60), "the node does not serve");
-            std::thread::yield_now();
-        };
-        let record: serde_json::Value = serde_json::from_str(&record).unwrap();
-        let address = |name: &str| record[name].as_str().unwrap().to_owned();
-        Self { child, pb: address("pb"), http: address("http"), _dir: dir }
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let (child, pb, http) = start(dir.path(), &settings);
+        Self { child, pb, http, settings, dir }
+    }
+
+    /// Where the node's data is.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Stops the node in good order.
+    pub fn stop(&mut self) {
+        let told = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(told.success());
+        assert!(self.child.wait().unwrap().success(), "the node did not stop in good order");
+    }
+
+    /// Stops the node, in good order or by killing it, and starts it again on its data.
+    pub fn restart(&mut self, in_good_order: bool) {
+        if in_good_order {
+            self.stop();
+        } else {
+            self.child.kill().unwrap();
+            self.child.wait().unwrap();
+        }
+        (self.child, self.pb, self.http) = start(self.dir.path(), &self.settings);
+    }
+
+    /// What the program says when it does not start on the data of this node, which was stopped.
+    pub fn refused(&self, settings: &[&str]) -> String {
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let output = command(self.dir.path(), &settings).output().unwrap();
+        assert!(!output.status.success(), "the node has started and stopped");
+        String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
     /// Makes a bucket type with these properties, a JSON object.
-    #[allow(dead_code, reason = "not every test needs bucket types")]
     pub fn create_type(&self, name: &str, props: &str) {
         let props = format!("{{\"props\":{props}}}");
         let url = format!("http://{}", self.http);
@@ -53,6 +71,40 @@ impl Node {
             assert!(command.stdout(Stdio::null()).status().unwrap().success(), "{words:?}");
         }
     }
+}
+
+fn command(dir: &Path, settings: &Vec<String>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quoit"));
+    command
+        .args(["serve", "--pb", "127.0.0.1:0", "--http", "127.0.0.1:0", "--node"])
+        .args(["127.0.0.1:0", "--data-dir"])
+        .arg(dir.join("data"))
+        .arg("--ready-file")
+        .arg(dir.join("ready"));
+    for setting in settings {
+        command.arg("--set").arg(setting);
+    }
+    command
+}
+
+/// Starts the program; the process and its addresses for Protocol Buffers and HTTP.
+fn start(dir: &Path, settings: &Vec<String>) -> (Child, String, String) {
+    let ready = dir.join("ready");
+    // A node that was killed has left its own.
+    let _ = std::fs::remove_file(&ready);
+    let mut child = command(dir, settings).stdout(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    let record = loop {
+        if let Ok(text) = std::fs::read_to_string(&ready) {
+            break text;
+        }
+        assert_eq!(child.try_wait().unwrap(), None, "the node ended before it served");
+        assert!(started.elapsed() < Duration::from_secs(60), "the node does not serve");
+        std::thread::yield_now();
+    };
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let address = |name: &str| record[name].as_str().unwrap().to_owned();
+    (child, address("pb"), address("http"))
 }
 
 impl Drop for Node {

@@ -1,0 +1,343 @@
+//! The engine's face.
+
+use super::assignments::Routing;
+use super::file;
+use super::merge;
+use super::routes::{Named, Routes, bucket_of};
+use super::tickets::Tickets;
+use super::transact::{Probe, Within};
+use crate::bitcask::{Meta, MetaFile};
+use crate::compare::Compare;
+use crate::engine::{
+    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
+    IndexPage, Interrupted, Interruption, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage,
+    RecordRef, Shown, Ticket, Verified,
+};
+use crate::error::StoreError;
+use crate::seam::{Disk, DiskLock};
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::BucketRef;
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// Several engines behind one. See the module's documentation.
+///
+/// A request costs a shared lock, which is held until its engine has answered, and two lookups at most.
+/// Whoever comes first after properties were changed waits for the disk if buckets changed their engine.
+pub struct MultiEngine {
+    pub(super) named: Named,
+    /// Held by requests as long as an engine works on them: what a bucket has may not change under them.
+    pub(super) routes: RwLock<Routes>,
+    pub(super) routing: Arc<dyn Routing>,
+    pub(super) tickets: Tickets,
+    pub(super) state: Mutex<State>,
+    pub(super) disk: Arc<dyn Disk>,
+    /// Held until the engine is dropped.
+    pub(super) _lock: Box<dyn DiskLock>,
+}
+
+pub(super) struct State {
+    pub(super) meta: MetaFile,
+    pub(super) is_closed: bool,
+}
+
+impl MultiEngine {
+    /// Random id that the store got when it was made.
+    #[must_use]
+    pub fn store_id(&self) -> u64 {
+        self.state.lock().meta.meta().store_id
+    }
+
+    /// 1 when the store was made, one more after each stop that was not in good order, and whenever one of
+    /// the engines may have forgotten something.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.state.lock().meta.meta().incarnation
+    }
+
+    /// Counters up to this one may have been given out: those above have not. Durable.
+    #[must_use]
+    pub fn reserved_counter(&self) -> u64 {
+        self.state.lock().meta.meta().reserved_counter
+    }
+
+    /// Reserves counters up to `counter`, durably, before any of them is given out. Costs a write and a
+    /// sync, unless they are reserved already.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: nothing is reserved then.
+    pub fn reserve_counter(&self, counter: u64) -> Result<(), StoreError> {
+        let mut state = self.open_state()?;
+        if counter <= state.meta.meta().reserved_counter {
+            return Ok(());
+        }
+        let reserved = Meta { reserved_counter: counter, ..state.meta.meta().clone() };
+        state.meta.write(reserved)
+    }
+
+    /// Counters up to this one may have been in copies that were given away. Durable.
+    #[must_use]
+    pub fn given_away_counter(&self) -> u64 {
+        self.state.lock().meta.meta().given_away_counter
+    }
+
+    /// Notes durably that copies with counters up to `counter` may be given away, before they are. Costs a
+    /// write and a sync, unless it is noted already.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: nothing may be given away then.
+    pub fn note_given_away(&self, counter: u64) -> Result<(), StoreError> {
+        self.open_state()?.meta.note_given_away(counter)
+    }
+
+    fn open_state(&self) -> Result<parking_lot::MutexGuard<'_, State>, StoreError> {
+        let state = self.state.lock();
+        if state.is_closed { Err(StoreError::Closed) } else { Ok(state) }
+    }
+
+    /// Name and figures of each engine.
+    #[must_use]
+    pub fn stats_by_name(&self) -> Vec<(&str, EngineStats)> {
+        let names = self.named.names.iter().map(String::as_str);
+        names.zip(&self.named.engines).map(|(name, engine)| (name, engine.stats())).collect()
+    }
+
+    /// The name of the engine that a bucket has now.
+    #[must_use]
+    pub fn engine_of(&self, bucket: BucketRef<'_>) -> &str {
+        let place = self.routes().of_bucket(bucket_of(bucket));
+        &self.named.names[place]
+    }
+
+    /// The engines whose copies can be compared.
+    pub(super) fn complete(&self) -> impl Iterator<Item = &dyn Compare> {
+        self.named.engines.iter().filter_map(|engine| engine.compared())
+    }
+
+    /// The routes by the assignments as they are now.
+    fn routes(&self) -> RwLockReadGuard<'_, Routes> {
+        let routes = self.routes.read();
+        if routes.version == Some(self.routing.version()) {
+            return routes;
+        }
+        drop(routes);
+        let mut routes = self.routes.write();
+        if let Err(error) = self.follow(&mut routes) {
+            // What buckets have stays right; it is tried again with the next change, or after a restart.
+            tracing::warn!(
+                %error,
+                "buckets keep their storage engines: which others they shall have can't be written down"
+            );
+            routes.version = Some(self.routing.version());
+        }
+        RwLockWriteGuard::downgrade(routes)
+    }
+
+    /// Follows the assignments as they are now.
+    pub(super) fn follow(&self, routes: &mut Routes) -> Result<(), StoreError> {
+        // Asked first: what changes in between is seen by the next request.
+        let version = self.routing.version();
+        if routes.version == Some(version) {
+            return Ok(());
+        }
+        let assignments = self.routing.assignments();
+        if let Some(kept) = routes.follow(version, assignments, &self.named)? {
+            file::write(&*self.disk, &kept)?;
+            *routes = Routes::followed(version, kept, &self.named);
+        }
+        Ok(())
+    }
+
+    fn engine(&self, place: usize) -> &dyn Engine {
+        &*self.named.engines[place]
+    }
+
+    fn numbered(&self, place: usize, applied: Applied) -> Applied {
+        match applied {
+            Applied::Written(ticket) => Applied::Written(self.tickets.issue([(place, ticket)])),
+            other => other,
+        }
+    }
+
+    /// Answers of all engines.
+    fn all<T>(
+        &self,
+        ask: impl Fn(&dyn Engine) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.named.engines.iter().map(|engine| ask(&**engine)).collect()
+    }
+}
+
+impl Engine for MultiEngine {
+    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+        let routes = self.routes();
+        self.engine(routes.of_key(at.key)).get(at, access)
+    }
+
+    fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        let routes = self.routes();
+        self.engine(routes.of_key(at.key)).show(at, access, look)
+    }
+
+    fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        let routes = self.routes();
+        self.engine(routes.of_key(at.key)).head(at)
+    }
+
+    fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        let routes = self.routes();
+        let place = routes.of_key(at.key);
+        let applied = self.engine(place).update(at, before, access, change)?;
+        Ok(self.numbered(place, applied))
+    }
+
+    fn transact(
+        &self,
+        partition: Partition,
+        access: Access,
+        body: &mut Body<'_>,
+    ) -> Result<Applied, StoreError> {
+        let routes = self.routes();
+        let mut probe = Probe { routes: &routes, partition, found: None };
+        let began = body(&mut probe);
+        let Some(place) = probe.found else {
+            return match began {
+                Ok(()) => Ok(Applied::Kept),
+                Err(Interrupted(Interruption::Cold)) => Ok(Applied::WouldBlock),
+                Err(Interrupted(Interruption::Failed(error))) => Err(error),
+            };
+        };
+        let applied = self.engine(place).transact(partition, access, &mut |inner| {
+            body(&mut Within { routes: &routes, engine: place, inner })
+        })?;
+        Ok(self.numbered(place, applied))
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
+        let routes = self.routes();
+        let place_of = |write: &BatchWrite<'_>| {
+            let (BatchWrite::Put { at, .. } | BatchWrite::Remove { at }) = write;
+            routes.of_key(at.key)
+        };
+        let place = writes.first().map_or(self.named.default, place_of);
+        if writes.iter().any(|write| place_of(write) != place) {
+            return Err(StoreError::SeveralEngines);
+        }
+        let ticket = self.engine(place).batch(writes)?;
+        Ok(self.tickets.issue([(place, ticket)]))
+    }
+
+    fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
+        self.tickets.poll(&self.named.engines, ticket, waker)
+    }
+
+    fn list_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<KeyPage, StoreError> {
+        if let KeyRange::Bucket(bucket)
+        | KeyRange::Prefix(bucket, _)
+        | KeyRange::Between(bucket, ..) = range
+        {
+            let routes = self.routes();
+            let engine = self.engine(routes.of_bucket(bucket_of(bucket)));
+            return engine.list_keys(range, after, limit);
+        }
+        Ok(merge::keys(self.all(|engine| engine.list_keys(range, after, limit))?, limit))
+    }
+
+    fn query_index(
+        &self,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
+    ) -> Result<IndexPage, StoreError> {
+        let routes = self.routes();
+        let engine = self.engine(routes.of_bucket(bucket_of(range.bucket)));
+        engine.query_index(range, partitions, after, limit)
+    }
+
+    fn list_buckets(
+        &self,
+        bucket_type: Option<&[u8]>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        let lists = self.all(|engine| engine.list_buckets(bucket_type, after, limit))?;
+        Ok(merge::buckets(lists, limit))
+    }
+
+    fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+        tombstones_only: bool,
+    ) -> Result<RecordPage, StoreError> {
+        let fold = |engine: &dyn Engine| engine.fold(partition, from, limit, tombstones_only);
+        Ok(merge::records(self.all(fold)?))
+    }
+
+    fn compared(&self) -> Option<&dyn Compare> {
+        self.complete().next().is_some().then_some(self)
+    }
+
+    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+        let place = from.map_or(0, |place| place.engine);
+        let Some(engine) = self.named.engines.get(usize::from(place)) else {
+            return Ok(Verified::default());
+        };
+        let verified = engine.verify(from, limit_bytes)?;
+        let next = match verified.next {
+            Some(next) => Some(DataPlace { engine: place, ..next }),
+            None => place
+                .checked_add(1)
+                .filter(|next| usize::from(*next) < self.named.engines.len())
+                .map(|next| DataPlace { engine: next, ..DataPlace::default() }),
+        };
+        Ok(Verified { next, ..verified })
+    }
+
+    fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
+        let tickets = self.all(|engine| engine.drop_partition(partition))?;
+        Ok(self.tickets.issue(tickets.into_iter().enumerate()))
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.all(|engine| engine.sync()).map(drop)
+    }
+
+    fn stats(&self) -> EngineStats {
+        merge::stats(self.named.engines.iter().map(|engine| engine.stats()))
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        let mut state = self.open_state()?;
+        state.is_closed = true;
+        // All of them, whatever happens to one.
+        let closed: Vec<Result<(), StoreError>> =
+            self.named.engines.iter().map(|engine| engine.close()).collect();
+        closed.into_iter().collect::<Result<(), _>>()?;
+        let closed = Meta { clean: true, ..state.meta.meta().clone() };
+        state.meta.write(closed)
+    }
+}

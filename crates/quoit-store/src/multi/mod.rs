@@ -1,0 +1,26 @@
+//! Several engines behind one: each bucket is kept by the engine that its property `backend` names.
+//!
+//! Who does what:
+//!
+//! - `assignments`: which engine each bucket shall have, as the control plane knows it.
+//! - `routes`: which engine each bucket has. The two differ while a bucket whose property was changed still
+//!   has records where it was; `file` keeps that across restarts.
+//! - `tickets`: one order of the writes of all engines.
+//! - `merge`, `compare`: answers of several engines as one.
+//! - `engine`: the trait; `transact`: transactions; `open`: who the store is.
+//!
+//! `docs/design/several-engines.md` has the reasons.
+
+mod assignments;
+mod compare;
+mod engine;
+mod file;
+mod merge;
+mod open;
+mod routes;
+mod tickets;
+mod transact;
+
+pub use assignments::{Assignments, Routing};
+pub use engine::MultiEngine;
+pub use open::{MultiReport, MultiSettings, NamedEngine};

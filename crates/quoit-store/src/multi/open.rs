@@ -1,0 +1,106 @@
+//! Opening: who the store is, and which engine each bucket has.
+
+use super::assignments::Routing;
+use super::engine::{MultiEngine, State};
+use super::file;
+use super::routes::{Named, Routes};
+use super::tickets::Tickets;
+use crate::bitcask::Meta;
+use crate::engine::Engine;
+use crate::error::StoreError;
+use crate::identity;
+use crate::marker;
+use crate::seam::Disk;
+use parking_lot::{Mutex, RwLock};
+use quoit_model::hash::RingSize;
+use std::sync::Arc;
+
+/// The engine's name.
+const NAME: &str = "multi";
+
+/// An engine under a name.
+pub struct NamedEngine {
+    /// The name: what the property `backend` says.
+    pub name: String,
+    /// The engine, opened for the same ring.
+    pub engine: Arc<dyn Engine>,
+    /// Whether it has all that it had before: it was made before and closed in good order. Never true of an
+    /// engine that keeps nothing.
+    pub is_intact: bool,
+}
+
+/// Settings of several engines behind one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MultiSettings {
+    /// Random bits: the id of a store that is made new.
+    pub entropy: u64,
+    /// Number of partitions that records may belong to.
+    pub ring_size: RingSize,
+    /// Name of the engine of buckets that have no property `backend`.
+    pub default: String,
+}
+
+/// What was found when several engines were opened behind one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MultiReport {
+    /// Whether the store was made new.
+    pub created: bool,
+    /// Whether it was closed in good order before, with all of its engines.
+    pub clean: bool,
+    /// Records in all engines, tombstones included.
+    pub key_count: u64,
+}
+
+impl MultiEngine {
+    /// Puts engines behind one. Their common directory has the file that says who the store is, and the one
+    /// that says which engine each bucket has. Looks through the buckets whose assignment was changed since.
+    ///
+    /// # Errors
+    ///
+    /// When the directory is in use, has data of another engine or for another ring size, or the disk
+    /// refuses.
+    ///
+    /// # Panics
+    ///
+    /// When no engine has the default's name.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        engines: Vec<NamedEngine>,
+        routing: Arc<dyn Routing>,
+        settings: &MultiSettings,
+    ) -> Result<(Self, MultiReport), StoreError> {
+        let lock = disk.lock()?;
+        if !marker::check(&*disk, NAME, settings.ring_size)? {
+            marker::write(&*disk, NAME, settings.ring_size)?;
+        }
+        let identity::Opened { mut meta, created, clean } =
+            identity::open(&*disk, settings.entropy)?;
+        let intact = engines.iter().all(|named| named.is_intact);
+        if !created && clean && !intact {
+            // Events that an engine has forgotten may be known elsewhere: nothing may follow them.
+            let last = meta.meta().clone();
+            meta.write(Meta { incarnation: last.incarnation + 1, ..last })?;
+        }
+        let (names, engines): (Vec<_>, Vec<_>) =
+            engines.into_iter().map(|named| (named.name, named.engine)).unzip();
+        let default = names.iter().position(|name| *name == settings.default);
+        let default = default.expect("the default engine is one of those named");
+        let key_count = engines.iter().map(|engine| engine.stats().key_count).sum();
+        let named = Named { names, engines, default };
+        let routes = match file::read(&*disk)? {
+            Some(kept) => Routes::restored(kept, &named),
+            None => Routes::unknown(&named),
+        };
+        let engine = Self {
+            tickets: Tickets::new(named.engines.len()),
+            named,
+            routes: RwLock::new(routes),
+            routing,
+            state: Mutex::new(State { meta, is_closed: false }),
+            disk,
+            _lock: lock,
+        };
+        engine.follow(&mut engine.routes.write())?;
+        Ok((engine, MultiReport { created, clean: clean && intact, key_count }))
+    }
+}

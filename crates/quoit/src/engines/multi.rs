@@ -1,0 +1,107 @@
+//! Opens several engines behind one.
+
+use super::counter::dots;
+use super::{OnDisk, memory, open_one};
+use anyhow::{Context, Result, bail};
+use quoit::config::{NamedStorage, Settings, Storage};
+use quoit_cluster::ControlPlane;
+use quoit_store::engine::Engine;
+use quoit_store::engine_of;
+use quoit_store::multi::{Assignments, MultiEngine, MultiSettings, NamedEngine, Routing};
+use quoit_store::seam::{Clock, RealDisk};
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) fn open(
+    directory: &Path,
+    control: &Arc<ControlPlane>,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<OnDisk> {
+    let disk = RealDisk::open(directory).context("opening the data directory")?;
+    let storages = settings.named_storages();
+    refuse_forgotten(directory, &storages)?;
+    let ring_size = control.ring_size();
+    let mut engines = Vec::new();
+    for NamedStorage { name, storage, settings } in storages {
+        let opened = if storage == Storage::Memory {
+            let engine = memory::engine(ring_size, clock, &settings);
+            NamedEngine { name, engine, is_intact: false }
+        } else {
+            let place = directory.join(&name);
+            let opened = open_one(storage, &place, ring_size, clock, &settings)
+                .with_context(|| format!("opening the storage engine {name}"))?;
+            let is_intact = !opened.created && opened.clean;
+            NamedEngine { name, engine: opened.engine, is_intact }
+        };
+        engines.push(opened);
+    }
+    let settings = MultiSettings {
+        entropy: getrandom::u64().context("asking the system for random bytes")?,
+        ring_size,
+        default: settings.default_storage(),
+    };
+    let routing = Arc::new(Properties(Arc::clone(control)));
+    let opened = MultiEngine::open(Arc::new(disk), engines, routing, &settings);
+    let (engine, report) = opened.context("opening the storage engines")?;
+    let engine = Arc::new(engine);
+    for (name, stats) in engine.stats_by_name() {
+        tracing::info!(name, key_count = stats.key_count, "storage engine opened");
+    }
+    Ok(OnDisk {
+        dots: dots(&engine),
+        created: report.created,
+        clean: report.clean,
+        key_count: engine.stats().key_count,
+        engine,
+    })
+}
+
+/// Data of an engine that is not named any more would seem to be lost.
+fn refuse_forgotten(directory: &Path, storages: &[NamedStorage]) -> Result<()> {
+    let entries = std::fs::read_dir(directory).context("looking into the data directory")?;
+    for entry in entries {
+        let path = entry.context("looking into the data directory")?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_default();
+        let keeps = |named: &NamedStorage| named.name == name && named.storage != Storage::Memory;
+        if !path.is_dir() || storages.iter().any(keeps) {
+            continue;
+        }
+        let found = RealDisk::open(&path).and_then(|disk| engine_of(&disk));
+        if let Some(found) = found.context("looking into the data directory")? {
+            bail!(
+                "{} has data of an engine that the configuration does not have; set \
+                 multi_backend.{name}.storage_backend = {found}, or move the directory away and let the node \
+                 get its data from the others",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The property `backend` of bucket types and buckets.
+struct Properties(Arc<ControlPlane>);
+
+impl Routing for Properties {
+    fn version(&self) -> u64 {
+        // Another cluster counts its versions from the beginning.
+        let state = self.0.read();
+        let cluster = state.cluster_id().0.first_chunk().copied().map_or(0, u64::from_be_bytes);
+        cluster.wrapping_add(state.version())
+    }
+
+    fn assignments(&self) -> Assignments {
+        let state = self.0.read();
+        let mut assignments = Assignments::default();
+        for chosen in state.backends() {
+            let (bucket_type, name) = (chosen.bucket_type.to_vec(), chosen.name.to_owned());
+            match chosen.bucket {
+                None => assignments.types.insert(bucket_type, name),
+                Some(bucket) => assignments.buckets.insert((bucket_type, bucket.to_vec()), name),
+            };
+        }
+        assignments
+    }
+}
