@@ -43,7 +43,10 @@ pub use exchange::{ExchangeSettings, ExchangeStats, PartitionExchanges};
 pub use hints::{fuzz_hint_file, hint_file_samples};
 pub use in_flight::Active;
 pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
-pub use listing::{BucketListing, Deadline, KeyListing};
+pub use listing::{
+    BucketListing, Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection,
+    InvalidContinuation, KeyBounds, KeyListing, PATTERN_BYTES_MAX, Pattern, PatternError,
+};
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reaper::{DeleteMode, ReapedMemory};

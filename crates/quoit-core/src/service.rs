@@ -17,8 +17,7 @@ use quoit_model::data_type::{Delta, WantedPart};
 use quoit_model::hash::Partition;
 use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_wire::internode::data::{
-    self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, ListKeys, MergeRule, Store, Stored,
-    Want,
+    self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, MergeRule, Scan, Store, Stored, Want,
 };
 use quoit_wire::internode::{exchange, operators, reap, transfer};
 use std::future::poll_fn;
@@ -61,7 +60,7 @@ impl Service for ReplicaService {
             data::METHOD_STORE => store.serve_store(&request, reply),
             data::METHOD_JOIN => store.serve_join(&request, reply),
             data::METHOD_FORWARD => store.serve_forward(&request, reply),
-            data::METHOD_LIST_KEYS => store.serve_list_keys(&request, reply),
+            data::METHOD_SCAN => store.serve_scan(&request, reply),
             data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
             reap::METHOD_REAP => store.serve_reap(&request, reply),
             transfer::METHOD_OFFER => store.serve_offer(&request, reply),
@@ -279,12 +278,12 @@ impl ReplicatedStore {
         tokio::spawn(async move { self.coordinate_forwarded(forward, payload, reply).await });
     }
 
-    fn serve_list_keys(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        match self.read_header(request, |list: &ListKeys| list.layout_version) {
-            Ok(list) => {
+    fn serve_scan(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        match self.read_header(request, |scan: &Scan| scan.layout_version) {
+            Ok(scan) => {
                 tokio::spawn(async move {
-                    match self.local_keys(list).await {
-                        Ok(Some(listed)) => reply.send(&listed, b""),
+                    match self.local_scan(scan).await {
+                        Ok(Some(scanned)) => reply.send(&scanned, b""),
                         Ok(None) => refuse(reply, &Refusal::StaleLayout),
                         Err(fault) => refuse(reply, &fault.into()),
                     }

@@ -5,6 +5,7 @@ use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::exchange::{ExchangeSettings, Exchanges};
 use crate::hints::Hints;
+use crate::listing::Plans;
 use crate::in_flight::InFlight;
 use crate::options::WriteOptions;
 use crate::reaper::{DeleteMode, Reaper};
@@ -125,6 +126,8 @@ pub struct ReplicatedStore {
     pub(crate) control: Arc<ControlPlane>,
     pub(crate) internode: Arc<Internode>,
     topology: ArcSwap<Topology>,
+    /// Which nodes are asked when all partitions are.
+    pub(crate) plans: Plans,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dots: DotSequence,
     pub(crate) write_clock: WriteClock,
@@ -162,6 +165,7 @@ impl ReplicatedStore {
             control,
             internode,
             topology,
+            plans: Plans::new(),
             clock,
             dots,
             write_clock: WriteClock::default(),

@@ -141,6 +141,16 @@ impl Topology {
         self.own
     }
 
+    /// Number of partitions.
+    pub(crate) fn partition_count(&self) -> u16 {
+        self.reads.len() as u16
+    }
+
+    /// The places of all nodes.
+    pub(crate) fn places(&self) -> impl Iterator<Item = NodePlace> + Clone {
+        0..self.nodes.len() as NodePlace
+    }
+
     /// A node by its place.
     pub(crate) fn node(&self, place: NodePlace) -> &Node {
         &self.nodes[usize::from(place)]

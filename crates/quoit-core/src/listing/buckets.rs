@@ -1,7 +1,8 @@
 //! Buckets of a bucket type.
 
 use super::plan::{PartitionSet, shares};
-use super::{CHUNK_COUNT, CHUNK_TIMEOUT, Failed, decoded, own};
+use super::scan::CHUNK_COUNT;
+use super::{CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
 use crate::store::{ReplicatedStore, bucket_props};

@@ -1,16 +1,25 @@
-//! Listing keys and buckets, in chunks.
+//! Listing keys, buckets and entries of secondary indexes, in chunks.
 //!
 //! A listing covers every partition once: each is listed by one node with a complete copy of it, by as
 //! few nodes as do. Chunks come when they are asked for, so that a slow reader slows the listing down.
-//! Listings go through the keys in one order everywhere, so another replica goes on where one fails, this
-//! node included.
+//! Listings go through names and entries in one order everywhere, so another replica goes on where one
+//! fails, this node included.
 
 mod buckets;
+mod continuation;
+mod index;
 mod keys;
+mod pattern;
 mod plan;
+mod scan;
+mod sources;
 
 pub use buckets::BucketListing;
+pub use continuation::InvalidContinuation;
+pub use index::{IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds};
 pub use keys::KeyListing;
+pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
+pub(crate) use plan::Plans;
 
 use crate::error::RequestError;
 use crate::store::ReplicatedStore;
@@ -23,8 +32,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Names that a chunk holds at most.
-const CHUNK_COUNT: usize = 1_000;
 /// Time that a node has for a chunk.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 

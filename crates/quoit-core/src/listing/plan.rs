@@ -3,8 +3,10 @@
 use crate::error::RequestError;
 use crate::topology::Topology;
 use crate::votes::NodePlace;
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
+use std::sync::Arc;
 
 /// A set of partitions, one bit each, lowest bit first.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +53,59 @@ impl PartitionSet {
 pub(super) struct Share {
     pub(super) node: NodePlace,
     pub(super) partitions: PartitionSet,
+}
+
+/// Plans that are remembered: one for each n_val that is in use.
+const PLAN_COUNT_MAX: usize = 16;
+
+/// Plans for all partitions. They stay good while the layouts and who is up stay the same: a request then
+/// costs a look at each node, and none at any partition.
+pub(crate) struct Plans(ArcSwap<Vec<Plan>>);
+
+#[derive(Clone)]
+struct Plan {
+    topology: Arc<Topology>,
+    n_val: u32,
+    is_up: Vec<bool>,
+    shares: Arc<[Share]>,
+}
+
+impl Plans {
+    /// No plans.
+    pub(crate) fn new() -> Self {
+        Self(ArcSwap::from_pointee(Vec::new()))
+    }
+
+    /// As [`shares`] of all partitions, with nobody failed.
+    ///
+    /// # Errors
+    ///
+    /// As [`shares`].
+    pub(super) fn for_all(
+        &self,
+        topology: &Arc<Topology>,
+        n_val: u32,
+    ) -> Result<Arc<[Share]>, RequestError> {
+        let is_up = topology.places().map(|place| topology.is_up(place));
+        let known = self.0.load();
+        let found = known.iter().find(|plan| {
+            let is_same = plan.n_val == n_val && Arc::ptr_eq(&plan.topology, topology);
+            is_same && is_up.clone().eq(plan.is_up.iter().copied())
+        });
+        if let Some(plan) = found {
+            return Ok(Arc::clone(&plan.shares));
+        }
+        // What was up is looked at first: who dies meanwhile is found out by the next request.
+        let is_up: Vec<bool> = is_up.collect();
+        let wanted = PartitionSet::all(topology.partition_count());
+        let shares: Arc<[Share]> = shares(topology, &wanted, n_val, &[])?.into();
+        let made = Plan { topology: Arc::clone(topology), n_val, is_up, shares: Arc::clone(&shares) };
+        let is_kept =
+            |plan: &&Plan| plan.n_val != n_val && Arc::ptr_eq(&plan.topology, topology);
+        let others = known.iter().filter(is_kept).take(PLAN_COUNT_MAX - 1).cloned();
+        self.0.store(Arc::new(std::iter::once(made).chain(others).collect()));
+        Ok(shares)
+    }
 }
 
 /// Shares out partitions to nodes that are up and hold complete copies: always the node next that has

@@ -16,8 +16,8 @@ pub const METHOD_FETCH: u16 = 0x0100;
 pub const METHOD_STORE: u16 = 0x0101;
 /// Has the receiver coordinate a write: [`Forward`] -> [`Forwarded`].
 pub const METHOD_FORWARD: u16 = 0x0102;
-/// Lists keys of the receiver: [`ListKeys`] -> [`KeysListed`].
-pub const METHOD_LIST_KEYS: u16 = 0x0103;
+/// Lists keys of the receiver, or entries of a secondary index: [`Scan`] -> [`Scanned`].
+pub const METHOD_SCAN: u16 = 0x0103;
 /// Lists buckets of the receiver: [`ListBuckets`] -> [`BucketsListed`].
 pub const METHOD_LIST_BUCKETS: u16 = 0x0104;
 /// Takes over what an operation on a data type has done elsewhere: [`Join`] -> [`Stored`].
@@ -321,9 +321,9 @@ pub struct Fault {
     pub text: String,
 }
 
-/// Lists keys of some partitions of the receiver.
+/// Lists, of some partitions of the receiver, keys of a bucket or entries of one of its secondary indexes.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ListKeys {
+pub struct Scan {
     /// Bucket type.
     #[prost(bytes = "bytes", tag = "1")]
     pub bucket_type: Bytes,
@@ -336,18 +336,66 @@ pub struct ListKeys {
     /// The oldest live layout that the coordinator knows.
     #[prost(uint64, tag = "4")]
     pub layout_version: u64,
-    /// Where to go on: the former answer's `next`.
+    /// Where to go on: the former answer's `next`, or any other position.
     #[prost(bytes = "bytes", optional, tag = "5")]
     pub after: Option<Bytes>,
+    /// Positions that the answer has at most; 0 is as good as 1.
+    #[prost(uint32, tag = "6")]
+    pub count_max: u32,
+    /// A regular expression that the terms must match, the keys where there are no terms.
+    #[prost(bytes = "bytes", optional, tag = "7")]
+    pub pattern: Option<Bytes>,
+    /// What is wanted.
+    #[prost(oneof = "ScanSpan", tags = "8, 9")]
+    pub span: Option<ScanSpan>,
 }
 
-/// A chunk of keys.
+/// What a [`Scan`] goes through.
+#[derive(Clone, PartialEq, Eq, prost::Oneof)]
+pub enum ScanSpan {
+    /// Keys; their positions are the keys themselves.
+    #[prost(message, tag = "8")]
+    Keys(KeySpan),
+    /// Entries of a secondary index; their positions are terms and keys (`IndexPosition`).
+    #[prost(message, tag = "9")]
+    Terms(TermSpan),
+}
+
+/// A range of a bucket's keys.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct KeysListed {
-    /// The keys, in order.
+pub struct KeySpan {
+    /// The first key; empty: from the beginning.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub from: Bytes,
+    /// The first key that is not wanted any more; absent: to the end.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub end: Option<Bytes>,
+    /// Whether keys of tombstones are wanted.
+    #[prost(bool, tag = "3")]
+    pub with_tombstones: bool,
+}
+
+/// A range of the entries of a field.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct TermSpan {
+    /// The field, in lower case.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub field: Bytes,
+    /// The lowest term, as the position of its entry for the empty key.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub min: Bytes,
+    /// The highest term, likewise.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub max: Bytes,
+}
+
+/// A chunk of keys or entries.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Scanned {
+    /// Their positions, in order. There may be none though there are more.
     #[prost(bytes = "bytes", repeated, tag = "1")]
-    pub keys: Vec<Bytes>,
-    /// Where to go on; absent when the listing is complete.
+    pub positions: Vec<Bytes>,
+    /// Where to go on; absent when there are no more.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub next: Option<Bytes>,
 }

@@ -1,0 +1,138 @@
+//! Where a query goes on that was answered in pages.
+//!
+//! ```text
+//! byte 0     1  version: 1
+//! byte 1     8  XXH3-64 of the query and the position, little-endian
+//! byte 9     .  the position of the last entry: a key, or a term and a key
+//! ```
+//!
+//! The hash covers all that decides which entries a query has and in which order, and nothing else: the size
+//! of a page may change from one to the next. It keeps mistakes out, not forgers: a forged continuation shows
+//! nothing that the query itself would not.
+
+use super::index::{IndexQuery, IndexSelection};
+use bytes::Bytes;
+use quoit_model::secondary_index::IndexPosition;
+use thiserror::Error;
+use xxhash_rust::xxh3::Xxh3;
+
+const VERSION: u8 = 1;
+const HEAD_BYTES: usize = 9;
+
+/// A continuation that is none, or that belongs to another query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("not a continuation of this query; repeat the query as it was, or begin anew without one")]
+pub struct InvalidContinuation;
+
+impl IndexQuery {
+    /// What a client sends with the same query to go on behind a position.
+    pub(super) fn continuation(&self, position: &[u8]) -> Bytes {
+        let mut token = Vec::with_capacity(HEAD_BYTES + position.len());
+        token.push(VERSION);
+        token.extend_from_slice(&self.seal(position));
+        token.extend_from_slice(position);
+        token.into()
+    }
+
+    /// Has the query go on where a former page of it ended.
+    ///
+    /// # Errors
+    ///
+    /// When that page was not of this query, or there was none.
+    pub fn go_on_from(&mut self, continuation: &[u8]) -> Result<(), InvalidContinuation> {
+        let (head, position) =
+            continuation.split_at_checked(HEAD_BYTES).ok_or(InvalidContinuation)?;
+        if head[0] != VERSION || head[1..] != self.seal(position) {
+            return Err(InvalidContinuation);
+        }
+        let position = Bytes::copy_from_slice(position);
+        if matches!(self.selection, IndexSelection::Terms { .. }) {
+            IndexPosition::from_bytes(position.clone()).map_err(|_| InvalidContinuation)?;
+        }
+        self.after = Some(position);
+        Ok(())
+    }
+
+    fn seal(&self, position: &[u8]) -> [u8; 8] {
+        let mut hash = Xxh3::new();
+        let mut add = |part: &[u8]| {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        add(&self.bucket_type);
+        add(&self.bucket);
+        match &self.selection {
+            IndexSelection::Keys(bounds) => {
+                add(b"keys");
+                add(&bounds.from);
+                bounds.end.iter().for_each(|end| add(end));
+            }
+            IndexSelection::Terms { field, min, max } => {
+                add(b"terms");
+                add(field);
+                add(IndexPosition::of(min, b"").as_bytes());
+                add(IndexPosition::of(max, b"").as_bytes());
+            }
+        }
+        // Absent is not the same as empty.
+        add(if self.pattern.is_some() { b"pattern" } else { b"" });
+        self.pattern.iter().for_each(|pattern| add(pattern.text()));
+        add(position);
+        hash.digest().to_le_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::index::KeyBounds;
+    use super::super::pattern::Pattern;
+    use super::*;
+    use proptest::prelude::*;
+    use quoit_model::object::IndexTerm;
+
+    fn query(selection: IndexSelection) -> IndexQuery {
+        IndexQuery::new(Bytes::from_static(b"default"), Bytes::from_static(b"b"), selection)
+    }
+
+    fn numbers(min: i128, max: i128) -> IndexQuery {
+        let (min, max) = (IndexTerm::Integer(min), IndexTerm::Integer(max));
+        query(IndexSelection::Terms { field: Bytes::from_static(b"n_int"), min, max })
+    }
+
+    #[test]
+    fn a_query_goes_on_from_its_own_continuation_alone() {
+        let position = IndexPosition::of(&IndexTerm::Integer(5), b"k");
+        let token = numbers(1, 9).continuation(position.as_bytes());
+        let mut same = numbers(1, 9);
+        same.max_results = Some(7);
+        assert_eq!(same.go_on_from(&token), Ok(()));
+        assert_eq!(same.after.as_ref(), Some(position.as_bytes()));
+        assert_eq!(numbers(1, 8).go_on_from(&token), Err(InvalidContinuation));
+        let mut filtered = numbers(1, 9);
+        filtered.pattern = Pattern::new(b"").ok();
+        assert_eq!(filtered.go_on_from(&token), Err(InvalidContinuation));
+        let mut of_keys = query(IndexSelection::Keys(KeyBounds::ALL));
+        assert_eq!(of_keys.go_on_from(&token), Err(InvalidContinuation));
+        let mut elsewhere = numbers(1, 9);
+        elsewhere.bucket = Bytes::from_static(b"c");
+        assert_eq!(elsewhere.go_on_from(&token), Err(InvalidContinuation));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_changed_is_no_continuation(place: prop::sample::Index, by in 1..=255u8) {
+            let position = IndexPosition::of(&IndexTerm::Integer(5), b"a key");
+            let token = numbers(1, 9).continuation(position.as_bytes());
+            let mut changed = token.to_vec();
+            changed[place.index(token.len())] ^= by;
+            prop_assert_eq!(numbers(1, 9).go_on_from(&changed), Err(InvalidContinuation));
+            let cut = &token[..place.index(token.len())];
+            prop_assert_eq!(numbers(1, 9).go_on_from(cut), Err(InvalidContinuation));
+        }
+
+        #[test]
+        fn any_bytes_are_refused_without_a_panic(bytes: Vec<u8>) {
+            prop_assert_eq!(numbers(1, 9).go_on_from(&bytes), Err(InvalidContinuation));
+        }
+    }
+}

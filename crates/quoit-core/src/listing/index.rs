@@ -1,0 +1,251 @@
+//! Queries of secondary indexes, and of keys in order.
+
+use super::pattern::Pattern;
+use super::scan::CHUNK_COUNT;
+use super::sources::{Order, Sources, Wanted};
+use crate::error::RequestError;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_model::object::IndexTerm;
+use quoit_model::secondary_index::IndexPosition;
+use quoit_wire::internode::data::{KeySpan, ScanSpan, TermSpan};
+use std::sync::Arc;
+
+/// A range of keys, from one on to another that is not in it any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyBounds {
+    /// The first key; empty: from the beginning.
+    pub from: Bytes,
+    /// The first key that is beyond; `None`: to the end.
+    pub end: Option<Bytes>,
+}
+
+impl KeyBounds {
+    /// All keys.
+    pub const ALL: Self = Self { from: Bytes::new(), end: None };
+
+    /// The keys between two, both inclusive.
+    #[must_use]
+    pub fn between(first: Bytes, last: &[u8]) -> Self {
+        // No key lies between one and itself with a zero byte behind.
+        Self { from: first, end: Some([last, &[0]].concat().into()) }
+    }
+
+    /// The keys that begin with a prefix.
+    #[must_use]
+    pub fn of_prefix(prefix: Bytes) -> Self {
+        let ones = prefix.iter().rev().take_while(|byte| **byte == u8::MAX).count();
+        let mut end = prefix[..prefix.len() - ones].to_vec();
+        let end = end.pop().map(|last| {
+            end.push(last + 1);
+            Bytes::from(end)
+        });
+        Self { from: prefix, end }
+    }
+
+    /// The keys that are in both ranges.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let end = match (self.end, other.end) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self { from: self.from.max(other.from), end }
+    }
+
+    /// Whether no key can be in the range.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.from)
+    }
+}
+
+/// What an index query looks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum IndexSelection {
+    /// Keys of the bucket: `$key` and `$bucket`.
+    Keys(KeyBounds),
+    /// Entries of a field, of terms between two, both inclusive.
+    Terms {
+        /// The field, in lower case.
+        field: Bytes,
+        /// The lowest term.
+        min: IndexTerm,
+        /// The highest term.
+        max: IndexTerm,
+    },
+}
+
+impl IndexSelection {
+    /// Whether nothing can match.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Keys(bounds) => bounds.is_empty(),
+            Self::Terms { min, max, .. } => min > max,
+        }
+    }
+}
+
+/// A query of a bucket.
+#[derive(Clone, Debug)]
+pub struct IndexQuery {
+    /// Bucket type.
+    pub bucket_type: Bytes,
+    /// Bucket.
+    pub bucket: Bytes,
+    /// What is looked for.
+    pub selection: IndexSelection,
+    /// What terms must match, keys where there are no terms.
+    pub pattern: Option<Pattern>,
+    /// Whether matches come by term, then by key. A page size and a continuation sort as well.
+    pub sorted: bool,
+    /// Page size: so many matches at most, not 0.
+    pub max_results: Option<u32>,
+    /// The position after which matches begin; set by [`IndexQuery::go_on_from`].
+    pub(super) after: Option<Bytes>,
+}
+
+impl IndexQuery {
+    /// A query for all matches at once, in no order.
+    #[must_use]
+    pub const fn new(bucket_type: Bytes, bucket: Bytes, selection: IndexSelection) -> Self {
+        Self {
+            bucket_type,
+            bucket,
+            selection,
+            pattern: None,
+            sorted: false,
+            max_results: None,
+            after: None,
+        }
+    }
+
+    fn wanted(&self) -> Wanted {
+        let bounds = |term| IndexPosition::of(term, b"").as_bytes().clone();
+        let span = match &self.selection {
+            IndexSelection::Keys(KeyBounds { from, end }) => ScanSpan::Keys(KeySpan {
+                from: from.clone(),
+                end: end.clone(),
+                with_tombstones: false,
+            }),
+            IndexSelection::Terms { field, min, max } => ScanSpan::Terms(TermSpan {
+                field: field.clone(),
+                min: bounds(min),
+                max: bounds(max),
+            }),
+        };
+        let is_sorted = self.sorted || self.max_results.is_some() || self.after.is_some();
+        Wanted {
+            bucket_type: self.bucket_type.clone(),
+            bucket: self.bucket.clone(),
+            span,
+            pattern: self.pattern.as_ref().map(|pattern| pattern.text().clone()),
+            after: self.after.clone(),
+            order: if is_sorted { Order::Sorted } else { Order::Arrival },
+        }
+    }
+}
+
+/// A match of an index query.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct IndexMatch {
+    /// The term; `None` where keys were looked for.
+    pub term: Option<IndexTerm>,
+    /// The object's key.
+    pub key: Bytes,
+}
+
+/// The answer of an index query, as it comes. Dropping it ends the query.
+pub struct IndexResults {
+    query: IndexQuery,
+    /// `None` for a query that nothing can match.
+    sources: Option<Sources>,
+    /// Matches that are left of the page.
+    left: Option<u32>,
+    last: Option<Bytes>,
+}
+
+impl ReplicatedStore {
+    /// Starts an index query, once this node knows who is up. It sees one replica of each partition: what was
+    /// written while that one was down may be missing until it has been repaired. Tombstones match nothing.
+    ///
+    /// # Errors
+    ///
+    /// Unknown bucket types, empty names, and partitions that no node has which is up.
+    pub async fn query_index(
+        self: &Arc<Self>,
+        query: IndexQuery,
+    ) -> Result<IndexResults, RequestError> {
+        let sources = self.scan(query.wanted()).await?;
+        let sources = (!query.selection.is_empty()).then_some(sources);
+        Ok(IndexResults { left: query.max_results, query, sources, last: None })
+    }
+}
+
+impl IndexResults {
+    /// The next matches; `None` when there are no more, or no more on the page. Chunks are never empty.
+    ///
+    /// # Errors
+    ///
+    /// Engine faults, and partitions that no node has any more which is up. An answer is complete or an
+    /// error, never cut short in silence.
+    pub async fn next(&mut self) -> Result<Option<Vec<IndexMatch>>, RequestError> {
+        let Some(sources) = &mut self.sources else { return Ok(None) };
+        let count_max = self.left.map_or(CHUNK_COUNT, |left| left as usize);
+        if count_max == 0 {
+            return Ok(None);
+        }
+        let Some(positions) = sources.next(count_max).await? else { return Ok(None) };
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(positions.len() as u32);
+            self.last = positions.last().cloned();
+        }
+        let of_keys = matches!(self.query.selection, IndexSelection::Keys(_));
+        positions.into_iter().map(|position| matched(position, of_keys)).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// What to send for the next page, once this one is full; `None` while it is not, and for answers without
+    /// a page size. There may be nothing on the next page.
+    #[must_use]
+    pub fn continuation(&self) -> Option<Bytes> {
+        let last = self.last.as_ref().filter(|_| self.left == Some(0))?;
+        Some(self.query.continuation(last))
+    }
+}
+
+fn matched(position: Bytes, is_key: bool) -> Result<IndexMatch, RequestError> {
+    if is_key {
+        return Ok(IndexMatch { term: None, key: position });
+    }
+    let position = IndexPosition::from_bytes(position)
+        .map_err(|fault| RequestError::Damaged(fault.to_string()))?;
+    let (term, key) = position.parts();
+    Ok(IndexMatch { term: Some(term), key })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn has(bounds: &KeyBounds, key: &[u8]) -> bool {
+        key >= &bounds.from[..] && bounds.end.as_deref().is_none_or(|end| key < end)
+    }
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop_oneof![Just(0), Just(1), Just(254), Just(255)], 0..4)
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_have_the_keys_that_they_say(key in key(), one in key(), other in key()) {
+            let prefix = KeyBounds::of_prefix(Bytes::copy_from_slice(&one));
+            prop_assert_eq!(has(&prefix, &key), key.starts_with(&one));
+            let between = KeyBounds::between(Bytes::copy_from_slice(&one), &other);
+            prop_assert_eq!(has(&between, &key), one <= key && key <= other);
+            prop_assert_eq!(between.is_empty(), one > other);
+            let both = prefix.clone().and(between.clone());
+            prop_assert_eq!(has(&both, &key), has(&prefix, &key) && has(&between, &key));
+        }
+    }
+}

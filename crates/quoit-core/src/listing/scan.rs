@@ -1,0 +1,200 @@
+//! What a node answers of its own copies: a chunk of keys, or of the entries of an index.
+
+use super::pattern::Pattern;
+use super::plan::PartitionSet;
+use crate::error::RequestError;
+use crate::store::{ReplicatedStore, bucket_props};
+use bytes::Bytes;
+use quoit_model::hash::{KeyHash, Partition, PlacementRule};
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use quoit_store::engine::{KeyPage, KeyRange};
+use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned, TermSpan};
+use std::sync::Arc;
+
+/// Positions that a chunk has at most.
+pub(super) const CHUNK_COUNT: usize = 1_000;
+/// Bytes after which a chunk ends, whatever its count: one position more may go beyond.
+const CHUNK_BYTES: usize = 1024 * 1024;
+/// Positions that are read from the engine at once: the longest, of 64 KiB each, take 16 MiB.
+const READ_COUNT: usize = 256;
+/// Positions that are looked at for a chunk. Where few are wanted, an answer without any says how far it got,
+/// so that nobody waits for a node that is only looking.
+const LOOKED_AT_COUNT_MAX: usize = 32 * CHUNK_COUNT;
+
+/// A chunk that is being put together.
+struct Chunk {
+    scanned: Scanned,
+    count_max: usize,
+    looked_at_count: usize,
+    bytes: usize,
+}
+
+impl Chunk {
+    fn new(scan: &Scan) -> Self {
+        let count_max = (scan.count_max as usize).clamp(1, CHUNK_COUNT);
+        Self { scanned: Scanned::default(), count_max, looked_at_count: 0, bytes: 0 }
+    }
+
+    fn push(&mut self, position: Bytes) {
+        self.bytes += position.len();
+        self.scanned.positions.push(position);
+    }
+
+    /// How many positions to read next.
+    fn read_count(&self) -> usize {
+        (self.count_max - self.scanned.positions.len()).clamp(1, READ_COUNT)
+    }
+
+    fn is_full(&self) -> bool {
+        self.scanned.positions.len() >= self.count_max
+            || self.bytes >= CHUNK_BYTES
+            || self.looked_at_count >= LOOKED_AT_COUNT_MAX
+    }
+}
+
+impl ReplicatedStore {
+    /// A chunk of what this node holds; `None` when the layouts of the request are past.
+    ///
+    /// # Errors
+    ///
+    /// Requests that make no sense, unknown bucket types, engine faults.
+    pub(crate) async fn local_scan(
+        self: &Arc<Self>,
+        scan: Scan,
+    ) -> Result<Option<Scanned>, RequestError> {
+        let (store, layout_version) = (Arc::clone(self), scan.layout_version);
+        let scanned = self.settings.blocking.aside(move || store.read_span(&scan)).await?;
+        Ok(self.unless_moved(scanned, layout_version))
+    }
+
+    fn read_span(&self, scan: &Scan) -> Result<Scanned, RequestError> {
+        let pattern = scan.pattern.as_deref().map(Pattern::new).transpose();
+        let pattern = pattern.map_err(|fault| RequestError::Remote(fault.to_string()))?;
+        match &scan.span {
+            Some(ScanSpan::Keys(span)) => self.read_keys(scan, span, pattern.as_ref()),
+            Some(ScanSpan::Terms(span)) => self.read_terms(scan, span, pattern.as_ref()),
+            None => Err(RequestError::Remote("a scan of nothing".to_owned())),
+        }
+    }
+
+    fn read_keys(
+        &self,
+        scan: &Scan,
+        span: &KeySpan,
+        pattern: Option<&Pattern>,
+    ) -> Result<Scanned, RequestError> {
+        let bucket = BucketRef { bucket_type: &scan.bucket_type, bucket: &scan.bucket };
+        let held = Held::of(self, scan, bucket)?;
+        let range = key_range(bucket, span);
+        let mut after = scan.after.as_deref().map(|key| Bytes::copy_from_slice(&bucket.key(key).encoded()));
+        let mut chunk = Chunk::new(scan);
+        loop {
+            let KeyPage { entries, next } =
+                self.engine.list_keys(range, after.as_deref(), chunk.read_count())?;
+            chunk.looked_at_count += entries.len();
+            for (encoded, meta) in entries {
+                let Ok(KeyRef { key, .. }) = KeyRef::decode(&encoded) else { continue };
+                let is_wanted = span.end.as_deref().is_none_or(|end| key < end)
+                    && (span.with_tombstones || !meta.tombstone)
+                    && pattern.is_none_or(|pattern| pattern.is_in(key))
+                    && held.has(&encoded);
+                if is_wanted {
+                    chunk.push(encoded.slice_ref(key));
+                }
+            }
+            if next.is_none() || chunk.is_full() {
+                let place = |next: Bytes| Some(next.slice_ref(KeyRef::decode(&next).ok()?.key));
+                chunk.scanned.next = next.and_then(place);
+                return Ok(chunk.scanned);
+            }
+            after = next;
+        }
+    }
+
+    fn read_terms(
+        &self,
+        scan: &Scan,
+        span: &TermSpan,
+        pattern: Option<&Pattern>,
+    ) -> Result<Scanned, RequestError> {
+        let bucket = BucketRef { bucket_type: &scan.bucket_type, bucket: &scan.bucket };
+        let held = Held::of(self, scan, bucket)?;
+        let (min, max) = (position(&span.min)?.term(), position(&span.max)?.term());
+        let range = IndexRange { bucket, field: &span.field, min: &min, max: &max };
+        let mut after = scan.after.as_ref().map(position).transpose()?;
+        let mut chunk = Chunk::new(scan);
+        loop {
+            let page = self.engine.query_index(
+                &range,
+                &|partition| held.partitions.contains(partition),
+                after.as_ref(),
+                chunk.read_count(),
+            )?;
+            // Those of other partitions were looked at, too.
+            chunk.looked_at_count += page.entries.len().max(READ_COUNT);
+            for entry in page.entries {
+                let is_wanted = pattern.is_none_or(|pattern| pattern.is_in(&term_bytes(&entry)));
+                if is_wanted {
+                    chunk.push(entry.as_bytes().clone());
+                }
+            }
+            if page.next.is_none() || chunk.is_full() {
+                chunk.scanned.next = page.next.map(|next| next.as_bytes().clone());
+                return Ok(chunk.scanned);
+            }
+            after = page.next;
+        }
+    }
+}
+
+/// Which records a node is asked for.
+struct Held<'s> {
+    store: &'s ReplicatedStore,
+    bucket: BucketRef<'s>,
+    rule: PlacementRule,
+    partitions: PartitionSet,
+    has_all: bool,
+}
+
+impl<'s> Held<'s> {
+    fn of(
+        store: &'s ReplicatedStore,
+        scan: &Scan,
+        bucket: BucketRef<'s>,
+    ) -> Result<Self, RequestError> {
+        let rule = bucket_props(&store.control.read(), bucket)?.chash_keyfun;
+        let partitions = PartitionSet::from_bytes(&scan.partitions);
+        let has_all = partitions == PartitionSet::all(store.ring_size().get());
+        Ok(Self { store, bucket, rule, partitions, has_all })
+    }
+
+    fn has(&self, encoded: &[u8]) -> bool {
+        self.has_all || self.partitions.contains(self.partition(encoded))
+    }
+
+    fn partition(&self, encoded: &[u8]) -> Partition {
+        let placement = KeyHash::of(encoded, self.bucket, self.rule).placement;
+        self.store.ring_size().partition(placement)
+    }
+}
+
+fn key_range<'a>(bucket: BucketRef<'a>, span: &'a KeySpan) -> KeyRange<'a> {
+    if span.from.is_empty() && span.end.is_none() {
+        return KeyRange::Bucket(bucket);
+    }
+    // The end itself is left out by who reads.
+    KeyRange::Between(bucket, &span.from, span.end.as_deref())
+}
+
+fn position(bytes: &Bytes) -> Result<IndexPosition, RequestError> {
+    IndexPosition::from_bytes(bytes.clone()).map_err(|fault| RequestError::Remote(fault.to_string()))
+}
+
+/// The bytes of a term that a pattern looks at.
+fn term_bytes(entry: &IndexPosition) -> Bytes {
+    match entry.term() {
+        quoit_model::object::IndexTerm::Binary(term) => term,
+        quoit_model::object::IndexTerm::Integer(number) => Bytes::from(number.to_string()),
+    }
+}

@@ -1,0 +1,326 @@
+//! The nodes that answer for all partitions together, and their answers as one.
+
+use super::plan::{Share, shares};
+use super::scan::CHUNK_COUNT;
+use super::{CHUNK_TIMEOUT, Failed, decoded, own};
+use crate::calls::call_while_up;
+use crate::error::RequestError;
+use crate::store::{ReplicatedStore, bucket_props};
+use crate::topology::{Reach, Topology};
+use crate::votes::NodePlace;
+use bytes::Bytes;
+use quoit_cluster::Lane;
+use quoit_model::key::BucketRef;
+use quoit_wire::internode::data::{METHOD_SCAN, Scan, ScanSpan, Scanned};
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// In which order positions come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// As nodes answer; what one chunk has is in order.
+    Arrival,
+    /// All in order: answers are merged.
+    Sorted,
+}
+
+/// What is wanted of all nodes together.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) bucket_type: Bytes,
+    pub(crate) bucket: Bytes,
+    pub(crate) span: ScanSpan,
+    /// A regular expression that is one.
+    pub(crate) pattern: Option<Bytes>,
+    /// Positions up to this one are left out.
+    pub(crate) after: Option<Bytes>,
+    pub(crate) order: Order,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Scanned, Failed>> + Send>>;
+
+/// A node and the partitions that it answers for.
+struct Source {
+    share: Share,
+    /// The last position that it has gone past.
+    after: Option<Bytes>,
+    /// What it has answered and nobody has taken yet.
+    positions: VecDeque<Bytes>,
+    is_complete: bool,
+    /// The answer that is awaited.
+    answer: Option<Answer>,
+}
+
+impl Source {
+    fn new(share: Share, after: Option<Bytes>) -> Self {
+        Self { share, after, positions: VecDeque::new(), is_complete: false, answer: None }
+    }
+
+    /// A source of what has been answered already.
+    fn done(share: Share, positions: VecDeque<Bytes>) -> Self {
+        Self { share, after: None, positions, is_complete: true, answer: None }
+    }
+}
+
+/// A scan of all partitions under way: each is read once, from one node that has a complete copy of it. All
+/// nodes are asked at the same time, for one chunk each; they are asked for more when that has been taken.
+/// Another node goes on where one fails. Dropping it ends it.
+pub(crate) struct Sources {
+    store: Arc<ReplicatedStore>,
+    topology: Arc<Topology>,
+    wanted: Wanted,
+    n_val: u32,
+    sources: Vec<Source>,
+    failed: Vec<NodePlace>,
+    /// Which source is looked at first.
+    turn: usize,
+}
+
+impl ReplicatedStore {
+    /// Starts a scan, once this node knows who is up.
+    ///
+    /// # Errors
+    ///
+    /// Unknown bucket types, empty names, and partitions that no node has which is up.
+    pub(crate) async fn scan(self: &Arc<Self>, wanted: Wanted) -> Result<Sources, RequestError> {
+        let bucket = BucketRef { bucket_type: &wanted.bucket_type, bucket: &wanted.bucket };
+        bucket.key(b"*").check()?;
+        let n_val = bucket_props(&self.control.read(), bucket)?.n_val;
+        let topology = self.settled_topology(None).await;
+        let plan = self.plans.for_all(&topology, n_val)?;
+        let source = |share: &Share| Source::new(share.clone(), wanted.after.clone());
+        Ok(Sources {
+            store: Arc::clone(self),
+            topology,
+            n_val,
+            sources: plan.iter().map(source).collect(),
+            failed: Vec::new(),
+            turn: 0,
+            wanted,
+        })
+    }
+}
+
+impl Sources {
+    /// The next positions, `count_max` or fewer; `None` when there are no more. Chunks are never empty.
+    ///
+    /// # Errors
+    ///
+    /// Engine faults, and partitions that no node has any more which is up. A scan is complete or an error,
+    /// never cut short in silence.
+    pub(crate) async fn next(
+        &mut self,
+        count_max: usize,
+    ) -> Result<Option<Vec<Bytes>>, RequestError> {
+        let count_max = count_max.clamp(1, CHUNK_COUNT);
+        loop {
+            let taken = match self.wanted.order {
+                Order::Arrival => self.take_any(count_max),
+                Order::Sorted => self.take_sorted(count_max),
+            };
+            self.sources.retain(|source| !source.is_complete || !source.positions.is_empty());
+            if !taken.is_empty() {
+                return Ok(Some(taken));
+            }
+            if self.sources.is_empty() {
+                return Ok(None);
+            }
+            self.await_answers(count_max).await?;
+        }
+    }
+
+    /// What a node has answered, beginning with the one after that of the last time.
+    fn take_any(&mut self, count_max: usize) -> Vec<Bytes> {
+        for _ in 0..self.sources.len() {
+            self.turn = (self.turn + 1) % self.sources.len();
+            let positions = &mut self.sources[self.turn].positions;
+            if !positions.is_empty() {
+                return positions.drain(..count_max.min(positions.len())).collect();
+            }
+        }
+        Vec::new()
+    }
+
+    /// The least positions, as long as every node has one to compare.
+    fn take_sorted(&mut self, count_max: usize) -> Vec<Bytes> {
+        let is_lacking = |source: &Source| source.positions.is_empty() && !source.is_complete;
+        if self.sources.iter().any(is_lacking) {
+            return Vec::new();
+        }
+        if let [only] = self.sources.as_mut_slice() {
+            return only.positions.drain(..count_max.min(only.positions.len())).collect();
+        }
+        merge(&mut self.sources, count_max)
+    }
+
+    /// Asks all nodes that have nothing left to take, and waits until one of them has answered.
+    async fn await_answers(&mut self, count_max: usize) -> Result<(), RequestError> {
+        for place in 0..self.sources.len() {
+            let source = &self.sources[place];
+            if source.positions.is_empty() && !source.is_complete && source.answer.is_none() {
+                let answer = self.ask(source, count_max);
+                self.sources[place].answer = Some(answer);
+            }
+        }
+        let (place, answered) = self.answered().await;
+        self.sources[place].answer = None;
+        match answered {
+            Ok(Scanned { positions, next }) => {
+                let source = &mut self.sources[place];
+                source.positions = positions.into();
+                source.is_complete = next.is_none();
+                source.after = next;
+                Ok(())
+            }
+            Err(Failed::Node(fault)) => {
+                self.go_on_elsewhere(place).map_err(|nobody| fault.unwrap_or(nobody))
+            }
+            Err(Failed::Here(fault)) => Err(fault),
+            Err(Failed::Stale) => self.go_on_anew().await,
+        }
+    }
+
+    /// The next answer, and whose it is.
+    async fn answered(&mut self) -> (usize, Result<Scanned, Failed>) {
+        poll_fn(|context| {
+            for (place, source) in self.sources.iter_mut().enumerate() {
+                if let Some(answer) = &mut source.answer
+                    && let Poll::Ready(answered) = answer.as_mut().poll(context)
+                {
+                    return Poll::Ready((place, answered));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn ask(&self, source: &Source, count_max: usize) -> Answer {
+        let Wanted { bucket_type, bucket, span, pattern, .. } = self.wanted.clone();
+        let scan = Scan {
+            bucket_type,
+            bucket,
+            partitions: source.share.partitions.to_bytes(),
+            layout_version: self.topology.layout_version(),
+            after: source.after.clone(),
+            count_max: count_max as u32,
+            pattern,
+            span: Some(span),
+        };
+        match &self.topology.node(source.share.node).reach {
+            Reach::Own => {
+                let store = Arc::clone(&self.store);
+                Box::pin(async move { own(store.local_scan(scan).await) })
+            }
+            Reach::Peer(peer) => {
+                let peer = Arc::clone(peer);
+                Box::pin(async move {
+                    let call =
+                        call_while_up(&peer, METHOD_SCAN, &scan, b"", Lane::Large, CHUNK_TIMEOUT);
+                    decoded(call.await?.header)
+                })
+            }
+            Reach::Unknown => Box::pin(async { Err(Failed::Node(None)) }),
+        }
+    }
+
+    /// Has other nodes answer for what a failed one has not answered yet.
+    fn go_on_elsewhere(&mut self, place: usize) -> Result<(), RequestError> {
+        let source = self.sources.swap_remove(place);
+        self.failed.push(source.share.node);
+        self.share_anew(source)
+    }
+
+    /// Shares out all that is left by the newest layouts: places mean other nodes there.
+    async fn go_on_anew(&mut self) -> Result<(), RequestError> {
+        self.topology = self.store.topology_after(self.topology.version()).await?;
+        self.failed.clear();
+        let sources = std::mem::take(&mut self.sources);
+        sources.into_iter().try_for_each(|source| self.share_anew(source))
+    }
+
+    /// Other sources for what one had left. What it has answered and nobody has taken stays: it is true.
+    fn share_anew(&mut self, source: Source) -> Result<(), RequestError> {
+        let Source { share, after, positions, is_complete, .. } = source;
+        if !is_complete {
+            let shared = shares(&self.topology, &share.partitions, self.n_val, &self.failed)?;
+            self.sources.extend(shared.into_iter().map(|share| Source::new(share, after.clone())));
+        }
+        if !positions.is_empty() {
+            self.sources.push(Source::done(share, positions));
+        }
+        Ok(())
+    }
+}
+
+/// Takes the least positions out of sources, until one that has more to answer is empty.
+fn merge(sources: &mut [Source], count_max: usize) -> Vec<Bytes> {
+    let first = |(place, source): (usize, &Source)| {
+        source.positions.front().map(|position| Reverse((position.clone(), place)))
+    };
+    let mut heads: BinaryHeap<_> = sources.iter().enumerate().filter_map(first).collect();
+    let mut taken = Vec::new();
+    while taken.len() < count_max
+        && let Some(mut head) = heads.peek_mut()
+    {
+        let Reverse((least, place)) = &mut *head;
+        let source = &mut sources[*place];
+        source.positions.pop_front();
+        if let Some(next) = source.positions.front() {
+            taken.push(std::mem::replace(least, next.clone()));
+            continue;
+        }
+        let Reverse((least, _)) = PeekMut::pop(head);
+        taken.push(least);
+        if !source.is_complete {
+            break;
+        }
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::PartitionSet;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn source(positions: &[u8], is_complete: bool) -> Source {
+        let share = Share { node: 0, partitions: PartitionSet::empty(8) };
+        let mut positions = positions.to_vec();
+        positions.sort_unstable();
+        let positions = positions.iter().map(|byte| Bytes::copy_from_slice(&[*byte])).collect();
+        Source { is_complete, ..Source::done(share, positions) }
+    }
+
+    proptest! {
+        #[test]
+        fn a_merge_takes_the_least_and_never_goes_past_what_may_still_come(
+            parts in proptest::collection::vec((
+                proptest::collection::vec(any::<u8>(), 1..20), any::<bool>(),
+            ), 1..6),
+            count_max in 1..50usize,
+        ) {
+            let mut sources: Vec<Source> =
+                parts.iter().map(|(bytes, is_complete)| source(bytes, *is_complete)).collect();
+            let mut all: Vec<u8> = parts.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+            all.sort_unstable();
+            // What comes later from a source is above all that it has answered.
+            let open = parts.iter().filter(|(_, is_complete)| !is_complete);
+            let known_to = open.filter_map(|(bytes, _)| bytes.iter().max()).min();
+            let taken: Vec<u8> = merge(&mut sources, count_max).iter().map(|each| each[0]).collect();
+            prop_assert_eq!(&taken[..], &all[..taken.len()]);
+            prop_assert!(known_to.is_none_or(|known| taken.iter().all(|byte| byte <= known)));
+            let known_count =
+                known_to.map_or(all.len(), |known| all.iter().filter(|byte| *byte < known).count());
+            prop_assert!(taken.len() >= known_count.min(count_max));
+            let left: usize = sources.iter().map(|source| source.positions.len()).sum();
+            prop_assert_eq!(left + taken.len(), all.len());
+        }
+    }
+}
