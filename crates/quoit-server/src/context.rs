@@ -50,6 +50,10 @@ pub struct JobClasses {
     pub list_keys: bool,
     /// Listing keys as a stream.
     pub stream_list_keys: bool,
+    /// Index queries with one answer.
+    pub secondary_index: bool,
+    /// Index queries answered as a stream.
+    pub stream_secondary_index: bool,
 }
 
 impl Default for JobClasses {
@@ -59,6 +63,8 @@ impl Default for JobClasses {
             stream_list_buckets: true,
             list_keys: true,
             stream_list_keys: true,
+            secondary_index: true,
+            stream_secondary_index: true,
         }
     }
 }

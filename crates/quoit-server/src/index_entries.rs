@@ -39,19 +39,44 @@ pub(crate) fn parse_all(
     if faults.is_empty() { Ok(entries) } else { Err(faults) }
 }
 
-/// Reads one entry. The field is lower-cased.
-fn parse(field: &Bytes, term: Bytes) -> Result<IndexEntry, IndexFault> {
-    let field = if field.iter().any(u8::is_ascii_uppercase) {
-        Bytes::from(field.to_ascii_lowercase())
+/// The kinds of fields that entries can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FieldKind {
+    /// `_bin`: terms are bytes.
+    Binary,
+    /// `_int`: terms are integers.
+    Integer,
+}
+
+impl FieldKind {
+    /// The kind of a field, if its name says one: the last part alone is no name.
+    pub(crate) const fn of(field: &[u8]) -> Option<Self> {
+        match field.split_last_chunk() {
+            Some(([_, ..], b"_bin")) => Some(Self::Binary),
+            Some(([_, ..], b"_int")) => Some(Self::Integer),
+            _ => None,
+        }
+    }
+}
+
+/// A field's name as it is stored: in lower case.
+pub(crate) fn lower_case(field: &Bytes) -> Bytes {
+    if field.iter().any(u8::is_ascii_uppercase) {
+        field.to_ascii_lowercase().into()
     } else {
         field.clone()
-    };
-    match field.split_last_chunk() {
-        Some(([_, ..], b"_bin")) => {
+    }
+}
+
+/// Reads one entry. The field is lower-cased.
+fn parse(field: &Bytes, term: Bytes) -> Result<IndexEntry, IndexFault> {
+    let field = lower_case(field);
+    match FieldKind::of(&field) {
+        Some(FieldKind::Binary) => {
             return Ok(IndexEntry { field, term: IndexTerm::Binary(term) });
         }
-        Some(([_, ..], b"_int")) => {}
-        _ => return Err(IndexFault::UnknownFieldType(field)),
+        Some(FieldKind::Integer) => {}
+        None => return Err(IndexFault::UnknownFieldType(field)),
     }
     let number = std::str::from_utf8(&term).ok().and_then(|text| text.parse::<i128>().ok());
     match number {

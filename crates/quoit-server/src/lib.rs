@@ -8,6 +8,7 @@ mod data_types;
 mod disks;
 pub mod http;
 mod index_entries;
+mod index_query;
 mod listen;
 mod machine;
 pub mod pb;

@@ -201,7 +201,11 @@ impl IndexResults {
             self.last = positions.last().cloned();
         }
         let of_keys = matches!(self.query.selection, IndexSelection::Keys(_));
-        positions.into_iter().map(|position| matched(position, of_keys)).collect::<Result<_, _>>().map(Some)
+        positions
+            .into_iter()
+            .map(|position| matched(position, of_keys))
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     /// What to send for the next page, once this one is full; `None` while it is not, and for answers without

@@ -1,7 +1,7 @@
 //! Keys of a bucket.
 
-use super::sources::{Order, Sources, Wanted};
 use super::scan::CHUNK_COUNT;
+use super::sources::{Order, Sources, Wanted};
 use crate::error::RequestError;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;

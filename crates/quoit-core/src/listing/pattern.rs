@@ -40,7 +40,8 @@ impl Pattern {
             let reason = format!("it has {} bytes, more than {PATTERN_BYTES_MAX}", text.len());
             return Err(refused(reason));
         }
-        let as_text = std::str::from_utf8(text).map_err(|_| refused("it is not UTF-8".to_owned()))?;
+        let as_text =
+            std::str::from_utf8(text).map_err(|_| refused("it is not UTF-8".to_owned()))?;
         let regex = RegexBuilder::new(as_text)
             .unicode(false)
             .size_limit(COMPILED_BYTES_MAX)

@@ -99,9 +99,9 @@ impl Plans {
         let is_up: Vec<bool> = is_up.collect();
         let wanted = PartitionSet::all(topology.partition_count());
         let shares: Arc<[Share]> = shares(topology, &wanted, n_val, &[])?.into();
-        let made = Plan { topology: Arc::clone(topology), n_val, is_up, shares: Arc::clone(&shares) };
-        let is_kept =
-            |plan: &&Plan| plan.n_val != n_val && Arc::ptr_eq(&plan.topology, topology);
+        let made =
+            Plan { topology: Arc::clone(topology), n_val, is_up, shares: Arc::clone(&shares) };
+        let is_kept = |plan: &&Plan| plan.n_val != n_val && Arc::ptr_eq(&plan.topology, topology);
         let others = known.iter().filter(is_kept).take(PLAN_COUNT_MAX - 1).cloned();
         self.0.store(Arc::new(std::iter::once(made).chain(others).collect()));
         Ok(shares)

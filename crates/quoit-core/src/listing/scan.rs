@@ -87,7 +87,8 @@ impl ReplicatedStore {
         let bucket = BucketRef { bucket_type: &scan.bucket_type, bucket: &scan.bucket };
         let held = Held::of(self, scan, bucket)?;
         let range = key_range(bucket, span);
-        let mut after = scan.after.as_deref().map(|key| Bytes::copy_from_slice(&bucket.key(key).encoded()));
+        let mut after =
+            scan.after.as_deref().map(|key| Bytes::copy_from_slice(&bucket.key(key).encoded()));
         let mut chunk = Chunk::new(scan);
         loop {
             let KeyPage { entries, next } =
@@ -188,7 +189,8 @@ fn key_range<'a>(bucket: BucketRef<'a>, span: &'a KeySpan) -> KeyRange<'a> {
 }
 
 fn position(bytes: &Bytes) -> Result<IndexPosition, RequestError> {
-    IndexPosition::from_bytes(bytes.clone()).map_err(|fault| RequestError::Remote(fault.to_string()))
+    IndexPosition::from_bytes(bytes.clone())
+        .map_err(|fault| RequestError::Remote(fault.to_string()))
 }
 
 /// The bytes of a term that a pattern looks at.

@@ -321,7 +321,7 @@ impl Connection {
             Route::Stats => self.stats(request),
             Route::Metrics => self.metrics(request),
             Route::Admin(parts) => self.admin(request, method, &parts, query).await,
-            Route::Index(bucket, names) => self.index_query(request, &bucket, &names),
+            Route::Index(bucket, names) => self.index_query(request, &bucket, &names, query).await,
             Route::Mapred => self.mapred(request, method).await,
             Route::Datatype(bucket, Some(key)) if method != Method::Post => {
                 self.get_datatype(request, &bucket, &key, query).await

@@ -1,14 +1,20 @@
-//! Lists of buckets and keys, whole or as streams.
+//! Lists of buckets, keys and matches of index queries, whole or as streams.
 
 use super::connection::{Connection, Request};
+use super::index;
 use super::negotiate::accepts_media_type;
 use super::params::parse_timeout;
 use super::refusal::Refusal;
 use super::response::{JSON, append_chunk, reply};
 use super::route::BucketName;
 use super::uri;
+use crate::index_entries::term_text;
+use crate::index_query;
 use bytes::Bytes;
-use quoit_core::{BucketListing, Deadline, KeyListing, RequestError};
+use quoit_core::{
+    BucketListing, Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds,
+    KeyListing, RequestError,
+};
 use quoit_model::key::BucketRef;
 use serde_json::{Map, Value, json};
 
@@ -37,24 +43,73 @@ impl Mode {
 }
 
 /// A listing under way.
-enum Listing {
+pub(super) enum Listing {
     Buckets(BucketListing),
     Keys(KeyListing),
+    /// The matches of a query, as keys or as terms and keys.
+    Matches {
+        results: IndexResults,
+        shows_terms: bool,
+    },
 }
 
 impl Listing {
-    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, RequestError> {
+    /// Appends the next items to a JSON list; false when there are no more.
+    pub(super) async fn append_next(
+        &mut self,
+        document: &mut Vec<u8>,
+        is_first: bool,
+    ) -> Result<bool, RequestError> {
+        let names = match self {
+            Self::Buckets(listing) => listing.next().await?,
+            Self::Keys(listing) => listing.next().await?,
+            Self::Matches { results, shows_terms: true } => {
+                let matches = results.next().await?;
+                matches.iter().for_each(|matches| append_pairs(document, matches, is_first));
+                return Ok(matches.is_some());
+            }
+            Self::Matches { results, shows_terms: false } => {
+                let keys = |matches: Vec<IndexMatch>| matches.into_iter().map(|each| each.key);
+                results.next().await?.map(|matches| keys(matches).collect())
+            }
+        };
+        names.iter().for_each(|names| append_names(document, names, is_first));
+        Ok(names.is_some())
+    }
+
+    /// The name of the list in its document.
+    pub(super) const fn member(&self) -> &'static str {
         match self {
-            Self::Buckets(listing) => listing.next().await,
-            Self::Keys(listing) => listing.next().await,
+            Self::Buckets(_) => "buckets",
+            Self::Keys(_) | Self::Matches { shows_terms: false, .. } => "keys",
+            Self::Matches { shows_terms: true, .. } => "results",
         }
     }
 
-    const fn member(&self) -> &'static str {
-        match self {
-            Self::Buckets(_) => "buckets",
-            Self::Keys(_) => "keys",
+    /// What to ask with for the next page, if there may be one.
+    pub(super) fn continuation(&self) -> Option<String> {
+        let Self::Matches { results, .. } = self else { return None };
+        results.continuation().map(|position| index_query::continuation_text(&position))
+    }
+
+    /// Ends a document after its list.
+    fn close(&self, document: &mut Vec<u8>) {
+        document.push(b']');
+        if let Some(continuation) = self.continuation() {
+            document.extend_from_slice(b",\"continuation\":\"");
+            document.extend_from_slice(continuation.as_bytes());
+            document.push(b'"');
         }
+        document.push(b'}');
+    }
+
+    /// The answer instead of a list that could not be made.
+    fn failed(&self, connection: &mut Connection, fault: RequestError) -> Result<(), Refusal> {
+        if let Self::Matches { .. } = self {
+            return Err(fault.into());
+        }
+        reply(&mut connection.out, connection.form, 200).body(JSON, &error_document(&fault));
+        Ok(())
     }
 }
 
@@ -137,22 +192,40 @@ impl Connection {
             self.write_json(&json!({}));
             return Ok(());
         };
-        let listing = self.context.store.list_keys(bucket.as_ref()).await?;
+        let listing = match ordered_query(bucket, query)? {
+            None => Listing::Keys(self.context.store.list_keys(bucket.as_ref()).await?),
+            Some(query) => {
+                let results = self.context.store.query_index(query).await?;
+                Listing::Matches { results, shows_terms: false }
+            }
+        };
         let default_ms = match mode {
             Mode::Whole => KEYS_TIMEOUT_MS,
             Mode::Stream => KEYS_STREAM_TIMEOUT_MS,
         };
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(default_ms).into());
-        self.write_listing(mode, Listing::Keys(listing), deadline, first).await
+        self.write_listing(mode, listing, deadline, first).await
     }
 
     fn check_listing(&self, request: &Request, allowed: bool, job: &str) -> Result<(), Refusal> {
+        self.check_job(request, allowed, job, JSON)
+    }
+
+    /// Refuses what foreign pages ask for, what an operator has switched off, and what the client would not
+    /// take.
+    pub(super) fn check_job(
+        &self,
+        request: &Request,
+        allowed: bool,
+        job: &str,
+        media_type: &[u8],
+    ) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         if !allowed {
             let text = format!("Operation '{{riak_kv,{job}}}' is not enabled");
             return Err(Refusal::Text(403, text.into()));
         }
-        if !accepts_media_type(request.head.get("accept"), JSON) {
+        if !accepts_media_type(request.head.get("accept"), media_type) {
             return Err(Refusal::Page(406));
         }
         Ok(())
@@ -201,16 +274,14 @@ impl Connection {
         }
         loop {
             let mut document = Vec::new();
-            let go_on = match deadline.limit(listing.next()).await {
-                Ok(Some(names)) => {
-                    open_list(&mut document, listing.member());
-                    append_names(&mut document, &names, true);
+            open_list(&mut document, listing.member());
+            let go_on = match deadline.limit(listing.append_next(&mut document, true)).await {
+                Ok(true) => {
                     document.extend_from_slice(b"]}");
                     true
                 }
-                Ok(None) => {
-                    open_list(&mut document, listing.member());
-                    document.extend_from_slice(b"]}");
+                Ok(false) => {
+                    listing.close(&mut document);
                     false
                 }
                 Err(fault) => {
@@ -230,7 +301,7 @@ impl Connection {
 
     /// One document, sent in pieces when it is long: then a failure ends the connection instead of
     /// the document, so that nobody takes half a list for the whole.
-    async fn write_document(
+    pub(super) async fn write_document(
         &mut self,
         listing: &mut Listing,
         deadline: Deadline,
@@ -248,17 +319,13 @@ impl Connection {
         open_member(&mut document, listing.member());
         let (mut is_first, mut streams) = (true, false);
         loop {
-            match deadline.limit(listing.next()).await {
-                Ok(Some(names)) => append_names(&mut document, &names, is_first),
-                Ok(None) => break,
+            match deadline.limit(listing.append_next(&mut document, is_first)).await {
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(fault) if streams => {
                     return Err(std::io::Error::other(fault.to_string()).into());
                 }
-                Err(fault) => {
-                    document = error_document(&fault);
-                    reply(&mut self.out, self.form, 200).body(JSON, &document);
-                    return Ok(());
-                }
+                Err(fault) => return listing.failed(self, fault),
             }
             is_first = false;
             if document.len() >= HELD_BYTES_MAX {
@@ -270,7 +337,7 @@ impl Connection {
                 document.clear();
             }
         }
-        document.extend_from_slice(b"]}");
+        listing.close(&mut document);
         if streams {
             append_chunk(&mut self.out, self.form, &document);
             self.end_stream();
@@ -286,7 +353,32 @@ fn timeout(query: &[u8]) -> Result<Option<u32>, Refusal> {
     value.map(|text| parse_timeout(&text)).transpose().map_err(Refusal::bad)
 }
 
-fn open_list(document: &mut Vec<u8>, member: &str) {
+/// The query for keys in order that a listing asks for by a prefix, a range or a page size; `None` when it asks
+/// for none of them.
+fn ordered_query(bucket: &BucketName<'_>, query: &[u8]) -> Result<Option<IndexQuery>, Refusal> {
+    let value = |name| uri::query_value(query, name).map(|text| Bytes::copy_from_slice(&text));
+    let (prefix, start, end) = (value("prefix"), value("start"), value("end"));
+    let (page, continuation) = (value("max_results"), value("continuation"));
+    if [&prefix, &start, &end, &page, &continuation].into_iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let start = KeyBounds { from: start.unwrap_or_default(), end: None };
+    let end = end.map_or(KeyBounds::ALL, |end| KeyBounds::between(Bytes::new(), &end));
+    let bounds = prefix.map_or(KeyBounds::ALL, KeyBounds::of_prefix).and(start).and(end);
+    let mut query = IndexQuery::new(
+        Bytes::copy_from_slice(&bucket.bucket_type),
+        Bytes::copy_from_slice(&bucket.bucket),
+        IndexSelection::Keys(bounds),
+    );
+    query.sorted = true;
+    query.max_results = page.map(|text| index::max_results(&text)).transpose()?;
+    if let Some(continuation) = continuation {
+        index_query::go_on_from(&mut query, &continuation)?;
+    }
+    Ok(Some(query))
+}
+
+pub(super) fn open_list(document: &mut Vec<u8>, member: &str) {
     document.push(b'{');
     open_member(document, member);
 }
@@ -308,7 +400,22 @@ fn append_names(document: &mut Vec<u8>, names: &[Bytes], is_first: bool) {
     }
 }
 
-fn error_document(fault: &RequestError) -> Vec<u8> {
+/// Appends terms and keys, each as an object of one member.
+fn append_pairs(document: &mut Vec<u8>, matches: &[IndexMatch], is_first: bool) {
+    for (place, IndexMatch { term, key }) in matches.iter().enumerate() {
+        if place > 0 || !is_first {
+            document.push(b',');
+        }
+        let term = term.as_ref().map(term_text).unwrap_or_default();
+        document.push(b'{');
+        let _ = serde_json::to_writer(&mut *document, &String::from_utf8_lossy(&term));
+        document.push(b':');
+        let _ = serde_json::to_writer(&mut *document, &String::from_utf8_lossy(key));
+        document.push(b'}');
+    }
+}
+
+pub(super) fn error_document(fault: &RequestError) -> Vec<u8> {
     let word = crate::pb::request_error_text(fault);
     json!({"error": word}).to_string().into_bytes()
 }
@@ -327,6 +434,20 @@ mod tests {
         document.extend_from_slice(b"]}");
         let parsed: Value = serde_json::from_slice(&document).expect("JSON");
         assert_eq!(parsed, json!({"keys": ["a\"b", "\u{fffd}\u{fffd}", "к"]}));
+    }
+
+    #[test]
+    fn matches_become_objects_of_a_term_and_a_key() {
+        let found = |term: i128, key| IndexMatch {
+            term: Some(quoit_model::object::IndexTerm::Integer(term)),
+            key: Bytes::from_static(key),
+        };
+        let mut document = b"[".to_vec();
+        append_pairs(&mut document, &[found(-3, b"k"), found(5, b"a\"b")], true);
+        append_pairs(&mut document, &[found(5, b"c")], false);
+        document.push(b']');
+        let parsed: Value = serde_json::from_slice(&document).expect("JSON");
+        assert_eq!(parsed, json!([{"-3": "k"}, {"5": "a\"b"}, {"5": "c"}]));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! | `connection`, `head`, `chunked` | requests as they arrive |
 //! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | what a request means |
 //! | `response`, `refusal`, `render` | how answers look |
-//! | `object_*`, `datatype`, `walk`, `listing`, `props`, `mapred*`, `later` | resources of data |
+//! | `object_*`, `datatype`, `walk`, `listing`, `index`, `props`, `mapred*` | resources of data |
 //! | `server`, `stats`, `metrics` | resources of the node |
 
 mod chunked;
@@ -21,7 +21,7 @@ mod data_type_figures;
 mod datatype;
 mod datatype_query;
 mod head;
-mod later;
+mod index;
 mod links;
 mod listing;
 mod mapred;

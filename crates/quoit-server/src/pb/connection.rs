@@ -187,6 +187,8 @@ impl Connection {
             MessageCode::GetServerInfoReq => self.server_info(),
             MessageCode::ListBucketsReq => self.list_buckets(frame.decode()?).await,
             MessageCode::ListKeysReq => self.list_keys(frame.decode()?).await,
+            MessageCode::IndexReq => self.query_index(frame.decode()?).await,
+            MessageCode::CSBucketReq => self.fold_bucket(frame.decode()?).await,
             MessageCode::GetBucketReq => self.get_bucket(frame.decode()?),
             MessageCode::SetBucketReq => self.set_bucket(frame.decode()?).await,
             MessageCode::ResetBucketReq => self.reset_bucket(frame.decode()?).await,

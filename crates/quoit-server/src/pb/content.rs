@@ -76,7 +76,8 @@ fn link_in(link: RpbLink) -> Link {
     }
 }
 
-fn fault_text(fault: &IndexFault) -> String {
+/// The text of a bad entry, and of a query for one.
+pub(crate) fn fault_text(fault: &IndexFault) -> String {
     match fault {
         IndexFault::UnknownFieldType(field) => {
             format!("{{unknown_field_type,{}}}", text::binary(field))

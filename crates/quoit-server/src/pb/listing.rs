@@ -51,7 +51,7 @@ impl Connection {
         self.send(&RpbListBucketsResp { buckets: gathered, done })
     }
 
-    fn allowed(&self, enabled: bool, job: &str) -> Result<(), Fault> {
+    pub(super) fn allowed(&self, enabled: bool, job: &str) -> Result<(), Fault> {
         if enabled {
             return Ok(());
         }

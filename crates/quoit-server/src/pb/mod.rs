@@ -7,6 +7,7 @@ mod content;
 mod data_type_query;
 mod data_types;
 mod in_place;
+mod index;
 mod kv;
 mod layout;
 mod listing;
@@ -16,4 +17,5 @@ mod streamed_set;
 mod text;
 
 pub use connection::serve;
+pub(crate) use content::fault_text as index_fault_text;
 pub(crate) use text::{binary as erlang_binary, request_error as request_error_text};

@@ -36,6 +36,11 @@ pub(crate) fn binary(bytes: &[u8]) -> String {
     text
 }
 
+/// Prints a text as an Erlang string, in double quotes.
+pub(super) fn string(text: &str) -> String {
+    binary(text.as_bytes()).trim_start_matches("<<").trim_end_matches(">>").to_owned()
+}
+
 /// The text of a failed get, put or delete.
 pub(crate) fn request_error(fault: &RequestError) -> String {
     match fault {

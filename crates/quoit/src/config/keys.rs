@@ -447,6 +447,18 @@ pub const KEYS: &[Key] = &[
     key("cluster.job.riak_kv.list_keys", Kind::Flag, "enabled", "Listing keys in one answer."),
     key("cluster.job.riak_kv.stream_list_keys", Kind::Flag, "enabled", "Listing keys as a stream."),
     key(
+        "cluster.job.riak_kv.secondary_index",
+        Kind::Flag,
+        "enabled",
+        "Index queries with one answer.",
+    ),
+    key(
+        "cluster.job.riak_kv.stream_secondary_index",
+        Kind::Flag,
+        "enabled",
+        "Index queries answered as a stream.",
+    ),
+    key(
         "worker_threads",
         Kind::Integer(1, 1024),
         "",

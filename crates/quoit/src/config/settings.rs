@@ -399,6 +399,8 @@ impl Settings {
                 stream_list_buckets: self.flag("cluster.job.riak_kv.stream_list_buckets"),
                 list_keys: self.flag("cluster.job.riak_kv.list_keys"),
                 stream_list_keys: self.flag("cluster.job.riak_kv.stream_list_keys"),
+                secondary_index: self.flag("cluster.job.riak_kv.secondary_index"),
+                stream_secondary_index: self.flag("cluster.job.riak_kv.stream_secondary_index"),
             },
         }
     }

@@ -1,0 +1,256 @@
+//! Queries of secondary indexes.
+
+use super::connection::{Connection, Request};
+use super::listing::{Listing, error_document, open_list};
+use super::params::erlang_string;
+use super::refusal::Refusal;
+use super::render::{append_boundary, boundary};
+use super::response::{JSON, MULTIPART, reply};
+use super::route::{BucketName, Name};
+use super::uri;
+use crate::index_query::{self, QueryFault, Terms};
+use bytes::Bytes;
+use quoit_core::{Deadline, IndexQuery, RequestError};
+
+impl From<QueryFault> for Refusal {
+    fn from(fault: QueryFault) -> Self {
+        Self::bad(match fault {
+            QueryFault::Entry(fault) => {
+                format!("Invalid query: {}\n", crate::pb::index_fault_text(&fault))
+            }
+            QueryFault::PatternOfIntegers => {
+                "Can not use term regular expressions on integer queries".into()
+            }
+            QueryFault::Pattern { text, reason } => {
+                let (text, reason) = (erlang_string(&text), erlang_string(reason.as_bytes()));
+                format!("Invalid term regular expression {text} : {reason}")
+            }
+            QueryFault::Continuation(sent) => {
+                let sent = crate::pb::erlang_binary(&sent);
+                format!("Invalid query: {{invalid_continuation,{sent}}}\n")
+            }
+        })
+    }
+}
+
+/// A query and how it is answered.
+#[derive(Debug)]
+struct Asked {
+    query: IndexQuery,
+    shows_terms: bool,
+    is_stream: bool,
+    timeout_ms: u64,
+}
+
+impl Connection {
+    /// `/buckets/B/index/F/...`.
+    pub(super) async fn index_query(
+        &mut self,
+        request: &Request,
+        bucket: &BucketName<'_>,
+        names: &[Name<'_>],
+        parameters: &[u8],
+    ) -> Result<(), Refusal> {
+        let Asked { query, shows_terms, is_stream, timeout_ms } = asked(bucket, names, parameters)?;
+        let jobs = &self.context.settings.jobs;
+        let (allowed, job, media_type) = if is_stream {
+            (jobs.stream_secondary_index, "stream_secondary_index", MULTIPART)
+        } else {
+            (jobs.secondary_index, "secondary_index", JSON)
+        };
+        self.check_job(request, allowed, job, media_type)?;
+        let deadline = Deadline::after_ms(timeout_ms);
+        let results = deadline.limit(self.context.store.query_index(query)).await?;
+        let mut matches = Listing::Matches { results, shows_terms };
+        if self.form.head_only {
+            // Nobody would see the matches.
+            reply(&mut self.out, self.form, 200).header("Content-Type", media_type).stream();
+            return Ok(());
+        }
+        if is_stream {
+            self.write_parts(matches, deadline).await
+        } else {
+            self.write_document(&mut matches, deadline, None).await
+        }
+    }
+
+    /// A part for each chunk of matches, and one with the continuation at the end.
+    async fn write_parts(
+        &mut self,
+        mut matches: Listing,
+        deadline: Deadline,
+    ) -> Result<(), Refusal> {
+        let boundary = boundary();
+        let media_type = format!("multipart/mixed;boundary={boundary}");
+        reply(&mut self.out, self.form, 200).header("Content-Type", media_type.as_bytes()).stream();
+        loop {
+            let mut document = Vec::new();
+            open_list(&mut document, matches.member());
+            let go_on = match deadline.limit(matches.append_next(&mut document, true)).await {
+                Ok(go_on) => go_on,
+                Err(fault) => {
+                    self.send_part(&boundary, &error_document(&fault)).await?;
+                    break;
+                }
+            };
+            if !go_on {
+                if let Some(continuation) = matches.continuation() {
+                    let document = format!("{{\"continuation\":\"{continuation}\"}}");
+                    self.send_part(&boundary, document.as_bytes()).await?;
+                }
+                break;
+            }
+            document.extend_from_slice(b"]}");
+            self.send_part(&boundary, &document).await?;
+        }
+        let mut end = Vec::new();
+        append_boundary(&mut end, &boundary, true);
+        super::response::append_chunk(&mut self.out, self.form, &end);
+        self.end_stream();
+        Ok(())
+    }
+
+    async fn send_part(&mut self, boundary: &str, document: &[u8]) -> Result<(), Refusal> {
+        let mut part = Vec::with_capacity(document.len() + 100);
+        append_boundary(&mut part, boundary, false);
+        part.extend_from_slice(b"Content-Type: application/json\r\n\r\n");
+        part.extend_from_slice(document);
+        Ok(self.send_chunk(&part).await?)
+    }
+}
+
+fn asked(bucket: &BucketName<'_>, names: &[Name<'_>], parameters: &[u8]) -> Result<Asked, Refusal> {
+    let bytes = |name: &Name<'_>| Bytes::copy_from_slice(name);
+    let (field, terms) = match names {
+        [field, term] => (bytes(field), Terms::One(bytes(term))),
+        [field, first, last] => (bytes(field), Terms::Range(bytes(first), bytes(last))),
+        _ => {
+            let text = "An index query names a field and one term, or the first and the last.\n";
+            return Err(Refusal::bad(text));
+        }
+    };
+    let is_range = matches!(terms, Terms::Range(..));
+    let selection = index_query::selection(&field, terms).map_err(QueryFault::Entry)?;
+    let has_terms = index_query::has_terms(&selection, is_range);
+    let bucket = bucket.as_ref();
+    bucket.key(b"*").check().map_err(RequestError::from)?;
+    let mut query = IndexQuery::new(
+        Bytes::copy_from_slice(bucket.bucket_type),
+        Bytes::copy_from_slice(bucket.bucket),
+        selection,
+    );
+    let value = |name| uri::query_value(parameters, name);
+    if let Some(pattern) = value("term_regex") {
+        index_query::set_pattern(&mut query, &pattern)?;
+    }
+    query.max_results = value("max_results").map(|text| max_results(&text)).transpose()?;
+    query.sorted = boolean(parameters, "pagination_sort")?;
+    let shows_terms = boolean(parameters, "return_terms")? && has_terms;
+    let timeout_ms = value("timeout").map_or(Ok(0), |text| timeout_ms(&text))?;
+    if let Some(continuation) = value("continuation") {
+        index_query::go_on_from(&mut query, &continuation)?;
+    }
+    let is_stream = value("stream").as_deref() == Some(b"true");
+    Ok(Asked { query, shows_terms, is_stream, timeout_ms })
+}
+
+/// A page size.
+pub(super) fn max_results(text: &[u8]) -> Result<u32, Refusal> {
+    match number(text) {
+        Some(number) if number > 0 => Ok(u32::try_from(number).unwrap_or(u32::MAX)),
+        _ => {
+            let text = erlang_string(text);
+            Err(Refusal::bad(format!("Invalid \"max_results\". {text} is not a positive integer")))
+        }
+    }
+}
+
+fn timeout_ms(text: &[u8]) -> Result<u64, Refusal> {
+    number(text).ok_or_else(|| {
+        let text = erlang_string(text);
+        Refusal::bad(format!("Bad timeout value {text}. Must be a non-negative integer\n"))
+    })
+}
+
+/// A number without a sign; one that is too large is as good as the largest.
+fn number(text: &[u8]) -> Option<u64> {
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let number = || std::str::from_utf8(text).ok()?.parse().ok();
+    is_number.then(|| number().unwrap_or(u64::from(u32::MAX)))
+}
+
+fn boolean(parameters: &[u8], name: &str) -> Result<bool, Refusal> {
+    match uri::query_value(parameters, name).as_deref() {
+        None | Some(b"false") => Ok(false),
+        Some(b"true") => Ok(true),
+        Some(text) => {
+            let text = erlang_string(text);
+            Err(Refusal::bad(format!("Invalid \"{name}\". {text} is not a boolean")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::route::UrlForm;
+    use super::*;
+
+    fn of(names: &[&'static str], parameters: &str) -> Result<Asked, Refusal> {
+        let bucket = BucketName {
+            bucket_type: Name::Borrowed(b"default"),
+            bucket: Name::Borrowed(b"b"),
+            form: UrlForm::Untyped,
+        };
+        let names: Vec<Name<'_>> = names.iter().map(|name| name.as_bytes().into()).collect();
+        asked(&bucket, &names, parameters.as_bytes())
+    }
+
+    fn refused(names: &[&'static str], parameters: &str) -> String {
+        match of(names, parameters) {
+            Err(Refusal::Text(400, text)) => text.into_owned(),
+            other => panic!("not refused with a text: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn faults_have_the_words_that_clients_know() {
+        let range = ["c_bin", "a", "z"];
+        for (names, parameters, words) in [
+            (&["f", "x"][..], "", "Invalid query: {unknown_field_type,<<\"f\">>}\n"),
+            (
+                &["f_int", "x"],
+                "",
+                "Invalid query: {field_parsing_failed,{<<\"f_int\">>,<<\"x\">>}}\n",
+            ),
+            (&range, "max_results=x", "Invalid \"max_results\". \"x\" is not a positive integer"),
+            (&range, "max_results=0", "Invalid \"max_results\". \"0\" is not a positive integer"),
+            (&range, "return_terms=x", "Invalid \"return_terms\". \"x\" is not a boolean"),
+            (&range, "pagination_sort=", "Invalid \"pagination_sort\". [] is not a boolean"),
+            (&range, "timeout=-1", "Bad timeout value \"-1\". Must be a non-negative integer\n"),
+            (
+                &["n_int", "1"],
+                "term_regex=1",
+                "Can not use term regular expressions on integer queries",
+            ),
+            (
+                &range,
+                "term_regex=%5B",
+                "Invalid term regular expression \"[\" : \"unclosed character class\"",
+            ),
+            (&range, "continuation=x", "Invalid query: {invalid_continuation,<<\"x\">>}\n"),
+        ] {
+            assert_eq!(refused(names, parameters), words, "{names:?} {parameters}");
+        }
+        assert!(refused(&["c_bin"], "").contains("one term"));
+    }
+
+    #[test]
+    fn terms_are_shown_of_ranges_of_fields_only() {
+        let shows =
+            |names: &[&'static str]| of(names, "return_terms=true").expect("a query").shows_terms;
+        assert!(shows(&["c_bin", "a", "z"]) && shows(&["n_int", "1", "2"]));
+        assert!(
+            !shows(&["c_bin", "a"]) && !shows(&["$key", "a", "z"]) && !shows(&["$bucket", "_"])
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! Index queries as clients send them: what they look for, and how they go on.
+
+use crate::index_entries::{FieldKind, IndexFault, lower_case};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use quoit_core::{
+    IndexQuery, IndexSelection, InvalidContinuation, KeyBounds, Pattern, PatternError,
+};
+use quoit_model::object::IndexTerm;
+
+/// A query for keys rather than for terms of a field.
+const KEY_FIELD: &[u8] = b"$key";
+/// A query for all keys.
+const BUCKET_FIELD: &[u8] = b"$bucket";
+
+/// Bytes that an answer in one piece may have: it is gathered before it is sent.
+pub(crate) const WHOLE_ANSWER_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// What a client asks for: one term, or all between two, both inclusive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Terms {
+    One(Bytes),
+    Range(Bytes, Bytes),
+}
+
+/// Why a query can't be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum QueryFault {
+    /// The field or a term is none.
+    Entry(IndexFault),
+    /// Patterns look at text, and the field has integers.
+    PatternOfIntegers,
+    /// The pattern is none.
+    Pattern {
+        /// What was sent.
+        text: Bytes,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What was sent as a continuation is none of this query.
+    Continuation(Bytes),
+}
+
+impl From<IndexFault> for QueryFault {
+    fn from(fault: IndexFault) -> Self {
+        Self::Entry(fault)
+    }
+}
+
+/// What a query of a field looks for.
+///
+/// # Errors
+///
+/// Fields of no kind, and terms of an `_int` field that are no integers.
+pub(crate) fn selection(field: &Bytes, terms: Terms) -> Result<IndexSelection, IndexFault> {
+    let field = lower_case(field);
+    if *field == *BUCKET_FIELD {
+        return Ok(IndexSelection::Keys(KeyBounds::ALL));
+    }
+    let (first, last) = match terms {
+        Terms::One(term) => (term.clone(), term),
+        Terms::Range(first, last) => (first, last),
+    };
+    if *field == *KEY_FIELD {
+        return Ok(IndexSelection::Keys(KeyBounds::between(first, &last)));
+    }
+    let (min, max) = match FieldKind::of(&field) {
+        Some(FieldKind::Binary) => (IndexTerm::Binary(first), IndexTerm::Binary(last)),
+        Some(FieldKind::Integer) => integers(&field, first, last)?,
+        None => return Err(IndexFault::UnknownFieldType(field)),
+    };
+    Ok(IndexSelection::Terms { field, min, max })
+}
+
+fn integers(
+    field: &Bytes,
+    first: Bytes,
+    last: Bytes,
+) -> Result<(IndexTerm, IndexTerm), IndexFault> {
+    let bound = |term: Bytes| {
+        Bound::read(&term).ok_or(IndexFault::NotAnInteger { field: field.clone(), term })
+    };
+    let (min, max) = match (bound(first)?, bound(last)?) {
+        // Nothing that is stored is so large, or so small.
+        (Bound::Above, _) | (_, Bound::Below) => (1, 0),
+        (Bound::Below, Bound::Above) => (i128::MIN, i128::MAX),
+        (Bound::Below, Bound::At(max)) => (i128::MIN, max),
+        (Bound::At(min), Bound::Above) => (min, i128::MAX),
+        (Bound::At(min), Bound::At(max)) => (min, max),
+    };
+    Ok((IndexTerm::Integer(min), IndexTerm::Integer(max)))
+}
+
+/// An integer of any size beside those that are stored, which have 128 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bound {
+    Below,
+    At(i128),
+    Above,
+}
+
+impl Bound {
+    fn read(text: &[u8]) -> Option<Self> {
+        let (is_negative, digits) = match text {
+            [b'-', digits @ ..] => (true, digits),
+            [b'+', digits @ ..] => (false, digits),
+            digits => (false, digits),
+        };
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let number = std::str::from_utf8(text).ok()?.parse();
+        Some(number.map_or(if is_negative { Self::Below } else { Self::Above }, Self::At))
+    }
+}
+
+/// Whether a query of a range shows terms beside keys when that is asked for.
+pub(crate) const fn has_terms(selection: &IndexSelection, is_range: bool) -> bool {
+    is_range && matches!(selection, IndexSelection::Terms { .. })
+}
+
+/// Gives a query its pattern.
+///
+/// # Errors
+///
+/// Patterns of integers, and what is no pattern.
+pub(crate) fn set_pattern(query: &mut IndexQuery, text: &[u8]) -> Result<(), QueryFault> {
+    if let IndexSelection::Terms { min: IndexTerm::Integer(_), .. } = query.selection {
+        return Err(QueryFault::PatternOfIntegers);
+    }
+    let pattern = Pattern::new(text).map_err(|PatternError { reason }| QueryFault::Pattern {
+        text: Bytes::copy_from_slice(text),
+        reason,
+    })?;
+    query.pattern = Some(pattern);
+    Ok(())
+}
+
+/// A continuation as clients get it: text that may stand in a URL.
+pub(crate) fn continuation_text(continuation: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(continuation)
+}
+
+/// Has a query go on from a continuation as clients send it.
+///
+/// # Errors
+///
+/// When it is none of this query.
+pub(crate) fn go_on_from(query: &mut IndexQuery, text: &[u8]) -> Result<(), QueryFault> {
+    let continuation = URL_SAFE_NO_PAD.decode(text).map_err(|_| InvalidContinuation);
+    continuation
+        .and_then(|continuation| query.go_on_from(&continuation))
+        .map_err(|InvalidContinuation| QueryFault::Continuation(Bytes::copy_from_slice(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(field: &'static str, terms: Terms) -> Result<IndexSelection, IndexFault> {
+        selection(&Bytes::from_static(field.as_bytes()), terms)
+    }
+
+    fn range(first: &'static str, last: &'static str) -> Terms {
+        Terms::Range(Bytes::from_static(first.as_bytes()), Bytes::from_static(last.as_bytes()))
+    }
+
+    fn bounds(first: &'static str, last: &'static str) -> (i128, i128) {
+        match of("n_int", range(first, last)) {
+            Ok(IndexSelection::Terms {
+                min: IndexTerm::Integer(min),
+                max: IndexTerm::Integer(max),
+                ..
+            }) => (min, max),
+            other => panic!("no range of integers: {other:?}"),
+        }
+    }
+
+    const HUGE: &str = "1000000000000000000000000000000000000000000000000";
+    const TINY: &str = "-1000000000000000000000000000000000000000000000000";
+
+    #[test]
+    fn integers_may_have_any_size() {
+        assert_eq!(bounds("-007", "+9"), (-7, 9));
+        assert_eq!(bounds(TINY, HUGE), (i128::MIN, i128::MAX));
+        assert_eq!(bounds("0", HUGE), (0, i128::MAX));
+        assert_eq!(bounds(TINY, "0"), (i128::MIN, 0));
+        for (first, last) in [(HUGE, HUGE), (TINY, TINY), (HUGE, TINY)] {
+            let (min, max) = bounds(first, last);
+            assert!(min > max, "nothing is so large");
+        }
+    }
+
+    #[test]
+    fn terms_that_are_no_integers_are_named() {
+        for term in ["x", "", "-", "+", "1.5", "0x1", "1 ", "--1", "١"] {
+            let fault = of("n_int", range("1", term)).expect_err("no integer");
+            let (field, term) = ("n_int".into(), Bytes::from_static(term.as_bytes()));
+            assert_eq!(fault, IndexFault::NotAnInteger { field, term });
+        }
+    }
+
+    #[test]
+    fn fields_of_no_kind_are_named() {
+        for field in ["colour", "_bin", "_int", "", "$keys", "bin"] {
+            let fault = of(field, range("a", "b")).expect_err("no field");
+            assert_eq!(fault, IndexFault::UnknownFieldType(field.into()));
+        }
+    }
+
+    #[test]
+    fn fields_have_any_case_and_key_and_bucket_are_keys() {
+        let one = Terms::One(Bytes::from_static(b"x"));
+        let Ok(IndexSelection::Terms { field, .. }) = of("Colour_BIN", one.clone()) else {
+            panic!("a field")
+        };
+        assert_eq!(field, "colour_bin");
+        let only = KeyBounds::between("x".into(), b"x");
+        assert_eq!(of("$key", one.clone()), Ok(IndexSelection::Keys(only)));
+        assert_eq!(of("$bucket", one), Ok(IndexSelection::Keys(KeyBounds::ALL)));
+    }
+
+    fn query() -> IndexQuery {
+        let all = IndexSelection::Keys(KeyBounds::ALL);
+        IndexQuery::new(Bytes::from_static(b"default"), Bytes::from_static(b"b"), all)
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_refused_as_a_continuation(text: Vec<u8>) {
+            let refused = go_on_from(&mut query(), &text);
+            prop_assert_eq!(refused, Err(QueryFault::Continuation(text.into())));
+        }
+    }
+}

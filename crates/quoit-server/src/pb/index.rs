@@ -1,0 +1,267 @@
+//! Queries of secondary indexes, and folds over the objects of a bucket.
+
+use super::connection::{Connection, Fault};
+use super::content::fault_text;
+use super::kv::{bucket_of, get_response};
+use super::text;
+use crate::index_entries::term_text;
+use crate::index_query::{self, QueryFault, Terms, WHOLE_ANSWER_BYTES_MAX};
+use bytes::Bytes;
+use quoit_core::{
+    Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds, ReadOptions,
+    RequestError,
+};
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_wire::messages::{
+    IndexQueryType, RpbCSBucketReq, RpbCSBucketResp, RpbIndexBodyResp, RpbIndexObject, RpbIndexReq,
+    RpbIndexResp, RpbPair,
+};
+
+/// Objects that are read for one frame.
+const OBJECT_COUNT: usize = 16;
+
+impl From<QueryFault> for Fault {
+    fn from(fault: QueryFault) -> Self {
+        Self::Text(match fault {
+            QueryFault::Entry(fault) => fault_text(&fault),
+            QueryFault::PatternOfIntegers => {
+                "Can not use term regular expression in integer query".into()
+            }
+            QueryFault::Pattern { text, reason } => {
+                let (pattern, reason) = (text::binary(&text), text::string(&reason));
+                format!("Invalid term regular expression {pattern} : {reason}")
+            }
+            QueryFault::Continuation(sent) => {
+                format!("{{invalid_continuation,{}}}", text::binary(&sent))
+            }
+        })
+    }
+}
+
+/// Faults of a query that has begun.
+fn query_fault(fault: RequestError) -> Fault {
+    match fault {
+        RequestError::Timeout => Fault::Text("{error,timeout}".into()),
+        fault => fault.into(),
+    }
+}
+
+impl Connection {
+    pub(super) async fn query_index(&mut self, request: RpbIndexReq) -> Result<(), Fault> {
+        let is_stream = request.stream == Some(true);
+        let jobs = &self.context.settings.jobs;
+        if is_stream {
+            self.allowed(jobs.stream_secondary_index, "stream_secondary_index")?;
+        } else {
+            self.allowed(jobs.secondary_index, "secondary_index")?;
+        }
+        let query = query_of(&request)?;
+        let is_range = request.qtype() == IndexQueryType::Range;
+        let of_keys = matches!(query.selection, IndexSelection::Keys(_));
+        let shows_terms = request.return_terms == Some(true)
+            && index_query::has_terms(&query.selection, is_range);
+        let deadline = deadline(request.timeout);
+        let results = deadline.limit(self.context.store.query_index(query)).await;
+        let results = results.map_err(query_fault)?;
+        if request.return_body == Some(true) && of_keys {
+            let bucket = bucket_of(&request.bucket_type, &request.bucket);
+            return self.send_bodies(bucket, results, deadline, is_stream).await;
+        }
+        self.send_matches(results, deadline, shows_terms, is_stream).await
+    }
+
+    async fn send_matches(
+        &mut self,
+        mut results: IndexResults,
+        deadline: Deadline,
+        shows_terms: bool,
+        is_stream: bool,
+    ) -> Result<(), Fault> {
+        let mut answer = RpbIndexResp::default();
+        let mut gathered_bytes = 0;
+        while let Some(matches) = deadline.limit(results.next()).await.map_err(query_fault)? {
+            gathered_bytes += matches.iter().map(|each| each.key.len()).sum::<usize>();
+            if shows_terms {
+                answer.results.extend(matches.into_iter().map(pair));
+            } else {
+                answer.keys.extend(matches.into_iter().map(|each| each.key));
+            }
+            if is_stream {
+                self.send(&std::mem::take(&mut answer))?;
+                self.flush().await?;
+            } else if gathered_bytes > WHOLE_ANSWER_BYTES_MAX {
+                return Err(too_much());
+            }
+        }
+        answer.continuation = continuation(&results);
+        answer.done = is_stream.then_some(true);
+        self.send(&answer)
+    }
+
+    async fn send_bodies(
+        &mut self,
+        bucket: BucketRef<'_>,
+        mut results: IndexResults,
+        deadline: Deadline,
+        is_stream: bool,
+    ) -> Result<(), Fault> {
+        let mut answer = RpbIndexBodyResp::default();
+        let mut gathered_bytes = 0;
+        while let Some(matches) = deadline.limit(results.next()).await.map_err(query_fault)? {
+            for keys in matches.chunks(OBJECT_COUNT) {
+                let read = deadline.limit(self.objects(bucket, keys)).await;
+                let objects = read.map_err(query_fault)?;
+                gathered_bytes += objects.iter().map(object_bytes).sum::<usize>();
+                answer.objects.extend(objects);
+                if is_stream {
+                    self.send(&std::mem::take(&mut answer))?;
+                    self.flush().await?;
+                } else if gathered_bytes > WHOLE_ANSWER_BYTES_MAX {
+                    return Err(too_much());
+                }
+            }
+        }
+        answer.continuation = continuation(&results);
+        answer.done = is_stream.then_some(true);
+        self.send(&answer)
+    }
+
+    /// A fold over the objects of a range of keys, in order: always a stream.
+    pub(super) async fn fold_bucket(&mut self, request: RpbCSBucketReq) -> Result<(), Fault> {
+        self.allowed(self.context.settings.jobs.stream_secondary_index, "stream_secondary_index")?;
+        let bucket = bucket_of(&request.bucket_type, &request.bucket);
+        let mut query = new_query(bucket, IndexSelection::Keys(fold_bounds(&request)));
+        query.sorted = true;
+        set_page(&mut query, request.max_results, request.continuation.as_ref())?;
+        let deadline = deadline(request.timeout);
+        let results = deadline.limit(self.context.store.query_index(query)).await;
+        let mut results = results.map_err(query_fault)?;
+        while let Some(matches) = deadline.limit(results.next()).await.map_err(query_fault)? {
+            for keys in matches.chunks(OBJECT_COUNT) {
+                let read = deadline.limit(self.objects(bucket, keys)).await;
+                let objects = read.map_err(query_fault)?;
+                if !objects.is_empty() {
+                    self.send(&RpbCSBucketResp { objects, ..RpbCSBucketResp::default() })?;
+                    self.flush().await?;
+                }
+            }
+        }
+        let continuation = continuation(&results);
+        self.send(&RpbCSBucketResp { objects: Vec::new(), continuation, done: Some(true) })
+    }
+
+    /// The objects of some keys, in their order; those that have been deleted meanwhile are left out.
+    async fn objects(
+        &self,
+        bucket: BucketRef<'_>,
+        keys: &[IndexMatch],
+    ) -> Result<Vec<RpbIndexObject>, RequestError> {
+        let mut objects = Vec::with_capacity(keys.len());
+        for IndexMatch { key, .. } in keys {
+            let found = self.context.store.get(bucket.key(key), &ReadOptions::default()).await?;
+            if let Some(object) = found.filter(|object| !object.is_tombstone()) {
+                let object = get_response(object, None, false, false);
+                objects.push(RpbIndexObject { key: key.clone(), object });
+            }
+        }
+        Ok(objects)
+    }
+}
+
+fn object_bytes(object: &RpbIndexObject) -> usize {
+    object.object.content.iter().map(|content| content.value.len()).sum()
+}
+
+fn pair(found: IndexMatch) -> RpbPair {
+    let key = found.term.as_ref().map(term_text).unwrap_or_default();
+    RpbPair { key, value: Some(found.key) }
+}
+
+fn continuation(results: &IndexResults) -> Option<Bytes> {
+    results.continuation().map(|position| index_query::continuation_text(&position).into())
+}
+
+fn too_much() -> Fault {
+    Fault::Text(format!(
+        "the answer has more than {WHOLE_ANSWER_BYTES_MAX} bytes; ask for a stream, or in pages with \
+         max_results"
+    ))
+}
+
+/// Queries may take as long as they like unless they say.
+fn deadline(timeout_ms: Option<u32>) -> Deadline {
+    Deadline::after_ms(timeout_ms.unwrap_or(0).into())
+}
+
+fn new_query(bucket: BucketRef<'_>, selection: IndexSelection) -> IndexQuery {
+    let bucket_type = match bucket.bucket_type {
+        DEFAULT_BUCKET_TYPE => Bytes::from_static(DEFAULT_BUCKET_TYPE),
+        other => Bytes::copy_from_slice(other),
+    };
+    IndexQuery::new(bucket_type, Bytes::copy_from_slice(bucket.bucket), selection)
+}
+
+fn query_of(request: &RpbIndexReq) -> Result<IndexQuery, Fault> {
+    let bucket = bucket_of(&request.bucket_type, &request.bucket);
+    bucket.key(b"*").check().map_err(RequestError::from)?;
+    if request.cover_context.is_some() {
+        let text = "coverage plans are not served; query without cover_context";
+        return Err(Fault::Text(text.into()));
+    }
+    let selection = index_query::selection(&request.index, terms_of(request)?);
+    let mut query = new_query(bucket, selection.map_err(QueryFault::Entry)?);
+    if let Some(pattern) = &request.term_regex {
+        index_query::set_pattern(&mut query, pattern)?;
+    }
+    query.sorted = request.pagination_sort == Some(true);
+    set_page(&mut query, request.max_results, request.continuation.as_ref())?;
+    Ok(query)
+}
+
+fn set_page(
+    query: &mut IndexQuery,
+    max_results: Option<u32>,
+    continuation: Option<&Bytes>,
+) -> Result<(), Fault> {
+    if max_results == Some(0) {
+        let text = "Invalid \"max_results\". \"0\" is not a positive integer";
+        return Err(Fault::Text(text.into()));
+    }
+    query.max_results = max_results;
+    if let Some(continuation) = continuation {
+        index_query::go_on_from(query, continuation)?;
+    }
+    Ok(())
+}
+
+fn terms_of(request: &RpbIndexReq) -> Result<Terms, Fault> {
+    let printed = |term: &Option<Bytes>| {
+        term.as_ref().map_or_else(|| "undefined".to_owned(), |term| text::binary(term))
+    };
+    match request.qtype() {
+        IndexQueryType::Eq => match &request.key {
+            Some(term) => Ok(Terms::One(term.clone())),
+            None => Err(Fault::Text("Invalid equality query undefined".into())),
+        },
+        IndexQueryType::Range => match (&request.range_min, &request.range_max) {
+            (Some(first), Some(last)) => Ok(Terms::Range(first.clone(), last.clone())),
+            (first, last) => {
+                let (first, last) = (printed(first), printed(last));
+                Err(Fault::Text(format!("Invalid range query: {first} -> {last}")))
+            }
+        },
+    }
+}
+
+fn fold_bounds(request: &RpbCSBucketReq) -> KeyBounds {
+    let behind = |key: &Bytes| Bytes::from([&key[..], &[0]].concat());
+    let from = match request.start_incl {
+        Some(false) => behind(&request.start_key),
+        _ => request.start_key.clone(),
+    };
+    let end = request.end_key.as_ref().map(|end| match request.end_incl {
+        Some(true) => behind(end),
+        _ => end.clone(),
+    });
+    KeyBounds { from, end }
+}
