@@ -7,6 +7,7 @@ mod deletes;
 mod expiry;
 mod fixture;
 mod hints;
+mod index;
 mod listing;
 mod operators;
 mod ownership;
