@@ -41,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     targets::stored_objects::TARGET,
     targets::store_directories::TARGET,
     targets::key_files::TARGET,
+    targets::index_queries::TARGET,
     targets::index_snapshots::FILES,
     targets::index_snapshots::RUNS,
     targets::layouts::TARGET,

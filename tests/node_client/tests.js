@@ -255,6 +255,64 @@ test('buckets are streamed by their type', async () => {
     assert.ok(!untyped.includes(bucket));
 });
 
+const storeIndexed = (bucket, key, entries, more) => {
+    const value = textObject('v');
+    entries.forEach(([field, term]) => value.addToIndex(field, term));
+    return call('storeValue', Object.assign({ bucketType: 'plain', bucket, key, value }, more));
+};
+
+// All batches of an index query, and the continuation of the last one.
+const query = (options) => new Promise((resolve, reject) => {
+    const found = [];
+    client.secondaryIndexQuery(Object.assign({ bucketType: 'plain', stream: true }, options),
+        (error, response) => {
+            if (error) {
+                return reject(error);
+            }
+            found.push(...response.values);
+            if (response.done) {
+                resolve({ found, continuation: response.continuation });
+            }
+        });
+});
+
+test('index queries find keys by terms and ranges', async () => {
+    const bucket = newBucket();
+    const numbers = Array.from({ length: 30 }, (_, number) => number);
+    await Promise.all(numbers.map((number) => storeIndexed(bucket, 'k' + number,
+        [['n_int', number - 10], ['c_bin', number % 2 ? 'odd' : 'even']])));
+    const odd = await query({ bucket, indexName: 'c_bin', indexKey: 'odd' });
+    assert.strictEqual(odd.found.length, 15);
+    const range = await query({ bucket, indexName: 'n_int', rangeStart: -2, rangeEnd: 1,
+        returnKeyAndIndex: true });
+    assert.deepStrictEqual(
+        range.found.map((each) => [String(each.indexKey), each.objectKey.toString()]).sort(),
+        [['-1', 'k9'], ['-2', 'k8'], ['0', 'k10'], ['1', 'k11']]);
+    const none = await query({ bucket, indexName: 'n_int', rangeStart: 5, rangeEnd: 4 });
+    assert.deepStrictEqual(none.found, []);
+});
+
+test('index queries are answered in pages', async () => {
+    const bucket = newBucket();
+    const names = Array.from({ length: 25 }, (_, number) => 'k' + String(number).padStart(2, '0'));
+    await Promise.all(names.map((name, number) => storeIndexed(bucket, name, [['n_int', number]])));
+    const found = [];
+    let continuation;
+    do {
+        const page = await query(Object.assign(
+            { bucket, indexName: 'n_int', rangeStart: 0, rangeEnd: 100, maxResults: 10 },
+            continuation && { continuation }));
+        found.push(...page.found.map((each) => each.objectKey.toString()));
+        continuation = page.continuation;
+    } while (continuation);
+    assert.deepStrictEqual(found, names);
+});
+
+test('an index of no kind is an error', async () => {
+    await assert.rejects(query({ bucket: newBucket(), indexName: 'colour', indexKey: 'x' }),
+        /unknown_field_type/);
+});
+
 test('the preference list names n partitions', async () => {
     const { preflist } = await call('fetchPreflist',
         { bucketType: 'single', bucket: newBucket(), key: 'k' });

@@ -3,6 +3,8 @@
 Every test case exists twice, once for each protocol: what the client shows its user must not
 depend on the protocol. One node serves all of them; buckets have names of their own.
 """
+import http.client
+import json
 import os
 import sys
 import threading
@@ -647,6 +649,180 @@ class DataTypesOnACluster:
             self.assertEqual(left, wanted - {"0-1"})
 
 
+class Indexes:
+    """Queries of secondary indexes; the client turns integers of `_int` fields into text and back."""
+
+    def store_indexed(self, key, entries, bucket=None):
+        robj = (bucket or self.bucket).new(key, encoded_data=b"v", content_type="text/plain")
+        for field, term in entries:
+            robj.add_index(field, term)
+        return robj.store()
+
+    def store_people(self, bucket=None):
+        """Twenty people of ages -5 to 14, five of each colour."""
+        for number in range(20):
+            colour = ("amber", "blue", "cyan", "dun")[number % 4]
+            self.store_indexed("k%02d" % number,
+                               [("age_int", number - 5), ("colour_bin", colour)], bucket)
+
+    def pages(self, **options):
+        """All pages of a query, and the number of them."""
+        page = self.bucket.get_index(**options)
+        found, count = list(page), 1
+        while page.has_next_page():
+            page = page.next_page()
+            found.extend(page)
+            count += 1
+        return found, count
+
+    def test_equality_and_ranges_of_both_kinds(self):
+        self.store_people()
+        got = self.bucket.get_index("colour_bin", "blue")
+        self.assertEqual(sorted(got), ["k01", "k05", "k09", "k13", "k17"])
+        self.assertEqual(sorted(self.bucket.get_index("age_int", -1, 2)),
+                         ["k04", "k05", "k06", "k07"])
+        self.assertEqual(list(self.bucket.get_index("age_int", 14)), ["k19"])
+        self.assertEqual(list(self.bucket.get_index("age_int", 5, 4)), [])
+        self.assertEqual(list(self.bucket.get_index("none_bin", "a", "z")), [])
+
+    def test_terms_come_with_their_keys(self):
+        self.store_people()
+        got = self.bucket.get_index("age_int", -5, -3, return_terms=True)
+        self.assertEqual(sorted((int(term), key) for term, key in got),
+                         [(-5, "k00"), (-4, "k01"), (-3, "k02")])
+
+    def test_pages_put_together_are_the_whole_in_order(self):
+        self.store_people()
+        for size, count in ((3, 7), (4, 6), (20, 2), (50, 1)):
+            found, pages = self.pages(index="age_int", startkey=-100, endkey=100,
+                                      max_results=size)
+            self.assertEqual(found, ["k%02d" % number for number in range(20)])
+            self.assertEqual(pages, count)
+
+    def test_pages_hold_what_stays_while_other_data_change(self):
+        self.store_people()
+        page = self.bucket.get_index("age_int", -100, 100, max_results=4)
+        found, turn = list(page), 0
+        while page.has_next_page():
+            # What is written before the place of the page is not shown; what is there all the time is, once.
+            self.store_indexed("early-%d" % turn, [("age_int", -50)])
+            self.bucket.delete("early-%d" % (turn - 1))
+            self.store_indexed("k19", [("age_int", 14), ("turn_int", turn)])
+            page = page.next_page()
+            found.extend(page)
+            turn += 1
+        self.assertEqual(found, ["k%02d" % number for number in range(20)])
+
+    def test_results_are_streamed(self):
+        self.store_people()
+        found = []
+        for batch in self.bucket.stream_index("colour_bin", "a", "c"):
+            found.extend(batch)
+        self.assertEqual(sorted(found), sorted("k%02d" % number for number in range(20)
+                                               if number % 4 < 2))
+        pairs = []
+        for batch in self.bucket.stream_index("age_int", 0, 3, return_terms=True, max_results=3):
+            pairs.extend(batch)
+        self.assertEqual([(int(term), key) for term, key in pairs],
+                         [(0, "k05"), (1, "k06"), (2, "k07")])
+
+    def test_a_pattern_filters_terms(self):
+        self.store_people()
+        got = self.bucket.get_index("colour_bin", "a", "z", term_regex="^.u", return_terms=True)
+        self.assertEqual(sorted(set(term for term, _ in got)), ["dun"])
+        with self.assertRaisesRegex(riak.RiakError, "Invalid term regular expression"):
+            list(self.bucket.get_index("colour_bin", "a", "z", term_regex="(?=a)"))
+
+    def test_keys_and_buckets_need_no_entries(self):
+        for number in range(10):
+            self.store("k%d" % number, b"v")
+        self.assertEqual(sorted(self.bucket.get_index("$key", "k3", "k5")), ["k3", "k4", "k5"])
+        self.assertEqual(sorted(self.bucket.get_index("$bucket", "_")),
+                         ["k%d" % number for number in range(10)])
+        self.bucket.delete("k4")
+        self.assertEqual(sorted(self.bucket.get_index("$key", "k3", "k5")), ["k3", "k5"])
+
+    def test_the_entries_of_the_latest_write_count(self):
+        self.store_indexed("k", [("colour_bin", "red")])
+        robj = self.bucket.get("k")
+        self.assertEqual(robj.indexes, {("colour_bin", "red")})
+        robj.set_index("colour_bin", "green")
+        robj.store()
+        self.assertEqual(list(self.bucket.get_index("colour_bin", "red")), [])
+        self.assertEqual(list(self.bucket.get_index("colour_bin", "green")), ["k"])
+        self.bucket.delete("k")
+        self.assertEqual(list(self.bucket.get_index("colour_bin", "green")), [])
+
+    def test_siblings_are_found_by_the_entries_of_all(self):
+        bucket = self.sibling_bucket()
+        self.store_indexed("k", [("colour_bin", "red")], bucket)
+        self.store_indexed("k", [("colour_bin", "green")], bucket)
+        for colour in ("red", "green"):
+            self.assertEqual(list(bucket.get_index("colour_bin", colour)), ["k"])
+
+    def test_types_have_indexes_of_their_own(self):
+        other = self.client.bucket_type("single").bucket(self.name)
+        self.store_indexed("k", [("colour_bin", "red")])
+        self.store_indexed("other", [("colour_bin", "red")], other)
+        self.assertEqual(list(self.bucket.get_index("colour_bin", "red")), ["k"])
+        self.assertEqual(list(other.get_index("colour_bin", "red")), ["other"])
+
+    def test_what_is_no_query_is_named(self):
+        for query, words in ((("n_int", "x"), "field_parsing_failed"),
+                             (("n_int", "1", "x"), "field_parsing_failed"),
+                             (("colour", "x"), "unknown_field_type")):
+            with self.assertRaisesRegex(riak.RiakError, words):
+                list(self.bucket.get_index(*query))
+        with self.assertRaisesRegex(riak.RiakError, "invalid_continuation"):
+            list(self.bucket.get_index("a_bin", "a", "z", max_results=3, continuation="garbage"))
+        self.store_people()
+        page = self.bucket.get_index("age_int", 0, 9, max_results=3)
+        with self.assertRaisesRegex(riak.RiakError, "invalid_continuation"):
+            list(self.bucket.get_index("age_int", 0, 8, max_results=3,
+                                       continuation=page.continuation))
+
+
+class IndexesOnACluster:
+    """Five nodes: queries go to any of them, also when one is dead."""
+
+    COUNT = 300
+
+    def client_of(self, node):
+        client = riak.RiakClient(protocol=self.protocol, host=node.pb[0], pb_port=node.pb[1],
+                                 http_port=node.http[1])
+        self.addCleanup(client.close)
+        return client
+
+    def test_every_node_finds_everything_also_when_one_is_dead(self):
+        cluster = self.cluster(5)
+        bucket = self.client_of(cluster[0]).bucket("b")
+        for number in range(self.COUNT):
+            robj = bucket.new("k%03d" % number, encoded_data=b"v", content_type="text/plain")
+            robj.add_index("n_int", number % 7)
+            robj.store(w="all")
+        wanted = sorted((number % 7, "k%03d" % number) for number in range(self.COUNT))
+
+        def found(node):
+            page = self.client_of(node).bucket("b").get_index(
+                "n_int", 0, 6, max_results=40, return_terms=True)
+            pairs = list(page)
+            while page.has_next_page():
+                page = page.next_page()
+                pairs.extend(page)
+            return [(int(term), key) for term, key in pairs]
+
+        for node in cluster:
+            self.assertEqual(found(node), wanted)
+        cluster[2].kill()
+        survivors = [node for place, node in enumerate(cluster) if place != 2]
+        for node in survivors:
+            self.assertEqual(found(node), wanted)
+            streamed = []
+            for batch in self.client_of(node).bucket("b").stream_index("n_int", 3):
+                streamed.extend(batch)
+            self.assertEqual(sorted(streamed), [key for term, key in wanted if term == 3])
+
+
 class HttpOnly(Case):
     """What the client offers over HTTP alone, and what both protocols see of each other."""
 
@@ -657,6 +833,31 @@ class HttpOnly(Case):
             stats = transport.stats()
         for name in ("riak_kv_version", "node_gets", "node_puts", "vnode_gets"):
             self.assertIn(name, stats)
+
+    def test_keys_are_listed_by_prefix_and_range_in_pages(self):
+        for number in range(25):
+            self.store("a-%02d" % number, b"v")
+        self.store("b", b"v")
+        path = "/types/plain/buckets/%s/keys?keys=true" % self.name
+
+        def listed(parameters):
+            connection = http.client.HTTPConnection(*NODE.http)
+            self.addCleanup(connection.close)
+            connection.request("GET", path + parameters)
+            answer = connection.getresponse()
+            self.assertEqual(answer.status, 200)
+            return json.loads(answer.read())
+
+        names = ["a-%02d" % number for number in range(25)]
+        self.assertEqual(listed("&prefix=a-"), {"keys": names})
+        self.assertEqual(listed("&start=a-20"), {"keys": names[20:] + ["b"]})
+        self.assertEqual(listed("&start=a-03&end=a-05"), {"keys": names[3:6]})
+        self.assertEqual(listed("&prefix=a-1&end=a-13"), {"keys": names[10:14]})
+        page, found = listed("&prefix=a-&max_results=10"), []
+        while "continuation" in page:
+            found += page["keys"]
+            page = listed("&prefix=a-&max_results=10&continuation=" + page["continuation"])
+        self.assertEqual(found + page["keys"], names)
 
     def test_the_root_lists_the_resources(self):
         with self.client._http_pool.transaction() as transport:
@@ -685,7 +886,7 @@ class HttpOnly(Case):
 
 def for_both_protocols(namespace):
     """Makes of each group of tests one case for each protocol."""
-    groups = (Connection, Objects, Options, Siblings, Properties, Listing, DataTypes)
+    groups = (Connection, Objects, Options, Siblings, Properties, Listing, Indexes, DataTypes)
     for group in groups:
         for protocol, suffix in (("pbc", "OverPb"), ("http", "OverHttp")):
             name = group.__name__ + suffix
@@ -697,6 +898,10 @@ DataTypesOnAClusterOverPb = type("DataTypesOnAClusterOverPb", (DataTypesOnAClust
                                  {"protocol": "pbc"})
 DataTypesOnAClusterOverHttp = type("DataTypesOnAClusterOverHttp", (DataTypesOnACluster, ClusterCase),
                                    {"protocol": "http"})
+IndexesOnAClusterOverPb = type("IndexesOnAClusterOverPb", (IndexesOnACluster, ClusterCase),
+                               {"protocol": "pbc"})
+IndexesOnAClusterOverHttp = type("IndexesOnAClusterOverHttp", (IndexesOnACluster, ClusterCase),
+                                 {"protocol": "http"})
 
 if __name__ == "__main__":
     sys.exit(unittest_runner.run(sys.modules[__name__]))

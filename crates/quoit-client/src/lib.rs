@@ -64,9 +64,15 @@
 //! [`Client::data_type_page`], [`Client::data_type_size`], [`Client::set_contains`] and
 //! [`Client::map_field`] read a part.
 //!
+//! # Secondary indexes
+//!
+//! An object found by more than its key has entries in [`Content::indexes`]. [`IndexQuery`] asks for one
+//! term or a range of them, or for keys in order; [`Client::query_page`] answers in pages,
+//! [`Client::query`] as a stream.
+//!
 //! # What is not here
 //!
-//! No HTTP, no TLS and no index queries yet. For full control over one
+//! No HTTP and no TLS. For full control over one
 //! connection, or for requests that have no method here, there is [`Connection`] with the
 //! messages of [`wire`].
 
@@ -88,8 +94,9 @@ mod settings;
 
 pub use builder::ClientBuilder;
 pub use client::{
-    BucketProps, Client, DataTypePage, Fetched, FetchedDataType, Listing, PageCursor, PreflistItem,
-    ServerInfo, Stored, UpdateOptions, UpdatedDataType,
+    BucketProps, Client, DataTypePage, Fetched, FetchedDataType, IndexMatch, IndexPage, IndexQuery,
+    IndexResults, Listing, PageCursor, PreflistItem, ServerInfo, Stored, Term, UpdateOptions,
+    UpdatedDataType,
 };
 pub use connection::Connection;
 pub use data_type::{DataTypeUpdate, DataTypeValue, FieldKind, MapUpdate, MapValue, SetUpdate};

@@ -6,7 +6,7 @@ pub(crate) const TARGET: Target =
     Target { name: "http-requests", run: quoit_server::http::fuzz_request, seeds };
 
 fn seeds() -> Vec<Vec<u8>> {
-    let requests: [&[u8]; 8] = [
+    let requests: [&[u8]; 10] = [
         b"GET /buckets/b/keys/k?r=quorum&pr=1&timeout=100 HTTP/1.1\r\nHost: h\r\n\
           Accept: multipart/mixed;q=0.5, */*;q=0\r\nIf-None-Match: \"a\", W/\"b\"\r\n\
           If-Modified-Since: Fri, 20 Nov 2026 14:00:00 GMT\r\n\r\n",
@@ -21,6 +21,11 @@ fn seeds() -> Vec<Vec<u8>> {
         b"PUT /buckets/b/props HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n\
           Expect: 100-continue\r\nContent-Length: 23\r\n\r\n{\"props\":{\"n_val\":3}}   ",
         b"DELETE /buckets/b/keys/k?rw=one HTTP/1.1\r\nHost: h\r\n\r\nHEAD /ping HTTP/1.1\r\n\r\n",
+        b"GET /types/t/buckets/b/index/Age_int/-7/99?return_terms=true&max_results=10&timeout=0&\
+          continuation=AQAA&stream=true HTTP/1.1\r\nHost: h\r\n\r\n\
+          GET /buckets/b/index/$key/a/z?term_regex=%5Ea(b%7Cc)%2B$ HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET /buckets/b/keys?keys=true&prefix=a%ff&start=b&end=c&max_results=1&continuation=AQ \
+          HTTP/1.1\r\nHost: h\r\n\r\n",
         b"GET /admin/v1/bucket-types/t HTTP/1.1\r\nHost: [::1]:8098\r\nOrigin: http://x\r\n\r\n",
     ];
     requests.map(<[u8]>::to_vec).into()

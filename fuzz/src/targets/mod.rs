@@ -10,6 +10,7 @@ pub(crate) mod external_terms;
 pub(crate) mod hint_files;
 pub(crate) mod http_requests;
 pub(crate) mod hyperloglogs;
+pub(crate) mod index_queries;
 pub(crate) mod index_snapshots;
 pub(crate) mod internode_frames;
 pub(crate) mod key_files;

@@ -14,17 +14,46 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
+/// The frames of an answer that comes in several. Dropping it closes the connection, which ends the answer
+/// on the server too.
+#[derive(Debug)]
+pub(super) struct Frames {
+    /// `None` when the answer has ended.
+    connection: Option<(Connection, OwnedSemaphorePermit)>,
+    operation: &'static str,
+    patience: Duration,
+}
+
+impl Frames {
+    /// The next frame as a message; `None` after the last one, and ever after. May be dropped and called
+    /// again without loss.
+    pub(super) async fn next<P>(
+        &mut self,
+        decode: fn(Frame, &str) -> Result<P, Error>,
+        is_last: fn(&P) -> bool,
+    ) -> Option<Result<P, Error>> {
+        let (connection, _) = self.connection.as_mut()?;
+        let late = Error::Timeout { operation: self.operation, waited: self.patience };
+        let received = timeout(self.patience, connection.receive_part()).await;
+        let part = match received.unwrap_or(Err(late)) {
+            Ok(frame) => decode(frame, connection.address()),
+            Err(error) => Err(error),
+        };
+        if part.as_ref().map_or(true, is_last) {
+            self.connection = None;
+        }
+        Some(part)
+    }
+}
+
 /// A list that is coming in. Dropping it ends it on the server too.
 ///
 /// Listing goes through all keys of the node or cluster. It is made for chores, not for serving
 /// requests.
 #[derive(Debug)]
 pub struct Listing {
-    /// `None` when the list has ended.
-    connection: Option<(Connection, OwnedSemaphorePermit)>,
+    frames: Frames,
     decode: fn(Frame, &str) -> Result<Part, Error>,
-    operation: &'static str,
-    patience: Duration,
 }
 
 /// One frame of a list.
@@ -43,26 +72,10 @@ impl Listing {
     /// Any [`Error`]; the list has then ended.
     pub async fn next(&mut self) -> Option<Result<Vec<Bytes>, Error>> {
         loop {
-            let (connection, _) = self.connection.as_mut()?;
-            let late = Error::Timeout { operation: self.operation, waited: self.patience };
-            let received = timeout(self.patience, connection.receive_part()).await;
-            let part = match received.unwrap_or(Err(late)) {
-                Ok(frame) => (self.decode)(frame, connection.address()),
-                Err(error) => Err(error),
-            };
-            match part {
-                Err(error) => {
-                    self.connection = None;
-                    return Some(Err(error));
-                }
-                Ok(part) => {
-                    if part.done {
-                        self.connection = None;
-                    }
-                    if !part.names.is_empty() {
-                        return Some(Ok(part.names));
-                    }
-                }
+            match self.frames.next(self.decode, |part| part.done).await? {
+                Err(error) => return Some(Err(error)),
+                Ok(part) if !part.names.is_empty() => return Some(Ok(part.names)),
+                Ok(_) => {}
             }
         }
     }
@@ -134,11 +147,20 @@ impl Client {
         server_timeout: Option<Duration>,
         decode: fn(Frame, &str) -> Result<Part, Error>,
     ) -> Result<Listing, Error> {
+        Ok(Listing { frames: self.frames(request, server_timeout).await?, decode })
+    }
+
+    /// Sends a request whose answer comes in several frames.
+    pub(super) async fn frames<Q: Body>(
+        &self,
+        request: &Q,
+        server_timeout: Option<Duration>,
+    ) -> Result<Frames, Error> {
         let operation = Q::CODE.name();
         let (mut connection, permit) = self.pool.exclusive(operation).await?;
         connection.queue(request)?;
         connection.flush().await?;
         let patience = self.pool.patience(server_timeout);
-        Ok(Listing { connection: Some((connection, permit)), decode, operation, patience })
+        Ok(Frames { connection: Some((connection, permit)), operation, patience })
     }
 }

@@ -2,6 +2,7 @@
 
 mod data_type;
 mod data_type_query;
+mod index;
 mod kv;
 mod listing;
 mod props;
@@ -9,6 +10,7 @@ mod update;
 
 pub use data_type::{FetchedDataType, UpdatedDataType};
 pub use data_type_query::{DataTypePage, PageCursor};
+pub use index::{IndexMatch, IndexPage, IndexQuery, IndexResults, Term};
 pub use kv::{Fetched, Stored};
 pub use listing::Listing;
 pub use props::{BucketProps, PreflistItem, ServerInfo};

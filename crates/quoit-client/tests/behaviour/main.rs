@@ -5,6 +5,7 @@
 mod connection;
 mod data_types;
 mod fake;
+mod index;
 mod listing;
 mod operations;
 mod pool;

@@ -59,7 +59,8 @@ impl Pattern {
     }
 
     /// Whether the expression is found in a text.
-    pub(crate) fn is_in(&self, text: &[u8]) -> bool {
+    #[must_use]
+    pub fn is_in(&self, text: &[u8]) -> bool {
         self.regex.is_match(text)
     }
 }

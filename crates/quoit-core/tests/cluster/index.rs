@@ -46,6 +46,11 @@ fn numbers(min: i128, max: i128) -> IndexQuery {
     query(IndexSelection::Terms { field, min: number(min), max: number(max) })
 }
 
+fn in_order(mut query: IndexQuery) -> IndexQuery {
+    query.sorted = true;
+    query
+}
+
 /// What a query of a node finds, in the order in which it comes, and its continuation.
 async fn answer(
     cluster: &Cluster,
@@ -69,8 +74,7 @@ async fn found(cluster: &Cluster, node: usize, query: IndexQuery) -> Vec<IndexMa
 fn expected(min: i128, max: i128) -> Vec<IndexMatch> {
     let all = (0..COUNT).flat_map(|index| [(-index - 1, index), (index % 10, index)]);
     let within = all.filter(|(term, _)| (min..=max).contains(term));
-    let matched =
-        |(term, index)| IndexMatch { term: Some(number(term)), key: name(index).into() };
+    let matched = |(term, index)| IndexMatch { term: Some(number(term)), key: name(index).into() };
     let mut matches: Vec<_> = within.map(matched).collect();
     matches.sort();
     matches
@@ -84,13 +88,13 @@ async fn every_node_finds_every_entry_once() {
         let mut unsorted = found(&cluster, node, numbers(-20, 4)).await;
         unsorted.sort();
         assert_eq!(unsorted, expected(-20, 4));
-        let sorted = IndexQuery { sorted: true, ..numbers(-20, 4) };
+        let sorted = in_order(numbers(-20, 4));
         assert_eq!(found(&cluster, node, sorted).await, expected(-20, 4));
         assert_eq!(found(&cluster, node, numbers(-1, -1)).await, expected(-1, -1));
         assert_eq!(found(&cluster, node, numbers(4, -20)).await, []);
     }
     cluster.kill(2).await;
-    let sorted = IndexQuery { sorted: true, ..numbers(-1000, 1000) };
+    let sorted = in_order(numbers(-1000, 1000));
     assert_eq!(found(&cluster, 1, sorted).await, expected(-1000, 1000));
 }
 
@@ -102,7 +106,8 @@ async fn pages_put_together_are_the_whole_in_order() {
         let (mut matches, mut page_count) = (Vec::new(), 0);
         let mut continuation: Option<Bytes> = None;
         loop {
-            let mut page = IndexQuery { max_results: Some(size), ..numbers(0, 3) };
+            let mut page = numbers(0, 3);
+            page.max_results = Some(size);
             if let Some(continuation) = &continuation {
                 page.go_on_from(continuation).unwrap();
             }
@@ -125,7 +130,8 @@ async fn pages_put_together_are_the_whole_in_order() {
 async fn a_continuation_sorts_what_follows_though_there_is_no_page_size() {
     let cluster = Cluster::of(5).await;
     put_all(&cluster).await;
-    let first = IndexQuery { max_results: Some(10), ..numbers(0, 3) };
+    let mut first = numbers(0, 3);
+    first.max_results = Some(10);
     let (matches, continuation) = answer(&cluster, 0, first).await.unwrap();
     assert_eq!(matches, expected(0, 3)[..10]);
     let mut rest = numbers(0, 3);
@@ -172,7 +178,7 @@ async fn keys_come_in_order_within_their_bounds_and_without_tombstones() {
         let indexes = range.iter().cloned().flatten();
         indexes.map(|index| IndexMatch { term: None, key: name(index).into() }).collect()
     };
-    let sorted = |bounds| IndexQuery { sorted: true, ..query(IndexSelection::Keys(bounds)) };
+    let sorted = |bounds| in_order(query(IndexSelection::Keys(bounds)));
     let between = KeyBounds::between(name(5).into(), name(15).as_bytes());
     assert_eq!(found(&cluster, 2, sorted(between)).await, keys(&[5..=11, 13..=15]));
     let prefix = KeyBounds::of_prefix("key-001".into());
@@ -193,7 +199,8 @@ async fn another_replica_goes_on_where_a_node_dies_in_the_middle() {
             let entry = IndexEntry { field: "n_int".into(), term: number(index % 50) };
             put(&cluster, &name(index), vec![entry]).await;
         }
-        let asked = IndexQuery { sorted, ..numbers(0, 100) };
+        let mut asked = numbers(0, 100);
+        asked.sorted = sorted;
         let mut results = cluster.nodes[0].store.query_index(asked).await.unwrap();
         let mut matches = results.next().await.unwrap().unwrap();
         assert!(matches.len() < 2_500, "the query is in the middle");
@@ -217,12 +224,14 @@ async fn a_query_is_complete_or_an_error() {
     let mut cluster = Cluster::of(3).await;
     cluster.create_type("single", json!({"n_val": 1})).await;
     cluster.kill(1).await;
-    let asked = IndexQuery { bucket_type: Bytes::from_static(b"single"), ..numbers(0, 9) };
+    let mut asked = numbers(0, 9);
+    asked.bucket_type = Bytes::from_static(b"single");
     let answered = answer(&cluster, 0, asked).await;
     assert!(
         matches!(answered, Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 })),
         "answered without a third of the entries: {answered:?}"
     );
-    let asked = IndexQuery { bucket_type: Bytes::from_static(b"none"), ..numbers(0, 9) };
+    let mut asked = numbers(0, 9);
+    asked.bucket_type = Bytes::from_static(b"none");
     assert!(matches!(answer(&cluster, 0, asked).await, Err(RequestError::NoSuchType(_))));
 }

@@ -21,9 +21,10 @@ async fn put_all(town: &Town) {
 fn all(sorted: bool) -> IndexQuery {
     let (min, max) = (IndexTerm::Integer(0), IndexTerm::Integer(i128::MAX));
     let terms = IndexSelection::Terms { field: Bytes::from_static(b"n_int"), min, max };
-    let query =
+    let mut query =
         IndexQuery::new(Bytes::from_static(b"default"), Bytes::from_static(b"bucket"), terms);
-    IndexQuery { sorted, ..query }
+    query.sorted = sorted;
+    query
 }
 
 fn expected() -> Vec<IndexMatch> {

@@ -61,7 +61,7 @@ impl Connection {
         self.check_job(request, allowed, job, media_type)?;
         let deadline = Deadline::after_ms(timeout_ms);
         let results = deadline.limit(self.context.store.query_index(query)).await?;
-        let mut matches = Listing::Matches { results, shows_terms };
+        let mut matches = Listing::Matches { results: Box::new(results), shows_terms };
         if self.form.head_only {
             // Nobody would see the matches.
             reply(&mut self.out, self.form, 200).header("Content-Type", media_type).stream();
@@ -152,6 +152,11 @@ fn asked(bucket: &BucketName<'_>, names: &[Name<'_>], parameters: &[u8]) -> Resu
     }
     let is_stream = value("stream").as_deref() == Some(b"true");
     Ok(Asked { query, shows_terms, is_stream, timeout_ms })
+}
+
+/// Reads a query as a client might send it. Whatever it is, this returns.
+pub(super) fn fuzz(bucket: &BucketName<'_>, names: &[Name<'_>], parameters: &[u8]) {
+    let _ = asked(bucket, names, parameters);
 }
 
 /// A page size.

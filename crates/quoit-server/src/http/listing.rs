@@ -48,7 +48,7 @@ pub(super) enum Listing {
     Keys(KeyListing),
     /// The matches of a query, as keys or as terms and keys.
     Matches {
-        results: IndexResults,
+        results: Box<IndexResults>,
         shows_terms: bool,
     },
 }
@@ -195,7 +195,7 @@ impl Connection {
         let listing = match ordered_query(bucket, query)? {
             None => Listing::Keys(self.context.store.list_keys(bucket.as_ref()).await?),
             Some(query) => {
-                let results = self.context.store.query_index(query).await?;
+                let results = Box::new(self.context.store.query_index(query).await?);
                 Listing::Matches { results, shows_terms: false }
             }
         };
@@ -353,8 +353,13 @@ fn timeout(query: &[u8]) -> Result<Option<u32>, Refusal> {
     value.map(|text| parse_timeout(&text)).transpose().map_err(Refusal::bad)
 }
 
-/// The query for keys in order that a listing asks for by a prefix, a range or a page size; `None` when it asks
-/// for none of them.
+/// Reads a listing's parameters as a client might send them. Whatever they are, this returns.
+pub(super) fn fuzz(bucket: &BucketName<'_>, parameters: &[u8]) {
+    let _ = ordered_query(bucket, parameters);
+}
+
+/// The query for keys in order that a listing asks for by a prefix, a range or a page size; `None` when it
+/// asks for none of them.
 fn ordered_query(bucket: &BucketName<'_>, query: &[u8]) -> Result<Option<IndexQuery>, Refusal> {
     let value = |name| uri::query_value(query, name).map(|text| Bytes::copy_from_slice(&text));
     let (prefix, start, end) = (value("prefix"), value("start"), value("end"));

@@ -86,8 +86,11 @@ fn fuzz_meaning(head: &head::Head) {
     let _ = object_write::metadata(head, route::UrlForm::Untyped, b"bucket", 0);
     if let Some(route) = route::route(path, true) {
         let _ = route.methods();
-        if let route::Route::Walk(_, steps) = &route {
-            let _ = walk::parse_steps(steps);
+        match &route {
+            route::Route::Walk(_, steps) => drop(walk::parse_steps(steps)),
+            route::Route::Index(bucket, names) => index::fuzz(bucket, names, query),
+            route::Route::Keys(bucket) => listing::fuzz(bucket, query),
+            _ => {}
         }
     }
     let accept = head.get("accept");

@@ -209,7 +209,12 @@ fn query_of(request: &RpbIndexReq) -> Result<IndexQuery, Fault> {
         return Err(Fault::Text(text.into()));
     }
     let selection = index_query::selection(&request.index, terms_of(request)?);
-    let mut query = new_query(bucket, selection.map_err(QueryFault::Entry)?);
+    let mut selection = selection.map_err(QueryFault::Entry)?;
+    if let (IndexSelection::Keys(bounds), Some(true)) = (&mut selection, request.range_max_excluded)
+    {
+        bounds.end = request.range_max.clone();
+    }
+    let mut query = new_query(bucket, selection);
     if let Some(pattern) = &request.term_regex {
         index_query::set_pattern(&mut query, pattern)?;
     }

@@ -48,6 +48,8 @@ messages! {
         optional bytes cover_context = 15;
         /// Return the objects.
         optional bool return_body = 16;
+        /// Quoit's own: a range of `$key` does not have its last key.
+        optional bool range_max_excluded = 100;
     }
 
     /// The answer of [`RpbIndexReq`], or a part of it.

@@ -1,0 +1,290 @@
+//! Queries of secondary indexes, and of keys in order.
+
+use super::Client;
+use super::listing::Frames;
+use crate::connection::answer;
+use crate::error::Error;
+use crate::location::Bucket;
+use crate::options::timeout_ms;
+use crate::pool::Repeat;
+use bytes::Bytes;
+use quoit_wire::messages::{IndexQueryType, RpbIndexReq, RpbIndexResp};
+use std::time::Duration;
+
+/// No key is longer.
+const KEY_BYTES_MAX: usize = 65_535;
+
+/// A term of an index: text or bytes of a field that ends in `_bin`, a number of one that ends in `_int`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Term(pub Bytes);
+
+macro_rules! terms {
+    ($($number:ty),*) => {
+        $(impl From<$number> for Term {
+            fn from(number: $number) -> Self {
+                Self(number.to_string().into())
+            }
+        })*
+    };
+}
+
+terms!(i32, i64, i128, u32, u64);
+
+impl From<&str> for Term {
+    fn from(text: &str) -> Self {
+        Self(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+
+impl From<String> for Term {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<Bytes> for Term {
+    fn from(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+}
+
+/// A query of an index of a bucket, or of its keys.
+///
+/// ```no_run
+/// # use quoit_client::{Bucket, Client, IndexQuery};
+/// # async fn example(client: Client) -> Result<(), quoit_client::Error> {
+/// let people = Bucket::new("people");
+/// let mut query = IndexQuery::range(&people, "age_int", 20, 29).with_terms().max_results(100);
+/// loop {
+///     let page = client.query_page(&query).await?;
+///     for found in page.matches {
+///         println!("{} is {:?}", found.key.escape_ascii(), found.term);
+///     }
+///     let Some(continuation) = page.continuation else { break };
+///     query = query.go_on_from(continuation);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexQuery {
+    request: RpbIndexReq,
+    timeout: Option<Duration>,
+}
+
+impl IndexQuery {
+    fn new(bucket: &Bucket, index: impl Into<Term>) -> Self {
+        let request = RpbIndexReq {
+            bucket: bucket.name.clone(),
+            bucket_type: bucket.bucket_type.clone(),
+            index: index.into().0,
+            ..RpbIndexReq::default()
+        };
+        Self { request, timeout: None }
+    }
+
+    /// The objects that have one term.
+    #[must_use]
+    pub fn equal(bucket: &Bucket, index: impl Into<Term>, term: impl Into<Term>) -> Self {
+        let mut query = Self::new(bucket, index);
+        query.request.qtype = IndexQueryType::Eq as i32;
+        query.request.key = Some(term.into().0);
+        query
+    }
+
+    /// The objects that have terms between two, both inclusive; one that has several is found for each.
+    #[must_use]
+    pub fn range(
+        bucket: &Bucket,
+        index: impl Into<Term>,
+        min: impl Into<Term>,
+        max: impl Into<Term>,
+    ) -> Self {
+        let mut query = Self::new(bucket, index);
+        query.request.qtype = IndexQueryType::Range as i32;
+        query.request.range_min = Some(min.into().0);
+        query.request.range_max = Some(max.into().0);
+        query
+    }
+
+    /// The keys of a bucket, in order.
+    #[must_use]
+    pub fn keys(bucket: &Bucket) -> Self {
+        Self::equal(bucket, "$bucket", "_").sorted()
+    }
+
+    /// The keys between two, both inclusive, in order.
+    #[must_use]
+    pub fn keys_between(bucket: &Bucket, first: impl Into<Term>, last: impl Into<Term>) -> Self {
+        Self::range(bucket, "$key", first, last).sorted()
+    }
+
+    /// The keys that begin with a prefix, in order.
+    #[must_use]
+    pub fn keys_with_prefix(bucket: &Bucket, prefix: impl Into<Term>) -> Self {
+        let Term(prefix) = prefix.into();
+        let ones = prefix.iter().rev().take_while(|byte| **byte == u8::MAX).count();
+        let mut end = prefix[..prefix.len() - ones].to_vec();
+        let Some(last) = end.pop() else {
+            let beyond_all = Bytes::from(vec![u8::MAX; KEY_BYTES_MAX]);
+            return Self::keys_between(bucket, prefix, beyond_all);
+        };
+        end.push(last + 1);
+        let mut query = Self::keys_between(bucket, prefix, Bytes::from(end));
+        query.request.range_max_excluded = Some(true);
+        query
+    }
+
+    /// Have terms beside the keys. Only ranges of fields have them.
+    #[must_use]
+    pub fn with_terms(mut self) -> Self {
+        self.request.return_terms = Some(true);
+        self
+    }
+
+    /// Matches come by term, then by key.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        self.request.pagination_sort = Some(true);
+        self
+    }
+
+    /// Page size: so many matches at most, sorted. 0 is refused by the server.
+    #[must_use]
+    pub fn max_results(mut self, count: u32) -> Self {
+        self.request.max_results = Some(count);
+        self
+    }
+
+    /// Go on where a page of the same query ended.
+    #[must_use]
+    pub fn go_on_from(mut self, continuation: Bytes) -> Self {
+        self.request.continuation = Some(continuation);
+        self
+    }
+
+    /// A regular expression that terms must match, the keys where keys are asked for. It is found anywhere
+    /// unless it is anchored; fields that end in `_int` have none.
+    #[must_use]
+    pub fn matching(mut self, pattern: &str) -> Self {
+        self.request.term_regex = Some(Bytes::copy_from_slice(pattern.as_bytes()));
+        self
+    }
+
+    /// Bounds the time that the server may take for the whole answer.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    fn request(&self, stream: bool) -> RpbIndexReq {
+        RpbIndexReq {
+            stream: stream.then_some(true),
+            timeout: timeout_ms(self.timeout),
+            ..self.request.clone()
+        }
+    }
+}
+
+/// A match of a query.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IndexMatch {
+    /// The term, if [`IndexQuery::with_terms`] asked for it and there is one; numbers as decimal text.
+    pub term: Option<Bytes>,
+    /// The object's key.
+    pub key: Bytes,
+}
+
+fn matches(answer: &mut RpbIndexResp) -> Vec<IndexMatch> {
+    let keys = std::mem::take(&mut answer.keys).into_iter();
+    let pairs = std::mem::take(&mut answer.results).into_iter();
+    let keys = keys.map(|key| IndexMatch { term: None, key });
+    let pairs =
+        pairs.map(|pair| IndexMatch { term: Some(pair.key), key: pair.value.unwrap_or_default() });
+    keys.chain(pairs).collect()
+}
+
+/// An answer in one piece.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexPage {
+    /// The matches.
+    pub matches: Vec<IndexMatch>,
+    /// What [`IndexQuery::go_on_from`] needs for the next page; `None` when there are no more. The next page
+    /// may be empty.
+    pub continuation: Option<Bytes>,
+}
+
+/// Matches that are coming in. Dropping them ends the query on the server too.
+#[derive(Debug)]
+pub struct IndexResults {
+    frames: Frames,
+    continuation: Option<Bytes>,
+}
+
+impl IndexResults {
+    /// The next matches, some at a time; `None` at the end, and ever after.
+    ///
+    /// May be dropped and called again without loss.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]; the answer has then ended.
+    pub async fn next(&mut self) -> Option<Result<Vec<IndexMatch>, Error>> {
+        loop {
+            let part = self.frames.next(answer::<RpbIndexResp>, |part| part.done == Some(true));
+            let mut part = match part.await? {
+                Ok(part) => part,
+                Err(error) => return Some(Err(error)),
+            };
+            let found = matches(&mut part);
+            self.continuation = part.continuation;
+            if !found.is_empty() {
+                return Some(Ok(found));
+            }
+        }
+    }
+
+    /// After the end: where the next page begins, as [`IndexPage::continuation`].
+    #[must_use]
+    pub fn continuation(&self) -> Option<&Bytes> {
+        self.continuation.as_ref()
+    }
+
+    /// All matches that are still to come.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]; what came before it is lost.
+    pub async fn collect(mut self) -> Result<Vec<IndexMatch>, Error> {
+        let mut all = Vec::new();
+        while let Some(found) = self.next().await {
+            all.append(&mut found?);
+        }
+        Ok(all)
+    }
+}
+
+impl Client {
+    /// Asks a query, and has matches as they come. They come in no order unless the query is sorted.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]. What the server does not take as a query is [`Error::Server`].
+    pub async fn query(&self, query: &IndexQuery) -> Result<IndexResults, Error> {
+        let frames = self.frames(&query.request(true), query.timeout).await?;
+        Ok(IndexResults { frames, continuation: None })
+    }
+
+    /// Asks a query, and has its matches at once: for pages, and where few are expected.
+    ///
+    /// # Errors
+    ///
+    /// As [`query`](Self::query); the query is tried again where that may help.
+    pub async fn query_page(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        let request = query.request(false);
+        let mut answer: RpbIndexResp =
+            self.pool.call(&request, Repeat::Safe, query.timeout, None).await?;
+        Ok(IndexPage { matches: matches(&mut answer), continuation: answer.continuation })
+    }
+}
