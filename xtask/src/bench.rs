@@ -65,6 +65,11 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "bytes and processor time of comparing copies, in sync and with differences",
         program: Program::Example { package: "quoit-core", example: "anti_entropy" },
     },
+    Benchmark {
+        name: "index",
+        about: "an index query of three nodes: its plan, first results, and all of it",
+        program: Program::Example { package: "quoit-core", example: "index_query" },
+    },
     bench("bitcask", "the engine: get and put of cached records", "quoit-store", "bitcask"),
     bench("model", "objects: decode, encode, merge, contexts", "quoit-model", "model"),
     bench("wire", "messages: decode and encode", "quoit-wire", "codec"),

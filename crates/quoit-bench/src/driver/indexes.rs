@@ -60,9 +60,7 @@ fn entry(field: &'static str, term: String) -> RpbPair {
 }
 
 fn postcode(random: &mut Random) -> String {
-    let area = POSTCODE_AREAS[random.uniform(POSTCODE_AREAS.len() as u64) as usize - 1];
-    let district = random.uniform(DISTRICT_COUNT);
-    format!("{area}{district}|{}", four_bytes(random))
+    format!("{}|{}", district(random), four_bytes(random))
 }
 
 fn date_of_birth(random: &mut Random, form: DateForm) -> String {
@@ -78,4 +76,51 @@ fn date_of_birth(random: &mut Random, form: DateForm) -> String {
 /// Base64 of four random bytes, which makes terms of many people differ.
 fn four_bytes(random: &mut Random) -> String {
     STANDARD.encode((random.bits() as u32).to_be_bytes())
+}
+
+/// What follows the district in the lower ends of ranges of postcodes.
+const RANGE_STARTS: [&str; 8] = ["ba", "ca", "da", "ea", "fa", "ga", "gb", "gc"];
+
+fn district(random: &mut Random) -> String {
+    let area = POSTCODE_AREAS[random.uniform(POSTCODE_AREAS.len() as u64) as usize - 1];
+    format!("{area}{}", random.uniform(DISTRICT_COUNT))
+}
+
+/// A range of the postcodes of a district, as the end of a path.
+pub(super) fn postcode_path(random: &mut Random) -> String {
+    let district = district(random);
+    let start = RANGE_STARTS[random.uniform(RANGE_STARTS.len() as u64) as usize - 1];
+    format!("postcode_bin/{district}%7C{start}/{district}%7Cgd")
+}
+
+/// The births of a day, of which a pattern keeps some, as the end of a path.
+pub(super) fn birth_path(random: &mut Random) -> String {
+    let month = format!("{}0{}", 1950 + random.uniform(70), random.uniform(9));
+    // [0-9]{8}...[a-d]
+    let pattern = "%5B0-9%5D%7B8%7D...%5Ba-d%5D";
+    format!("dateofbirth_bin/{month}04/{month}05?term_regex={pattern}")
+}
+
+/// A range of terms of a field.
+pub(super) struct TermRange {
+    pub(super) field: &'static str,
+    pub(super) first: String,
+    pub(super) last: String,
+}
+
+/// A range of the postcodes of a district.
+pub(super) fn postcode_range(random: &mut Random) -> TermRange {
+    let district = district(random);
+    let (first, last) = (format!("{district}|a"), format!("{district}|b"));
+    TermRange { field: "postcode_bin", first, last }
+}
+
+/// The births of a day, and of up to three days more.
+pub(super) fn birth_range(random: &mut Random) -> TermRange {
+    const DAY_SECS: i64 = 86_400;
+    let first_secs = BIRTH_FIRST_SECS + random.uniform(BIRTH_SPAN_SECS).cast_signed();
+    let last_secs = first_secs + (random.uniform(4).cast_signed() - 1) * DAY_SECS;
+    let day =
+        |secs| Timestamp::from_second(secs).unwrap_or_default().strftime("%Y-%m-%d").to_string();
+    TermRange { field: "dateofbirth_bin", first: day(first_secs), last: day(last_secs) }
 }

@@ -25,7 +25,7 @@ const OFFERED: [&str; 16] = [
 
 /// Drivers of basho_bench that are not offered, and what to use instead.
 const REFUSED: [(&str, &str); 17] = [
-    ("2i", "it needs index queries, which Quoit has not yet; riakc_pb does all else"),
+    ("2i", "use riakc_pb or nhs, whose operations query indexes of made-up people"),
     ("riakclient_sets", "use riakc_dt_pb, which reads and changes sets over Protocol Buffers"),
     ("bigset", "use riakc_dt_pb: every set of Quoit is one that may be large"),
     ("kv_backend", "the engines that run in this process are Quoit's own: use bitcask or memory"),

@@ -274,7 +274,6 @@ fn settings_and_operations_that_cannot_be_are_refused() {
         ("{record_sync, sometimes}.", "one, all or backend"),
         ("{node_name, 5}.", "an atom or a string"),
         ("{value_generator, {uniform_int, 10}}.", "stores bytes"),
-        ("{operations, [{postcodequery_http, 1}]}.", "no index queries yet"),
         ("{operations, [{aae_query, 1}]}.", "no AAE folds yet"),
         ("{operations, [{something, 1}]}.", "it has alwaysget_pb"),
     ] {

@@ -220,7 +220,6 @@ fn settings_that_the_driver_cannot_have_are_refused() {
         ("{operations, [{{team, read}, 1}, {get, 1}]}.", "a run of each kind"),
         ("{operations, [{{team, player}, 1}]}.", "{team, player, addition}"),
         ("{operations, [{{counter, value}, 1}]}. {verify, true}.", "are not verified"),
-        ("{operations, [{query_dob, 1}]}.", "no index queries yet"),
     ] {
         let keys = "{key_generator, {int_to_str, {uniform_int, 5}}}.";
         let config = format!("{{driver, riakc_pb}}. {keys} {setting}");

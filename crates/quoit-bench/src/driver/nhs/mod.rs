@@ -69,13 +69,15 @@ pub(super) enum Operation {
     DeleteDocument,
     GetGenerated,
     UpdateGenerated,
+    QueryPostcodes,
+    QueryBirths,
 }
 
 impl Driver for Nhs {
     const NAME: &'static str = "nhs";
     const OPERATIONS: &'static str = "alwaysget_pb, alwaysget_http, alwaysget_updatewithout2i, \
          alwaysget_updatewith2i, put_unique, put_unique_checkrepl, put_unique_bet365, get_unique, \
-         delete_unique, get_pb, update_with2i";
+         delete_unique, get_pb, update_with2i, postcodequery_http, dobquery_http";
 
     type Operation = Operation;
     type Plan = Plan;
@@ -101,13 +103,14 @@ impl Driver for Nhs {
             "delete_unique" => Operation::DeleteDocument,
             "get_pb" => Operation::GetGenerated,
             "update_with2i" => Operation::UpdateGenerated,
+            "postcodequery_http" => Operation::QueryPostcodes,
+            "dobquery_http" => Operation::QueryBirths,
             _ => return None,
         })
     }
 
     fn missing(term: &Term) -> Option<&'static str> {
         Some(match term.as_atom()? {
-            "postcodequery_http" | "dobquery_http" => "Quoit has no index queries yet",
             "aae_query" | "segment_fold" | "force_aae" => "Quoit has no AAE folds yet",
             "list_keys" => "listings beside other operations are not made; take it out",
             "alwaysget_updatewith2i_http" => "use alwaysget_updatewith2i, which speaks PB",
@@ -173,6 +176,14 @@ impl Driver for Nhs {
             Operation::UpdateGenerated => {
                 self.update_generated(plan, inputs, generated.unwrap_or_default()).await
             }
+            Operation::QueryPostcodes => {
+                let query = indexes::postcode_path(inputs.random());
+                self.query(plan, &query).await
+            }
+            Operation::QueryBirths => {
+                let query = indexes::birth_path(inputs.random());
+                self.query(plan, &query).await
+            }
         };
         match done {
             Ok(()) => Outcome::Success,
@@ -211,6 +222,17 @@ impl Nhs {
         head.extend_from_slice(
             format!(" HTTP/1.1\r\nHost: {}\r\n\r\n", self.http_target).as_bytes(),
         );
+        let (target, timeout) = (&self.http_target, plan.http_timeout);
+        let response = self.http.request(target, timeout, Method::Get, &head, &[]).await?;
+        check_status(response.status, &[200])
+    }
+
+    /// Asks an index of records; whatever it finds is well.
+    async fn query(&mut self, plan: &Plan, query: &str) -> Result<(), Term> {
+        let mut head = b"GET /buckets/".to_vec();
+        append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
+        let rest = format!("/index/{query} HTTP/1.1\r\nHost: {}\r\n\r\n", self.http_target);
+        head.extend_from_slice(rest.as_bytes());
         let (target, timeout) = (&self.http_target, plan.http_timeout);
         let response = self.http.request(target, timeout, Method::Get, &head, &[]).await?;
         check_status(response.status, &[200])

@@ -3,7 +3,9 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 
 use super::keys::{Identity, Order, name_hash, number_hash, pick};
-use crate::driver::indexes::{DateForm, all_entries};
+use crate::driver::indexes::{
+    DateForm, TermRange, all_entries, birth_path, birth_range, postcode_path, postcode_range,
+};
 use crate::random::{Random, RandomKind, Seed};
 
 #[test]
@@ -130,4 +132,26 @@ fn index_entries_have_the_form_of_postcodes_dates_and_times() {
         assert_eq!(entries.len(), postcodes.len() + 2);
     }
     assert_eq!(postcode_counts, HashSet::from([1, 2, 3]));
+}
+
+#[test]
+fn queries_ask_for_ranges_of_what_is_written() {
+    let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 1);
+    for _ in 0..200 {
+        let TermRange { field, first, last } = postcode_range(&mut random);
+        assert_eq!(field, "postcode_bin");
+        assert!(first < last && first.ends_with("|a") && last.ends_with("|b"), "{first} {last}");
+        let TermRange { field, first, last } = birth_range(&mut random);
+        assert_eq!((field, first.len(), last.len()), ("dateofbirth_bin", 10, 10));
+        assert!(
+            first <= last && *"1933-01-01" <= *first && *last < *"2013-01-10",
+            "{first} {last}"
+        );
+        let path = postcode_path(&mut random);
+        assert!(path.starts_with("postcode_bin/") && path.ends_with("%7Cgd"), "{path}");
+        let path = birth_path(&mut random);
+        let (range, pattern) = path.split_once("?term_regex=").unwrap();
+        assert_eq!(range.len(), "dateofbirth_bin/19510104/19510105".len(), "{path}");
+        assert!(range.ends_with("05") && pattern.contains("%5Ba-d%5D"), "{path}");
+    }
 }

@@ -8,14 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use quoit_client::wire::MessageCode;
 use quoit_client::wire::messages::{
-    RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbListKeysReq, RpbPutReq, RpbPutResp,
+    IndexQueryType, RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbIndexReq,
+    RpbIndexResp, RpbListKeysReq, RpbPutReq, RpbPutResp,
 };
 use tokio::time::Instant;
 
 use self::data_types::DataTypeOperation;
 pub(super) use self::plan::{Plan, check_keys, read_quorum};
 use self::plan::{check_generators, quorum_text, read_plan};
-use super::indexes::{self, DateForm};
+use super::indexes::{self, DateForm, TermRange};
 use super::inputs::acknowledge;
 use super::pb_get::write_get;
 use super::pb_link::{CallError, kept_metadata};
@@ -52,8 +53,18 @@ pub(super) enum Operation {
     UpdateWithIndexes,
     Delete,
     ListKeys,
+    QueryPostcodes,
+    QueryBirths,
     PauseMinute,
     DataType(DataTypeOperation),
+}
+
+impl Operation {
+    /// Whether it is about a key.
+    fn draws_key(self) -> bool {
+        use Operation::{ListKeys, PauseMinute, QueryBirths, QueryPostcodes};
+        !matches!(self, ListKeys | QueryPostcodes | QueryBirths | PauseMinute)
+    }
 }
 
 /// Why an attempt at an operation did not succeed.
@@ -78,7 +89,7 @@ impl From<CallError> for Obstacle {
 impl Driver for RiakcPb {
     const NAME: &'static str = "riakc_pb";
     const OPERATIONS: &'static str = "get, get_existing, put, update, update_existing, \
-         update_with2i, delete, listkeys, pause_minute, counter_incr, counter_val, \
+         update_with2i, delete, listkeys, query_postcode, query_dob, pause_minute, counter_incr, counter_val, \
          {counter, increment}, {counter, value}, {team, write}, {team, read}, \
          {team, player, addition}, {team, player, removal}, {game, completed}";
 
@@ -107,7 +118,6 @@ impl Driver for RiakcPb {
             "mr_bucket_erlang" | "mr_bucket_js" | "mr_keylist_erlang" | "mr_keylist_js" => {
                 "Quoit has not the MapReduce functions that it needs"
             }
-            "query_postcode" | "query_dob" => "Quoit has no index queries yet",
             _ => return None,
         })
     }
@@ -179,6 +189,8 @@ impl RiakcPb {
             "update_with2i" => Operation::UpdateWithIndexes,
             "delete" => Operation::Delete,
             "listkeys" => Operation::ListKeys,
+            "query_postcode" => Operation::QueryPostcodes,
+            "query_dob" => Operation::QueryBirths,
             "pause_minute" => Operation::PauseMinute,
             _ => return None,
         })
@@ -193,6 +205,12 @@ impl RiakcPb {
     ) -> Result<(), Obstacle> {
         let key = match operation {
             Operation::ListKeys => return self.list_keys(plan).await,
+            Operation::QueryPostcodes => {
+                return self.query(plan, indexes::postcode_range(inputs.random())).await;
+            }
+            Operation::QueryBirths => {
+                return self.query(plan, indexes::birth_range(inputs.random())).await;
+            }
             Operation::PauseMinute => {
                 tokio::time::sleep(PAUSE).await;
                 return Ok(());
@@ -214,7 +232,11 @@ impl RiakcPb {
         }
         let key = Bytes::copy_from_slice(key.bytes());
         match operation {
-            Operation::ListKeys | Operation::PauseMinute | Operation::DataType(_) => {}
+            Operation::ListKeys
+            | Operation::QueryPostcodes
+            | Operation::QueryBirths
+            | Operation::PauseMinute
+            | Operation::DataType(_) => {}
             Operation::Get | Operation::GetExisting => {
                 let read = inputs.begin_read(&key);
                 let answer = self.get(plan, &key).await?;
@@ -285,6 +307,24 @@ impl RiakcPb {
             ..RpbDelReq::default()
         };
         let RpbDelResp {} = self.links.link().call(&request, plan.timeout_write).await?;
+        Ok(())
+    }
+
+    /// Asks an index for a range with its terms; whatever it finds is well.
+    async fn query(&mut self, plan: &Plan, range: TermRange) -> Result<(), Obstacle> {
+        let TermRange { field, first, last } = range;
+        let request = RpbIndexReq {
+            bucket: plan.bucket.clone(),
+            bucket_type: plan.bucket_type.clone(),
+            index: Bytes::from_static(field.as_bytes()),
+            qtype: IndexQueryType::Range as i32,
+            range_min: Some(first.into()),
+            range_max: Some(last.into()),
+            return_terms: Some(true),
+            ..RpbIndexReq::default()
+        };
+        let answer = self.links.link().call(&request, plan.timeout_read).await?;
+        let RpbIndexResp { .. } = answer;
         Ok(())
     }
 

@@ -113,9 +113,8 @@ pub(super) fn check_generators(config: &Config) -> Result<(), ConfigError> {
         _ => None,
     };
     let numbered = |operation| of_data_type(operation).is_some_and(DataTypeOperation::numbers_keys);
-    let draws_key =
-        |operation: &&Operation| !matches!(operation, Operation::ListKeys | Operation::PauseMinute);
-    let keyed: Vec<&Operation> = operations.iter().filter(draws_key).collect();
+    let keyed: Vec<&Operation> =
+        operations.iter().filter(|operation| operation.draws_key()).collect();
     if keyed.iter().any(|operation| numbered(operation)) {
         if !keyed.iter().all(|operation| numbered(operation)) {
             let expected = "operations on teams and games take numbers for keys, others bytes: make a \
