@@ -89,8 +89,8 @@ impl From<CallError> for Obstacle {
 impl Driver for RiakcPb {
     const NAME: &'static str = "riakc_pb";
     const OPERATIONS: &'static str = "get, get_existing, put, update, update_existing, \
-         update_with2i, delete, listkeys, query_postcode, query_dob, pause_minute, counter_incr, counter_val, \
-         {counter, increment}, {counter, value}, {team, write}, {team, read}, \
+         update_with2i, delete, listkeys, query_postcode, query_dob, pause_minute, counter_incr, \
+         counter_val, {counter, increment}, {counter, value}, {team, write}, {team, read}, \
          {team, player, addition}, {team, player, removal}, {game, completed}";
 
     type Operation = Operation;
@@ -203,20 +203,10 @@ impl RiakcPb {
         operation: Operation,
         inputs: &mut Inputs,
     ) -> Result<(), Obstacle> {
-        let key = match operation {
-            Operation::ListKeys => return self.list_keys(plan).await,
-            Operation::QueryPostcodes => {
-                return self.query(plan, indexes::postcode_range(inputs.random())).await;
-            }
-            Operation::QueryBirths => {
-                return self.query(plan, indexes::birth_range(inputs.random())).await;
-            }
-            Operation::PauseMinute => {
-                tokio::time::sleep(PAUSE).await;
-                return Ok(());
-            }
-            _ => inputs.next_key().map_err(|_| Obstacle::Exhausted)?,
-        };
+        if !operation.draws_key() {
+            return self.attempt_without_key(plan, operation, inputs).await;
+        }
+        let key = inputs.next_key().map_err(|_| Obstacle::Exhausted)?;
         if let Operation::DataType(operation) = operation {
             let key = Bytes::copy_from_slice(&key_bytes(plan.key_kind, key));
             let number = match operation.draws_number().then(|| inputs.next_value()) {
@@ -276,6 +266,25 @@ impl RiakcPb {
             }
         }
         Ok(())
+    }
+
+    async fn attempt_without_key(
+        &mut self,
+        plan: &Plan,
+        operation: Operation,
+        inputs: &mut Inputs,
+    ) -> Result<(), Obstacle> {
+        match operation {
+            Operation::ListKeys => self.list_keys(plan).await,
+            Operation::QueryPostcodes => {
+                self.query(plan, indexes::postcode_range(inputs.random())).await
+            }
+            Operation::QueryBirths => self.query(plan, indexes::birth_range(inputs.random())).await,
+            _ => {
+                tokio::time::sleep(PAUSE).await;
+                Ok(())
+            }
+        }
     }
 
     /// A get of whose answer nothing is used.
