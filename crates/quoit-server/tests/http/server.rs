@@ -49,13 +49,6 @@ fn preference_lists_name_the_nodes_of_a_record() {
 }
 
 #[test]
-fn what_is_not_served_yet_says_so_after_its_own_checks() {
-    let node = Node::start();
-    assert_eq!(node.get("/buckets/b/index/f_bin/x").status, 501);
-    assert_eq!(node.put("/mapred", "x").status, 405);
-}
-
-#[test]
 fn a_job_follows_links_and_fetches_values() {
     let node = Node::start();
     let headers =

@@ -6,6 +6,7 @@ mod bucket_types;
 mod cluster;
 mod data_type;
 mod figures;
+mod keys;
 mod status;
 
 use crate::config_command::Format;
@@ -91,6 +92,8 @@ enum AdminCommand {
     Bucket(bucket_types::BucketCommand),
     /// Ask for the size of a large set or map, an element, a field, or all of it page by page.
     DataType(data_type::DataTypeArgs),
+    /// List the keys of a bucket in order: all of them, by prefix or by range.
+    Keys(keys::KeysArgs),
 }
 
 /// Runs an administration command.
@@ -102,6 +105,7 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::Stat(command) => status::stat(&api, command, args.format),
         AdminCommand::BucketType(command) => bucket_types::types(&api, command, args.format),
         AdminCommand::DataType(args_of) => data_type::data_type(&api, args_of, args.format),
+        AdminCommand::Keys(args_of) => keys::keys(&api, args_of, args.format),
         AdminCommand::Bucket(command) => bucket_types::bucket(&api, command, args.format),
         AdminCommand::Cluster(command) => cluster::cluster(&api, command, args.format),
         AdminCommand::MemberStatus => cluster::member_status(&api, args.format),
