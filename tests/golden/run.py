@@ -24,6 +24,8 @@ def features_used(conversation):
         message, path = step.get("pb", ""), json.dumps(step.get("path", ""))
         if message in ("RpbIndexReq", "RpbCSBucketReq") or "/index/" in path:
             found.add("index queries")
+        if conversation.get("needs", {}).get("config", {}).get("backend") == "bitcask":
+            found.add("an engine without indexes")
         if message == "RpbMapRedReq" or ("/mapred" in path and not is_served_job(step)):
             found.add("MapReduce")
     return found
@@ -44,7 +46,8 @@ def is_served_job(step):
 
 
 def load_plan():
-    """(conversations to run, problems of the list): what `areas.json` says, checked."""
+    """(conversations to run, with the settings of their nodes; problems of the list): what `areas.json`
+    says, checked."""
     with open(os.path.join(HERE, "areas.json"), encoding="utf-8") as handle:
         plan = json.load(handle)
     waiting = {name: feature["name"] for feature in plan["waiting_for"]
@@ -61,7 +64,9 @@ def load_plan():
                 problems.append("%s uses %s and is not listed as waiting for it"
                                 % (name, ", ".join(sorted(used))))
             elif name not in waiting:
-                chosen.append((path, conversation))
+                added = [setting for feature in sorted(used)
+                         for setting in plan["settings"].get(feature, ())]
+                chosen.append((path, conversation, needs(conversation) + tuple(added)))
     problems += ["%s is listed as waiting and is not there" % name
                  for name in sorted(set(waiting) - seen)]
     return chosen, problems
@@ -102,8 +107,9 @@ def main():
     for problem in problems:
         print("FAIL areas.json: " + problem)
     passed, failed = 0, len(problems)
-    for settings in sorted({needs(conversation) for _, conversation in conversations}):
-        group = [pair for pair in conversations if needs(pair[1]) == settings]
+    for settings in sorted({settings for _, _, settings in conversations}):
+        group = [(path, conversation) for path, conversation, of_node in conversations
+                 if of_node == settings]
         print("%d conversations with a node of %s"
               % (len(group), ", ".join(settings) or "default settings"), flush=True)
         counts = replay_against_node(binary, settings, group)

@@ -1,6 +1,7 @@
 // Drives a node with Riak's own client for Node.js. The address comes as HOST:PORT in the
-// environment variable QUOIT_PB; the bucket types that BUCKET_TYPES of run.py names exist. QUOIT_CLUSTER has
-// the addresses of a cluster of five, QUOIT_VICTIM the process of the third of them, which may be killed.
+// environment variable QUOIT_PB, that of a node for index queries in QUOIT_INDEX_PB; the bucket types that
+// BUCKET_TYPES of run.py names exist at both. QUOIT_CLUSTER has the addresses of a cluster of five,
+// QUOIT_VICTIM the process of the third of them, which may be killed.
 // Prints one line for each test and closes with `N passed, N failed`.
 'use strict';
 
@@ -255,16 +256,20 @@ test('buckets are streamed by their type', async () => {
     assert.ok(!untyped.includes(bucket));
 });
 
-const storeIndexed = (bucket, key, entries, more) => {
+// Queries go to a node with an engine of its own.
+let indexClient;
+
+const storeIndexed = (bucket, key, entries) => {
     const value = textObject('v');
     entries.forEach(([field, term]) => value.addToIndex(field, term));
-    return call('storeValue', Object.assign({ bucketType: 'plain', bucket, key, value }, more));
+    return promisify(indexClient.storeValue).call(
+        indexClient, { bucketType: 'plain', bucket, key, value });
 };
 
 // All batches of an index query, and the continuation of the last one.
 const query = (options) => new Promise((resolve, reject) => {
     const found = [];
-    client.secondaryIndexQuery(Object.assign({ bucketType: 'plain', stream: true }, options),
+    indexClient.secondaryIndexQuery(Object.assign({ bucketType: 'plain', stream: true }, options),
         (error, response) => {
             if (error) {
                 return reject(error);
@@ -418,7 +423,9 @@ test('a cluster keeps what it acknowledged when a node dies', async () => {
 
 async function main() {
     let failed = 0;
-    client = await promisify((done) => new Riak.Client([process.env.QUOIT_PB], done))();
+    const connected = (address) => promisify((done) => new Riak.Client([address], done))();
+    client = await connected(process.env.QUOIT_PB);
+    indexClient = await connected(process.env.QUOIT_INDEX_PB);
     for (const { name, body } of tests) {
         try {
             await body();
@@ -429,7 +436,7 @@ async function main() {
         }
     }
     console.log((tests.length - failed) + ' passed, ' + failed + ' failed');
-    client.stop(() => process.exit(failed ? 1 : 0));
+    indexClient.stop(() => client.stop(() => process.exit(failed ? 1 : 0)));
 }
 
 main().catch((error) => {
