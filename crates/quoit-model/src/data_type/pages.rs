@@ -8,11 +8,16 @@
 
 mod loaded;
 mod object;
+mod ranges;
 mod root;
 mod table;
 
 pub use loaded::Loaded;
 pub use object::{PAGED_FORMAT_1, PagedObject};
+pub use ranges::{
+    COMPARED_RANGE_COUNT_MAX, HashRange, RangeCopy, RangeFigures, RangeWalk, RangesTaken,
+    SENT_RANGE_COUNT_MAX,
+};
 pub use root::{ROOT_FORMAT_1, Root};
 pub use table::{ItemHash, PageRange, PageTable};
 

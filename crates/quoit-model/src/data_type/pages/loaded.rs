@@ -154,8 +154,7 @@ impl Loaded {
 
     /// Whether what was read of the pages is all that the root knows of.
     pub(super) const fn is_whole(&self) -> bool {
-        let Root { item_count, page_bytes, digest, .. } = &self.root;
-        *item_count == 0 && *page_bytes == 0 && *digest == 0
+        self.root.is_bare()
     }
 
     /// Writes the pages back, split or joined as their sizes ask for. Answers the root that belongs to them.
@@ -349,7 +348,7 @@ impl Figures {
 
 impl Root {
     /// Reads a page, if there is one, and takes its share out of the root's figures.
-    fn take_page<P: Pages>(
+    pub(super) fn take_page<P: Pages + ?Sized>(
         &mut self,
         range: PageRange,
         pages: &mut P,

@@ -240,6 +240,14 @@ impl PagedObject {
         Ok(Some(Self { generation, object, root }))
     }
 
+    pub(super) fn into_parts(self) -> (u64, Object, Root) {
+        (self.generation, self.object, self.root)
+    }
+
+    pub(super) const fn from_parts(generation: u64, object: Object, root: Root) -> Self {
+        Self { generation, object, root }
+    }
+
     /// Puts the root's stored form where the state was.
     fn write_root(&mut self) {
         let mut value = Vec::new();
@@ -282,7 +290,7 @@ impl PagedObject {
 }
 
 /// Puts a root in the place of the one that is there, and of tombstones, which the operation has seen.
-fn replace_root(object: &mut Object, root: &Root, clock: &CausalClock, life: Life) {
+pub(super) fn replace_root(object: &mut Object, root: &Root, clock: &CausalClock, life: Life) {
     object.clock = clock.vector().clone();
     object.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
     let described = Described {

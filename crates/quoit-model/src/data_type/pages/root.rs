@@ -70,6 +70,11 @@ impl Root {
         self.shell.is_void() && self.page_bytes == 0
     }
 
+    /// Whether it knows of no items: as after taking away what all pages hold.
+    pub(super) const fn is_bare(&self) -> bool {
+        self.item_count == 0 && self.page_bytes == 0 && self.digest == 0
+    }
+
     /// The type of the record.
     #[must_use]
     pub fn datatype(&self) -> Datatype {

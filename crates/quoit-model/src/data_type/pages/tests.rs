@@ -9,6 +9,7 @@ use crate::props::Datatype;
 use proptest::prelude::*;
 
 mod objects;
+mod ranges;
 
 #[derive(Default)]
 struct Stored {

@@ -3,6 +3,9 @@
 use super::State;
 use crate::data_type::content::{Content, Field};
 use crate::data_type::item::Item;
+use crate::data_type::pages::ItemHash;
+use crate::clock::Dot;
+use crate::data_type::{CausalClock, EventSet, FieldName};
 use crate::digest::hash_dot_of;
 use std::num::Wrapping;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -13,6 +16,10 @@ const ELEMENT: u8 = 18;
 const REGISTER: u8 = 19;
 const FLAG: u8 = 20;
 const HLL: u8 = 21;
+const AROUND: u8 = 22;
+
+/// In the kind of an item: what it waits for.
+const WAITING: u8 = 64;
 
 impl State {
     /// Equal where the same writes count, different (but for chance, 2^-64) where others do. A write
@@ -30,6 +37,83 @@ impl Content {
     pub(in crate::data_type) fn digest(&self) -> u64 {
         of_content(self, 0).0
     }
+
+    /// Shows the hash of each element or field, what it adds to the digest, and whether it counts. Here what
+    /// waits for events that the clock has not is in the digest: the clocks of those who compare differ.
+    pub(in crate::data_type) fn each_item_digest(
+        &self,
+        clock: &CausalClock,
+        mut show: impl FnMut(ItemHash, u64, bool),
+    ) {
+        match self {
+            Self::Set(elements) => {
+                for (element, item) in elements {
+                    let hash = ItemHash::of_element(element);
+                    let waiting = waiting_in(ELEMENT, item.deferred(), hash.0, clock);
+                    show(hash, (of_item(ELEMENT, item, hash.0) + waiting).0, item.is_live());
+                }
+            }
+            Self::Map(fields) => {
+                for (name, field) in fields {
+                    let hash = ItemHash::of_field(name);
+                    let digest = of_field(field, hash.0) + waiting_in_field(field, hash.0, clock);
+                    show(hash, digest.0, field.is_live());
+                }
+            }
+            Self::Counter(_) | Self::Register(_) | Self::Flag(_) | Self::Hll(_) => {}
+        }
+    }
+}
+
+fn waiting_in_field(field: &Field, seed: u64, clock: &CausalClock) -> Wrapping<u64> {
+    let around = (!field.deferred.is_empty()).then_some(&field.deferred);
+    waiting_in(AROUND, around, seed, clock)
+        + waiting_in(PRESENCE, field.presence.deferred(), seed, clock)
+        + waiting_in_content(&field.content, seed, clock)
+}
+
+fn waiting_in_content(content: &Content, seed: u64, clock: &CausalClock) -> Wrapping<u64> {
+    let waiting = |kind, deferred| waiting_in(kind, deferred, seed, clock);
+    match content {
+        Content::Counter(item) => waiting(COUNTER, item.deferred()),
+        Content::Register(item) => waiting(REGISTER, item.deferred()),
+        Content::Flag(item) => waiting(FLAG, item.deferred()),
+        Content::Hll(item) => waiting(HLL, item.deferred()),
+        Content::Set(elements) => elements
+            .iter()
+            .filter(|(_, item)| item.deferred().is_some())
+            .map(|(element, item)| {
+                waiting_in(ELEMENT, item.deferred(), xxh3_64_with_seed(element, seed), clock)
+            })
+            .sum(),
+        Content::Map(fields) => fields
+            .iter()
+            .map(|(name, field)| waiting_in_field(field, seed_of_field(name, seed), clock))
+            .sum(),
+    }
+}
+
+/// A number for those of some events that the clock has not.
+fn waiting_in(
+    kind: u8,
+    deferred: Option<&EventSet>,
+    seed: u64,
+    clock: &CausalClock,
+) -> Wrapping<u64> {
+    let Some(deferred) = deferred else { return Wrapping(0) };
+    let mut deferred = deferred.clone();
+    deferred.subtract(clock);
+    let runs = deferred.iter().flat_map(|(actor, runs)| runs.iter().map(move |run| (actor, run)));
+    runs.map(|(actor, run)| {
+        let dot = Dot { actor: actor.clone(), counter: run.last, time_secs: 0 };
+        Wrapping(hash_dot_of(kind | WAITING, &dot, seed.wrapping_add(run.first)))
+    })
+    .sum()
+}
+
+/// What stands for the names of a field and those around it.
+fn seed_of_field(name: &FieldName, seed: u64) -> u64 {
+    xxh3_64_with_seed(&name.name, seed.wrapping_add(1 + name.kind as u64))
 }
 
 /// `seed` stands for the names of the fields around.
@@ -48,10 +132,7 @@ fn of_content(content: &Content, seed: u64) -> Wrapping<u64> {
         Content::Flag(item) => of_item(FLAG, item, seed),
         Content::Map(fields) => fields
             .iter()
-            .map(|(name, field)| {
-                let kind_seed = seed.wrapping_add(1 + name.kind as u64);
-                of_field(field, xxh3_64_with_seed(&name.name, kind_seed))
-            })
+            .map(|(name, field)| of_field(field, seed_of_field(name, seed)))
             .sum(),
         Content::Hll(item) => of_item(HLL, item, seed),
     }

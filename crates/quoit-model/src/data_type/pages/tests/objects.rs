@@ -3,7 +3,9 @@
 use super::{Stored, actor, coordinator, element, map_operation, set_operation};
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::data_type::pages::PagedObject;
-use crate::data_type::{Answer, Delta, FieldKind, FieldName, Operation, Part, Query, State, Value};
+use crate::data_type::{
+    Answer, CausalClock, Delta, FieldKind, FieldName, Operation, Part, Query, State, Value,
+};
 use crate::merge::{NewValue, WritePolicy};
 use crate::object::Object;
 use bytes::Bytes;
@@ -11,16 +13,16 @@ use proptest::prelude::*;
 
 /// An object as a store would keep it: whole while it is small.
 #[derive(Default)]
-struct Kept {
+pub(super) struct Kept {
     whole: Option<Object>,
-    paged: Option<PagedObject>,
-    pages: Stored,
+    pub(super) paged: Option<PagedObject>,
+    pub(super) pages: Stored,
     generation: u64,
 }
 
 impl Kept {
     /// Divides what is large, and puts together what is small; stores and reads what is left.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         if let Some(paged) = self.paged.take_if(|paged| paged.is_small()) {
             self.whole = Some(paged.whole(&mut self.pages).unwrap());
             paged.remove_pages(&mut self.pages).unwrap();
@@ -42,7 +44,15 @@ impl Kept {
 
     fn update(&mut self, operation: &Operation, has_context: bool, by: &Actor) -> Option<Delta> {
         let context = has_context.then(|| self.object().causal_clock().unwrap());
-        let context = context.as_ref();
+        self.update_knowing(operation, context.as_ref(), by)
+    }
+
+    pub(super) fn update_knowing(
+        &mut self,
+        operation: &Operation,
+        context: Option<&CausalClock>,
+        by: &Actor,
+    ) -> Option<Delta> {
         let delta = match self.paged.take() {
             Some(paged) => {
                 let updated =
@@ -75,7 +85,7 @@ impl Kept {
         delta
     }
 
-    fn join(&mut self, delta: &Delta) -> bool {
+    pub(super) fn join(&mut self, delta: &Delta) -> bool {
         let joined = match self.paged.take() {
             Some(paged) => {
                 let joined = paged.clone().join(delta, 9, &mut self.pages).unwrap();
@@ -94,7 +104,7 @@ impl Kept {
         joined
     }
 
-    fn replace(&mut self, object: Object) {
+    pub(super) fn replace(&mut self, object: Object) {
         match self.paged.take() {
             Some(paged) => {
                 self.paged = paged.replace(&object, &mut self.pages).unwrap();
@@ -108,7 +118,7 @@ impl Kept {
         self.settle();
     }
 
-    fn object(&mut self) -> Object {
+    pub(super) fn object(&mut self) -> Object {
         match &self.paged {
             Some(paged) => paged.whole(&mut self.pages).unwrap(),
             None => self.whole.clone().unwrap_or_default(),
