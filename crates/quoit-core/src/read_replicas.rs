@@ -5,6 +5,8 @@
 //! answered, and sent to those replicas that did not have it. Replicas that were not needed are not
 //! asked: one more is when an answer is late, and when one fails.
 
+mod large;
+
 use crate::error::RequestError;
 use crate::reaper::SENT_FOR;
 use crate::replica::{Copy, Replicated};
@@ -354,6 +356,7 @@ impl<'a> Run<'a> {
         if self.tally().state(&self.voters) == ReadState::NotFound {
             return Ok(Some(None));
         }
+        self.unite_large(deadline).await?;
         if !self.fetch_bodies(deadline).await? {
             return Ok(None);
         }

@@ -10,6 +10,7 @@
 mod elements;
 mod pages;
 mod part;
+mod ranges;
 mod together;
 
 use bytes::Bytes;
@@ -27,6 +28,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) use elements::Elements;
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
 pub(crate) use part::PartCopy;
+pub(crate) use ranges::TakenRanges;
 pub(crate) use together::clock_of;
 
 /// How often pages are read without keeping writers away, before they are.

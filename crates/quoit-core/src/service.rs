@@ -19,7 +19,7 @@ use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_wire::internode::data::{
     self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, MergeRule, Scan, Store, Stored, Want,
 };
-use quoit_wire::internode::{exchange, operators, reap, transfer};
+use quoit_wire::internode::{exchange, operators, ranges, reap, transfer};
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
@@ -72,6 +72,9 @@ impl Service for ReplicaService {
             exchange::METHOD_COMPARE => store.serve_compare(&request, reply),
             exchange::METHOD_DESCEND => store.serve_descend(&request, reply),
             exchange::METHOD_PULL => store.serve_pull(&request, reply),
+            ranges::METHOD_COMPARE_RANGES => store.serve_compare_ranges(&request, reply),
+            ranges::METHOD_READ_RANGES => store.serve_read_ranges(&request, reply),
+            ranges::METHOD_TAKE_RANGES => store.serve_take_ranges(&request, reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
         }
     }

@@ -1,6 +1,8 @@
 //! Bugs that the checkers must find. They live in the simulator alone: around the engine, in the disk and
 //! in what clients send. Nothing that ships knows of them.
 
+mod gaps;
+
 use crate::boot::PARTITION_COUNT;
 use crate::random::Random;
 use bytes::Bytes;
@@ -56,11 +58,14 @@ pub enum Planted {
     ListsShort,
     /// A node says that it speaks a newer version of the protocol than it does.
     ClaimsVersions,
+    /// A node that has heard of a late change of a data type takes itself for one that has heard of all
+    /// changes before it.
+    ClosesGaps,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::ForgetsSyncs,
         Self::DropsSiblings,
         Self::LosesWrites,
@@ -74,6 +79,7 @@ impl Planted {
         Self::ForgetsDigests,
         Self::ListsShort,
         Self::ClaimsVersions,
+        Self::ClosesGaps,
     ];
 
     /// Its name on the command line.
@@ -93,6 +99,7 @@ impl Planted {
             Self::ForgetsDigests => "forgets-digests",
             Self::ListsShort => "lists-short",
             Self::ClaimsVersions => "claims-versions",
+            Self::ClosesGaps => "closes-gaps",
         }
     }
 
@@ -100,6 +107,12 @@ impl Planted {
     #[must_use]
     pub const fn needs_operator(self) -> bool {
         matches!(self, Self::SkipsNewLayouts | Self::ClaimsCopies)
+    }
+
+    /// Whether it shows only where clients have data types.
+    #[must_use]
+    pub const fn needs_data_types(self) -> bool {
+        matches!(self, Self::ClosesGaps)
     }
 
     /// Whether anti-entropy makes good what it does, so that it shows only without.
@@ -246,6 +259,7 @@ impl Engine for PlantedEngine {
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
         let (loses, drops) = (self.drops_write(at, access), self.strikes(Planted::DropsSiblings));
+        let closes = self.bug == Planted::ClosesGaps;
         let reaps = self.bug == Planted::ReapsEarly && self.random.lock().percent(50);
         let mut writes = false;
         let mut planted = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
@@ -260,6 +274,12 @@ impl Engine for PlantedEngine {
                 _ if loses => Decision::Keep,
                 Decision::Put(meta) if reaps && meta.tombstone => Decision::Remove,
                 Decision::Put(meta) if drops => Decision::Put(drop_sibling(start, out, meta)),
+                Decision::Put(meta) if closes => {
+                    let Some(closed) = gaps::closed(&out[start..]) else { return decision };
+                    out.truncate(start);
+                    out.extend_from_slice(&closed.stored);
+                    Decision::Put(RecordMeta { digest: closed.digest, ..meta })
+                }
                 decision => decision,
             }
         };
@@ -276,7 +296,12 @@ impl Engine for PlantedEngine {
         access: Access,
         body: &mut Body<'_>,
     ) -> Result<Applied, StoreError> {
-        self.inner.transact(partition, access, body)
+        if self.bug != Planted::ClosesGaps {
+            return self.inner.transact(partition, access, body);
+        }
+        self.inner.transact(partition, access, &mut |transaction| {
+            body(&mut gaps::Closing { transaction })
+        })
     }
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {

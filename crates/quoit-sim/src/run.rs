@@ -84,7 +84,8 @@ impl Settings {
 
     /// Whether a seed's run has clients of data types.
     pub(crate) fn has_data_types(&self, seed: u64) -> bool {
-        self.with_data_types && !self.mixes_versions(seed)
+        let is_needed = self.planted.is_some_and(Planted::needs_data_types);
+        (is_needed || self.with_data_types) && !self.mixes_versions(seed)
     }
 
     /// Bytes a second that a seed's nodes hand over while things go wrong.

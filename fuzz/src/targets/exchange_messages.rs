@@ -5,6 +5,9 @@ use prost::Message;
 use quoit_wire::internode::exchange::{
     Compare, Compared, Descend, Descended, Differences, Known, Pull, Pulled, Ranges,
 };
+use quoit_wire::internode::ranges::{
+    CompareRanges, RangesCompared, RangesOf, RangesRead, RangesTaken, ReadRanges, TakeRanges,
+};
 use quoit_wire::internode::transfer::DeliveredRecord;
 
 use crate::Target;
@@ -14,13 +17,19 @@ pub(crate) const TARGET: Target = Target { name: "exchange-messages", run, seeds
 /// A message that is understood is the same after it was sent on.
 fn run(input: &[u8]) {
     let Some((kind, message)) = input.split_first() else { return };
-    match kind % 6 {
+    match kind % 12 {
         0 => check::<Compare>(message),
         1 => check::<Compared>(message),
         2 => check::<Descend>(message),
         3 => check::<Descended>(message),
         4 => check::<Pull>(message),
-        _ => check::<Pulled>(message),
+        5 => check::<Pulled>(message),
+        6 => check::<CompareRanges>(message),
+        7 => check::<RangesCompared>(message),
+        8 => check::<ReadRanges>(message),
+        9 => check::<RangesRead>(message),
+        10 => check::<TakeRanges>(message),
+        _ => check::<RangesTaken>(message),
     }
 }
 
@@ -64,6 +73,11 @@ fn seeds() -> Vec<Vec<u8>> {
     let pull = Pull { partition: 5, layout_version: 3, tags, known, with_tombstones: true };
     let record = DeliveredRecord { key, digest: 5, size_bytes: 10, ..DeliveredRecord::default() };
     let pulled = Pulled { records: vec![record], wanted: vec![0], tag_count: 1 };
+    let ranges = vec![1 << 8, 1 << 8 | 1];
+    let of = RangesOf { key: Bytes::from_static(b"key"), partition: 5, layout_version: 3, ranges };
+    let compare_ranges = CompareRanges { of: of.clone(), digests: vec![1, 2] };
+    let ranges_compared = RangesCompared { differing: vec![1], item_counts: vec![7] };
+    let take_ranges = TakeRanges { of: of.clone(), rest: 9 };
     let messages = [
         compare.encode_to_vec(),
         compared.encode_to_vec(),
@@ -71,6 +85,12 @@ fn seeds() -> Vec<Vec<u8>> {
         descended.encode_to_vec(),
         pull.encode_to_vec(),
         pulled.encode_to_vec(),
+        compare_ranges.encode_to_vec(),
+        ranges_compared.encode_to_vec(),
+        ReadRanges { of }.encode_to_vec(),
+        RangesRead { rest: 9 }.encode_to_vec(),
+        take_ranges.encode_to_vec(),
+        RangesTaken { is_stale: true }.encode_to_vec(),
     ];
     (0..).zip(messages).map(|(kind, message)| [vec![kind], message].concat()).collect()
 }

@@ -121,6 +121,12 @@ impl Peer {
         Some(self.version_max.load(Ordering::Relaxed)).filter(|version| *version > 0)
     }
 
+    /// Whether the node spoke a version of the protocol when it was connected last.
+    #[must_use]
+    pub fn speaks(&self, version: u32) -> bool {
+        self.version_max().is_some_and(|newest| newest >= version)
+    }
+
     /// How surprising the node's silence is ([`PhiDetector::phi`](crate::PhiDetector::phi)); infinite
     /// without a connection.
     #[must_use]

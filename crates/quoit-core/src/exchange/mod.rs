@@ -10,6 +10,7 @@
 
 mod expiry;
 mod progress;
+mod ranges;
 mod repair;
 mod roots;
 mod run;

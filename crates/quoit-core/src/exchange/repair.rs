@@ -12,6 +12,7 @@ use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::Peer;
 use quoit_model::context::encode_context;
+use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_store::engine::{Access, Record};
 use quoit_store::error::StoreError;
@@ -41,6 +42,8 @@ pub(super) struct Repaired {
 /// What is to be done about the differences of a partition.
 #[derive(Default)]
 struct Plan {
+    /// Records in pages of which the other side has something, too.
+    by_ranges: Vec<(Tag, Bytes)>,
     /// Tags of which the other side has something.
     pull: Vec<Tag>,
     /// What this side has of these.
@@ -61,6 +64,18 @@ impl ReplicatedStore {
         let mut plan = self.plan(partition, differences).await?;
         let mut repaired = BTreeSet::new();
         let mut byte_count = 0;
+        for (tag, key) in std::mem::take(&mut plan.by_ranges) {
+            self.transfers.throttle.check_outbound()?;
+            match self.unite_by_ranges(peer, partition, &key).await? {
+                Some(sent_bytes) => {
+                    byte_count += sent_bytes;
+                    repaired.insert(key);
+                    self.transfers.throttle.wait_for(sent_bytes).await;
+                }
+                None => plan.pull.push(tag),
+            }
+        }
+        plan.pull.sort_unstable();
         let mut left = &std::mem::take(&mut plan.pull)[..];
         while !left.is_empty() {
             let tags = &left[..left.len().min(PULL_COUNT)];
@@ -128,8 +143,14 @@ impl ReplicatedStore {
                 let tag = difference.tag;
                 let records = records.iter().filter(|(each, ..)| *each == tag);
                 if difference.theirs.is_some() {
-                    plan.pull.push(tag);
-                    let known = records.map(|(_, key, record)| known(key, record)).collect();
+                    let ours: Vec<_> = records.collect();
+                    match ours[..] {
+                        [(_, key, record)] if PagedObject::is_one(&record.value) => {
+                            plan.by_ranges.push((tag, key.clone()));
+                        }
+                        _ => plan.pull.push(tag),
+                    }
+                    let known = ours.iter().map(|(_, key, record)| known(key, record)).collect();
                     plan.known.insert(tag, known);
                 } else {
                     let live = records.filter(|(.., record)| !record.meta.tombstone);

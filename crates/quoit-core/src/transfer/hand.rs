@@ -1,11 +1,12 @@
 //! Hands records to another node: offers them, delivers what it lacks.
 
 use crate::error::RequestError;
-use crate::replica::merge_rule;
+use crate::replica::{Place, merge_rule};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer, Reply};
+use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_store::engine::{Record, RecordMeta};
@@ -87,7 +88,42 @@ impl ReplicatedStore {
         let began = Instant::now();
         let wanted = self.offer(peer, partition, records).await?;
         self.transfers.yielding.rest_after(began.elapsed()).await;
-        self.deliver_all(peer, partition, &wanted).await
+        let (by_ranges, whole) = self.hand_by_ranges(peer, partition, wanted).await?;
+        let delivered = self.deliver_all(peer, partition, &whole).await?;
+        Ok(Handed {
+            record_count: by_ranges.record_count + delivered.record_count,
+            byte_count: by_ranges.byte_count + delivered.byte_count,
+        })
+    }
+
+    /// Hands over what the node has an older copy of, and both have in pages: what the copies differ in. The
+    /// other records are still to be delivered.
+    async fn hand_by_ranges<'r>(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        wanted: Vec<&'r (Bytes, Record)>,
+    ) -> Result<(Handed, Vec<&'r (Bytes, Record)>), TransferError> {
+        let mut handed = Handed::default();
+        let mut whole = Vec::with_capacity(wanted.len());
+        for record in wanted {
+            let (key, object) = record;
+            let is_in_pages = PagedObject::may_be(&object.value) && {
+                let place = Place::new(key, partition).map_err(RequestError::from)?;
+                self.records.is_in_pages(&place.at()).map_err(RequestError::from)?
+            };
+            if is_in_pages {
+                self.transfers.throttle.check_outbound()?;
+                if let Some(byte_count) = self.unite_by_ranges(peer, partition, key).await? {
+                    handed.record_count += 1;
+                    handed.byte_count += byte_count;
+                    self.transfers.throttle.wait_for(byte_count).await;
+                    continue;
+                }
+            }
+            whole.push(record);
+        }
+        Ok((handed, whole))
     }
 
     /// Delivers records that a node lacks. When it returns, all of them are on that node's disk.

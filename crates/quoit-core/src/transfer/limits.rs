@@ -144,12 +144,12 @@ impl Throttle {
     }
 
     /// Whether records may be handed over at present.
-    pub(super) fn check_outbound(&self) -> Result<(), TransferError> {
+    pub(crate) fn check_outbound(&self) -> Result<(), TransferError> {
         if self.outbound.load(Ordering::Relaxed) { Ok(()) } else { Err(TransferError::SwitchedOff) }
     }
 
     /// Whether records are taken at present.
-    pub(super) fn takes(&self) -> bool {
+    pub(crate) fn takes(&self) -> bool {
         self.inbound.load(Ordering::Relaxed)
     }
 }

@@ -1,10 +1,12 @@
 //! Data types whose copies are given away and come back.
 
 use crate::fixture::*;
+use bytes::Bytes;
 use quoit_cluster::StagedChange;
-use quoit_core::{DataTypeRequest, WriteOptions};
-use quoit_model::data_type::Operation;
+use quoit_core::{Counter, DataTypeRequest, ReadOptions, TransferLimits, WriteOptions};
+use quoit_model::data_type::{Operation, SetChange, Value};
 use quoit_model::key::KeyRef;
+use quoit_model::props::Quorum;
 use quoit_store::engine::Record;
 use serde_json::json;
 use std::time::Duration;
@@ -83,4 +85,104 @@ async fn copies_stay_as_long_as_it_can_not_be_noted_that_they_go() {
     assert!(holders(&town) > 3 * COUNT, "nothing was removed");
     (1..=3).for_each(|number| town.counters(number).set_full(false));
     town.until_moved(4, COUNT).await;
+}
+
+/// The figures of all nodes together.
+fn total(town: &Town, counter: Counter) -> u64 {
+    let of = |number| town.store(number).stats().snapshot().total(counter);
+    town.running().into_iter().map(of).sum()
+}
+
+async fn add(town: &Town, number: u8, key: KeyRef<'_>, elements: Vec<Bytes>, w: Quorum) {
+    let operation = Operation::Set(elements.into_iter().map(SetChange::Add).collect());
+    let options =
+        WriteOptions { w: Some(w), dw: Some(Quorum::Count(0)), ..WriteOptions::default() };
+    let request = DataTypeRequest { key, operation, context: None, return_value: false, options };
+    town.store(number).update_data_type(request).await.unwrap();
+}
+
+/// Elements of a set as a node has it.
+async fn size_at(town: &Town, number: u8, key: KeyRef<'_>) -> usize {
+    let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
+    let found = town.store(number).fetch_data_type(key, &options).await.unwrap();
+    match found.map(|found| found.value) {
+        Some(Value::Set(elements)) => elements.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One set of many elements on all nodes, and an older copy of it on the last, which is down: it has missed a
+/// change.
+async fn town_with_a_copy_behind(element_count: u32) -> Town {
+    let mut town = Town::joined(3).await;
+    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+    let key = key_in("sets", "large");
+    let all: Vec<Bytes> = (0..element_count).map(|number| number.to_string().into()).collect();
+    for some in all.chunks(10_000) {
+        add(&town, 1, key, some.to_vec(), Quorum::All).await;
+    }
+    town.kill(3);
+    add(&town, 1, key, vec!["missed".into()], Quorum::Count(2)).await;
+    town
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_set_that_has_missed_a_change_is_sent_what_differs() {
+    let mut town = town_with_a_copy_behind(100_000).await;
+    let key = key_in("sets", "large");
+    // What the others have kept for it does not come: it finds out itself.
+    for number in [1, 2] {
+        let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
+        town.store(number).set_transfer_limits(limits);
+    }
+    town.start(3).await;
+    town.pass(Duration::from_secs(100)).await;
+    for number in 1..=3 {
+        assert_eq!(size_at(&town, number, key).await, 100_001, "node {number}");
+    }
+    assert!(total(&town, Counter::ExchangeKeysRepaired) > 0);
+    let sent_bytes = total(&town, Counter::ExchangeBytesRepaired);
+    assert!(sent_bytes < 12_000, "{sent_bytes} bytes were sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_kept_for_a_large_set_is_handed_over_by_what_differs() {
+    let mut town = town_with_a_copy_behind(20_000).await;
+    let key = key_in("sets", "large");
+    let puts_before = total(&town, Counter::ReplicaPuts);
+    let is_kept = |number| town.hint_counts(number).0 > 0;
+    assert!((1..=2).any(is_kept), "what the third has missed");
+    town.start(3).await;
+    town.until("nothing is kept any more", || {
+        (1..=2).all(|number| town.hint_counts(number).0 == 0)
+    })
+    .await;
+    for number in 1..=3 {
+        assert_eq!(size_at(&town, number, key).await, 20_001, "node {number}");
+    }
+    assert_eq!(total(&town, Counter::ReplicaPuts), puts_before);
+    let handed: u64 = (1..=2).map(|number| town.store(number).transfers().byte_count).sum();
+    assert!(handed > 0 && handed < 12_000, "{handed} bytes were sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_copies_that_differ_repairs_them_by_what_differs() {
+    let mut town = town_with_a_copy_behind(20_000).await;
+    let key = key_in("sets", "large");
+    for number in [1, 2] {
+        let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
+        town.store(number).set_transfer_limits(limits);
+    }
+    town.start(3).await;
+    town.until("it is back", || town.control(1).is_reachable(id(3))).await;
+    let options = ReadOptions { r: Some(Quorum::All), ..ReadOptions::default() };
+    let puts_before = total(&town, Counter::ReplicaPuts);
+    let found = town.store(3).fetch_data_type(key, &options).await.unwrap();
+    let Some(Value::Set(elements)) = found.map(|found| found.value) else { panic!("a set") };
+    assert_eq!(elements.len(), 20_001);
+    for number in 1..=3 {
+        assert_eq!(size_at(&town, number, key).await, 20_001, "node {number}");
+    }
+    assert!(total(&town, Counter::ReadRepairs) >= 1);
+    assert_eq!(total(&town, Counter::ReplicaPuts), puts_before, "no copy was sent whole");
 }

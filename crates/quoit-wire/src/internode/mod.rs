@@ -24,6 +24,7 @@ pub mod exchange;
 mod frame;
 mod hello;
 pub mod operators;
+pub mod ranges;
 pub mod reap;
 mod refusal;
 pub mod transfer;
@@ -34,6 +35,6 @@ pub use frame::{
 };
 pub use hello::{
     HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, HelloError, LANE_LARGE, LANE_SMALL,
-    VERSION_DATA_TYPES, VERSION_MAX, VERSION_MIN, VersionRange, append_hello,
+    VERSION_DATA_TYPES, VERSION_MAX, VERSION_MIN, VERSION_RANGES, VersionRange, append_hello,
 };
 pub use refusal::{Refusal, code};

@@ -144,6 +144,9 @@ pub struct RangeWalk {
     open: Vec<HashRange>,
     /// Ranges that differ and are small enough to be sent.
     found: Vec<HashRange>,
+    /// Items of the whole, and of what is to be sent.
+    item_count: u64,
+    found_item_count: u64,
 }
 
 impl RangeWalk {
@@ -151,7 +154,8 @@ impl RangeWalk {
     #[must_use]
     pub fn new(item_count: u64) -> Self {
         let levels = if item_count > 64 * SENT_ITEM_COUNT { 2 * PART_LEVELS } else { PART_LEVELS };
-        Self { open: HashRange::ALL.parts(levels).collect(), found: Vec::new() }
+        let open = HashRange::ALL.parts(levels).collect();
+        Self { open, found: Vec::new(), item_count, found_item_count: 0 }
     }
 
     /// The ranges that are to be compared next, in order; none at the end.
@@ -172,8 +176,11 @@ impl RangeWalk {
         }
         if self.open.len() == found_before {
             self.found.push(range);
+            self.found_item_count = self.found_item_count.saturating_add(item_count);
         }
-        self.open.len() <= SENT_RANGE_COUNT_MAX && self.found.len() <= SENT_RANGE_COUNT_MAX
+        self.open.len() <= SENT_RANGE_COUNT_MAX
+            && self.found.len() <= SENT_RANGE_COUNT_MAX
+            && self.found_item_count <= (self.item_count / 2).max(8 * SENT_ITEM_COUNT)
     }
 
     /// The ranges that differ, in order.

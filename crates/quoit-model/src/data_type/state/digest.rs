@@ -1,10 +1,10 @@
 //! Digests: one number by which replicas compare states without sending them.
 
 use super::State;
+use crate::clock::Dot;
 use crate::data_type::content::{Content, Field};
 use crate::data_type::item::Item;
 use crate::data_type::pages::ItemHash;
-use crate::clock::Dot;
 use crate::data_type::{CausalClock, EventSet, FieldName};
 use crate::digest::hash_dot_of;
 use std::num::Wrapping;
@@ -130,10 +130,9 @@ fn of_content(content: &Content, seed: u64) -> Wrapping<u64> {
             .sum(),
         Content::Register(item) => of_item(REGISTER, item, seed),
         Content::Flag(item) => of_item(FLAG, item, seed),
-        Content::Map(fields) => fields
-            .iter()
-            .map(|(name, field)| of_field(field, seed_of_field(name, seed)))
-            .sum(),
+        Content::Map(fields) => {
+            fields.iter().map(|(name, field)| of_field(field, seed_of_field(name, seed))).sum()
+        }
         Content::Hll(item) => of_item(HLL, item, seed),
     }
 }

@@ -274,7 +274,8 @@ fn there_are_no_other_ranges() {
 /// Of a large set that differs in one element, a few ranges are compared and hardly anything is sent.
 #[test]
 fn what_is_compared_and_sent_follows_what_differs() {
-    let first = Operation::Gset((0..100_000).map(|number| Bytes::from(number.to_string())).collect());
+    let first =
+        Operation::Gset((0..100_000).map(|number| Bytes::from(number.to_string())).collect());
     let mut copies = Copies::of(&first);
     copies.update(0, &Operation::Gset(vec!["another".into()]), None);
     let [ours, theirs] = copies.pair(1, 0);

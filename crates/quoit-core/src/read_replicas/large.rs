@@ -1,0 +1,86 @@
+//! Copies of large sets and maps that differ: they are made equal by the ranges of items that they differ in,
+//! and only this node's copy is read whole.
+
+use super::{Run, Stop};
+use crate::error::RequestError;
+use crate::replica::Copy;
+use crate::stats::Counter;
+use crate::votes::NodePlace;
+use bytes::Bytes;
+use quoit_store::engine::RecordAt;
+use quoit_wire::internode::data::MergeRule;
+use smallvec::SmallVec;
+use tokio::time::{Instant, timeout_at};
+
+/// The copies are gone through so often: what comes from the last of several is news to the first.
+const ROUND_COUNT: usize = 2;
+
+impl Run<'_> {
+    /// Makes the copies of those who have answered equal to this node's, as far as they lie in pages. What
+    /// does not is left to the general way.
+    pub(super) async fn unite_large(&mut self, deadline: Instant) -> Result<(), Stop> {
+        let Some(own) = self.topology.own() else { return Ok(()) };
+        let at = self.read.at;
+        if self.read.rule != MergeRule::Causal || self.behind(own).is_empty() {
+            return Ok(());
+        }
+        if !self.store.records.is_in_pages(&at).map_err(RequestError::from)? {
+            return Ok(());
+        }
+        let mut repaired: SmallVec<[NodePlace; 4]> = SmallVec::new();
+        for _ in 0..ROUND_COUNT {
+            for node in self.behind(own) {
+                let Some(digest) = self.unite_with(node, &at, deadline).await? else { continue };
+                self.keep(own, Copy::Found(digest, None));
+                self.keep(node, Copy::Found(digest, None));
+                if !repaired.contains(&node) {
+                    repaired.push(node);
+                }
+            }
+        }
+        self.store.stats().add(Counter::ReadRepairs, repaired.len() as u64);
+        Ok(())
+    }
+
+    /// Those who have another copy than this node has.
+    fn behind(&self, own: NodePlace) -> SmallVec<[NodePlace; 4]> {
+        let digest_of = |copy: &Copy| match copy {
+            Copy::Found(digest, _) => Some(*digest),
+            Copy::Missing => None,
+        };
+        let ours = self.answers.iter().find(|(node, _)| *node == own);
+        let Some(ours) = ours.and_then(|(_, copy)| digest_of(copy)) else {
+            return SmallVec::new();
+        };
+        let others = self.answers.iter().filter(|(node, _)| *node != own);
+        others
+            .filter(|(_, copy)| digest_of(copy).is_some_and(|digest| digest != ours))
+            .map(|(node, _)| *node)
+            .collect()
+    }
+
+    /// Makes this node's copy and another's equal. The digest that this node's has then; `None` when they
+    /// can't be made equal in time without being sent whole.
+    async fn unite_with(
+        &mut self,
+        node: NodePlace,
+        at: &RecordAt<'_>,
+        deadline: Instant,
+    ) -> Result<Option<u64>, Stop> {
+        let Some(peer) = self.topology.peer(node) else { return Ok(None) };
+        let key = Bytes::copy_from_slice(at.encoded);
+        let united = self.store.unite_by_ranges(peer, at.partition, &key);
+        match timeout_at(deadline, united).await {
+            Ok(Ok(Some(_))) => {
+                let meta = self.store.records.head(at).map_err(RequestError::from)?;
+                Ok(meta.map(|meta| meta.digest))
+            }
+            Ok(Ok(None)) => Ok(None),
+            Ok(Err(fault)) => {
+                tracing::debug!(%fault, "copies are read whole to repair them");
+                Ok(None)
+            }
+            Err(_) => Err(RequestError::Timeout.into()),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Reads and merges ranges of the items of a record that lies in pages.
+
+use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
+use super::{ATTEMPT_COUNT, Records, read_root};
+use quoit_model::data_type::StoredFormError;
+use quoit_model::data_type::pages::{
+    HashRange, PagedObject, Pages, RangeCopy, RangeFigures, RangesTaken,
+};
+use quoit_store::engine::{Access, Applied, Fetch, RecordAt, Ticket};
+use quoit_store::error::StoreError;
+
+/// Looks at a record in pages.
+type Look<'l, T> =
+    dyn FnMut(&PagedObject, &mut dyn Pages<Error = PageFault>) -> Result<T, PageFault> + 'l;
+
+/// What became of items that another node has sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TakenRanges {
+    Written(Ticket),
+    /// All that the other node had seen was known.
+    Known,
+    /// The copies differ elsewhere by now.
+    Stale,
+    /// They can't be merged by ranges.
+    NeedsWhole,
+}
+
+impl Records {
+    /// Number of items of a record that lies in pages, and what is in some ranges of them; `None` when it
+    /// does not.
+    pub(crate) fn range_figures(
+        &self,
+        at: &RecordAt<'_>,
+        ranges: &[HashRange],
+    ) -> Result<Option<(u64, Vec<RangeFigures>)>, StoreError> {
+        self.at_one_moment(at, &mut |paged, pages| {
+            Ok((paged.root().item_count(), paged.range_figures(ranges, pages)?))
+        })
+    }
+
+    /// The items of some ranges of a record that lies in pages; `None` when it does not.
+    pub(crate) fn read_ranges(
+        &self,
+        at: &RecordAt<'_>,
+        ranges: &[HashRange],
+    ) -> Result<Option<RangeCopy>, StoreError> {
+        self.at_one_moment(at, &mut |paged, pages| paged.read_ranges(ranges, pages))
+    }
+
+    /// Merges what another copy has in some ranges, if all else is the same here.
+    pub(crate) fn take_ranges(
+        &self,
+        at: &RecordAt<'_>,
+        ranges: &[HashRange],
+        theirs: &RangeCopy,
+    ) -> Result<TakenRanges, StoreError> {
+        let own = self.at_one_moment(at, &mut |paged, pages| {
+            Ok((paged.causal_clock()?, paged.rest(ranges, pages)?))
+        })?;
+        let Some((compared, rest)) = own else { return Ok(TakenRanges::NeedsWhole) };
+        if rest != theirs.rest {
+            return Ok(TakenRanges::Stale);
+        }
+        let mut outcome = TakenRanges::NeedsWhole;
+        let mut take = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
+            let taken = paged.take_ranges(ranges, &theirs.object, &compared, pages)?;
+            outcome = match taken {
+                RangesTaken::Merged(merged) => return Ok(Some(*merged)),
+                RangesTaken::Known => TakenRanges::Known,
+                RangesTaken::Stale => TakenRanges::Stale,
+                RangesTaken::NeedsWhole => TakenRanges::NeedsWhole,
+            };
+            Ok(None)
+        };
+        let applied = self.change_pages(at, Access::Wait, &mut take)?;
+        Ok(match applied {
+            Some(Applied::Written(ticket)) => TakenRanges::Written(ticket),
+            Some(Applied::Kept | Applied::WouldBlock) | None => outcome,
+        })
+    }
+
+    /// Looks at the root and pages of a record that belong together: without keeping writers away as long as
+    /// nobody changes it. `None` when it does not lie in pages.
+    fn at_one_moment<T>(
+        &self,
+        at: &RecordAt<'_>,
+        look: &mut Look<'_, T>,
+    ) -> Result<Option<T>, StoreError> {
+        for _ in 0..ATTEMPT_COUNT {
+            let Fetch::Found(record) = self.engine.get(at, Access::Wait)? else { return Ok(None) };
+            if !PagedObject::is_one(&record.value) {
+                return Ok(None);
+            }
+            let paged = PagedObject::decode(&record.value);
+            let paged = paged.map_err(|fault: StoredFormError| corrupt(at, fault.to_string()))?;
+            let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), Access::Wait);
+            let seen = match look(&paged, &mut pages) {
+                Ok(seen) => seen,
+                Err(PageFault::Store(fault)) => return Err(fault),
+                Err(PageFault::Form(_)) => continue,
+                Err(PageFault::Cold | PageFault::Interrupted(_)) => {
+                    unreachable!("pages that are waited for, and not in a transaction")
+                }
+            };
+            let digest = record.meta.digest;
+            if self.engine.head(at)?.is_some_and(|meta| meta.digest == digest) {
+                return Ok(Some(seen));
+            }
+        }
+        let mut seen = None;
+        self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+            seen = None;
+            let Some(root) = transaction.get(at)? else { return Ok(()) };
+            if !PagedObject::is_one(&root.value) {
+                return Ok(());
+            }
+            let paged = read_root(at, &root)?;
+            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation());
+            seen = Some(look(&paged, &mut pages).map_err(|fault| fault.interrupts(at))?);
+            Ok(())
+        })?;
+        Ok(seen)
+    }
+}
