@@ -37,7 +37,7 @@ use quoit_store::error::StoreError;
 use std::sync::Arc;
 
 pub(crate) use join::{Joined, Joining};
-pub use stream::{SetSink, StreamedSet};
+pub use stream::{ItemSink, StreamedItems};
 
 /// A change of a record with a data type.
 #[derive(Clone, Debug)]

@@ -36,7 +36,7 @@ mod write_replicas;
 
 pub use blocking::Blocking;
 pub use confirm::Unconfirmed;
-pub use data_type::{DataTypeRequest, FetchedDataType, SetSink, StreamedSet};
+pub use data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
 pub use dots::{CounterReserve, DotSequence, Unreserved};
 pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{ExchangeSettings, ExchangeStats, PartitionExchanges};

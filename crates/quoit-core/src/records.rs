@@ -7,7 +7,7 @@
 //!
 //! [`KeyRef::piece`]: quoit_model::key::KeyRef::piece
 
-mod elements;
+mod items;
 mod pages;
 mod part;
 mod ranges;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
-pub(crate) use elements::Elements;
+pub(crate) use items::Items;
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
 pub(crate) use part::PartCopy;
 pub(crate) use ranges::TakenRanges;

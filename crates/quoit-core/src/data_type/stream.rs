@@ -1,82 +1,83 @@
-//! Large sets on their way to a client: read page by page into the answer, so that memory holds that alone.
+//! Large sets and maps on their way to a client: read page by page into the answer, so that memory holds that
+//! alone.
 
 use super::identity_of;
 use crate::confirm::{Plan, Seen, Unconfirmed, ask_for_digests};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
-use crate::records::Elements;
+use crate::records::Items;
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::votes::ReadNeed;
 use bytes::Bytes;
 use quoit_model::data_type::context::encode_context;
-use quoit_model::data_type::pages::PagedObject;
+use quoit_model::data_type::pages::{PagedObject, ShownItem};
 use quoit_model::hash::Identity;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Datatype;
 
-/// What is known of a set before its elements come.
+/// What is known of a set or map before its elements or fields come.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StreamedSet {
-    /// Set or grow-only set.
+pub struct StreamedItems {
+    /// Set, grow-only set or map.
     pub datatype: Datatype,
     /// What was seen, to be sent back with removes. Grow-only sets have none.
     pub context: Option<Bytes>,
-    /// Bytes that are enough for all elements, with some for the length of each.
-    pub size_bytes_max: u64,
+    /// About as many bytes as all elements take, with some for the length of each: enough for those of sets.
+    pub size_bytes: u64,
 }
 
-/// Takes the elements of a set.
-pub trait SetSink {
-    /// A set begins. If one has begun before, nothing of that counts.
-    fn begin(&mut self, set: StreamedSet);
+/// Takes the elements of a set, or the fields of a map.
+pub trait ItemSink {
+    /// It begins. If one has begun before, nothing of that counts.
+    fn begin(&mut self, items: StreamedItems);
 
-    /// One element; they come in any order.
-    fn element(&mut self, element: &[u8]);
+    /// One element or field; they come in any order.
+    fn item(&mut self, item: ShownItem<'_>);
 }
 
-/// Hands elements on.
+/// Hands elements or fields on.
 struct Handing<'s> {
-    sink: &'s mut (dyn SetSink + Send),
+    sink: &'s mut (dyn ItemSink + Send),
     identity: Identity,
     /// What is being read, once it is known.
     read: Option<(Datatype, Sizes)>,
 }
 
-impl Elements for Handing<'_> {
-    fn begin(&mut self, set: &PagedObject) {
-        let root = set.root();
-        let clock = set.object().causal_clock().ok();
+impl Items for Handing<'_> {
+    fn begin(&mut self, paged: &PagedObject) {
+        let root = paged.root();
+        let clock = paged.causal_clock().ok();
         let context = clock
-            .filter(|_| root.datatype() == Datatype::Set)
+            .filter(|_| root.datatype() != Datatype::Gset)
             .map(|clock| encode_context(&clock, self.identity.0));
         let sizes = Sizes { sibling_count: 1, value_bytes: root.page_bytes() };
         self.read = Some((root.datatype(), sizes));
-        self.sink.begin(StreamedSet {
+        self.sink.begin(StreamedItems {
             datatype: root.datatype(),
             context,
-            size_bytes_max: root.page_bytes(),
+            size_bytes: root.page_bytes(),
         });
     }
 
-    fn element(&mut self, element: &[u8]) {
-        self.sink.element(element);
+    fn item(&mut self, item: ShownItem<'_>) {
+        self.sink.item(item);
     }
 }
 
 impl ReplicatedStore {
-    /// Reads a large set into a sink. False when there is none, when this node has no copy of it, or the
+    /// Reads a large set or map into a sink. False when there is none, when this node has no copy of it, or the
     /// copies that the read asks for are not the same: [`ReplicatedStore::fetch_data_type`] has the answer
     /// then, and what the sink was given means nothing.
     ///
     /// # Errors
     ///
     /// As for [`ReplicatedStore::get`].
-    pub async fn stream_set(
+    pub async fn stream_items(
         &self,
         key: KeyRef<'_>,
         options: &ReadOptions,
-        sink: &mut (dyn SetSink + Send),
+        sink: &mut (dyn ItemSink + Send),
     ) -> Result<bool, RequestError> {
         self.check_gets()?;
         let started_us = self.clock.monotonic_us();
@@ -104,7 +105,7 @@ impl ReplicatedStore {
         }
         let mut handing = Handing { sink, identity: identity_of(key, &encoded), read: None };
         let blocking = self.settings.blocking;
-        let shown = blocking.in_place(|| self.records.each_element(&at, &mut handing))?;
+        let shown = blocking.in_place(|| self.records.each_item(&at, &mut handing))?;
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
             return Ok(false);
         };

@@ -3,9 +3,10 @@
 use crate::fixture::{Cluster, Node, key};
 use bytes::Bytes;
 use quoit_core::{
-    Counter, DataTypeError, DataTypeRequest, DeleteRequest, FetchedDataType, ReadOptions,
-    RequestError, SetSink, StreamedSet, WriteOptions,
+    Counter, DataTypeError, DataTypeRequest, DeleteRequest, FetchedDataType, ItemSink, ReadOptions,
+    RequestError, StreamedItems, WriteOptions,
 };
+use quoit_model::data_type::pages::ShownItem;
 use quoit_model::data_type::{
     Answer, ApplyError, FieldKind, FieldName, Operation, Query, SetChange, UpdateError, Value,
 };
@@ -324,18 +325,21 @@ async fn copies_that_differ_are_read_whole_for_an_answer() {
 /// Elements as they come.
 #[derive(Default)]
 struct Streamed {
-    set: Option<StreamedSet>,
+    set: Option<StreamedItems>,
     elements: Vec<Bytes>,
 }
 
-impl SetSink for Streamed {
-    fn begin(&mut self, set: StreamedSet) {
+impl ItemSink for Streamed {
+    fn begin(&mut self, set: StreamedItems) {
         self.set = Some(set);
         self.elements.clear();
     }
 
-    fn element(&mut self, element: &[u8]) {
-        self.elements.push(Bytes::copy_from_slice(element));
+    fn item(&mut self, item: ShownItem<'_>) {
+        match item {
+            ShownItem::Element(element) => self.elements.push(Bytes::copy_from_slice(element)),
+            ShownItem::Field(name, _) => self.elements.push(name.name.clone()),
+        }
     }
 }
 
@@ -346,7 +350,7 @@ async fn large_sets_are_streamed_where_copies_are_the_same() {
     let stream = async |node: &Node, r: Quorum| {
         let mut sink = Streamed::default();
         let options = ReadOptions { r: Some(r), ..ReadOptions::default() };
-        let is_complete = node.store.stream_set(at, &options, &mut sink).await.unwrap();
+        let is_complete = node.store.stream_items(at, &options, &mut sink).await.unwrap();
         is_complete.then_some(sink)
     };
     assert!(stream(&cluster.nodes[0], Quorum::All).await.is_none(), "there is none");

@@ -13,7 +13,7 @@ mod root;
 mod table;
 
 pub use loaded::Loaded;
-pub use object::{PAGED_FORMAT_1, PagedObject};
+pub use object::{PAGED_FORMAT_1, PagedObject, ShownItem};
 pub use ranges::{
     COMPARED_RANGE_COUNT_MAX, HashRange, RangeCopy, RangeFigures, RangeWalk, RangesTaken,
     SENT_RANGE_COUNT_MAX,

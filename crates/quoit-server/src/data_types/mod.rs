@@ -3,7 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `json`, `from_json` | operations in JSON, whose members count in their order |
-//! | `to_json` | values in JSON |
+//! | `to_json`, `stream_json` | values in JSON, at once and item by item |
 //! | `cursor` | places in a data type, as clients are given them |
 //! | `from_pb`, `to_pb` | operations and values in messages |
 
@@ -11,11 +11,13 @@ mod cursor;
 mod from_json;
 mod from_pb;
 mod json;
+mod stream_json;
 mod to_json;
 mod to_pb;
 
 pub use cursor::{cursor_of, place_of};
 pub use from_json::{JsonUpdate, read_field_name, read_update};
 pub use from_pb::{UpdateFault, field_name, operation_of};
+pub use stream_json::StreamedJson;
 pub use to_json::{NotText, append_answer, append_missing, append_value};
-pub use to_pb::{data_type_of, fetched_value, updated_value, within_64_bits};
+pub use to_pb::{data_type_of, fetched_value, map_entry, updated_value, within_64_bits};

@@ -3,7 +3,7 @@
 use super::cursor_of;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use quoit_model::data_type::{Answer, FieldName, Query, Value};
+use quoit_model::data_type::{Answer, FieldKind, FieldName, Query, Value};
 use quoit_model::props::Datatype;
 use std::io::Write;
 use thiserror::Error;
@@ -30,15 +30,10 @@ pub fn append_value(
     value: &Value,
     context: Option<&[u8]>,
 ) -> Result<(), NotText> {
-    out.extend_from_slice(b"{\"type\":");
-    append_text(out, datatype.as_str());
+    append_type(out, datatype);
     out.extend_from_slice(b",\"value\":");
     append_inner(out, value)?;
-    if let Some(context) = context {
-        out.extend_from_slice(b",\"context\":");
-        append_text(out, &STANDARD.encode(context));
-    }
-    out.push(b'}');
+    append_end(out, context);
     Ok(())
 }
 
@@ -106,11 +101,15 @@ fn append_number(out: &mut Vec<u8>, number: impl std::fmt::Display) {
     write!(out, "{number}").expect("a vector takes everything");
 }
 
-fn append_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn append_text(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("texts are JSON and a vector takes everything");
 }
 
-fn append_bytes(out: &mut Vec<u8>, bytes: &[u8], what: &'static str) -> Result<(), NotText> {
+pub(super) fn append_bytes(
+    out: &mut Vec<u8>,
+    bytes: &[u8],
+    what: &'static str,
+) -> Result<(), NotText> {
     append_text(out, std::str::from_utf8(bytes).map_err(|_| NotText { what })?);
     Ok(())
 }
@@ -133,21 +132,43 @@ fn append_entries(out: &mut Vec<u8>, entries: &[(FieldName, Value)]) -> Result<(
         if index > 0 {
             out.push(b',');
         }
-        let what = "the name of a field";
-        let name = std::str::from_utf8(name).map_err(|_| NotText { what })?;
-        append_text(out, &format!("{name}_{}", kind.as_str()));
-        out.push(b':');
-        append_inner(out, value)?;
+        append_entry(out, name, *kind, value)?;
     }
     out.push(b'}');
     Ok(())
+}
+
+pub(super) fn append_entry(
+    out: &mut Vec<u8>,
+    name: &[u8],
+    kind: FieldKind,
+    value: &Value,
+) -> Result<(), NotText> {
+    let what = "the name of a field";
+    let name = std::str::from_utf8(name).map_err(|_| NotText { what })?;
+    append_text(out, &format!("{name}_{}", kind.as_str()));
+    out.push(b':');
+    append_inner(out, value)
+}
+
+pub(super) fn append_type(out: &mut Vec<u8>, datatype: Datatype) {
+    out.extend_from_slice(b"{\"type\":");
+    append_text(out, datatype.as_str());
+}
+
+/// Appends what follows the value.
+pub(super) fn append_end(out: &mut Vec<u8>, context: Option<&[u8]>) {
+    if let Some(context) = context {
+        out.extend_from_slice(b",\"context\":");
+        append_text(out, &STANDARD.encode(context));
+    }
+    out.push(b'}');
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use quoit_model::data_type::FieldKind;
 
     fn check(datatype: Datatype, value: &Value, context: Option<&[u8]>, expected: &str) {
         let mut out = Vec::new();

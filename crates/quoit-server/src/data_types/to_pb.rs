@@ -54,7 +54,8 @@ fn map_entries(entries: Vec<(FieldName, Value)>) -> Vec<MapEntry> {
     entries.into_iter().map(map_entry).collect()
 }
 
-fn map_entry((name, value): (FieldName, Value)) -> MapEntry {
+/// A field of a map.
+pub fn map_entry((name, value): (FieldName, Value)) -> MapEntry {
     let kind = match name.kind {
         FieldKind::Counter => MapFieldType::Counter,
         FieldKind::Set => MapFieldType::Set,

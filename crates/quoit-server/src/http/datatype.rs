@@ -8,11 +8,11 @@ use super::response::{JSON, TEXT, append_location, reply};
 use super::route::{BucketName, RecordName};
 use super::uri;
 use crate::data_types::{
-    JsonUpdate, NotText, append_answer, append_missing, append_value, read_update,
+    JsonUpdate, NotText, StreamedJson, append_answer, append_missing, append_value, read_update,
 };
-use quoit_core::{DataTypeRequest, FetchedDataType};
+use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions};
 use quoit_model::data_type::{Operation, Query, Value};
-use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_model::key::{DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::props::{BucketProps, Datatype, NValViolation};
 
 /// What the query string of a request for a data type says.
@@ -95,6 +95,8 @@ impl Connection {
         let shown = if let Some(part) = &params.part {
             let answer = self.context.store.query_data_type(key, part, &options).await?;
             answer.map(|answer| append_answer(&mut body, datatype, part, &answer))
+        } else if let Some(shown) = self.stream(&mut body, key, &options, &params).await? {
+            Some(shown)
         } else {
             let found = self.context.store.fetch_data_type(key, &options).await?;
             found.map(|found| append_fetched(&mut body, &found, params.includes_context))
@@ -107,6 +109,26 @@ impl Connection {
         shown.map_err(|fault| Refusal::Text(406, fault.to_string().into()))?;
         reply(&mut self.out, self.form, 200).body(JSON, &body);
         Ok(())
+    }
+
+    /// Writes a large set or map as it is read. `None`, and nothing was written, when there is none that can
+    /// be answered so.
+    async fn stream(
+        &self,
+        body: &mut Vec<u8>,
+        key: KeyRef<'_>,
+        options: &ReadOptions,
+        params: &DatatypeParams,
+    ) -> Result<Option<Result<(), NotText>>, Refusal> {
+        let mut answer = StreamedJson::new(body, params.includes_context);
+        match self.context.store.stream_items(key, options, &mut answer).await {
+            Ok(true) => Ok(Some(answer.finish())),
+            Ok(false) => {
+                answer.discard();
+                Ok(None)
+            }
+            Err(fault) => Err(fault.into()),
+        }
     }
 
     /// POST to `/types/T/buckets/B/datatypes`, with or without a key.

@@ -3,7 +3,7 @@
 use super::connection::{Connection, Fault};
 use super::in_place::too_large;
 use super::kv::{quorum, read_options};
-use super::streamed_set::StreamedAnswer;
+use super::streamed_answer::StreamedAnswer;
 use super::text;
 use crate::data_types::{
     UpdateFault, data_type_of, fetched_value, operation_of, updated_value, within_64_bits,
@@ -71,9 +71,9 @@ impl Connection {
         let mut options = read_options!(request);
         options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let includes_context = request.include_context != Some(false);
-        if matches!(datatype, Datatype::Set | Datatype::Gset) {
+        if matches!(datatype, Datatype::Set | Datatype::Gset | Datatype::Map) {
             let mut answer = StreamedAnswer::new(&mut self.out, includes_context);
-            match self.context.store.stream_set(key, &options, &mut answer).await {
+            match self.context.store.stream_items(key, &options, &mut answer).await {
                 Ok(true) => return answer.finish().map_err(|fault| too_large(&fault)),
                 Ok(false) => answer.discard(),
                 Err(fault) => {

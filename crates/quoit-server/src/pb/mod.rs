@@ -13,7 +13,7 @@ mod layout;
 mod listing;
 mod props;
 mod server_info;
-mod streamed_set;
+mod streamed_answer;
 mod text;
 
 pub use connection::serve;

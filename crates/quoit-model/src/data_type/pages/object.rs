@@ -4,7 +4,8 @@ use super::{Loaded, Pages, Root};
 use crate::cursor::{Cursor, put_varint};
 use crate::data_type::object::{Described, Life};
 use crate::data_type::{
-    CausalClock, Coordinator, Delta, Operation, State, StoredFormError, UpdateError,
+    CausalClock, Coordinator, Delta, FieldName, Operation, State, StoredFormError, UpdateError,
+    Value,
 };
 use crate::object::{Object, Sibling};
 use crate::plain::PlainObject;
@@ -21,6 +22,15 @@ const DIVIDE_BYTES: usize = 2_048;
 /// A state is put together again when its pages have fewer bytes than this: far below [`DIVIDE_BYTES`], so
 /// that a record whose size goes up and down is not converted all the time.
 const JOIN_BYTES: u64 = 1_024;
+
+/// A part of what clients read of a set or map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ShownItem<'a> {
+    /// An element of a set.
+    Element(&'a [u8]),
+    /// A field of a map.
+    Field(&'a FieldName, &'a Value),
+}
 
 /// An object with the root of a state that is divided into pages.
 ///
@@ -119,21 +129,27 @@ impl PagedObject {
         Ok(object)
     }
 
-    /// Shows all elements of a set, page by page; nothing is kept of them.
+    /// Shows all elements of a set or fields of a map, page by page; nothing is kept of them.
     ///
     /// # Errors
     ///
-    /// As [`PagedObject::whole`], and when this is no set. What was shown until then has no meaning.
-    pub fn each_element<P: Pages>(
+    /// As [`PagedObject::whole`]. What was shown until then has no meaning.
+    pub fn each_item<P: Pages>(
         &self,
         pages: &mut P,
-        look: &mut dyn FnMut(&[u8]),
+        look: &mut dyn FnMut(ShownItem<'_>),
     ) -> Result<(), P::Error> {
+        let is_map = self.root.datatype() == Datatype::Map;
         let (mut item_count, mut page_bytes) = (0, 0);
         for range in self.root.table().pages() {
             if let Some(stored) = pages.read(range)? {
                 page_bytes += stored.len() as u64;
-                item_count += State::each_stored_element(&stored, look)?;
+                item_count += match is_map {
+                    true => each_field(&stored, look)?,
+                    false => State::each_stored_element(&stored, &mut |element| {
+                        look(ShownItem::Element(element));
+                    })?,
+                };
             }
         }
         if (item_count, page_bytes) == (self.root.item_count(), self.root.page_bytes()) {
@@ -287,6 +303,15 @@ impl PagedObject {
         let root = Root::decode(&sibling.value)?;
         Ok(Self { generation, object, root })
     }
+}
+
+/// Shows the fields of a page of a map; their number.
+fn each_field(stored: &Bytes, look: &mut dyn FnMut(ShownItem<'_>)) -> Result<u64, StoredFormError> {
+    let Value::Map(fields) = State::decode(stored)?.value() else {
+        return Err(StoredFormError::BadForm { what: "no map", at: 0 });
+    };
+    fields.iter().for_each(|(name, value)| look(ShownItem::Field(name, value)));
+    Ok(fields.len() as u64)
 }
 
 /// Puts a root in the place of the one that is there, and of tombstones, which the operation has seen.

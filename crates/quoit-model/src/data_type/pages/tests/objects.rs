@@ -2,7 +2,7 @@
 
 use super::{Stored, actor, coordinator, element, map_operation, set_operation};
 use crate::clock::{Actor, Dot, VersionVector};
-use crate::data_type::pages::PagedObject;
+use crate::data_type::pages::{PagedObject, ShownItem};
 use crate::data_type::{
     Answer, CausalClock, Delta, FieldKind, FieldName, Operation, Part, Query, State, Value,
 };
@@ -168,14 +168,17 @@ fn check_queries(paged: &PagedObject, pages: &mut Stored, whole: &Object) {
         assert_eq!(pages.read_count, usize::from(*query != Query::Size));
         assert_eq!(part.answer(query), Part::from(state.clone()).answer(query));
     }
-    if let Value::Set(mut elements) = state.value() {
-        let mut shown = Vec::new();
-        let mut look = |element: &[u8]| shown.push(Bytes::copy_from_slice(element));
-        paged.each_element(pages, &mut look).unwrap();
-        shown.sort_unstable();
-        elements.sort_unstable();
-        assert_eq!(shown, elements);
-    }
+    let (mut elements, mut fields) = (Vec::new(), Vec::new());
+    let mut look = |item: ShownItem<'_>| match item {
+        ShownItem::Element(element) => elements.push(Bytes::copy_from_slice(element)),
+        ShownItem::Field(name, value) => fields.push((name.clone(), value.clone())),
+    };
+    paged.each_item(pages, &mut look).unwrap();
+    elements.sort_unstable();
+    fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let shown = if elements.is_empty() { Value::Map(fields) } else { Value::Set(elements) };
+    let is_nothing = matches!(&shown, Value::Map(fields) if fields.is_empty());
+    assert!(is_nothing && paged.root().item_count() == 0 || shown == state.value());
     let (mut found, mut from) = (Vec::new(), Some(0));
     while let Some(place) = from {
         let query = Query::Page { from: place, count: 17 };

@@ -1,7 +1,10 @@
-//! The answer with a large set, written as its elements come.
+//! The answer with a large set or map, written as its elements or fields come.
 
+use crate::data_types::map_entry;
 use bytes::BufMut;
-use quoit_core::{SetSink, StreamedSet};
+use prost::Message;
+use quoit_core::{ItemSink, StreamedItems};
+use quoit_model::data_type::pages::ShownItem;
 use quoit_model::props::Datatype;
 use quoit_wire::messages::DataType;
 use quoit_wire::{FrameError, MessageCode};
@@ -16,6 +19,7 @@ const CONTEXT: u8 = 1 << 3 | 2;
 const KIND: u8 = 2 << 3;
 const VALUE: u8 = 3 << 3 | 2;
 const SET_VALUE: u8 = 2 << 3 | 2;
+const MAP_VALUE: u8 = 3 << 3 | 2;
 const GSET_VALUE: u8 = 5 << 3 | 2;
 
 /// A frame with a `DtFetchResp` at the end of a buffer.
@@ -25,13 +29,13 @@ pub(super) struct StreamedAnswer<'o> {
     start: usize,
     /// Where the length of the value has its place.
     length_at: usize,
-    element_tag: u8,
+    item_tag: u8,
 }
 
 impl<'o> StreamedAnswer<'o> {
     pub(super) const fn new(out: &'o mut Vec<u8>, includes_context: bool) -> Self {
         let start = out.len();
-        Self { out, includes_context, start, length_at: start, element_tag: SET_VALUE }
+        Self { out, includes_context, start, length_at: start, item_tag: SET_VALUE }
     }
 
     /// Leaves the buffer as it was.
@@ -64,34 +68,43 @@ impl<'o> StreamedAnswer<'o> {
     }
 }
 
-impl SetSink for StreamedAnswer<'_> {
-    fn begin(&mut self, set: StreamedSet) {
+impl ItemSink for StreamedAnswer<'_> {
+    fn begin(&mut self, items: StreamedItems) {
         let out = &mut *self.out;
         out.truncate(self.start);
-        let context = set.context.filter(|_| self.includes_context);
+        let context = items.context.filter(|_| self.includes_context);
         let context_bytes = context.as_ref().map_or(0, |context| context.len() + 6);
-        let size_bytes_max = usize::try_from(set.size_bytes_max).unwrap_or_default();
-        out.reserve_exact(HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes + size_bytes_max);
+        let size_bytes = usize::try_from(items.size_bytes).unwrap_or_default();
+        out.reserve_exact(HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes + size_bytes);
         out.put_slice(&[0, 0, 0, 0, MessageCode::DtFetchResp as u8]);
         if let Some(context) = context {
             out.put_u8(CONTEXT);
             put_varint(out, context.len() as u64);
             out.put_slice(&context);
         }
-        let (kind, tag) = match set.datatype {
+        let (kind, tag) = match items.datatype {
             Datatype::Gset => (DataType::Gset, GSET_VALUE),
+            Datatype::Map => (DataType::Map, MAP_VALUE),
             _ => (DataType::Set, SET_VALUE),
         };
-        self.element_tag = tag;
+        self.item_tag = tag;
         out.put_slice(&[KIND, kind as u8, VALUE]);
         self.length_at = out.len();
         out.put_slice(&[0; LENGTH_BYTES_MAX]);
     }
 
-    fn element(&mut self, element: &[u8]) {
-        self.out.push(self.element_tag);
-        put_varint(self.out, element.len() as u64);
-        self.out.extend_from_slice(element);
+    fn item(&mut self, item: ShownItem<'_>) {
+        self.out.push(self.item_tag);
+        match item {
+            ShownItem::Element(element) => {
+                put_varint(self.out, element.len() as u64);
+                self.out.extend_from_slice(element);
+            }
+            ShownItem::Field(name, value) => {
+                let entry = map_entry((name.clone(), value.clone()));
+                entry.encode_length_delimited(self.out).expect("a vector takes everything");
+            }
+        }
     }
 }
 
@@ -106,7 +119,9 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data_types::fetched_value;
     use bytes::Bytes;
+    use quoit_model::data_type::{FieldKind, FieldName, Value};
     use quoit_wire::append_message;
     use quoit_wire::messages::{DtFetchResp, DtValue};
 
@@ -124,11 +139,11 @@ mod tests {
             let context = context.map(Bytes::from);
             let mut out = b"before".to_vec();
             let mut answer = StreamedAnswer::new(&mut out, true);
-            let set = StreamedSet { datatype, context: context.clone(), size_bytes_max: 10 };
+            let set = StreamedItems { datatype, context: context.clone(), size_bytes: 10 };
             answer.begin(set.clone());
-            answer.element(b"of an attempt that was broken off");
+            answer.item(ShownItem::Element(b"of an attempt that was broken off"));
             answer.begin(set);
-            elements.iter().for_each(|element| answer.element(element));
+            elements.iter().for_each(|element| answer.item(ShownItem::Element(element)));
             answer.finish().expect("it is small");
             let is_set = datatype == Datatype::Set;
             let kind = if is_set { DataType::Set } else { DataType::Gset } as i32;
@@ -142,12 +157,33 @@ mod tests {
     }
 
     #[test]
+    fn the_answer_with_a_map_is_the_message() {
+        let fields: Vec<(FieldName, Value)> = (0..100)
+            .map(|number| {
+                let name = FieldName::new(number.to_string(), FieldKind::Set);
+                (name, Value::Set(vec!["x".into(), "y".into()]))
+            })
+            .collect();
+        let mut out = Vec::new();
+        let mut answer = StreamedAnswer::new(&mut out, true);
+        let (datatype, context) = (Datatype::Map, Some(Bytes::from("a context")));
+        answer.begin(StreamedItems { datatype, context: context.clone(), size_bytes: 10 });
+        fields.iter().for_each(|(name, value)| answer.item(ShownItem::Field(name, value)));
+        answer.finish().expect("it is small");
+        let value = Some(fetched_value(datatype, Value::Map(fields)));
+        let mut expected = Vec::new();
+        append_message(&mut expected, &DtFetchResp { context, kind: DataType::Map as i32, value })
+            .expect("it is small");
+        assert_eq!(out, expected);
+    }
+
+    #[test]
     fn what_is_not_wanted_leaves_nothing() {
         let mut out = b"before".to_vec();
         let mut answer = StreamedAnswer::new(&mut out, false);
         let context = Some(Bytes::from("a context"));
-        answer.begin(StreamedSet { datatype: Datatype::Set, context, size_bytes_max: 0 });
-        answer.element(b"x");
+        answer.begin(StreamedItems { datatype: Datatype::Set, context, size_bytes: 0 });
+        answer.item(ShownItem::Element(b"x"));
         answer.discard();
         assert_eq!(out, b"before");
     }

@@ -1,0 +1,68 @@
+//! Shows the elements or fields of large sets and maps without putting these together.
+
+use super::pages::{PageFault, ReadPages, WrittenPages};
+use super::{ATTEMPT_COUNT, Records, read_root};
+use quoit_model::data_type::pages::{PagedObject, ShownItem};
+use quoit_store::engine::{Access, Fetch, Record, RecordAt};
+use quoit_store::error::StoreError;
+
+/// Who is shown the elements of a set or the fields of a map.
+pub(crate) trait Items {
+    /// It is shown from its beginning: what was shown before does not count.
+    fn begin(&mut self, paged: &PagedObject);
+
+    /// An element or a field, in no order that means anything.
+    fn item(&mut self, item: ShownItem<'_>);
+}
+
+impl Records {
+    /// Shows what is in a set or map that lies in pages, and answers the digest of its object; `None` when
+    /// there is none, or it has to be waited for the disk to know that.
+    pub(crate) fn each_item(
+        &self,
+        at: &RecordAt<'_>,
+        items: &mut dyn Items,
+    ) -> Result<Option<u64>, StoreError> {
+        for _ in 0..ATTEMPT_COUNT {
+            let Fetch::Found(record) = self.engine.get(at, Access::NoWait)? else {
+                return Ok(None);
+            };
+            let Some(paged) = live_one(&record) else { return Ok(None) };
+            items.begin(&paged);
+            let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), Access::Wait);
+            match paged.each_item(&mut pages, &mut |item| items.item(item)) {
+                Ok(()) => return Ok(Some(record.meta.digest)),
+                // It has changed meanwhile.
+                Err(PageFault::Form(_)) => {}
+                Err(PageFault::Store(fault)) => return Err(fault),
+                Err(PageFault::Cold | PageFault::Interrupted(_)) => {
+                    unreachable!("pages that are waited for, and not in a transaction")
+                }
+            }
+        }
+        let mut shown = None;
+        self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+            shown = None;
+            let Some(record) = transaction.get(at)? else { return Ok(()) };
+            if live_one(&record).is_none() {
+                return Ok(());
+            }
+            let paged = read_root(at, &record)?;
+            items.begin(&paged);
+            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
+            let each = paged.each_item(&mut pages, &mut |item| items.item(item));
+            each.map_err(|fault| fault.interrupts(at))?;
+            shown = Some(record.meta.digest);
+            Ok(())
+        })?;
+        Ok(shown)
+    }
+}
+
+/// The set or map that lies in pages, if the record is one that is there.
+fn live_one(record: &Record) -> Option<PagedObject> {
+    if !PagedObject::is_one(&record.value) {
+        return None;
+    }
+    PagedObject::decode(&record.value).ok().filter(|paged| paged.root().is_live())
+}

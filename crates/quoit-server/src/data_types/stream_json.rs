@@ -1,0 +1,122 @@
+//! A large set or map in JSON, written as its elements or fields come.
+
+use super::to_json::{NotText, append_bytes, append_end, append_entry, append_type};
+use bytes::Bytes;
+use quoit_core::{ItemSink, StreamedItems};
+use quoit_model::data_type::pages::ShownItem;
+use quoit_model::props::Datatype;
+
+/// A value of [`append_value`](super::append_value), on its way.
+pub struct StreamedJson<'o> {
+    out: &'o mut Vec<u8>,
+    includes_context: bool,
+    start: usize,
+    is_map: bool,
+    context: Option<Bytes>,
+    /// Whether something of the value is there already.
+    has_items: bool,
+    fault: Option<NotText>,
+}
+
+impl<'o> StreamedJson<'o> {
+    /// A value at the end of a buffer.
+    pub fn new(out: &'o mut Vec<u8>, includes_context: bool) -> Self {
+        let start = out.len();
+        let (context, fault) = (None, None);
+        Self { out, includes_context, start, is_map: false, context, has_items: false, fault }
+    }
+
+    /// Leaves the buffer as it was.
+    pub fn discard(self) {
+        self.out.truncate(self.start);
+    }
+
+    /// Ends the value.
+    ///
+    /// # Errors
+    ///
+    /// As [`append_value`](super::append_value).
+    pub fn finish(self) -> Result<(), NotText> {
+        self.out.push(if self.is_map { b'}' } else { b']' });
+        append_end(self.out, self.context.as_deref());
+        self.fault.map_or(Ok(()), Err)
+    }
+}
+
+impl ItemSink for StreamedJson<'_> {
+    fn begin(&mut self, items: StreamedItems) {
+        self.out.truncate(self.start);
+        append_type(self.out, items.datatype);
+        self.out.extend_from_slice(b",\"value\":");
+        self.is_map = items.datatype == Datatype::Map;
+        self.out.push(if self.is_map { b'{' } else { b'[' });
+        self.context = items.context.filter(|_| self.includes_context);
+        (self.has_items, self.fault) = (false, None);
+    }
+
+    fn item(&mut self, item: ShownItem<'_>) {
+        if self.fault.is_some() {
+            return;
+        }
+        if std::mem::replace(&mut self.has_items, true) {
+            self.out.push(b',');
+        }
+        let appended = match item {
+            ShownItem::Element(element) => append_bytes(self.out, element, "an element"),
+            ShownItem::Field(name, value) => append_entry(self.out, &name.name, name.kind, value),
+        };
+        self.fault = appended.err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_types::append_value;
+    use quoit_model::data_type::{FieldKind, FieldName, Value};
+
+    fn items(value: &Value) -> Vec<ShownItem<'_>> {
+        match value {
+            Value::Set(elements) => elements.iter().map(|each| ShownItem::Element(each)).collect(),
+            Value::Map(fields) => {
+                fields.iter().map(|(name, value)| ShownItem::Field(name, value)).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_comes_item_by_item_is_the_value() {
+        let field = |name: &'static str, value| (FieldName::new(name, FieldKind::Register), value);
+        let fields = ["a", "b\""].map(|name| field(name, Value::Register("v".into())));
+        for (datatype, value) in [
+            (Datatype::Set, Value::Set(vec!["a".into(), "q\"".into()])),
+            (Datatype::Gset, Value::Set(Vec::new())),
+            (Datatype::Map, Value::Map(fields.into())),
+        ] {
+            for context in [None, Some(Bytes::from("a context"))] {
+                let mut out = b"before".to_vec();
+                let mut streamed = StreamedJson::new(&mut out, true);
+                let begun = StreamedItems { datatype, context: context.clone(), size_bytes: 0 };
+                streamed.begin(begun.clone());
+                streamed.item(ShownItem::Element(b"\xff of an attempt that was broken off"));
+                streamed.begin(begun);
+                items(&value).into_iter().for_each(|item| streamed.item(item));
+                streamed.finish().unwrap();
+                let mut expected = b"before".to_vec();
+                append_value(&mut expected, datatype, &value, context.as_deref()).unwrap();
+                assert_eq!(out, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_told_at_the_end() {
+        let mut out = Vec::new();
+        let mut streamed = StreamedJson::new(&mut out, false);
+        streamed.begin(StreamedItems { datatype: Datatype::Set, context: None, size_bytes: 0 });
+        streamed.item(ShownItem::Element(b"\xff"));
+        streamed.item(ShownItem::Element(b"x"));
+        assert!(streamed.finish().is_err());
+    }
+}
