@@ -146,7 +146,10 @@ impl ReplicatedStore {
         let keeps_out =
             || self.is_expired(incoming.meta) || self.reaper.graves.keeps_out(at, incoming);
         let merged = |ours: &Object, theirs: &Object| self.merged(ours, theirs, incoming.rule);
-        let taken = take(&self.records, at, incoming, has_to_last, access, (&keeps_out, &merged))?;
+        // Events of this store that were only in what is lost must not be made again.
+        let forget = || self.dots.give_away(at.partition);
+        let around = Around { keeps_out: &keeps_out, merged: &merged, forget: &forget };
+        let taken = take(&self.records, at, incoming, has_to_last, access, &around)?;
         if let Some(Taken::Written(_, meta)) = &taken {
             self.note_written(at.partition, u32::from(meta.n_val_class));
             if meta.tombstone {
@@ -194,16 +197,26 @@ impl ReplicatedStore {
 /// What a stored and an incoming object are together.
 type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
 
-/// Merges an object into a record of an engine, as [`ReplicatedStore::take_copy`] says. `keeps_out` tells
-/// whether it must not be stored where nothing is, `merged` what it is together with what is there.
+/// What merging an object into a record asks of the store around.
+struct Around<'a> {
+    /// Whether the object must not be stored where nothing is.
+    keeps_out: &'a dyn Fn() -> bool,
+    /// What it is together with what is there.
+    merged: &'a Merge<'a>,
+    /// Told before a damaged record is replaced.
+    forget: &'a dyn Fn() -> Result<(), StoreError>,
+}
+
+/// Merges an object into a record of an engine, as [`ReplicatedStore::take_copy`] says.
 fn take(
     records: &Records,
     at: &RecordAt<'_>,
     incoming: &Replicated,
     has_to_last: bool,
     access: Access,
-    (keeps_out, merged): (&dyn Fn() -> bool, &Merge<'_>),
+    around: &Around<'_>,
 ) -> Result<Option<Taken>, RequestError> {
+    let Around { keeps_out, merged, forget } = around;
     // Most objects replace what they find, which its front is enough to see. What is damaged is replaced
     // unseen: whatever it was, this replica has lost it.
     let mut is_damaged = false;
@@ -223,7 +236,9 @@ fn take(
             }
         };
         let applied = match before {
-            Before::Skip => records.replace_damaged(at, access, &mut change),
+            Before::Skip => {
+                forget().and_then(|()| records.replace_damaged(at, access, &mut change))
+            }
             before => records.update_whole(at, before, access, &mut change),
         };
         let applied = match applied {

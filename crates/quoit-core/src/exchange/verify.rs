@@ -6,7 +6,7 @@ use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use crate::transfer::hand::call;
 use prost::Message;
-use quoit_cluster::Peer;
+use quoit_cluster::{NodeId, Peer};
 use quoit_model::hash::Partition;
 use quoit_store::engine::{DataPlace, Verified};
 use quoit_store::index::Tag;
@@ -66,23 +66,61 @@ impl ReplicatedStore {
             by_partition.entry(*partition).or_default().insert(*tag);
         }
         let mut healed_count = 0;
-        for (partition, mut tags) in by_partition {
-            for node in sharing.remove(&partition).unwrap_or_default() {
-                let Some(peer) = self.reachable(node) else { continue };
-                match self.fetch_tags(&peer, partition, &tags).await {
-                    Ok(healed) => {
-                        healed_count += healed.len() as u64;
-                        tags.retain(|tag| !healed.contains(tag));
-                    }
-                    Err(fault) => tracing::debug!(%fault, "a replica could not heal records"),
-                }
-                if tags.is_empty() {
-                    break;
-                }
+        for (partition, tags) in by_partition {
+            let nodes = sharing.remove(&partition).unwrap_or_default();
+            let left = self.heal_tags(partition, tags.clone(), &nodes).await;
+            healed_count += tags.len() - left.len();
+            if !left.is_empty() {
+                healed_count += self.heal_pages(partition, left, &nodes).await;
             }
         }
+        let healed_count = healed_count as u64;
         self.stats().add(Counter::HealedRecords, healed_count);
         tracing::warn!(damaged_count, healed_count, "records on this node's disk were damaged");
+    }
+
+    /// Has records replaced by those of the first of some nodes that has them. The answer has the tags of
+    /// which none has anything.
+    async fn heal_tags(
+        self: &Arc<Self>,
+        partition: Partition,
+        mut tags: BTreeSet<Tag>,
+        nodes: &[NodeId],
+    ) -> BTreeSet<Tag> {
+        for node in nodes {
+            if tags.is_empty() {
+                break;
+            }
+            let Some(peer) = self.reachable(*node) else { continue };
+            match self.fetch_tags(&peer, partition, &tags).await {
+                Ok(healed) => tags.retain(|tag| !healed.contains(tag)),
+                Err(fault) => tracing::debug!(%fault, "a replica could not heal records"),
+            }
+        }
+        tags
+    }
+
+    /// Has large sets and maps replaced of which damaged pages are: other nodes have other pages. The answer
+    /// is the number of pages that are healed.
+    async fn heal_pages(
+        self: &Arc<Self>,
+        partition: Partition,
+        tags: BTreeSet<Tag>,
+        nodes: &[NodeId],
+    ) -> usize {
+        let store = Arc::clone(self);
+        let seek = move || Ok(store.records.owners_of_pages(partition, &tags)?);
+        let owners = match self.settings.blocking.aside(seek).await {
+            Ok(owners) => owners,
+            Err(fault) => {
+                tracing::warn!(%fault, "whose pages are damaged could not be found out");
+                return 0;
+            }
+        };
+        let damaged = owners.iter().map(|(owner, _)| *owner).collect();
+        let left = self.heal_tags(partition, damaged, nodes).await;
+        let healed = owners.iter().filter(|(owner, _)| !left.contains(owner));
+        healed.map(|(_, pages)| pages.len()).sum()
     }
 
     /// Replaces what this node has of some tags by what another one has, tombstones as well. The answer has

@@ -8,6 +8,7 @@ use quoit_model::hash::{KeyHash, Placement};
 use quoit_model::key::KeyRef;
 use quoit_store::engine::{Access, Engine, Fetch, Interrupted, RecordAt, RecordMeta, Transaction};
 use quoit_store::error::StoreError;
+use quoit_store::index::Tag;
 use std::collections::BTreeMap;
 
 /// Name of a page: the generation and the page's lowest hash, both big-endian.
@@ -78,6 +79,11 @@ fn at_page<T>(
     // Where it is placed is known: with its record.
     let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
     look(&RecordAt { key, encoded: &encoded, identity, partition: at.partition })
+}
+
+/// The tag by which the engine knows a page.
+pub(super) fn tag_of_page(at: &RecordAt<'_>, generation: u64, first: ItemHash) -> Tag {
+    at_page(at, generation, first, |at| Tag::of(at.identity))
 }
 
 /// Removes all pages that a record may have, without a look at them.

@@ -1,6 +1,6 @@
 //! Puts objects together that lie in pages.
 
-use super::pages::{PageFault, ReadPages, WrittenPages};
+use super::pages::{PageFault, ReadPages, WrittenPages, tag_of_page};
 use super::{ATTEMPT_COUNT, QUICK_PAGES_MAX, Records, encoded, read_root};
 use crate::replica::Place;
 use bytes::Bytes;
@@ -11,9 +11,13 @@ use quoit_model::object::Object;
 use quoit_store::engine::{Access, Applied, Fetch, Record, RecordAt, RecordPage};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
+use std::collections::BTreeSet;
 
 /// Bytes of objects after which a fold puts no further ones together.
 const FOLD_BYTES: usize = 4 << 20;
+
+/// Records that are looked at together when those are sought whose pages are damaged.
+const OWNER_COUNT: usize = 64;
 
 impl Records {
     /// As [`Engine::fold`], of whole objects: fewer of them where they are large.
@@ -67,6 +71,41 @@ impl Records {
             Some(compared) => self.together(partition, compared.tagged(partition, tags)?),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// The records of which pages have these tags, with the tags of the pages. Reads all records of the
+    /// partition, but not their pages.
+    pub(crate) fn owners_of_pages(
+        &self,
+        partition: Partition,
+        tags: &BTreeSet<Tag>,
+    ) -> Result<Vec<(Tag, BTreeSet<Tag>)>, StoreError> {
+        let mut owners = Vec::new();
+        let mut from = Some(Identity(0));
+        while let Some(identity) = from {
+            let page = self.engine.fold(partition, identity, OWNER_COUNT, false)?;
+            for (key, record) in &page.entries {
+                if !PagedObject::is_one(&record.value) {
+                    continue;
+                }
+                let (Ok(place), Ok(paged)) =
+                    (Place::new(key, partition), PagedObject::decode(&record.value))
+                else {
+                    continue;
+                };
+                let at = place.at();
+                let of_pages = paged.root().table().pages();
+                let mut own: BTreeSet<Tag> = of_pages
+                    .map(|page| tag_of_page(&at, paged.generation(), page.first()))
+                    .collect();
+                own.retain(|tag| tags.contains(tag));
+                if !own.is_empty() {
+                    owners.push((Tag::of(at.identity), own));
+                }
+            }
+            from = page.next;
+        }
+        Ok(owners)
     }
 
     /// Puts together what lies in pages; records that have gone meanwhile are left out.

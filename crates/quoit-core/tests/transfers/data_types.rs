@@ -4,6 +4,7 @@ use crate::fixture::*;
 use bytes::Bytes;
 use quoit_cluster::StagedChange;
 use quoit_core::{Counter, DataTypeRequest, ReadOptions, TransferLimits, WriteOptions};
+use quoit_model::data_type::pages::PagedObject;
 use quoit_model::data_type::{Operation, SetChange, Value};
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
@@ -185,4 +186,39 @@ async fn a_read_of_copies_that_differ_repairs_them_by_what_differs() {
     }
     assert!(total(&town, Counter::ReadRepairs) >= 1);
     assert_eq!(total(&town, Counter::ReplicaPuts), puts_before, "no copy was sent whole");
+}
+
+#[tokio::test(start_paused = true)]
+async fn damaged_pages_are_healed_before_they_are_read() {
+    let mut town = Town::joined_on_disks(3).await;
+    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+    let key = key_in("sets", "large");
+    let all: Vec<Bytes> = (0..20_000).map(|number| number.to_string().into()).collect();
+    for some in all.chunks(5_000) {
+        add(&town, 3, key, some.to_vec(), Quorum::All).await;
+    }
+    // The pages are in files that are written to no more, the root is in the last one.
+    town.put_many(1, 100).await;
+    add(&town, 3, key, vec!["last".into()], Quorum::All).await;
+    let events_of_third = |town: &Town| {
+        let own = town.record(3, key).unwrap();
+        let clock = PagedObject::decode(&own.value).unwrap().causal_clock().unwrap();
+        clock.vector().entries().iter().map(|entry| entry.counter).max().unwrap()
+    };
+    let before = events_of_third(&town);
+    town.rot(3);
+    // A node begins to look ten minutes after its start.
+    town.pass(Duration::from_secs(700)).await;
+    let (damaged, healed) =
+        (total(&town, Counter::DamagedRecords), total(&town, Counter::HealedRecords));
+    assert!(damaged > 200, "{damaged} records and pages are damaged");
+    assert_eq!(healed, damaged);
+    [1, 2].into_iter().for_each(|number| town.kill(number));
+    assert_eq!(size_at(&town, 3, key).await, 20_001);
+    // What the node may have forgotten it does not make again.
+    add(&town, 3, key, vec!["after".into()], Quorum::One).await;
+    let own = town.record(3, key).unwrap();
+    let clock = PagedObject::decode(&own.value).unwrap().causal_clock().unwrap();
+    let counters: Vec<u64> = clock.vector().entries().iter().map(|entry| entry.counter).collect();
+    assert_eq!(counters, [before, 2], "by another incarnation");
 }
