@@ -66,7 +66,7 @@ impl Items for Handing<'_> {
 }
 
 impl ReplicatedStore {
-    /// Reads a large set or map into a sink. False when there is none, when this node has no copy of it, or the
+    /// Reads a large set or map into a sink. False when there is none, this node has no copy of it, or the
     /// copies that the read asks for are not the same: [`ReplicatedStore::fetch_data_type`] has the answer
     /// then, and what the sink was given means nothing.
     ///

@@ -64,18 +64,7 @@ impl ReplicatedStore {
         let mut plan = self.plan(partition, differences).await?;
         let mut repaired = BTreeSet::new();
         let mut byte_count = 0;
-        for (tag, key) in std::mem::take(&mut plan.by_ranges) {
-            self.transfers.throttle.check_outbound()?;
-            match self.unite_by_ranges(peer, partition, &key).await? {
-                Some(sent_bytes) => {
-                    byte_count += sent_bytes;
-                    repaired.insert(key);
-                    self.transfers.throttle.wait_for(sent_bytes).await;
-                }
-                None => plan.pull.push(tag),
-            }
-        }
-        plan.pull.sort_unstable();
+        byte_count += self.unite_planned(peer, partition, &mut plan, &mut repaired).await?;
         let mut left = &std::mem::take(&mut plan.pull)[..];
         while !left.is_empty() {
             let tags = &left[..left.len().min(PULL_COUNT)];
@@ -127,6 +116,32 @@ impl ReplicatedStore {
             left = rest;
         }
         Ok(Repaired { key_count: repaired.len() as u64, byte_count })
+    }
+
+    /// Makes those copies equal that can be by ranges; the others are pulled. Answers how many bytes were
+    /// sent.
+    async fn unite_planned(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        plan: &mut Plan,
+        repaired: &mut BTreeSet<Bytes>,
+    ) -> Result<u64, ExchangeError> {
+        let mut byte_count = 0;
+        for (tag, key) in std::mem::take(&mut plan.by_ranges) {
+            self.transfers.throttle.check_outbound()?;
+            match self.unite_by_ranges(peer, partition, &key).await? {
+                Some(sent_bytes) => {
+                    byte_count += sent_bytes;
+                    repaired.insert(key);
+                    self.transfers.throttle.wait_for(sent_bytes).await;
+                }
+                None => plan.pull.push(tag),
+            }
+        }
+        // Tags are sent in their order.
+        plan.pull.sort_unstable();
+        Ok(byte_count)
     }
 
     async fn plan(

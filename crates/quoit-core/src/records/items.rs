@@ -49,7 +49,8 @@ impl Records {
             }
             let paged = read_root(at, &record)?;
             items.begin(&paged);
-            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
+            let mut pages =
+                WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
             let each = paged.each_item(&mut pages, &mut |item| items.item(item));
             each.map_err(|fault| fault.interrupts(at))?;
             shown = Some(record.meta.digest);

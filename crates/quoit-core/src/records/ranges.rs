@@ -115,7 +115,8 @@ impl Records {
                 return Ok(());
             }
             let paged = read_root(at, &root)?;
-            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
+            let mut pages =
+                WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
             seen = Some(look(&paged, &mut pages).map_err(|fault| fault.interrupts(at))?);
             Ok(())
         })?;

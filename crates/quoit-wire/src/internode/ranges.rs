@@ -1,8 +1,8 @@
 //! Messages by which two copies of a large set or map become equal without being sent whole.
 //!
-//! Two nodes compare digests of ranges of the hashes of items. The one reads, as of one moment, what the other
-//! has in the ranges that differ, and the sum of its other digests; and it tells the other what it has in them
-//! itself by then. Items travel as an object (the payload) whose state is without the others.
+//! Two nodes compare digests of ranges of the hashes of items. The one reads, as of one moment, what the
+//! other has in the ranges that differ, and the sum of its other digests; and it tells the other what it has
+//! in them itself by then. Items travel as an object (the payload) whose state is without the others.
 //!
 //! Ranges are numbered as the nodes of a binary tree are: all hashes are 1, the halves of range `n` are `2 n`
 //! and `2 n + 1`. They are in the order of their hashes, and none overlaps another. Nodes that speak no
