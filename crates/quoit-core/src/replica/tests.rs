@@ -98,7 +98,8 @@ fn take_into(
     has_to_last: bool,
 ) -> Result<Option<Taken>, RequestError> {
     let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
-    take(records, &place.at(), incoming, has_to_last, Access::Wait, (&|| false, &merged))
+    let around = Around { keeps_out: &|| false, merged: &merged, forget: &|| Ok(()) };
+    take(records, &place.at(), incoming, has_to_last, Access::Wait, &around)
 }
 
 /// Delivers objects in this order to a replica and compares it with the merge of all of them.

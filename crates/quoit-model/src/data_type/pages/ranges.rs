@@ -1,10 +1,10 @@
 //! How two copies of a large set or map become equal without sending all of it.
 //!
 //! They compare sums of digests for ranges of hashes, and look closer where these differ ([`RangeWalk`]),
-//! down to some ranges with few items. One side reads the items of these, and the sum of all other digests, as
-//! they are at one moment ([`PagedObject::read_ranges`]); the other merges them if its own other items have that
-//! sum, too ([`PagedObject::take_ranges`]). Then the two were equal in all that was not sent, and the whole
-//! clock may be joined: an element that is not here was either sent or is known to be removed.
+//! down to some ranges with few items. One side reads the items of these, and the sum of all other digests,
+//! as they are at one moment ([`PagedObject::read_ranges`]); the other merges them if its own other items
+//! have that sum, too ([`PagedObject::take_ranges`]). Then the two were equal in all that was not sent, and
+//! the whole clock may be joined: an element that is not here was either sent or is known to be removed.
 //!
 //! Changes that come meanwhile do no harm where only one side knows of them: what both had, and what neither
 //! had, stays so. Where the other side has seen such a change, too, it may know that it was undone, and
