@@ -3,7 +3,7 @@
 use super::indexes::Indexes;
 use super::listing::{list_buckets, list_keys};
 use super::stripe::{Bounds, Stripe, cost_bytes};
-use super::transact::OpenTransaction;
+use super::transact::{Done, OpenTransaction};
 use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
@@ -27,10 +27,12 @@ use std::task::{Poll, Waker};
 /// Bounds of a memory engine. By default there are none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemorySettings {
-    /// Memory that the records of one partition may take, in bytes; beyond it, those used least
-    /// recently are evicted. A record counts with its value, twice its key, and 320 bytes.
+    /// Memory that the records of one partition may take, in bytes; beyond it, those used least recently are
+    /// evicted. A record counts with its value, twice its key, its index entries, and 320 bytes. It is used
+    /// when it is read, written, or asked for its digest. Pieces count, and go with their record.
     pub partition_bytes_max: Option<u64>,
-    /// Records end so many seconds after they were written, or earlier if they say so.
+    /// Records end so many seconds after they were written, or earlier if they say so. Pieces end with their
+    /// record.
     pub ttl_secs: Option<u32>,
 }
 
@@ -123,8 +125,13 @@ impl Engine for MemoryEngine {
     }
 
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
-        let stripe = self.stripe(at.partition)?;
-        Ok(stripe.get(at, self.clock.unix_secs()).map(|record| record.meta))
+        let mut stripe = self.stripe(at.partition)?;
+        let Some(meta) = stripe.get(at, self.clock.unix_secs()).map(|record| record.meta) else {
+            return Ok(None);
+        };
+        // That is how a read on another node is answered here.
+        stripe.touch(at);
+        Ok(Some(meta))
     }
 
     fn update(
@@ -136,6 +143,7 @@ impl Engine for MemoryEngine {
     ) -> Result<Applied, StoreError> {
         let mut stripe = self.stripe(at.partition)?;
         let now_secs = self.clock.unix_secs();
+        stripe.end(at.identity, at.encoded, now_secs);
         let record = match before {
             Before::Read | Before::Front => stripe.get(at, now_secs),
             Before::Skip => None,
@@ -143,13 +151,17 @@ impl Engine for MemoryEngine {
         let mut value = Vec::new();
         let record = record.map(RecordRef::shared);
         match change(record.as_ref(), &mut value) {
-            Decision::Keep => return Ok(Applied::Kept),
+            Decision::Keep => {
+                stripe.touch(at);
+                return Ok(Applied::Kept);
+            }
             Decision::Put(meta) => {
                 let places = self.checked(at, &meta, &value)?;
                 stripe.put(at, Record { meta, value: Bytes::from(value) }, places, now_secs);
             }
             Decision::Remove => stripe.remove(at.identity, at.encoded),
         }
+        stripe.settle(now_secs);
         Ok(Applied::Written(self.next_ticket()))
     }
 
@@ -167,7 +179,14 @@ impl Engine for MemoryEngine {
             Err(Interrupted(Interruption::Failed(error))) => return Err(error),
             Err(Interrupted(Interruption::Cold)) => return Ok(Applied::WouldBlock),
         }
-        let writes = open.into_writes();
+        let Done { writes, reads } = open.into_done();
+        for name in &reads {
+            // What has ended is removed with its pieces before anything else is stored in its place.
+            if stripe.end(name.identity(), name.encoded(), now_secs) {
+                continue;
+            }
+            stripe.touch(&name.at(partition));
+        }
         if writes.is_empty() {
             return Ok(Applied::Kept);
         }
@@ -184,6 +203,7 @@ impl Engine for MemoryEngine {
                 None => stripe.remove(name.identity(), name.encoded()),
             }
         }
+        stripe.settle(now_secs);
         Ok(Applied::Written(self.next_ticket()))
     }
 
@@ -216,6 +236,7 @@ impl Engine for MemoryEngine {
                 BatchWrite::Remove { .. } => stripe.remove(at.identity, at.encoded),
             }
         }
+        partitions.values_mut().flatten().for_each(|stripe| stripe.settle(now_secs));
         Ok(self.next_ticket())
     }
 

@@ -87,7 +87,7 @@ pub(super) struct Stripe {
     indexes: Arc<Indexes>,
     records: BTreeMap<Identity, Vec<Stored>>,
     names: BTreeMap<Name, Identity>,
-    /// Records by when they were last used; empty where memory is not bounded.
+    /// Records by when they were last used, without pieces; empty where memory is not bounded.
     uses: BTreeMap<u64, (Identity, Bytes)>,
     next_use: u64,
     /// Records that end, by when.
@@ -142,8 +142,7 @@ impl Stripe {
         }
     }
 
-    /// Stores a record in the place of a former one, and evicts those used least recently if there
-    /// are too many. `places` are those of its index entries.
+    /// Stores a record in the place of a former one. `places` are those of its index entries.
     pub(super) fn put(
         &mut self,
         at: &RecordAt<'_>,
@@ -157,7 +156,8 @@ impl Stripe {
         if ends_at_secs != 0 {
             self.ends.insert((ends_at_secs, at.identity, encoded.clone()));
         }
-        if self.bounds.bytes_max.is_some() {
+        // Pieces go with their record.
+        if self.bounds.bytes_max.is_some() && !record.meta.is_piece() {
             self.uses.insert(self.next_use, (at.identity, encoded.clone()));
         }
         self.names.insert(name_of(at.key), at.identity);
@@ -167,13 +167,56 @@ impl Stripe {
         self.next_use += 1;
         self.records.entry(at.identity).or_default().push(stored);
         self.indexes.replace(self.partition, old_places, places, ends_at_secs);
+    }
+
+    /// Removes some of what has ended, and evicts those records that were used least recently if there are
+    /// too many. After all writes that belong together.
+    pub(super) fn settle(&mut self, now_secs: u64) {
         self.sweep(now_secs, SWEPT_PER_WRITE);
         while self.bounds.bytes_max.is_some_and(|bytes_max| self.bytes > bytes_max) {
-            let Some((_, (identity, encoded))) = self.uses.pop_first() else {
-                return;
-            };
-            self.remove(identity, &encoded);
+            let Some((_, (identity, encoded))) = self.uses.pop_first() else { return };
+            self.remove_whole(identity, &encoded);
         }
+    }
+
+    /// Whether it matters which records a transaction has read.
+    pub(super) fn notes_reads(&self) -> bool {
+        self.bounds.bytes_max.is_some() || self.bounds.ttl_secs.is_some()
+    }
+
+    /// Removes a record if it has ended. Whether it had.
+    pub(super) fn end(&mut self, identity: Identity, encoded: &[u8], now_secs: u64) -> bool {
+        let ended = self.stored(identity, encoded).is_some_and(|stored| stored.has_ended(now_secs));
+        if ended {
+            self.remove_ended(identity, encoded);
+        }
+        ended
+    }
+
+    /// Removes a record that has ended. By the engine's wish it ends with its pieces, of which whoever stored
+    /// them knows nothing then; by its own wish it leaves them to him.
+    fn remove_ended(&mut self, identity: Identity, encoded: &[u8]) {
+        if self.bounds.ttl_secs.is_some() {
+            self.remove_whole(identity, encoded);
+        } else {
+            self.remove(identity, encoded);
+        }
+    }
+
+    /// Removes a record with all of its pieces: without some of them it would be a damaged one.
+    fn remove_whole(&mut self, identity: Identity, encoded: &[u8]) {
+        for (piece, identity) in self.pieces_of(encoded) {
+            self.remove(identity, &key_of(&piece).encoded());
+        }
+        self.remove(identity, encoded);
+    }
+
+    /// Names of the pieces of a record, which are in its partition.
+    fn pieces_of(&self, owner: &[u8]) -> Vec<(Name, Identity)> {
+        let first = name_of(KeyRef::piece(owner, &[]));
+        let names = self.names.range(&first..);
+        let own = names.take_while(|(name, _)| (&name.0, &name.1) == (&first.0, &first.1));
+        own.map(|(name, identity)| (name.clone(), *identity)).collect()
     }
 
     /// Removes a record, whether it has ended or not.
@@ -218,7 +261,7 @@ impl Stripe {
             match self.ends.first() {
                 Some((ends_at_secs, identity, encoded)) if u64::from(*ends_at_secs) <= now_secs => {
                     let (identity, encoded) = (*identity, encoded.clone());
-                    self.remove(identity, &encoded);
+                    self.remove_ended(identity, &encoded);
                 }
                 _ => return,
             }
@@ -323,6 +366,9 @@ impl Stripe {
     }
 
     fn ends_at_secs(&self, meta: &RecordMeta, now_secs: u64) -> u32 {
+        if meta.is_piece() {
+            return meta.expires_at_secs;
+        }
         let by_ttl = self.bounds.ttl_secs.map_or(0, |ttl_secs| {
             u32::try_from(now_secs.saturating_add(u64::from(ttl_secs))).unwrap_or(u32::MAX)
         });

@@ -9,22 +9,31 @@ use quoit_model::hash::Partition;
 /// The writes of a transaction: a record, or `None` where it is removed.
 type Writes = Vec<(Name, Option<Record>)>;
 
+/// What a transaction came to.
+pub(super) struct Done {
+    /// Of several writes of a record the last one.
+    pub(super) writes: Writes,
+    /// What was read, each as often as it was.
+    pub(super) reads: Vec<Name>,
+}
+
 /// A transaction while its body runs.
 pub(super) struct OpenTransaction<'s> {
     partition: Partition,
     stripe: &'s Stripe,
     now_secs: u64,
     writes: Named<Option<Record>>,
+    reads: Vec<Name>,
 }
 
 impl<'s> OpenTransaction<'s> {
     pub(super) fn new(partition: Partition, stripe: &'s Stripe, now_secs: u64) -> Self {
-        Self { partition, stripe, now_secs, writes: Named::new() }
+        Self { partition, stripe, now_secs, writes: Named::new(), reads: Vec::new() }
     }
 
-    /// What the body wrote; of several writes of a record the last one.
-    pub(super) fn into_writes(self) -> Writes {
-        self.writes.into_vec()
+    /// What the body did.
+    pub(super) fn into_done(self) -> Done {
+        Done { writes: self.writes.into_vec(), reads: self.reads }
     }
 
     fn write(&mut self, at: &RecordAt<'_>, record: Option<Record>) {
@@ -36,6 +45,9 @@ impl<'s> OpenTransaction<'s> {
 impl Transaction for OpenTransaction<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
+        if self.stripe.notes_reads() {
+            self.reads.push(Name::of(at));
+        }
         Ok(self.stripe.get(at, self.now_secs).cloned())
     }
 

@@ -249,8 +249,9 @@ pub const KEYS: &[Key] = &[
         "memory_backend.max_memory_per_vnode",
         Kind::Size(1, 1_024 * GB),
         "",
-        "Memory for the records of one partition of the memory engine; beyond it the least recently \
-         used go. Not set: no bound.",
+        "Memory for the records of one partition of the memory engine; beyond it the least recently used go. \
+         A node needs as many times that as it holds partitions: ring_size times n_val by the number of nodes, \
+         and no more than ring_size. Not set: no bound.",
     ),
     key(
         "memory_backend.ttl",
