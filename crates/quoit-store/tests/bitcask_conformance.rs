@@ -5,9 +5,9 @@
 mod conformance;
 
 use conformance::{Identities, START_SECS, Subject, ring_size};
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings, SNAPSHOT_WORKER};
 use quoit_store::engine::Engine;
-use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk};
+use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next, RealDisk};
 use std::sync::Arc;
 
 struct Bitcask {
@@ -73,8 +73,8 @@ impl Subject for Bitcask {
         self.engine.as_ref().unwrap()
     }
 
-    fn has_indexes(&self) -> bool {
-        false
+    fn rebuild_indexes(&self) {
+        while self.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
     }
 
     fn clock(&self) -> &ManualClock {

@@ -5,14 +5,17 @@
 mod support;
 
 use quoit_model::hash::RingSize;
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
+use quoit_store::bitcask::{
+    BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER, SNAPSHOT_WORKER,
+};
 use quoit_store::engine::{
     Access, Applied, Before, Body, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
-use quoit_store::seam::{RealDisk, SystemClock, Threads};
+use quoit_store::seam::{Next, RealDisk, SystemClock, Threads};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use support::indexes::{check_indexes, query_all, try_put_indexed};
 use support::{Faulty, Name, get, keys, put, try_put, value};
 
 const SEGMENT_BYTES: u64 = 2_000;
@@ -290,6 +293,83 @@ fn damaged_snapshots_and_key_files_are_made_again() {
 }
 
 #[test]
+fn without_index_entries_there_is_no_file_of_them() {
+    let mut store = closed_store(20);
+    assert!(!store.names().contains(&"SECONDARY".to_owned()), "{:?}", store.names());
+    store.open().unwrap();
+    assert_eq!(query_all(store.engine()).unwrap(), []);
+    store.close();
+    assert!(!store.names().contains(&"SECONDARY".to_owned()), "{:?}", store.names());
+}
+
+/// What happens to the file of secondary indexes while the store is closed.
+type Harm = fn(&Faulty);
+
+#[test]
+fn lost_and_damaged_indexes_are_rebuilt_and_never_incomplete() {
+    let harms: [Harm; 4] = [
+        |store| store.disk.delete("SECONDARY"),
+        |store| store.disk.put("SECONDARY", vec![0x5a; 9_000]),
+        |store| store.disk.put("SECONDARY", Vec::new()),
+        |store| {
+            let half = store.disk.bytes("SECONDARY").unwrap();
+            store.disk.put("SECONDARY", half[..half.len() / 2].to_vec());
+        },
+    ];
+    for (number, harm) in harms.into_iter().enumerate() {
+        let mut store = Faulty::new(4_000);
+        for record in 0..60 {
+            try_put_indexed(store.engine(), &format!("key{}", record % 40), record).unwrap();
+        }
+        check_indexes(store.engine());
+        store.close();
+        store.open().unwrap();
+        check_indexes(store.engine());
+        store.close();
+        harm(&store);
+        store.open().unwrap();
+        // What comes meanwhile is not lost either.
+        try_put_indexed(store.engine(), "young", 1_000).unwrap();
+        let unavailable = query_all(store.engine());
+        assert!(
+            matches!(unavailable, Err(StoreError::IndexesUnavailable { .. })),
+            "harm {number}: {unavailable:?}"
+        );
+        while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        assert_eq!(query_all(store.engine()).unwrap().len(), 82);
+        check_indexes(store.engine());
+        store.kill();
+        store.open().unwrap();
+        while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        check_indexes(store.engine());
+    }
+}
+
+#[test]
+fn entries_that_are_left_behind_are_not_found_and_go() {
+    let mut store = Faulty::new(1 << 20);
+    for record in 0..30 {
+        try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();
+    }
+    let skipping = |key: &str| {
+        let replace = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            out.extend_from_slice(b"plain");
+            Decision::Put(RecordMeta::default())
+        };
+        let name = Name::new(key);
+        store.engine().update(&name.at(), Before::Skip, Access::Wait, replace).unwrap();
+    };
+    (0..10).for_each(|record| skipping(&format!("key{record}")));
+    store.engine().drop_partition(Name::new("key20").at().partition).unwrap();
+    let found = query_all(store.engine()).unwrap();
+    assert!(found.len() <= 38, "{found:?}");
+    check_indexes(store.engine());
+    store.close();
+    store.open().unwrap();
+    check_indexes(store.engine());
+}
+
+#[test]
 fn foreign_files_are_reported_and_left_alone() {
     let mut store = closed_store(3);
     let foreign = [
@@ -481,7 +561,7 @@ fn key_files_that_find_no_room_are_written_later() {
     store.execution.step(SEAL_WORKER);
     assert_eq!(keys(store.engine()).len(), 40);
     store.disk.set_faults(|faults| faults.capacity_bytes = None);
-    while store.execution.step(SEAL_WORKER) == Some(quoit_store::seam::Next::Again) {}
+    while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
     assert_eq!(keys(store.engine()).len(), 40);
     let key_files = store.names().iter().filter(|name| name.ends_with(".keys")).count();
     assert_eq!(key_files, store.segments().len() - 1);

@@ -12,7 +12,7 @@ use conformance::{Identities, START_SECS, Subject, ring_size};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
-use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
+use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, SNAPSHOT_WORKER};
 use quoit_store::compare::Digests;
 use quoit_store::engine::{
     Access, Applied, BatchWrite, Before, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
@@ -22,7 +22,7 @@ use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::multi::{Assignments, MultiEngine, MultiSettings, NamedEngine, Routing};
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
+use quoit_store::seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution, Next};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -195,8 +195,8 @@ impl Subject for Several {
         &self.clock
     }
 
-    fn has_indexes_of(&self, bucket: BucketRef<'_>) -> bool {
-        self.multi().engine_of(bucket) != "log"
+    fn rebuild_indexes(&self) {
+        while self.executions[0].step(SNAPSHOT_WORKER) == Some(Next::Again) {}
     }
 
     fn restart(&mut self) {

@@ -1,5 +1,6 @@
 //! Writes of several records that count all or not at all, and of whole partitions.
 
+use super::indexes::EntryChange;
 use super::read::{Entries, Part};
 use super::record::{
     self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES_MAX,
@@ -8,6 +9,7 @@ use super::store::{Store, StripeGuard, entry_of, place, take_out};
 use crate::engine::{Access, BatchWrite, RecordAt, RecordMeta, Ticket};
 use crate::error::StoreError;
 use crate::index::{Entry, PartitionIndex, Tag};
+use crate::index_page::places_of;
 use parking_lot::RwLockUpgradableReadGuard;
 use quoit_model::hash::{Identity, Partition};
 use std::collections::BTreeMap;
@@ -18,6 +20,8 @@ pub(super) struct Prepared<'a> {
     pub(super) kind: Kind,
     pub(super) meta: RecordMeta,
     pub(super) value: &'a [u8],
+    /// The places of the index entries that the record has then.
+    pub(super) places: Vec<Vec<u8>>,
     /// What the write replaces.
     pub(super) old: Option<Entry>,
     /// Whether another key has the same tag.
@@ -49,20 +53,23 @@ impl Store {
         self.check_open()?;
         self.relieve()?;
         let writes = last_of_each(writes);
-        let (stripes, prepared) = self.prepare(&writes)?;
+        let (stripes, mut prepared) = self.prepare(&writes)?;
         if prepared.is_empty() {
             return Ok(Ticket(self.log.empty_write()));
         }
-        Ok(Ticket(self.write_prepared(stripes, &prepared)?))
+        Ok(Ticket(self.write_prepared(stripes, &mut prepared)?))
     }
 
     /// Appends writes, at least one, as a batch and lets the index know. Says the sequence of the last one.
     pub(super) fn write_prepared(
         &self,
         stripes: Stripes<'_>,
-        prepared: &[Prepared<'_>],
+        prepared: &mut [Prepared<'_>],
     ) -> Result<u64, StoreError> {
         let headers: Vec<_> = prepared.iter().map(Prepared::header).collect();
+        if headers.iter().any(|header| header.meta.indexed) {
+            self.indexes.begin_use();
+        }
         let (checks, mut bytes) = self.encode_batch(prepared, &headers)?;
         let appended = self.log.append_batch(&headers, &checks, &mut bytes)?;
         let table = self.table.load();
@@ -70,7 +77,7 @@ impl Store {
             .into_iter()
             .map(|(partition, stripe)| (partition, RwLockUpgradableReadGuard::upgrade(stripe)))
             .collect();
-        for ((write, header), appended) in prepared.iter().zip(&headers).zip(&appended) {
+        for ((write, header), appended) in prepared.iter_mut().zip(&headers).zip(&appended) {
             let index: &mut PartitionIndex =
                 stripes.get_mut(&write.at.partition).expect("the stripes of all writes are held");
             match (write.kind, &write.old) {
@@ -82,6 +89,8 @@ impl Store {
                     place(index, &table, write.old.as_ref(), new);
                 }
             }
+            let new = std::mem::take(&mut write.places);
+            self.indexes.change(header, &EntryChange { old: Vec::new(), new });
         }
         Ok(appended.last().map_or(0, |last| last.sequence))
     }
@@ -113,7 +122,8 @@ impl Store {
                 BatchWrite::Put { meta, value, .. } => (Kind::Put, *meta, value),
                 BatchWrite::Remove { .. } => (Kind::Remove, RecordMeta::default(), &[]),
             };
-            prepared.push(Prepared { at, kind, meta, value, old, shares_tag });
+            let places = places_of(at.key, &meta, value)?;
+            prepared.push(Prepared { at, kind, meta, value, places, old, shares_tag });
         }
         Ok((stripes, prepared))
     }

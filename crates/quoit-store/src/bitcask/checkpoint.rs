@@ -7,7 +7,9 @@
 //! byte  8  8   next sequence
 //! byte 16  8   offset in the active segment of the first record that the index may not have
 //! byte 24  4   number of that segment
-//! byte 28  4   number of segments
+//! byte 28  4   number of segments; with the highest bit set
+//! byte 32  8   only with that bit, which says that records may have index entries: id of the tree that has
+//!              all entries of records before, 0 = none
 //! then, for each segment, 88 bytes:
 //! byte  0  4   number
 //! byte  4  4   1 if no record was written to it since the snapshot was begun
@@ -27,6 +29,7 @@
 //! Numbers are little-endian. The file around it is described in `docs/design/snapshot.md`.
 
 use super::directory::SNAPSHOT_NAME;
+use super::indexes::{Known, TreeId};
 use super::log::LogPosition;
 use super::planted::{self, Planted};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentCounts, SegmentTable};
@@ -41,6 +44,9 @@ use std::sync::atomic::Ordering;
 
 const FIXED_BYTES: usize = 32;
 const SEGMENT_BYTES: usize = 88;
+
+/// Segment numbers have 20 bits.
+const INDEXED: u32 = 1 << 31;
 
 /// A snapshot that could not be written is tried again after this time.
 const RETRY_US: u64 = 30_000_000;
@@ -63,6 +69,10 @@ pub(super) struct CheckpointState {
     pub(super) store_id: u64,
     /// Records before this place are in the index.
     pub(super) position: LogPosition,
+    /// Whether records may have index entries.
+    pub(super) indexed: bool,
+    /// The tree that has those of records before the position; only if they may.
+    pub(super) tree: Option<TreeId>,
     pub(super) segments: Vec<SegmentState>,
 }
 
@@ -73,7 +83,11 @@ impl CheckpointState {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.position.segment.to_le_bytes());
-        bytes.extend_from_slice(&(self.segments.len() as u32).to_le_bytes());
+        let count = self.segments.len() as u32 | if self.indexed { INDEXED } else { 0 };
+        bytes.extend_from_slice(&count.to_le_bytes());
+        if self.indexed {
+            bytes.extend_from_slice(&self.tree.unwrap_or(0).to_le_bytes());
+        }
         for segment in &self.segments {
             bytes.extend_from_slice(&segment.number.to_le_bytes());
             bytes.extend_from_slice(&u32::from(segment.settled).to_le_bytes());
@@ -97,12 +111,23 @@ impl CheckpointState {
         bytes
     }
 
+    /// Whose index entries are known to who reads the log from the position on.
+    pub(super) fn known_entries(&self) -> Known {
+        match (self.indexed, self.tree) {
+            // What has some was written since.
+            (false, _) => Known::All,
+            (true, tree) => tree.map_or(Known::None, Known::InTree),
+        }
+    }
+
     /// Reads a state; `None` when the bytes are none.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (fixed, rest) = bytes.split_at_checked(FIXED_BYTES)?;
+        let count = u32_at(fixed, 28);
+        let indexed = count & INDEXED != 0;
+        let (tree, rest) = rest.split_at_checked(if indexed { 8 } else { 0 })?;
         let (rows, torn) = rest.as_chunks::<SEGMENT_BYTES>();
-        let count = u32_at(fixed, 28) as usize;
-        if !torn.is_empty() || rows.len() != count {
+        if !torn.is_empty() || rows.len() != (count & !INDEXED) as usize {
             return None;
         }
         let segment = |row: &[u8; SEGMENT_BYTES]| SegmentState {
@@ -129,6 +154,8 @@ impl CheckpointState {
                 offset: u64_at(fixed, 16),
                 segment: u32_at(fixed, 24),
             },
+            indexed,
+            tree: indexed.then(|| u64_at(tree, 0)).filter(|id| *id != 0),
             segments: rows.iter().map(segment).collect(),
         })
     }
@@ -159,14 +186,19 @@ impl Checkpointer {
 
 impl Worker for Checkpointer {
     fn step(&self, pace: &dyn Pace) -> Next {
+        let tended = self.store.tend_indexes(pace).unwrap_or_else(|error| {
+            tracing::warn!(%error, "secondary indexes could not be brought up to date");
+            false
+        });
+        let idle = if tended { Next::Again } else { Next::WhenWoken };
         if !self.store.checkpoint_is_due() {
-            return Next::WhenWoken;
+            return idle;
         }
         let Some(_one_at_a_time) = self.store.checkpointing.try_lock() else {
             return Next::AfterUs(RETRY_US);
         };
         match self.store.checkpoint(&[], pace) {
-            Ok(_) => Next::WhenWoken,
+            Ok(_) => idle,
             Err(error) => {
                 tracing::warn!(%error, "no snapshot of the index could be written");
                 Next::AfterUs(RETRY_US)
@@ -221,6 +253,8 @@ impl Store {
                 return Ok(false);
             }
         }
+        // What was written before `position` has come to all stripes by now.
+        let tree = self.save_indexes();
         let table = self.table.load_full();
         if !planted::has(Planted::SnapshotsUnsynced) {
             self.sync_all(&table)?;
@@ -241,7 +275,9 @@ impl Store {
             }
         }
         let store_id = self.reader.store_id;
-        writer.finish(&CheckpointState { store_id, position, segments }.encode())?;
+        let indexed = self.indexes.is_used();
+        let state = CheckpointState { store_id, position, indexed, tree, segments };
+        writer.finish(&state.encode())?;
         self.counters.checkpoint_wanted.store(false, Ordering::Relaxed);
         self.counters.checkpointed_bytes.store(written_bytes, Ordering::Relaxed);
         self.counters.checkpointed_sequence.store(position.sequence, Ordering::Relaxed);

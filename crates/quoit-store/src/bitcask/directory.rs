@@ -1,5 +1,6 @@
 //! Which files of a data directory are ours.
 
+use super::indexes::INDEXES_NAME;
 use super::meta::META_NAME;
 use super::segment::{number_of_keys, number_of_log};
 
@@ -34,7 +35,8 @@ impl Directory {
                 directory.key_files.push(number);
             } else if is_unfinished(name) {
                 directory.unfinished.push(name.clone());
-            } else if ![META_NAME, LOCK_NAME, SNAPSHOT_NAME].contains(&name.as_str()) {
+            } else if ![META_NAME, LOCK_NAME, SNAPSHOT_NAME, INDEXES_NAME].contains(&name.as_str())
+            {
                 directory.foreign.push(name.clone());
             }
         }

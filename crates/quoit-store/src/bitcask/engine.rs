@@ -63,6 +63,7 @@ impl BitcaskEngine {
         let seal = execution.start(SEAL_WORKER, sealer);
         let checkpointer = Arc::new(Checkpointer::new(Arc::clone(&store)));
         let snapshot = execution.start(SNAPSHOT_WORKER, checkpointer);
+        store.indexes.attach(Arc::clone(&snapshot));
         store.log.wake_when_rolled(vec![Arc::clone(&seal), Arc::clone(&snapshot)]);
         let merge = execution.start(MERGE_WORKER, Arc::new(Merger::new(Arc::clone(&store))));
         let engine = Self { store, workers: Mutex::new(vec![merge, snapshot, seal, commit]) };
@@ -211,13 +212,12 @@ impl Engine for BitcaskEngine {
 
     fn query_index(
         &self,
-        _: &IndexRange<'_>,
-        _: &dyn Fn(Partition) -> bool,
-        _: Option<&IndexPosition>,
-        _: usize,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
     ) -> Result<IndexPage, StoreError> {
-        let reason = "this storage engine has none yet; use the memory engine".to_owned();
-        Err(StoreError::IndexesUnavailable { reason })
+        self.store.query_index(range, partitions, after, limit)
     }
 
     fn list_buckets(

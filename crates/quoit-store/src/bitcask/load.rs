@@ -3,12 +3,14 @@
 
 use super::checkpoint::CheckpointState;
 use super::directory::{Directory, SNAPSHOT_NAME};
+use super::indexes::{Indexes, Known};
 use super::keys::ActiveKeys;
 use super::log::{Sealed, note_key};
 use super::open::Opening;
 use super::planted::{self, Planted};
 use super::read::Reader;
 use super::rebuild::Rebuild;
+use super::record::Header;
 use super::replay::Replay;
 use super::scan::{Damage, Scan};
 use super::segment::{
@@ -29,6 +31,10 @@ pub(super) struct Loaded {
     pub(super) segments: Vec<Arc<Segment>>,
     pub(super) stripes: Box<[Stripe]>,
     pub(super) sequence_max: u64,
+    /// Whether a record may have index entries.
+    pub(super) indexed: bool,
+    /// Whose index entries are known.
+    pub(super) entries: Known,
 }
 
 /// A snapshot that fits the segments that are there.
@@ -44,10 +50,11 @@ impl Opening<'_> {
         directory: &Directory,
         segments: Vec<Arc<Segment>>,
         reader: &Reader,
+        entries: &Indexes,
     ) -> Result<Loaded, StoreError> {
         let table = SegmentTable::new(segments);
         let loaded = match self.usable_snapshot(directory, &table, reader.store_id) {
-            Some(usable) => self.catch_up(directory, table, usable, reader)?,
+            Some(usable) => self.catch_up(directory, table, usable, reader, entries)?,
             None => self.rebuild(directory, table, reader.store_id)?,
         };
         self.disk.sync_directory()?;
@@ -121,6 +128,7 @@ impl Opening<'_> {
         table: SegmentTable,
         usable: Usable,
         reader: &Reader,
+        entries: &Indexes,
     ) -> Result<Loaded, StoreError> {
         let Usable { state, mut indexes } = usable;
         self.report.from_snapshot = true;
@@ -146,7 +154,7 @@ impl Opening<'_> {
         for segment in settled {
             let has_counts = known(segment.number).is_some();
             if !self.open_key_file(directory, segment) {
-                self.scan(segment, reader.store_id, !has_counts, |_, _, _| Ok(()))?;
+                self.scan(segment, reader.store_id, !has_counts, |_, _, _, _| Ok(()))?;
             } else if !has_counts {
                 self.count_by_footer(segment)?;
             }
@@ -163,15 +171,7 @@ impl Opening<'_> {
         for segment in &tail {
             // Read all the same: key files do not say what records replaced.
             self.open_key_file(directory, segment);
-            replay.begin_segment(segment);
-            let is_position = segment.number == position.segment;
-            let from = if is_position { position.offset } else { 0 };
-            self.scan(segment, reader.store_id, true, |header, key, location| {
-                if location.offset_bytes() < from {
-                    return Ok(());
-                }
-                replay.apply(header, key, location)
-            })?;
+            self.replay(segment, &mut replay, entries)?;
         }
         let (sequence_max, beyond) = (replay.sequence_max, replay.beyond);
         self.check_ring(beyond)?;
@@ -179,7 +179,39 @@ impl Opening<'_> {
             count_live(&table, &indexes);
         }
         let stripes = indexes.into_iter().map(RwLock::new).collect();
-        Ok(Loaded { segments: table.all().to_vec(), stripes, sequence_max })
+        let indexed = state.indexed || entries.is_used();
+        let segments = table.all().to_vec();
+        let entries = state.known_entries();
+        Ok(Loaded { segments, stripes, sequence_max, indexed, entries })
+    }
+
+    /// Applies the records of a segment from the position of the snapshot on.
+    fn replay(
+        &mut self,
+        segment: &Arc<Segment>,
+        replay: &mut Replay<'_>,
+        entries: &Indexes,
+    ) -> Result<(), StoreError> {
+        replay.begin_segment(segment);
+        let position = &replay.state.position;
+        let is_position = segment.number == position.segment;
+        let from = if is_position { position.offset } else { 0 };
+        self.scan(segment, replay.reader.store_id, true, |header, key, value, location| {
+            if location.offset_bytes() < from {
+                return Ok(());
+            }
+            if header.meta.indexed {
+                entries.catch_up(header, key, value);
+            }
+            replay.apply(header, key, location)
+        })?;
+        // What was read is durable by now.
+        if entries.is_full()
+            && let Err(error) = entries.move_all(&|| Ok(()))
+        {
+            tracing::warn!(%error, "index entries stay in memory");
+        }
+        Ok(())
     }
 
     /// Counts the records of a segment that the snapshot does not know.
@@ -212,7 +244,7 @@ impl Opening<'_> {
                 self.key_files.remove(&segment.number);
                 self.report.note_damage(error);
             }
-            self.scan(segment, store_id, true, |header, key, location| {
+            self.scan(segment, store_id, true, |header, key, _, location| {
                 rebuild.add_record(header, key, location);
                 Ok(())
             })?;
@@ -221,8 +253,11 @@ impl Opening<'_> {
         let sequence_max = rebuild.sequence_max();
         let indexes = rebuild.finish();
         count_live(&table, &indexes);
+        let indexed = indexes.iter().flat_map(PartitionIndex::iter).any(|entry| entry.indexed);
         let stripes = indexes.into_iter().map(RwLock::new).collect();
-        Ok(Loaded { segments: table.all().to_vec(), stripes, sequence_max })
+        let segments = table.all().to_vec();
+        let entries = if indexed { Known::None } else { Known::All };
+        Ok(Loaded { segments, stripes, sequence_max, indexed, entries })
     }
 
     fn check_ring(&self, beyond: Option<Partition>) -> Result<(), StoreError> {
@@ -275,7 +310,7 @@ impl Opening<'_> {
         segment: &Arc<Segment>,
         store_id: u64,
         counts: bool,
-        mut each: impl FnMut(&super::record::Header, &[u8], Location) -> Result<(), StoreError>,
+        mut each: impl FnMut(&Header, &[u8], &[u8], Location) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let number = segment.number;
         let keys = (!self.key_files.contains_key(&number)).then(|| ActiveKeys::new(number));
@@ -293,7 +328,7 @@ impl Opening<'_> {
             if let Some(keys) = &keys {
                 note_key(keys, record.key(), &header, record.offset);
             }
-            each(&header, record.key(), location)?;
+            each(&header, record.key(), record.value(), location)?;
         }
         if counts {
             segment.set_counts(&found);

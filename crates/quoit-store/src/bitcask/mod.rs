@@ -10,10 +10,12 @@
 //! - `log`, `commit`: writing, and making durable.
 //! - `store`: what the parts share; `point`, `batch`, `list`: the requests.
 //! - `keys`, `seal`: keys of young segments in memory, key files of closed ones.
+//! - `indexes`: secondary indexes.
 //! - `checkpoint`: snapshots of the index; `merge`: taking back the room of what no longer counts.
 //! - `open`, `load`, `scan`, `replay`, `rebuild`: starting.
 //!
-//! Locks are taken in this order: stripe (one, or several by ascending partition), end of the log, keys.
+//! Locks are taken in this order: stripe (one, or several by ascending partition), end of the log, keys; what
+//! waits of secondary indexes comes last too.
 //! The disk is waited for while none but the committer's own lock is held, with these exceptions: appending
 //! holds the stripe and the log's end, and batches read keys under their stripes.
 //!
@@ -28,6 +30,7 @@ mod compare;
 mod crash;
 mod directory;
 mod engine;
+mod indexes;
 mod keys;
 mod list;
 mod load;

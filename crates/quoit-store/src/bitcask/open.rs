@@ -2,6 +2,7 @@
 
 use super::commit::Committer;
 use super::directory::Directory;
+use super::indexes::{Indexes, Start};
 use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
 use super::meta::{META_NAME, Meta, MetaFile};
 use super::read::Reader;
@@ -60,31 +61,28 @@ impl Store {
         let start = LogStart::after(&candidates);
         let segments = opening.segments(candidates, opening.report.store_id)?;
         let reader = Reader { store_id: opening.report.store_id, directory: disk.path() };
-        let loaded = opening.load(&directory, segments, &reader)?;
+        let indexes =
+            Indexes::new(Arc::clone(&disk), opening.report.store_id, settings.entry_buffer_bytes);
+        let loaded = opening.load(&directory, segments, &reader, &indexes)?;
         opening.begin_incarnation_if_damaged(&mut meta)?;
         let Opening { mut report, unkeyed, key_files, .. } = opening;
         let table = Arc::new(ArcSwap::from_pointee(SegmentTable::new(loaded.segments)));
         let next_sequence = start.next_sequence.max(loaded.sequence_max + 1);
-        let log = Arc::new(Log::begin(
-            LogSeams {
-                disk: Arc::clone(&disk),
-                clock: Arc::clone(&clock),
-                table: table.clone(),
-                recent: RecentWrites::new(settings.recent_writes_bytes),
-            },
-            LogLimits::of(&settings),
-            LogIdentity { store_id: report.store_id, incarnation: report.incarnation },
-            LogStart { next_sequence, ..start },
-            unkeyed,
-        )?);
-        let committer = Arc::new(Committer::new(
-            Arc::clone(&log),
-            Arc::clone(&disk),
-            Arc::clone(&clock),
-            settings.durability,
-            settings.sync_interval_us,
-            next_sequence - 1,
-        ));
+        indexes.begin(Start {
+            is_used: loaded.indexed,
+            known: loaded.entries,
+            incarnation: report.incarnation,
+            next_sequence,
+        });
+        let seams = LogSeams {
+            disk: Arc::clone(&disk),
+            clock: Arc::clone(&clock),
+            table: table.clone(),
+            recent: RecentWrites::new(settings.recent_writes_bytes),
+        };
+        let identity = LogIdentity { store_id: report.store_id, incarnation: report.incarnation };
+        let start = LogStart { next_sequence, ..start };
+        let (log, committer) = begin_log(seams, &settings, identity, start, unkeyed)?;
         report.key_count = loaded.stripes.iter().map(|stripe| stripe.read().key_count()).sum();
         report.elapsed_us = clock.monotonic_us().saturating_sub(started_us);
         let store = Self {
@@ -97,6 +95,7 @@ impl Store {
             key_files: Mutex::new(key_files),
             log,
             committer,
+            indexes,
             sealing: Mutex::new(()),
             checkpointing: Mutex::new(()),
             meta: Mutex::new(meta),
@@ -111,6 +110,27 @@ impl Store {
         store.counters.checkpoint_wanted.store(wanted, Ordering::Relaxed);
         Ok((store, report))
     }
+}
+
+/// Begins the log, and what makes it durable.
+fn begin_log(
+    seams: LogSeams,
+    settings: &BitcaskSettings,
+    identity: LogIdentity,
+    start: LogStart,
+    unkeyed: Vec<Sealed>,
+) -> Result<(Arc<Log>, Arc<Committer>), StoreError> {
+    let (disk, clock) = (Arc::clone(&seams.disk), Arc::clone(&seams.clock));
+    let log = Arc::new(Log::begin(seams, LogLimits::of(settings), identity, start, unkeyed)?);
+    let committer = Arc::new(Committer::new(
+        Arc::clone(&log),
+        disk,
+        clock,
+        settings.durability,
+        settings.sync_interval_us,
+        start.next_sequence - 1,
+    ));
+    Ok((log, committer))
 }
 
 impl<'o> Opening<'o> {

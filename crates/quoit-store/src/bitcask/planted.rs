@@ -17,6 +17,10 @@ pub(super) enum Planted {
     IgnoresGaps,
     /// A start does not read the segments that were begun while the snapshot was written.
     ForgetsYoungSegments,
+    /// Index entries go to the tree before the records that wrote them are durable.
+    MovesEntriesUnsynced,
+    /// The tree is taken for complete although entries wait in memory.
+    ForgetsEntries,
 }
 
 #[cfg(test)]

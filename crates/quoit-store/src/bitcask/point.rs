@@ -1,5 +1,6 @@
 //! Reads and changes of single records.
 
+use super::indexes::EntryChange;
 use super::read::{Entries, Lookup, Part, Stored};
 use super::record::{self, HEADER_BYTES, Header, Kind, RECORD_BYTES_MAX};
 use super::store::{Found, Store, entry_of};
@@ -9,6 +10,7 @@ use crate::engine::{
 };
 use crate::error::StoreError;
 use crate::index::{Entry, Tag};
+use crate::index_page::places_of;
 use std::cell::Cell;
 
 /// A thread keeps its write buffer from one write to the next unless it has grown beyond this.
@@ -149,14 +151,8 @@ impl Store {
         bytes.resize(HEADER_BYTES, 0);
         bytes.extend_from_slice(at.encoded);
         let value_at = bytes.len();
-        let decision = match existing {
-            None => change(None, bytes),
-            Some(stored) => {
-                let mut decision = Decision::Keep;
-                stored.shown(&mut |record| decision = change(Some(record), bytes));
-                decision
-            }
-        };
+        let mut entries = EntryChange::default();
+        let decision = decide(at, existing, change, bytes, &mut entries);
         assert!(bytes.len() >= value_at, "a change function only appends to its buffer");
         let meta = match decision {
             Decision::Keep => return Ok(Applied::Kept),
@@ -170,6 +166,10 @@ impl Store {
         if bytes.len() as u64 > RECORD_BYTES_MAX {
             let size_bytes = bytes.len() as u64;
             return Err(StoreError::TooLarge { size_bytes, limit_bytes: RECORD_BYTES_MAX });
+        }
+        if meta.indexed {
+            entries.new = places_of(at.key, &meta, &bytes[value_at..])?;
+            self.indexes.begin_use();
         }
         let header = Header {
             sequence: 0,
@@ -186,11 +186,11 @@ impl Store {
         let check = record::body_check(self.reader.store_id, &bytes[HEADER_BYTES..]);
         let appended = self.log.append(&header, check, bytes)?;
         match (header.kind, &old) {
-            (Kind::Remove, Some(old)) => self.remove_entry(stripe, old),
+            (Kind::Remove, Some(old)) => self.remove_entry(stripe, old, &header, &entries),
             _ => {
                 let size = header.record_bytes();
                 let new = entry_of(at.identity, &header.meta, appended.location, size);
-                self.put_entry(stripe, old.as_ref(), new);
+                self.put_entry(stripe, old.as_ref(), new, &header, &entries);
             }
         }
         Ok(Applied::Written(Ticket(appended.sequence)))
@@ -223,4 +223,24 @@ pub(super) fn meta_of(entry: &Entry) -> RecordMeta {
         expires_at_secs: 0,
         indexed: entry.indexed,
     }
+}
+
+/// Shows what is stored to a change function. Index entries that it has are noted.
+fn decide(
+    at: &RecordAt<'_>,
+    existing: Option<Stored>,
+    change: &mut Change<'_>,
+    bytes: &mut Vec<u8>,
+    entries: &mut EntryChange,
+) -> Decision {
+    let Some(stored) = existing else { return change(None, bytes) };
+    let mut decision = Decision::Keep;
+    stored.shown(&mut |record| {
+        if record.meta.indexed && record.is_whole {
+            // They could be read when the record was stored.
+            entries.old = places_of(at.key, &record.meta, record.value).unwrap_or_default();
+        }
+        decision = change(Some(record), bytes);
+    });
+    decision
 }

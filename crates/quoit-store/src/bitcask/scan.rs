@@ -28,6 +28,11 @@ impl<'s> Scanned<'s> {
     pub(super) fn key(&self) -> &'s [u8] {
         &self.body[..usize::from(self.header.key_bytes)]
     }
+
+    /// The value.
+    pub(super) fn value(&self) -> &'s [u8] {
+        &self.body[usize::from(self.header.key_bytes)..]
+    }
 }
 
 /// A stretch of a segment that holds no usable record.

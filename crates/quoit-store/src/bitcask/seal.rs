@@ -61,12 +61,13 @@ impl Store {
         Ok(())
     }
 
-    /// Helps when closed segments wait for their key files faster than those are written.
+    /// Helps when closed segments wait for their key files, or entries of secondary indexes for being moved,
+    /// faster than those are written.
     pub(super) fn relieve(&self) -> Result<(), StoreError> {
         if self.log.sealed_count() > WAITING_SEGMENTS_MAX {
             self.seal_next()?;
         }
-        Ok(())
+        self.relieve_indexes()
     }
 
     /// Makes everything durable and leaves the mark of good order. Background work has stopped.

@@ -90,6 +90,9 @@ pub struct BitcaskSettings {
     /// A segment is also closed when its keys take so much memory: they are kept, for listings, until
     /// its key file is written.
     pub key_buffer_bytes: usize,
+    /// Memory for entries of secondary indexes that wait to be moved to their file, in bytes. Writers of
+    /// entries wait when it is full; a quarter of it is moved in the background.
+    pub entry_buffer_bytes: u64,
     /// A snapshot of the index is written when so many bytes were logged since the last one, or twice
     /// the size of the index if that is more. What was logged since is read when the store is opened after
     /// a stop that was not in good order.
@@ -115,6 +118,7 @@ impl BitcaskSettings {
             sync_interval_us: 1_000_000,
             max_file_size_bytes: 256 << 20,
             key_buffer_bytes: 32 << 20,
+            entry_buffer_bytes: 16 << 20,
             snapshot_interval_bytes: 512 << 20,
             snapshot_interval_records: 1_000_000,
             recent_writes_bytes: 0,

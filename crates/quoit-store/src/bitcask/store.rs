@@ -1,9 +1,11 @@
 //! What the parts of the engine share.
 
 use super::commit::Committer;
+use super::indexes::{EntryChange, Indexes};
 use super::log::Log;
 use super::meta::MetaFile;
 use super::read::{Entries, Lookup, Part, Reader};
+use super::record::Header;
 use super::segment::SegmentTable;
 use super::settings::BitcaskSettings;
 use crate::compare::compared_digest;
@@ -40,6 +42,7 @@ pub(super) struct Store {
     pub(super) key_files: Mutex<BTreeMap<u32, Arc<KeyFile>>>,
     pub(super) log: Arc<Log>,
     pub(super) committer: Arc<Committer>,
+    pub(super) indexes: Indexes,
     /// Held while a key file is written.
     pub(super) sealing: Mutex<()>,
     /// Held while a snapshot is written.
@@ -122,18 +125,33 @@ impl Store {
         }
     }
 
-    /// Lets the index of a held stripe know of a record that was appended.
-    pub(super) fn put_entry(&self, stripe: StripeGuard<'_>, old: Option<&Entry>, new: Entry) {
+    /// Lets the index of a held stripe, and secondary indexes, know of a record that was appended.
+    pub(super) fn put_entry(
+        &self,
+        stripe: StripeGuard<'_>,
+        old: Option<&Entry>,
+        new: Entry,
+        header: &Header,
+        change: &EntryChange,
+    ) {
         let table = self.table.load();
         let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
         place(&mut index, &table, old, new);
+        self.indexes.change(header, change);
     }
 
-    /// Takes an entry out of the index of a held stripe.
-    pub(super) fn remove_entry(&self, stripe: StripeGuard<'_>, old: &Entry) {
+    /// Takes an entry out of the index of a held stripe, and entries out of secondary indexes.
+    pub(super) fn remove_entry(
+        &self,
+        stripe: StripeGuard<'_>,
+        old: &Entry,
+        header: &Header,
+        change: &EntryChange,
+    ) {
         let table = self.table.load();
         let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
         take_out(&mut index, &table, old);
+        self.indexes.change(header, change);
     }
 }
 

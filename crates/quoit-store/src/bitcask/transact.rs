@@ -11,6 +11,7 @@ use crate::engine::{
 };
 use crate::error::StoreError;
 use crate::index::{Entry, Tag};
+use crate::index_page::places_of;
 use crate::pending::{Name, Named};
 use quoit_model::hash::Partition;
 
@@ -128,18 +129,20 @@ impl Store {
         stripe: StripeGuard<'_>,
         writes: &Named<Write>,
     ) -> Result<Applied, StoreError> {
-        let prepared: Vec<Prepared<'_>> = writes
-            .iter()
-            .map(|(name, write)| Prepared {
-                at: name.at(partition),
+        let mut prepared = Vec::new();
+        for (name, write) in writes.iter() {
+            let at = name.at(partition);
+            prepared.push(Prepared {
+                at,
                 kind: write.kind,
                 meta: write.meta,
                 value: &write.value,
+                places: places_of(at.key, &write.meta, &write.value)?,
                 old: write.old,
                 shares_tag: write.shares_tag,
-            })
-            .collect();
-        let last = self.write_prepared([(partition, stripe)].into(), &prepared)?;
+            });
+        }
+        let last = self.write_prepared([(partition, stripe)].into(), &mut prepared)?;
         Ok(Applied::Written(Ticket(last)))
     }
 }

@@ -6,7 +6,7 @@ use super::lsm::{LsmSettings, LsmStore};
 use super::open::{Kind, OrderedReport};
 use super::settings::OrderedSettings;
 use super::store::Store;
-use super::tree::{TreeSettings, TreeStore};
+use super::tree::{ENGINE_FILE, TreeSettings, TreeStore};
 use super::upkeep::Upkeep;
 use crate::bitcask::Meta;
 use crate::compare::Compare;
@@ -108,7 +108,7 @@ impl OrderedEngine {
         of_tree: TreeSettings,
     ) -> Result<(Self, OrderedReport), StoreError> {
         let open = || -> Result<Box<dyn OrderedStore>, StoreError> {
-            Ok(Box::new(TreeStore::open(Arc::clone(disk), of_tree)?))
+            Ok(Box::new(TreeStore::open(Arc::clone(disk), ENGINE_FILE, of_tree)?))
         };
         let kind = Kind { name: "innostore", bodies_apart: false, open: &open };
         Self::open_kind(&kind, &**disk, clock, execution, settings)

@@ -40,8 +40,11 @@ mod upkeep;
 mod value;
 mod verify;
 
+pub(crate) use backend::{Figures, OrderedStore, Space, Visit};
 pub use engine::{OrderedEngine, UPKEEP_WORKER, WRITE_WORKER};
 pub use lsm::LsmSettings;
 pub use open::OrderedReport;
+pub(crate) use overlay::{Batch, Overlay, Range};
 pub use settings::OrderedSettings;
 pub use tree::TreeSettings;
+pub(crate) use tree::{TreeFile, TreeStore};

@@ -19,7 +19,7 @@ pub(crate) struct Batch {
     spaces: [Writes; Space::ALL.len()],
     bytes: u64,
     /// The last ticket whose writes are in it.
-    pub(super) last_ticket: u64,
+    pub(crate) last_ticket: u64,
 }
 
 impl Batch {
@@ -38,12 +38,19 @@ impl Batch {
         self.spaces[space as usize].iter().map(|(key, value)| (key, value.as_ref()))
     }
 
+    /// A batch of these writes.
+    pub(crate) fn of(writes: Vec<(Space, Bytes, Option<Bytes>)>) -> Self {
+        let mut batch = Self::default();
+        writes.into_iter().for_each(|(space, key, value)| batch.put(space, key, value));
+        batch
+    }
+
     /// About the bytes that it takes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.spaces.iter().all(BTreeMap::is_empty)
     }
 
@@ -66,41 +73,43 @@ struct Pending {
     /// What is being written.
     leaving: Option<Arc<Batch>>,
     last_ticket: u64,
+    /// How many batches have left.
+    moved_count: u64,
 }
 
 /// The ordered store with what was written and is not in it yet: reads see both as one.
-pub(super) struct Overlay {
-    pub(super) backend: Box<dyn OrderedStore>,
+pub(crate) struct Overlay {
+    pub(crate) backend: Box<dyn OrderedStore>,
     pending: RwLock<Pending>,
 }
 
 /// A piece of a scan.
-pub(super) struct Page {
+pub(crate) struct Page {
     /// Keys and values, or the first bytes of these, by ascending keys.
-    pub(super) entries: Vec<(Bytes, Bytes)>,
+    pub(crate) entries: Vec<(Bytes, Bytes)>,
     /// The key to go on from; `None` at the end.
-    pub(super) next: Option<Bytes>,
+    pub(crate) next: Option<Bytes>,
 }
 
 /// Which entries a scan wants.
 #[derive(Clone, Copy)]
-pub(super) struct Range<'r> {
-    pub(super) space: Space,
-    pub(super) from: &'r [u8],
+pub(crate) struct Range<'r> {
+    pub(crate) space: Space,
+    pub(crate) from: &'r [u8],
     /// The first key that is not wanted any more.
-    pub(super) to: Option<&'r [u8]>,
+    pub(crate) to: Option<&'r [u8]>,
     /// Bytes that are wanted of each value.
-    pub(super) value_bytes_max: usize,
+    pub(crate) value_bytes_max: usize,
 }
 
 impl Overlay {
-    pub(super) fn new(backend: Box<dyn OrderedStore>) -> Self {
+    pub(crate) fn new(backend: Box<dyn OrderedStore>) -> Self {
         Self { backend, pending: RwLock::default() }
     }
 
     /// Adds writes that belong together; they count from now on. Their ticket, and whether they are the
     /// first to wait: then nobody has told the writer yet.
-    pub(super) fn write(&self, writes: Vec<(Space, Bytes, Option<Bytes>)>) -> (u64, bool) {
+    pub(crate) fn write(&self, writes: Vec<(Space, Bytes, Option<Bytes>)>) -> (u64, bool) {
         let mut pending = self.pending.write();
         let is_first = pending.young.is_empty();
         pending.last_ticket += 1;
@@ -112,17 +121,17 @@ impl Overlay {
         (ticket, is_first)
     }
 
-    pub(super) fn last_ticket(&self) -> u64 {
+    pub(crate) fn last_ticket(&self) -> u64 {
         self.pending.read().last_ticket
     }
 
     /// Bytes that wait to be taken.
-    pub(super) fn waiting_bytes(&self) -> u64 {
+    pub(crate) fn waiting_bytes(&self) -> u64 {
         self.pending.read().young.bytes
     }
 
     /// What is to be written next: what was taken and not settled, or all that has come in since.
-    pub(super) fn take(&self) -> Option<Arc<Batch>> {
+    pub(crate) fn take(&self) -> Option<Arc<Batch>> {
         let mut pending = self.pending.write();
         if pending.leaving.is_none() && !pending.young.is_empty() {
             pending.leaving = Some(Arc::new(std::mem::take(&mut pending.young)));
@@ -131,12 +140,19 @@ impl Overlay {
     }
 
     /// Tells that what was taken is in the store.
-    pub(super) fn settle(&self) {
-        self.pending.write().leaving = None;
+    pub(crate) fn settle(&self) {
+        let mut pending = self.pending.write();
+        pending.leaving = None;
+        pending.moved_count += 1;
+    }
+
+    /// How many batches were settled so far: as long as that is the same, the store is too.
+    pub(crate) fn moved_count(&self) -> u64 {
+        self.pending.read().moved_count
     }
 
     /// What waits under a key: the value, or that the key is removed; `None` when nothing does.
-    pub(super) fn waiting(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
+    pub(crate) fn waiting(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
         let pending = self.pending.read();
         let batches = [Some(&pending.young), pending.leaving.as_deref()];
         batches
@@ -146,7 +162,7 @@ impl Overlay {
     }
 
     /// The value of a key. May wait for the disk.
-    pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+    pub(crate) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         match self.waiting(space, key) {
             Some(value) => Ok(value),
             None => self.backend.get(space, key),
@@ -154,7 +170,7 @@ impl Overlay {
     }
 
     /// The first entries of a range, `limit` of them or some less or more. May wait for the disk.
-    pub(super) fn scan(&self, range: Range<'_>, limit: usize) -> Result<Page, StoreError> {
+    pub(crate) fn scan(&self, range: Range<'_>, limit: usize) -> Result<Page, StoreError> {
         let limit = limit.max(1);
         // First what waits: what leaves it meanwhile is in the store by then.
         let (mut merged, mut last) = self.waiting_from(range, limit);

@@ -16,8 +16,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Name of the file.
-pub(super) const TREE_NAME: &str = "tree.redb";
+/// The file of an engine.
+pub(super) const ENGINE_FILE: TreeFile = TreeFile { name: "tree.redb", quick_repair: false };
 
 /// Keys are as large as names can be, twice, and some bytes.
 const KEY_BYTES_MAX: usize = 1 << 18;
@@ -41,8 +41,18 @@ impl Default for TreeSettings {
     }
 }
 
-pub(super) struct TreeStore {
+/// Which file, and how it is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TreeFile {
+    pub(crate) name: &'static str,
+    /// Whether each commit writes what opening after a crash needs: commits take longer, and opening does
+    /// not read the whole file.
+    pub(crate) quick_repair: bool,
+}
+
+pub(crate) struct TreeStore {
     disk: Arc<dyn Disk>,
+    of_file: TreeFile,
     path: String,
     settings: TreeSettings,
     /// `None` after an error, until it is opened again.
@@ -50,19 +60,32 @@ pub(super) struct TreeStore {
 }
 
 impl TreeStore {
-    pub(super) fn open(disk: Arc<dyn Disk>, settings: TreeSettings) -> Result<Self, StoreError> {
-        let path = format!("{}/{TREE_NAME}", disk.path());
-        let store = Self { disk, path, settings, database: RwLock::new(None) };
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        of_file: TreeFile,
+        settings: TreeSettings,
+    ) -> Result<Self, StoreError> {
+        let path = format!("{}/{}", disk.path(), of_file.name);
+        let store = Self { disk, of_file, path, settings, database: RwLock::new(None) };
         store.reopen()?;
         Ok(store)
+    }
+
+    /// Whether it can be read: not after an error, until it is opened again.
+    pub(crate) fn is_open(&self) -> bool {
+        self.database.read().is_some()
+    }
+
+    pub(crate) fn reopen_if_closed(&self) -> Result<(), StoreError> {
+        if self.is_open() { Ok(()) } else { self.reopen() }
     }
 
     fn reopen(&self) -> Result<(), StoreError> {
         let mut database = self.database.write();
         // Two handles would each have their own idea of the pages.
         database.take();
-        let exists = self.disk.list()?.iter().any(|name| name == TREE_NAME);
-        let file = self.disk.open(TREE_NAME, !exists)?;
+        let exists = self.disk.list()?.iter().any(|name| name == self.of_file.name);
+        let file = self.disk.open(self.of_file.name, !exists)?;
         let opened = self.guarded("open", || {
             let mut builder = Builder::new();
             builder
@@ -103,6 +126,15 @@ impl TreeStore {
         match error {
             redb::Error::Io(error) => match error.downcast::<StoreError>() {
                 Ok(error) => error,
+                // It has read what makes no sense.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+                    ) =>
+                {
+                    StoreError::Corrupt { path, offset: 0, reason: error.to_string() }
+                }
                 Err(error) => StoreError::Io { action, path, reason: error.to_string() },
             },
             redb::Error::Corrupted(reason) => StoreError::Corrupt { path, offset: 0, reason },
@@ -129,7 +161,8 @@ impl TreeStore {
         let database = self.database.read();
         let opened = database.as_ref().ok_or_else(|| self.closed())?;
         self.guarded("write", || {
-            let transaction = opened.begin_write()?;
+            let mut transaction = opened.begin_write()?;
+            transaction.set_quick_repair(self.of_file.quick_repair);
             for space in Space::ALL {
                 let writes = batch.writes_of(space);
                 if writes.len() == 0 {
@@ -170,10 +203,7 @@ impl OrderedStore for TreeStore {
     }
 
     fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
-        let is_open = self.database.read().is_some();
-        if !is_open {
-            self.reopen()?;
-        }
+        self.reopen_if_closed()?;
         self.commit(batch).inspect_err(|_| drop(self.database.write().take()))
     }
 
@@ -190,7 +220,7 @@ impl OrderedStore for TreeStore {
     }
 
     fn figures(&self) -> Figures {
-        let file = self.disk.open(TREE_NAME, false);
+        let file = self.disk.open(self.of_file.name, false);
         let disk_bytes = file.and_then(|file| file.size_bytes()).unwrap_or_default();
         Figures { disk_bytes, file_count: 1, ..Figures::default() }
     }

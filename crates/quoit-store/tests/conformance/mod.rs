@@ -32,15 +32,8 @@ pub trait Subject {
     /// The engine's clock. Starts at [`START_SECS`].
     fn clock(&self) -> &ManualClock;
 
-    /// Whether the engine has secondary indexes.
-    fn has_indexes(&self) -> bool {
-        true
-    }
-
-    /// Whether the engine has indexes of a bucket.
-    fn has_indexes_of(&self, _bucket: BucketRef<'_>) -> bool {
-        self.has_indexes()
-    }
+    /// Does what the engine has to do before it can be queried.
+    fn rebuild_indexes(&self) {}
 
     /// Closes the engine and opens it again with what it has stored. Engines that forget do
     /// nothing.

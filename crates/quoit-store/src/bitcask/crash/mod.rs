@@ -3,6 +3,7 @@
 //! `QUOIT_CRASH_SEED=n` runs that seed alone; `QUOIT_CRASH_SEEDS=n` runs so many.
 
 mod digests;
+mod indexes;
 mod model;
 mod world;
 
@@ -17,11 +18,19 @@ fn plan() -> Plan {
     let settings = BitcaskSettings {
         max_file_size_bytes: 3_000,
         key_buffer_bytes: 8_000,
+        entry_buffer_bytes: 2_000,
         snapshot_interval_bytes: 2_000,
         merge: MergeSettings { small_file_threshold_bytes: 500, ..MergeSettings::default() },
         ..BitcaskSettings::new(0xfeed)
     };
-    Plan { rounds: 4, operations_max: 60, faults: false, settings, forget_syncs: false }
+    Plan {
+        rounds: 4,
+        operations_max: 60,
+        faults: false,
+        settings,
+        forget_syncs: false,
+        indexes: false,
+    }
 }
 
 fn run_all(plan: &Plan) {
@@ -70,6 +79,8 @@ fn planted_bugs_are_found() {
         Planted::SnapshotsUnsynced,
         Planted::IgnoresGaps,
         Planted::ForgetsYoungSegments,
+        Planted::MovesEntriesUnsynced,
+        Planted::ForgetsEntries,
     ] {
         plant(Some(bug));
         let found = is_found(&plan());

@@ -121,9 +121,10 @@ impl Model {
 
 /// What the engine is told of a value.
 pub(super) fn meta_of(value: &[u8]) -> RecordMeta {
+    let indexed = super::indexes::is_indexed(value);
     RecordMeta {
         digest: xxhash_rust::xxh3::xxh3_64(value),
-        tombstone: value.len().is_multiple_of(5),
+        tombstone: value.len().is_multiple_of(5) && !indexed,
         n_val_class: (value.len() % 15 + 1) as u8,
         // Some expire, each in an hour of its own, after the end of all runs.
         expires_at_secs: if value.len().is_multiple_of(7) {
@@ -131,6 +132,6 @@ pub(super) fn meta_of(value: &[u8]) -> RecordMeta {
         } else {
             0
         },
-        indexed: false,
+        indexed,
     }
 }

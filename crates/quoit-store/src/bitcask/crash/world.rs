@@ -1,13 +1,13 @@
 //! An engine on a faulty disk, a random workload, and restarts at bad moments.
 
 use super::model::{End, Model, State, meta_of};
-use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
+use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport, SNAPSHOT_WORKER};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, RecordAt,
     RecordRef, Ticket,
 };
 use crate::error::StoreError;
-use crate::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Random};
+use crate::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next, Random};
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
@@ -29,6 +29,8 @@ pub(super) struct Plan {
     pub(super) faults: bool,
     pub(super) settings: BitcaskSettings,
     pub(super) forget_syncs: bool,
+    /// Whether some values have index entries; half of the runs are without.
+    pub(super) indexes: bool,
 }
 
 /// Who restarts the engine and lets its background work run.
@@ -97,6 +99,7 @@ impl World {
         let merge = &mut plan.settings.merge;
         merge.frag_threshold_percent = [25, 50, 80][random.below(3) as usize];
         merge.frag_merge_trigger_percent = merge.frag_threshold_percent + 15;
+        plan.indexes = random.below(2) == 0;
         let rounds = plan.rounds;
         let hands = Hands {
             random,
@@ -237,7 +240,7 @@ impl Hands {
     fn step(&mut self) -> Result<(), String> {
         self.operation += 1;
         let key = self.random.below(u64::from(KEYS)) as u8;
-        match self.random.below(30) {
+        match self.random.below(32) {
             0..=14 => self.put(key),
             15..=18 => self.remove(key),
             19..=20 => self.batch(),
@@ -251,6 +254,7 @@ impl Hands {
                 }
                 Ok(())
             }
+            29..=30 => self.query(false),
             _ => {
                 self.clock.advance_us(self.random.below(2_000_000));
                 Ok(())
@@ -271,6 +275,9 @@ impl Hands {
             1 => 0,
             _ => self.random.below(200),
         };
+        if self.plan.indexes && self.random.below(3) == 0 {
+            return super::indexes::indexed_value(&mut self.random, self.operation, size);
+        }
         let mut value = self.operation.to_be_bytes().to_vec();
         let mut filler = Random(self.operation);
         value.extend((0..size).map(|_| filler.next() as u8));
@@ -428,6 +435,25 @@ impl Hands {
         }
     }
 
+    /// Queries the indexes of all buckets, which may lack entries unless they have to be complete.
+    fn query(&self, has_to_be_complete: bool) -> Result<(), String> {
+        for bucket in [b"one".as_slice(), b"another"] {
+            let bucket = BucketRef::untyped(bucket);
+            let names = self.model.keys_now().into_iter().map(|key| (key, Name::new(key)));
+            let records: Vec<_> = names
+                .filter(|(_, name)| key_ref(&name.key).bucket == bucket)
+                .filter_map(|(key, name)| Some((name.key.to_vec(), self.model.now(key)?)))
+                .collect();
+            match super::indexes::check(self.engine(), bucket, &records) {
+                Ok(checked) => checked?,
+                Err(StoreError::IndexesUnavailable { .. }) if !has_to_be_complete => {}
+                Err(_) if self.may_fail => {}
+                Err(error) => return Err(format!("can't be queried: {error}")),
+            }
+        }
+        Ok(())
+    }
+
     fn list(&self) -> Result<(), String> {
         let mut expected = self.model.keys_now();
         expected.sort_by(|one, other| {
@@ -489,6 +515,7 @@ impl World {
         // Tickets go on, or start again below what was lost.
         self.hands.last_ticket = 0;
         self.hands.list()?;
+        self.query()?;
         let key_count = self.hands.engine().stats().key_count;
         let expected = self.hands.model.keys_now().len() as u64;
         if key_count != expected {
@@ -498,12 +525,27 @@ impl World {
         Ok(())
     }
 
+    /// Queries the indexes, after they were rebuilt if they have to be.
+    fn query(&mut self) -> Result<(), String> {
+        self.hands.query(false)?;
+        let range =
+            |engine: &BitcaskEngine| super::indexes::check(engine, BucketRef::untyped(b"one"), &[]);
+        if let Err(StoreError::IndexesUnavailable { .. }) = range(self.hands.engine()) {
+            while self.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        }
+        self.hands.query(true)
+    }
+
     /// Sometimes somebody removes what the engine can make again.
     fn lose_derived_files(&mut self) {
         let which = self.hands.random.below(6);
         for name in self.disk.list().unwrap_or_default() {
             let is_index = name == "INDEX";
-            if which == 0 && is_index || which == 1 && (is_index || name.ends_with(".keys")) {
+            let is_tree = name == "SECONDARY";
+            if which == 0 && is_index
+                || which == 2 && is_tree
+                || which == 1 && (is_index || name.ends_with(".keys"))
+            {
                 self.disk.delete(&name);
             }
         }

@@ -1,0 +1,164 @@
+//! Queries: entries of the tree and of memory, as far as the index confirms them.
+
+use super::{EntryOf, State};
+use crate::bitcask::store::Store;
+use crate::engine::{IndexPage, RecordMeta};
+use crate::error::StoreError;
+use crate::index::{PartitionIndex, Tag};
+use crate::index_page::PageInMaking;
+use crate::ordered::{Range, Space};
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use std::sync::atomic::Ordering;
+
+/// Entries that are read at once, at least and at most.
+const READ_COUNT_MIN: usize = 16;
+const READ_COUNT_MAX: usize = 4_096;
+
+impl Store {
+    pub(in crate::bitcask) fn query_index(
+        &self,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
+    ) -> Result<IndexPage, StoreError> {
+        self.check_open()?;
+        let span = range.span(after);
+        let mut page = PageInMaking::new(&span, partitions, limit);
+        if span.is_empty() || !self.indexes.is_used() {
+            return Ok(page.into_page());
+        }
+        let losses = self.indexes.losses.load(Ordering::Acquire);
+        self.indexes.prepare()?;
+        self.check_complete()?;
+        let mut from = Bytes::copy_from_slice(span.from());
+        loop {
+            let range = Range {
+                space: Space::Indexes,
+                from: &from,
+                to: Some(span.end()),
+                value_bytes_max: usize::MAX,
+            };
+            let read_count = limit.clamp(READ_COUNT_MIN, READ_COUNT_MAX);
+            let scanned = self.of_tree(self.indexes.overlay.scan(range, read_count))?;
+            for (key, value) in &scanned.entries {
+                let (place, partition, entry) = self.of_tree(read_entry(key, value))?;
+                let mut fault = None;
+                let is_live = || {
+                    self.counts(key, partition, &entry).unwrap_or_else(|error| {
+                        fault = Some(error);
+                        false
+                    })
+                };
+                let goes_on = page.take(place, partition, is_live);
+                if let Some(error) = fault {
+                    return self.of_tree(Err(error));
+                }
+                if !goes_on {
+                    return self.unless_lost(losses, page.into_page());
+                }
+            }
+            match scanned.next {
+                Some(next) => from = next,
+                None => return self.unless_lost(losses, page.into_page()),
+            }
+        }
+    }
+
+    fn check_complete(&self) -> Result<(), StoreError> {
+        match &*self.indexes.state.lock() {
+            State::Complete => Ok(()),
+            State::Rebuilding { next } => {
+                let count = self.stripes.len();
+                Err(unavailable(format!(
+                    "they are being rebuilt, {} of {count} partitions are done; try again later",
+                    next.0
+                )))
+            }
+            State::Unknown => Err(unavailable("they are being opened; try again".to_owned())),
+        }
+    }
+
+    /// A page that was read while the tree was the same and complete.
+    fn unless_lost(&self, losses: u64, page: IndexPage) -> Result<IndexPage, StoreError> {
+        if self.indexes.losses.load(Ordering::Acquire) == losses {
+            return Ok(page);
+        }
+        Err(unavailable("they turned out to be damaged, and are rebuilt; try again later".into()))
+    }
+
+    /// What was read from the tree. Damage means that it has to be made again.
+    fn of_tree<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
+        read.inspect_err(|error| {
+            if matches!(error, StoreError::Corrupt { .. }) {
+                let _one_at_a_time = self.indexes.moving.lock();
+                self.indexes.lose_if_damaged(error);
+            }
+        })
+    }
+
+    /// Whether an entry that was read is one of a record that is there. What is not is removed.
+    fn counts(
+        &self,
+        key: &Bytes,
+        partition: Partition,
+        read: &EntryOf,
+    ) -> Result<bool, StoreError> {
+        let Some(stripe) = self.stripes.get(usize::from(partition.0)) else { return Ok(false) };
+        if confirms(&stripe.read(), read) {
+            return Ok(!self.has_ended(read));
+        }
+        let overlay = &self.indexes.overlay;
+        loop {
+            // The record may have been written anew since the entry was read. Under the stripe's lock, what
+            // waits in memory is what the index goes with.
+            let moved_before = overlay.moved_count();
+            let stored = overlay.backend.get(Space::Indexes, key)?;
+            let index = stripe.read();
+            let newest = match overlay.waiting(Space::Indexes, key) {
+                Some(waiting) => waiting,
+                None if overlay.moved_count() != moved_before => continue,
+                None => stored,
+            };
+            let Some(newest) = newest else { return Ok(false) };
+            if let Some(newest) = EntryOf::decode(&newest)
+                && confirms(&index, &newest)
+            {
+                return Ok(!self.has_ended(&newest));
+            }
+            self.indexes.write(vec![(Space::Indexes, key.clone(), None)]);
+            return Ok(false);
+        }
+    }
+
+    fn has_ended(&self, entry: &EntryOf) -> bool {
+        let expires_at_secs = entry.expires_at_secs;
+        self.is_expired(&RecordMeta { expires_at_secs, ..RecordMeta::default() })
+    }
+}
+
+/// Whether the index has a record that wrote this entry.
+fn confirms(index: &PartitionIndex, entry: &EntryOf) -> bool {
+    let mut candidates = index.candidates(Tag::of(entry.identity));
+    candidates.any(|candidate| candidate.indexed && candidate.digest == entry.digest)
+}
+
+fn unavailable(reason: String) -> StoreError {
+    StoreError::IndexesUnavailable { reason }
+}
+
+/// Place, partition and value of an entry.
+fn read_entry<'e>(
+    key: &'e [u8],
+    value: &[u8],
+) -> Result<(&'e [u8], Partition, EntryOf), StoreError> {
+    let read = key.split_last_chunk().zip(EntryOf::decode(value));
+    let ((place, partition), entry) = read.ok_or_else(|| StoreError::Corrupt {
+        path: super::INDEXES_NAME.to_owned(),
+        offset: 0,
+        reason: "an entry can't be read".to_owned(),
+    })?;
+    Ok((place, Partition(u16::from_be_bytes(*partition)), entry))
+}

@@ -1,0 +1,96 @@
+//! Entries that the tree lacks, from the records that the index knows to have some.
+
+use super::{EntryChange, State};
+use crate::bitcask::read::{Loaded, Part};
+use crate::bitcask::store::Store;
+use crate::compare::compared_digest;
+use crate::engine::Access;
+use crate::error::StoreError;
+use crate::index::{Entry, Tag};
+use crate::index_page::places_of;
+use crate::seam::Pace;
+use quoit_model::hash::Partition;
+use quoit_model::key::KeyRef;
+use std::sync::atomic::Ordering;
+
+/// Bytes that are read between two pauses.
+const PIECE_BYTES: u64 = 1 << 20;
+
+impl Store {
+    /// Does a piece of what the indexes want done in the background. True when there is more.
+    pub(in crate::bitcask) fn tend_indexes(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
+        if !self.indexes.is_used() {
+            return Ok(false);
+        }
+        self.indexes.prepare()?;
+        let losses = self.indexes.losses.load(Ordering::Acquire);
+        let rebuilding = match *self.indexes.state.lock() {
+            State::Rebuilding { next } => Some(next),
+            State::Unknown | State::Complete => None,
+        };
+        if self.indexes.should_move() {
+            self.indexes.move_all(&|| self.committer.sync())?;
+        }
+        let Some(partition) = rebuilding else { return Ok(false) };
+        if !self.rebuild_partition(partition, pace)? {
+            return Ok(false);
+        }
+        let mut state = self.indexes.state.lock();
+        if self.indexes.losses.load(Ordering::Acquire) != losses {
+            return Ok(true);
+        }
+        let next = Partition(partition.0 + 1);
+        let is_last = usize::from(next.0) >= self.stripes.len();
+        *state = if is_last { State::Complete } else { State::Rebuilding { next } };
+        if is_last {
+            tracing::info!("secondary indexes are complete again");
+        } else {
+            tracing::info!(partition = partition.0, "entries of a partition are rebuilt");
+        }
+        Ok(!is_last)
+    }
+
+    /// Adds the entries of a partition's records. False when it was told to stop before the end.
+    fn rebuild_partition(&self, partition: Partition, pace: &dyn Pace) -> Result<bool, StoreError> {
+        let (mut entries, table) = {
+            let index = self.stripe(partition).read();
+            let entries: Vec<Entry> = index.iter().filter(|entry| entry.indexed).collect();
+            // Who holds the table can read its segments.
+            (entries, self.table.load_full())
+        };
+        entries.sort_unstable_by_key(|entry| entry.location);
+        let mut piece_bytes = 0;
+        for entry in &entries {
+            match self.reader.load(&table, entry, 0, Part::Whole, Access::Wait)? {
+                Loaded::Stored(stored) => {
+                    let header = stored.header;
+                    let (key, record) = stored.into_key_and_record();
+                    piece_bytes += header.record_bytes();
+                    let key = KeyRef::decode(&key).ok();
+                    let places = key.map(|key| places_of(key, &header.meta, &record.value));
+                    if let Some(Ok(new)) = places {
+                        let index = self.stripe(partition).read();
+                        let digest = compared_digest(&header.meta);
+                        let mut candidates = index.candidates(Tag::of(header.identity));
+                        // What has changed meanwhile has told of its entries itself.
+                        if candidates.any(|entry| entry.indexed && entry.digest == digest) {
+                            self.indexes.change(&header, &EntryChange { old: Vec::new(), new });
+                        }
+                    }
+                }
+                Loaded::Damaged(error) => self.note_damage(&error),
+                Loaded::WouldBlock => {}
+            }
+            if piece_bytes >= PIECE_BYTES {
+                if !pace.pause(self.pause_us(piece_bytes)) {
+                    return Ok(false);
+                }
+                piece_bytes = 0;
+                if self.indexes.is_full() {
+                    self.indexes.move_all(&|| self.committer.sync())?;
+                }
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,85 @@
+//! The tree's file, which is not there before it is needed.
+
+use super::INDEXES_NAME;
+use crate::error::StoreError;
+use crate::ordered::{
+    Batch, Figures, OrderedStore, Space, TreeFile, TreeSettings, TreeStore, Visit,
+};
+use crate::seam::Disk;
+use bytes::Bytes;
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// Memory for pages of the tree, in bytes.
+const CACHE_BYTES: u64 = 64 << 20;
+
+const FILE: TreeFile = TreeFile { name: INDEXES_NAME, quick_repair: true };
+
+/// A tree that holds nothing before it is opened.
+pub(super) struct LazyTree {
+    disk: Arc<dyn Disk>,
+    tree: RwLock<Option<Arc<TreeStore>>>,
+}
+
+impl LazyTree {
+    pub(super) const fn new(disk: Arc<dyn Disk>) -> Self {
+        Self { disk, tree: RwLock::new(None) }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.tree.read().as_ref().is_some_and(|tree| tree.is_open())
+    }
+
+    /// Opens the file, and makes it if there is none. Called by one thread at a time.
+    pub(super) fn open(&self) -> Result<(), StoreError> {
+        if let Some(tree) = self.opened() {
+            return tree.reopen_if_closed();
+        }
+        let settings = TreeSettings { cache_bytes: CACHE_BYTES };
+        let tree = TreeStore::open(Arc::clone(&self.disk), FILE, settings)?;
+        *self.tree.write() = Some(Arc::new(tree));
+        Ok(())
+    }
+
+    /// Removes the file: the tree holds nothing again.
+    pub(super) fn remove(&self) -> Result<(), StoreError> {
+        // Who still reads the removed file keeps it until then.
+        self.tree.write().take();
+        let is_there = self.disk.list()?.iter().any(|name| name == INDEXES_NAME);
+        if is_there { self.disk.remove(INDEXES_NAME) } else { Ok(()) }
+    }
+
+    fn opened(&self) -> Option<Arc<TreeStore>> {
+        self.tree.read().clone()
+    }
+}
+
+impl OrderedStore for Arc<LazyTree> {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        self.opened().map_or(Ok(None), |tree| tree.get(space, key))
+    }
+
+    fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        self.opened().map_or(Ok(()), |tree| tree.scan(space, from, visit))
+    }
+
+    fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.opened().ok_or(StoreError::Closed)?.apply(batch)
+    }
+
+    fn is_durable_when_applied(&self) -> bool {
+        true
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn key_bytes_max(&self) -> usize {
+        self.opened().map_or(usize::MAX, |tree| tree.key_bytes_max())
+    }
+
+    fn figures(&self) -> Figures {
+        self.opened().map_or_else(Figures::default, |tree| tree.figures())
+    }
+}
