@@ -59,6 +59,8 @@ impl Api {
         match (status.as_u16(), serde_json::from_str::<Value>(&text)) {
             (200, Ok(document)) => Ok(Some(document)),
             (404, Ok(document)) if document["error"] == "notfound" => Ok(None),
+            // A page for browsers, which is what clients get when the bucket type does not exist.
+            (404, Err(_)) => Ok(None),
             _ => bail!("{}", text.trim()),
         }
     }
