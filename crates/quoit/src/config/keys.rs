@@ -250,8 +250,8 @@ pub const KEYS: &[Key] = &[
         Kind::Size(1, 1_024 * GB),
         "",
         "Memory for the records of one partition of the memory engine; beyond it the least recently used go. \
-         A node needs as many times that as it holds partitions: ring_size times n_val by the number of nodes, \
-         and no more than ring_size. Not set: no bound.",
+         A node needs as many times that as it holds partitions: ring_size times n_val by the number of \
+         nodes, and no more than ring_size. Not set: no bound.",
     ),
     key(
         "memory_backend.ttl",
