@@ -4,7 +4,7 @@ use crate::boot::PARTITION_COUNT;
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::contents::{Contents, merged};
-use crate::history::{Found, KeyNumber, Policy, Reader};
+use crate::history::{Entry, Found, KeyNumber, Policy, Reader};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
 use crate::requests::{self, Quorums};
@@ -33,6 +33,7 @@ pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
     for machine in &ground.in_service() {
         let found = read_all(ground, machine).await?;
         check_listings(ground, machine, &found).await?;
+        check_entries(ground, machine, &found).await?;
     }
     tokio::time::sleep(REPAIR_PAUSE).await;
     let contents = look_inside(ground)?;
@@ -100,6 +101,45 @@ async fn check_listings(
                 "{} lists {listed:?} of {policy:?}, and reads found {there:?}; {:?}",
                 machine.name,
                 held.collect::<Vec<_>>(),
+            );
+            return Err(Violation::new(Fault::WrongListing, text));
+        }
+    }
+    Ok(())
+}
+
+/// Compares the index of writes with what reads have found and what nodes hold.
+async fn check_entries(
+    ground: &Ground,
+    machine: &Machine,
+    found: &BTreeMap<KeyNumber, Vec<Found>>,
+) -> Result<(), Violation> {
+    let contents = contents_of_all(ground)?;
+    for policy in Policy::ALL {
+        let list = || async {
+            let list = move |store| requests::list_entries(store, policy, true);
+            answer(machine.ask(list).await)
+        };
+        let listed = insist(ground, &format!("query {policy:?}"), list).await?;
+        let of_policy = found.iter().filter(|(key, _)| ground.policy(**key) == policy);
+        let is_complete = of_policy.clone().all(|(key, found)| {
+            found.iter().all(|each| match each {
+                Found::Value(write) if write.makes_entry() => listed.contains(&(*write, *key)),
+                _ => true,
+            })
+        });
+        let is_held = |entry: &Entry| {
+            let key = entry.1;
+            let objects = contents.iter().filter_map(|contents| contents.objects.get(&key));
+            let mut entries = objects.flat_map(|object| requests::entries_of(key, object));
+            entries.any(|held| held == *entry)
+        };
+        let is_true = listed.iter().all(is_held);
+        if !(is_complete && is_true && listed.is_sorted()) {
+            let there: Vec<_> = of_policy.collect();
+            let text = format!(
+                "{} finds {listed:?} of {policy:?}, and reads found {there:?}",
+                machine.name
             );
             return Err(Violation::new(Fault::WrongListing, text));
         }

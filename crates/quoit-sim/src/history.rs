@@ -39,6 +39,18 @@ pub struct WriteNumber(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadNumber(pub u32);
 
+/// An entry of the index of writes: the write that made it, and where it was written.
+pub type Entry = (WriteNumber, KeyNumber);
+
+impl WriteNumber {
+    /// Whether the write, if it stores a value, makes an index entry: some do, the others may take short
+    /// ways.
+    #[must_use]
+    pub const fn makes_entry(self) -> bool {
+        self.0 % 4 == 1
+    }
+}
+
 impl fmt::Display for WriteNumber {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "w{}", self.0)
@@ -156,6 +168,8 @@ pub enum Listed {
     Keys(Vec<KeyNumber>),
     /// Names of the bucket type's buckets.
     Buckets(Vec<Vec<u8>>),
+    /// Entries of the index of writes; a foreign one is of a number that no write or key has.
+    Entries(Vec<Entry>),
 }
 
 /// One listing of what a policy's bucket type has, which came to its end.
@@ -173,6 +187,8 @@ pub struct Listing {
     pub listed: Listed,
     /// Keys that everybody held all the time who may have been asked for them.
     pub there: BTreeSet<KeyNumber>,
+    /// Entries that all of them held at the beginning and at the end.
+    pub entries_there: BTreeSet<Entry>,
 }
 
 /// What the run did to the machines, as far as it says what clients may count on.

@@ -6,7 +6,7 @@
 
 use crate::client::Ground;
 use crate::contents::Contents;
-use crate::history::{KeyNumber, Listed, Listing, Policy};
+use crate::history::{Entry, KeyNumber, Listed, Listing, Policy};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
 use crate::requests;
@@ -25,6 +25,8 @@ struct Look {
     asked: BTreeMap<KeyNumber, BTreeSet<(usize, u64)>>,
     /// Keys of which all of them that run hold a value.
     held: BTreeSet<KeyNumber>,
+    /// Index entries that all of them that run hold.
+    entries: BTreeSet<Entry>,
 }
 
 impl Ground {
@@ -36,8 +38,15 @@ impl Ground {
             requests::list_buckets(store, policy).await.map(Listed::Buckets)
         };
         let of_keys = self.list_once(machine, policy, keys).await;
+        let entries = move |sorted| {
+            move |store| async move {
+                requests::list_entries(store, policy, sorted).await.map(Listed::Entries)
+            }
+        };
         let of_buckets = self.list_once(machine, policy, buckets).await;
-        format!("{of_keys}, {of_buckets}")
+        let of_entries = self.list_once(machine, policy, entries(false)).await;
+        let in_order = self.list_once(machine, policy, entries(true)).await;
+        format!("{of_keys}, {of_buckets}, {of_entries}, {in_order}")
     }
 
     async fn list_once<A, F>(&self, machine: &Machine, policy: Policy, ask: A) -> String
@@ -55,13 +64,14 @@ impl Ground {
         let text = match &listed {
             Listed::Keys(keys) => format!("{} keys", keys.len()),
             Listed::Buckets(buckets) => format!("{} buckets", buckets.len()),
+            Listed::Entries(entries) => format!("{} entries", entries.len()),
         };
-        let there = match (before, self.look(machine, policy)) {
+        let (there, entries_there) = match (before, self.look(machine, policy)) {
             (Some(before), Some(after)) => there_throughout(&before, &after),
-            _ => BTreeSet::new(),
+            _ => Default::default(),
         };
         let (end_us, node) = (self.time.now_us(), machine.name.clone());
-        let listing = Listing { policy, node, start_us, end_us, listed, there };
+        let listing = Listing { policy, node, start_us, end_us, listed, there, entries_there };
         self.history.lock().listings.push(listing);
         text
     }
@@ -87,7 +97,16 @@ impl Ground {
             objects.all(|object| object.is_some_and(|object| !object.is_tombstone()))
         };
         let held = asked.keys().copied().filter(is_held).collect();
-        Some(Look { asked, held })
+        let entries_of = |key: &KeyNumber| {
+            let running = asked[key].iter().filter_map(|(place, _)| contents.get(place));
+            let entries = running.map(|contents| -> BTreeSet<Entry> {
+                let object = contents.objects.get(key).into_iter();
+                object.flat_map(|object| requests::entries_of(*key, object)).collect()
+            });
+            entries.reduce(|one, other| &one & &other).unwrap_or_default()
+        };
+        let entries = asked.keys().flat_map(entries_of).collect();
+        Some(Look { asked, held, entries })
     }
 
     fn keys_of(&self, policy: Policy) -> Vec<KeyNumber> {
@@ -116,15 +135,19 @@ impl Ground {
     }
 }
 
-/// Keys that were held from the first look to the second one, as far as looks can tell: who has started
-/// meanwhile may have got what it lacked before the second look and after it was asked.
-fn there_throughout(before: &Look, after: &Look) -> BTreeSet<KeyNumber> {
+/// Keys and entries that were held from the first look to the second one, as far as looks can tell: who has
+/// started meanwhile may have got what it lacked before the second look and after it was asked.
+fn there_throughout(before: &Look, after: &Look) -> (BTreeSet<KeyNumber>, BTreeSet<Entry>) {
     let ran_throughout = |key: &KeyNumber| {
         let boots: BTreeMap<usize, u64> = before.asked[key].iter().copied().collect();
         after.asked[key]
             .iter()
             .all(|(place, boot)| boots.get(place).is_none_or(|boot_before| boot_before == boot))
     };
-    let both = before.held.intersection(&after.held).copied();
-    both.filter(ran_throughout).collect()
+    let keys = before.held.intersection(&after.held).copied();
+    let entries = before.entries.intersection(&after.entries).copied();
+    (
+        keys.filter(ran_throughout).collect(),
+        entries.filter(|(_, key)| ran_throughout(key)).collect(),
+    )
 }

@@ -1,15 +1,16 @@
 //! What clients send, and what its failure tells.
 
-use crate::history::{KeyNumber, Outcome, Policy, WriteKind, WriteNumber};
+use crate::history::{Entry, KeyNumber, Outcome, Policy, WriteKind, WriteNumber};
 use crate::names::{Name, bucket_type};
 use crate::random::Random;
 use crate::value::value_of;
+use bytes::Bytes;
 use quoit_core::{
-    DeleteRequest, Found, PlainWrite, PutRequest, ReadOptions, ReplicatedStore, RequestError,
-    ShownInPlace, WriteOptions,
+    DeleteRequest, Found, IndexQuery, IndexSelection, PlainWrite, PutRequest, ReadOptions,
+    ReplicatedStore, RequestError, ShownInPlace, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
-use quoit_model::object::Object;
+use quoit_model::object::{IndexEntry, IndexTerm, Object};
 use quoit_model::props::Quorum;
 use std::sync::Arc;
 
@@ -155,6 +156,16 @@ pub async fn write(
     let options = request.quorums.write();
     if request.kind == WriteKind::Put {
         let value = value_of(request.number, request.size_bytes);
+        if request.number.makes_entry() {
+            let mut put = PutRequest {
+                context: request.context,
+                return_object: request.return_object,
+                options,
+                ..PutRequest::of(key, value)
+            };
+            put.meta.indexes = vec![entry_of(request.number)];
+            return store.put(put).await;
+        }
         let plain = PlainWrite {
             key,
             context: request.context.clone(),
@@ -241,4 +252,57 @@ pub async fn list_buckets(
         buckets.extend(chunk.iter().map(|name| name.to_vec()));
     }
     Ok(buckets)
+}
+
+/// The field that has the numbers of writes.
+const WRITES: &[u8] = b"write_int";
+
+/// The index entry of a write.
+fn entry_of(number: WriteNumber) -> IndexEntry {
+    IndexEntry { field: Bytes::from_static(WRITES), term: IndexTerm::Integer(number.0.into()) }
+}
+
+/// The entries that a key has by an object.
+pub fn entries_of(key: KeyNumber, object: &Object) -> impl Iterator<Item = Entry> {
+    let siblings = object.siblings.iter().filter(|sibling| !sibling.deleted);
+    let entries = siblings.flat_map(|sibling| &sibling.meta.indexes);
+    entries.map(move |entry| (number_of(Some(&entry.term)), key))
+}
+
+/// A write by its term; a foreign term becomes a number that no write has.
+fn number_of(term: Option<&IndexTerm>) -> WriteNumber {
+    let number = match term {
+        Some(IndexTerm::Integer(number)) => u32::try_from(*number).ok(),
+        _ => None,
+    };
+    WriteNumber(number.unwrap_or(u32::MAX))
+}
+
+/// Asks for all entries of the index of writes of a policy's bucket, in order or not.
+///
+/// # Errors
+///
+/// What the store says.
+pub async fn list_entries(
+    store: Arc<ReplicatedStore>,
+    policy: Policy,
+    sorted: bool,
+) -> Result<Vec<Entry>, RequestError> {
+    let all = IndexSelection::Terms {
+        field: Bytes::from_static(WRITES),
+        min: IndexTerm::Integer(0),
+        max: IndexTerm::Integer(i128::MAX),
+    };
+    let bucket_type = Bytes::from_static(bucket_type(policy).as_bytes());
+    let mut query = IndexQuery::new(bucket_type, Bytes::from_static(Name::BUCKET), all);
+    query.sorted = sorted;
+    let mut results = store.query_index(query).await?;
+    let mut entries = Vec::new();
+    while let Some(matches) = results.next().await? {
+        entries.extend(matches.iter().map(|found| {
+            let key = Name::number_of(&found.key).unwrap_or(KeyNumber(u32::MAX));
+            (number_of(found.term.as_ref()), key)
+        }));
+    }
+    Ok(entries)
 }

@@ -1,7 +1,7 @@
 //! Listings: complete or an error, whatever happens meanwhile.
 
 use super::{Fault, Violation};
-use crate::history::{History, KeyNumber, Listed, Listing, Outcome};
+use crate::history::{Entry, History, KeyNumber, Listed, Listing, Outcome, WriteKind};
 use crate::names::Name;
 use std::collections::BTreeSet;
 
@@ -27,17 +27,25 @@ pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), 
             let is_complete = there.is_empty() || listed.contains(Name::BUCKET);
             (is_true && is_complete, listed.len() == buckets.len())
         }
+        Listed::Entries(entries) => {
+            let listed: BTreeSet<Entry> = entries.iter().copied().collect();
+            let is_true = listed.iter().all(|entry| is_made(history, listing, *entry));
+            let is_complete = listing.entries_there.is_subset(&listed);
+            (is_true && is_complete, listed.len() == entries.len())
+        }
     };
     if is_right && is_once {
         return Ok(());
     }
     let text = format!(
-        "{} lists {:?} of {:?} from {} to {} ms, and {there:?} were there all the time",
+        "{} lists {:?} of {:?} from {} to {} ms, and {there:?} were there all the time, and \
+         entries {:?}",
         listing.node,
         listing.listed,
         listing.policy,
         listing.start_us / 1_000,
         listing.end_us / 1_000,
+        listing.entries_there,
     );
     Err(Violation::new(Fault::WrongListing, text))
 }
@@ -47,6 +55,17 @@ pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), 
 fn is_written(history: &History, listing: &Listing, key: KeyNumber) -> bool {
     let is_of_policy = history.keys.get(key.0 as usize) == Some(&listing.policy);
     is_of_policy && !history.possible_before(key, listing.end_us).is_empty()
+}
+
+/// Whether an index entry may have been made before the end of a listing: by a write of its key that makes
+/// one.
+fn is_made(history: &History, listing: &Listing, (number, key): Entry) -> bool {
+    let is_of_policy = history.keys.get(key.0 as usize) == Some(&listing.policy);
+    let write = history.writes.get(number.0 as usize);
+    let is_of_key = write.is_some_and(|write| {
+        write.key == key && write.kind == WriteKind::Put && write.start_us <= listing.end_us
+    });
+    is_of_policy && is_of_key && number.makes_entry()
 }
 
 /// Whether a key may have been deleted while it was listed.

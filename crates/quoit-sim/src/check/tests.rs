@@ -1,6 +1,6 @@
 use super::*;
 use crate::history::{
-    Found, Listed, Listing, Outcome, Policy, Read, ReadNumber, Write, WriteKind, WriteNumber,
+    Entry, Found, Listed, Listing, Outcome, Policy, Read, ReadNumber, Write, WriteKind, WriteNumber,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -60,10 +60,20 @@ impl Script {
     }
 
     fn lists(&mut self, listed: Listed, there: impl IntoIterator<Item = KeyNumber>) {
+        self.lists_with(listed, there, []);
+    }
+
+    fn lists_with(
+        &mut self,
+        listed: Listed,
+        there: impl IntoIterator<Item = KeyNumber>,
+        entries_there: impl IntoIterator<Item = Entry>,
+    ) {
         let (start_us, end_us) = (self.tick(), self.tick());
         let (policy, node) = (self.history.keys[0], "n1".to_owned());
         let there = there.into_iter().collect();
-        let listing = Listing { policy, node, start_us, end_us, listed, there };
+        let entries_there = entries_there.into_iter().collect();
+        let listing = Listing { policy, node, start_us, end_us, listed, there, entries_there };
         self.history.listings.push(listing);
     }
 
@@ -110,6 +120,26 @@ fn a_listing_shows_what_was_there_and_nothing_that_nobody_wrote() {
     assert_eq!(fault_of(true, buckets(&[]), &[KEY]), wrong, "the bucket is left out");
     assert_eq!(fault_of(true, buckets(&[b"bucket", b"other"]), &[KEY]), wrong);
     assert_eq!(fault_of(false, buckets(&[b"bucket"]), &[]), wrong);
+}
+
+#[test]
+fn a_query_finds_what_was_there_and_nothing_that_nobody_wrote() {
+    let fault_of = |entries: &[Entry], there: &[Entry]| {
+        let mut script = Script::new(Policy::Siblings);
+        let (plain, indexed) = (script.put(None), script.put(None));
+        assert_eq!((plain, indexed), (WriteNumber(0), WriteNumber(1)));
+        script.lists_with(Listed::Entries(entries.to_vec()), [], there.iter().copied());
+        script.fault()
+    };
+    let (entry, wrong) = ((WriteNumber(1), KEY), Some(Fault::WrongListing));
+    assert_eq!(fault_of(&[entry], &[entry]), None);
+    assert_eq!(fault_of(&[entry], &[]), None, "some have it");
+    assert_eq!(fault_of(&[], &[]), None, "nobody is known to have it");
+    assert_eq!(fault_of(&[], &[entry]), wrong, "it is left out");
+    assert_eq!(fault_of(&[entry, entry], &[entry]), wrong, "it is there twice");
+    assert_eq!(fault_of(&[(WriteNumber(0), KEY)], &[]), wrong, "the write made no entry");
+    assert_eq!(fault_of(&[(WriteNumber(5), KEY)], &[]), wrong, "there is no such write");
+    assert_eq!(fault_of(&[(WriteNumber(1), KeyNumber(7))], &[]), wrong, "it was another key");
 }
 
 #[test]
