@@ -13,6 +13,7 @@ mod data_type;
 mod dots;
 mod error;
 mod exchange;
+mod folds;
 mod forward;
 mod get;
 mod hints;
@@ -40,12 +41,14 @@ pub use data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
 pub use dots::{CounterReserve, DotSequence, Unreserved};
 pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{ExchangeSettings, ExchangeStats, PartitionExchanges};
+pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Method};
 pub use hints::{fuzz_hint_file, hint_file_samples};
 pub use in_flight::Active;
 pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
 pub use listing::{
     BucketListing, Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection,
     InvalidContinuation, KeyBounds, KeyListing, PATTERN_BYTES_MAX, Pattern, PatternError,
+    RecordRange,
 };
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};

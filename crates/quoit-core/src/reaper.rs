@@ -178,7 +178,7 @@ impl Reaper {
 
 impl ReplicatedStore {
     pub(crate) async fn run_reaper(self: Arc<Self>) {
-        let Some(delay_ms) = self.settings.delete_mode.delay_ms() else { return };
+        let delay_ms = self.settings.delete_mode.delay_ms();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut next_together = Instant::now();
@@ -219,7 +219,9 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// Engine faults; what was not reaped is found by the next scan.
-    pub fn reap_step(&self, delay_ms: u64) -> Result<usize, StoreError> {
+    ///
+    /// With `delay_ms` as `None`, tombstones are kept but for those that an operator wants reaped.
+    pub fn reap_step(&self, delay_ms: Option<u64>) -> Result<usize, StoreError> {
         let mut reaped_count = 0;
         for noted in self.due_tombstones(delay_ms)? {
             match self.reap(&noted) {
@@ -235,15 +237,29 @@ impl ReplicatedStore {
     }
 
     /// Tombstones that are due, out of the queue.
-    fn due_tombstones(&self, delay_ms: u64) -> Result<Vec<Noted>, StoreError> {
+    fn due_tombstones(&self, delay_ms: Option<u64>) -> Result<Vec<Noted>, StoreError> {
         let now_us = self.clock.unix_us();
-        if self.reaper.start_scan(self.clock.monotonic_us())
+        if let Some(delay_ms) = delay_ms
+            && self.reaper.start_scan(self.clock.monotonic_us())
             && let Err(fault) = self.scan_tombstones(delay_ms)
         {
             self.reaper.scan_needed.store(true, Ordering::Relaxed);
             return Err(fault);
         }
         Ok(self.reaper.take_due(now_us))
+    }
+
+    /// Has tombstones reaped as soon as all their primaries agree, whatever `delete_mode` says: their encoded
+    /// names, partitions and digests.
+    pub(crate) fn reap_soon(&self, tombstones: Vec<(Bytes, Partition, u64)>) {
+        let due_us = self.clock.unix_us();
+        self.reaper.insert(tombstones.into_iter().map(|(encoded, partition, digest)| Noted {
+            due_us,
+            encoded,
+            partition,
+            digest,
+            is_left_behind: true,
+        }));
     }
 
     fn reap(&self, noted: &Noted) -> Result<bool, StoreError> {

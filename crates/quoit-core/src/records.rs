@@ -29,7 +29,7 @@ pub(crate) use items::Items;
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
 pub(crate) use part::PartCopy;
 pub(crate) use ranges::TakenRanges;
-pub(crate) use together::clock_of;
+pub(crate) use together::{clock_of, size_of};
 
 /// How often pages are read without keeping writers away, before they are.
 const ATTEMPT_COUNT: usize = 3;

@@ -1,5 +1,6 @@
 //! What every connection shares.
 
+use crate::folds::Folds;
 use quoit_core::ReplicatedStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,6 +84,8 @@ pub struct ServerContext {
     pub pb_connections: ConnectionCounts,
     /// HTTP connections open and opened.
     pub http_connections: ConnectionCounts,
+    /// Folds that operators have begun.
+    pub folds: Folds,
 }
 
 /// Seconds that "the last minute" has.

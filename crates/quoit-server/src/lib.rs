@@ -6,6 +6,7 @@ mod admin;
 mod context;
 mod data_types;
 mod disks;
+mod folds;
 pub mod http;
 mod index_entries;
 mod index_query;
@@ -17,5 +18,6 @@ mod socket;
 pub use context::{
     ConnectionCounts, JobClasses, OpenConnection, RIAK_KV_VERSION, ServerContext, ServerSettings,
 };
+pub use folds::Folds;
 pub use listen::{Protocol, Server, bind};
 pub use socket::StopSignal;

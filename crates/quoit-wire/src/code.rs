@@ -139,6 +139,28 @@ codes! {
     DtQueryReq = 162,
     /// A part of a data type; Quoit's own.
     DtQueryResp = 163,
+    /// Asks for the keys and clocks of a range.
+    AaeFoldFetchClocksRangeReq = 214,
+    /// Asks for keys with many siblings or bytes.
+    AaeFoldFindKeysReq = 215,
+    /// Asks for counts of records by size and siblings.
+    AaeFoldObjectStatsReq = 216,
+    /// Asks for tombstones.
+    AaeFoldFindTombsReq = 218,
+    /// Has all replicas of records read and repaired.
+    AaeFoldRepairKeysReq = 219,
+    /// Keys with their clocks.
+    AaeFoldKeyValueResp = 221,
+    /// Keys or names with counts.
+    AaeFoldKeyCountResp = 222,
+    /// Asks for all buckets that hold a key.
+    AaeFoldListBucketsReq = 223,
+    /// Names of buckets.
+    AaeFoldListBucketsResp = 224,
+    /// Has tombstones reaped.
+    AaeFoldReapTombsReq = 230,
+    /// Has records deleted.
+    AaeFoldEraseKeysReq = 231,
     /// Presents a user and a password.
     AuthReq = 253,
     /// The user is authenticated.

@@ -120,6 +120,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         settings: server_settings(settings, descriptor_limit),
         pb_connections: quoit_server::ConnectionCounts::default(),
         http_connections: quoit_server::ConnectionCounts::default(),
+        folds: quoit_server::Folds::default(),
     });
     let server = Server::new(context);
     let background = tokio::spawn(background(Arc::clone(&store)));

@@ -11,6 +11,7 @@ mod index;
 mod keys;
 mod pattern;
 mod plan;
+mod records;
 mod scan;
 mod sources;
 
@@ -20,6 +21,8 @@ pub use index::{IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds}
 pub use keys::KeyListing;
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
 pub(crate) use plan::Plans;
+pub use records::RecordRange;
+pub(crate) use records::{RecordKind, RecordScan};
 
 use crate::error::RequestError;
 use crate::store::ReplicatedStore;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quoit_model::hash::{KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
-use quoit_store::engine::{KeyPage, KeyRange};
+use quoit_store::engine::{KeyPage, KeyRange, RecordMeta};
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned, TermSpan};
 use std::sync::Arc;
 
@@ -23,20 +23,25 @@ const READ_COUNT: usize = 256;
 const LOOKED_AT_COUNT_MAX: usize = 32 * CHUNK_COUNT;
 
 /// A chunk that is being put together.
-struct Chunk {
+pub(super) struct Chunk {
     scanned: Scanned,
     count_max: usize,
-    looked_at_count: usize,
+    /// Of [`LOOKED_AT_COUNT_MAX`].
+    pub(super) looked_at_count: usize,
     bytes: usize,
 }
 
+/// What is done with a key: its encoded name, the key itself, what the engine knows of the record.
+pub(super) type TakeKey<'f> =
+    dyn FnMut(&mut Chunk, &Bytes, &[u8], &RecordMeta) -> Result<(), RequestError> + 'f;
+
 impl Chunk {
-    fn new(scan: &Scan) -> Self {
+    pub(super) fn new(scan: &Scan) -> Self {
         let count_max = (scan.count_max as usize).clamp(1, CHUNK_COUNT);
         Self { scanned: Scanned::default(), count_max, looked_at_count: 0, bytes: 0 }
     }
 
-    fn push(&mut self, position: Bytes) {
+    pub(super) fn push(&mut self, position: Bytes) {
         self.bytes += position.len();
         self.scanned.positions.push(position);
     }
@@ -74,6 +79,7 @@ impl ReplicatedStore {
         match &scan.span {
             Some(ScanSpan::Keys(span)) => self.read_keys(scan, span, pattern.as_ref()),
             Some(ScanSpan::Terms(span)) => self.read_terms(scan, span, pattern.as_ref()),
+            Some(ScanSpan::Records(span)) => self.read_records(scan, span),
             None => Err(RequestError::Remote("a scan of nothing".to_owned())),
         }
     }
@@ -84,12 +90,28 @@ impl ReplicatedStore {
         span: &KeySpan,
         pattern: Option<&Pattern>,
     ) -> Result<Scanned, RequestError> {
-        let bucket = BucketRef { bucket_type: &scan.bucket_type, bucket: &scan.bucket };
-        let held = Held::of(self, scan, bucket)?;
+        let held = Held::of(self, scan)?;
+        self.each_key(scan, span, &held, Chunk::new(scan), &mut |chunk, encoded, key, _| {
+            if pattern.is_none_or(|pattern| pattern.is_in(key)) {
+                chunk.push(encoded.slice_ref(key));
+            }
+            Ok(())
+        })
+    }
+
+    /// Goes through the keys of a span until a chunk is full of what `take` puts into it.
+    pub(super) fn each_key(
+        &self,
+        scan: &Scan,
+        span: &KeySpan,
+        held: &Held<'_>,
+        mut chunk: Chunk,
+        take: &mut TakeKey<'_>,
+    ) -> Result<Scanned, RequestError> {
+        let bucket = held.bucket;
         let range = key_range(bucket, span);
         let mut after =
             scan.after.as_deref().map(|key| Bytes::copy_from_slice(&bucket.key(key).encoded()));
-        let mut chunk = Chunk::new(scan);
         loop {
             let KeyPage { entries, next } =
                 self.engine.list_keys(range, after.as_deref(), chunk.read_count())?;
@@ -98,10 +120,9 @@ impl ReplicatedStore {
                 let Ok(KeyRef { key, .. }) = KeyRef::decode(&encoded) else { continue };
                 let is_wanted = span.end.as_deref().is_none_or(|end| key < end)
                     && (span.with_tombstones || !meta.tombstone)
-                    && pattern.is_none_or(|pattern| pattern.is_in(key))
                     && held.has(&encoded);
                 if is_wanted {
-                    chunk.push(encoded.slice_ref(key));
+                    take(&mut chunk, &encoded, key, &meta)?;
                 }
             }
             if next.is_none() || chunk.is_full() {
@@ -119,8 +140,8 @@ impl ReplicatedStore {
         span: &TermSpan,
         pattern: Option<&Pattern>,
     ) -> Result<Scanned, RequestError> {
-        let bucket = BucketRef { bucket_type: &scan.bucket_type, bucket: &scan.bucket };
-        let held = Held::of(self, scan, bucket)?;
+        let held = Held::of(self, scan)?;
+        let bucket = held.bucket;
         let (min, max) = (position(&span.min)?.term(), position(&span.max)?.term());
         let range = IndexRange { bucket, field: &span.field, min: &min, max: &max };
         let mut after = scan.after.as_ref().map(position).transpose()?;
@@ -150,20 +171,17 @@ impl ReplicatedStore {
 }
 
 /// Which records a node is asked for.
-struct Held<'s> {
+pub(super) struct Held<'s> {
     store: &'s ReplicatedStore,
-    bucket: BucketRef<'s>,
+    pub(super) bucket: BucketRef<'s>,
     rule: PlacementRule,
     partitions: PartitionSet,
     has_all: bool,
 }
 
 impl<'s> Held<'s> {
-    fn of(
-        store: &'s ReplicatedStore,
-        scan: &Scan,
-        bucket: BucketRef<'s>,
-    ) -> Result<Self, RequestError> {
+    pub(super) fn of(store: &'s ReplicatedStore, scan: &'s Scan) -> Result<Self, RequestError> {
+        let bucket = BucketRef { bucket_type: &scan.bucket_type, bucket: &scan.bucket };
         let rule = bucket_props(&store.control.read(), bucket)?.chash_keyfun;
         let partitions = PartitionSet::from_bytes(&scan.partitions);
         let has_all = partitions == PartitionSet::all(store.ring_size().get());
@@ -174,7 +192,7 @@ impl<'s> Held<'s> {
         self.has_all || self.partitions.contains(self.partition(encoded))
     }
 
-    fn partition(&self, encoded: &[u8]) -> Partition {
+    pub(super) fn partition(&self, encoded: &[u8]) -> Partition {
         let placement = KeyHash::of(encoded, self.bucket, self.rule).placement;
         self.store.ring_size().partition(placement)
     }

@@ -66,7 +66,7 @@ enum Opinion {
 
 impl ReplicatedStore {
     /// Reaps tombstones that are due and that all primaries hold, if nobody has strays of their partition.
-    pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: u64) {
+    pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) {
         let topology = self.topology();
         self.reaper.graves.forget(self.clock.monotonic_us());
         let store = Arc::clone(self);

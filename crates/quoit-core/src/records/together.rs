@@ -197,6 +197,15 @@ impl Records {
     }
 }
 
+/// Bytes of a record with all its pages.
+pub(crate) fn size_of(record: &Record) -> u64 {
+    let pages = match PagedObject::is_one(&record.value) {
+        true => PagedObject::decode(&record.value).map_or(0, |paged| paged.root().page_bytes()),
+        false => 0,
+    };
+    record.value.len() as u64 + pages
+}
+
 /// The clock of a record as it is stored; empty when it can't be read.
 pub(crate) fn clock_of(record: &Record) -> VersionVector {
     if PagedObject::is_one(&record.value) {

@@ -112,6 +112,6 @@ impl Fixture {
     }
 
     pub fn reap(&self) -> usize {
-        self.store.reap_step(3_000).unwrap()
+        self.store.reap_step(Some(3_000)).unwrap()
     }
 }

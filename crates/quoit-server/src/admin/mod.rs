@@ -3,6 +3,7 @@
 mod aae;
 mod bucket_types;
 mod cluster;
+mod folds;
 mod names;
 mod status;
 
@@ -57,6 +58,7 @@ impl Connection {
                 allow(method, &[Method::Post])?;
                 aae::exchange(&self.context, query)?
             }
+            [b"folds", rest @ ..] => self.folds(request, method, rest, query).await?,
             [b"transfers"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 self.transfers().await

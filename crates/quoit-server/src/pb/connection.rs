@@ -199,6 +199,14 @@ impl Connection {
             MessageCode::DtFetchReq => self.fetch_data_type(frame.decode()?).await,
             MessageCode::DtUpdateReq => self.update_data_type(frame.decode()?).await,
             MessageCode::DtQueryReq => self.query_data_type(frame.decode()?).await,
+            MessageCode::AaeFoldFetchClocksRangeReq => self.fetch_clocks(frame.decode()?).await,
+            MessageCode::AaeFoldFindKeysReq => self.find_keys(frame.decode()?).await,
+            MessageCode::AaeFoldObjectStatsReq => self.object_stats(frame.decode()?).await,
+            MessageCode::AaeFoldFindTombsReq => self.find_tombs(frame.decode()?).await,
+            MessageCode::AaeFoldRepairKeysReq => self.repair_keys(frame.decode()?).await,
+            MessageCode::AaeFoldReapTombsReq => self.reap_tombs(frame.decode()?).await,
+            MessageCode::AaeFoldEraseKeysReq => self.erase_keys(frame.decode()?).await,
+            MessageCode::AaeFoldListBucketsReq => self.fold_buckets(frame.decode()?).await,
             MessageCode::CounterGetReq => self.get_counter(frame.decode()?).await,
             MessageCode::CounterUpdateReq => self.update_counter(frame.decode()?).await,
             MessageCode::StartTls => {
@@ -279,5 +287,8 @@ fn is_response(code: MessageCode) -> bool {
             | M::DtFetchResp
             | M::DtUpdateResp
             | M::DtQueryResp
+            | M::AaeFoldKeyValueResp
+            | M::AaeFoldKeyCountResp
+            | M::AaeFoldListBucketsResp
     )
 }

@@ -6,6 +6,7 @@ mod connection;
 mod content;
 mod data_type_query;
 mod data_types;
+mod folds;
 mod in_place;
 mod index;
 mod kv;

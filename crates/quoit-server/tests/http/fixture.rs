@@ -4,7 +4,9 @@ use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNet
 use quoit_core::{DotSequence, ReplicatedStore, StoreSettings, Unreserved};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
-use quoit_server::{ConnectionCounts, Protocol, Server, ServerContext, ServerSettings, bind};
+use quoit_server::{
+    ConnectionCounts, Folds, Protocol, Server, ServerContext, ServerSettings, bind,
+};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, ManualClock, RealDisk};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -80,6 +82,7 @@ impl Node {
             settings,
             pb_connections: ConnectionCounts::default(),
             http_connections: ConnectionCounts::default(),
+            folds: Folds::default(),
         });
         let server = Server::new(Arc::clone(&context));
         let serve = |protocol| {

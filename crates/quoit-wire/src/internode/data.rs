@@ -346,7 +346,7 @@ pub struct Scan {
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub pattern: Option<Bytes>,
     /// What is wanted.
-    #[prost(oneof = "ScanSpan", tags = "8, 9")]
+    #[prost(oneof = "ScanSpan", tags = "8, 9, 10")]
     pub span: Option<ScanSpan>,
 }
 
@@ -359,6 +359,9 @@ pub enum ScanSpan {
     /// Entries of a secondary index; their positions are terms and keys (`IndexPosition`).
     #[prost(message, tag = "9")]
     Terms(TermSpan),
+    /// Records; in the place of positions the answer has a [`RecordSummary`] of each.
+    #[prost(message, tag = "10")]
+    Records(RecordSpan),
 }
 
 /// A range of a bucket's keys.
@@ -387,6 +390,49 @@ pub struct TermSpan {
     /// The highest term, likewise.
     #[prost(bytes = "bytes", tag = "3")]
     pub max: Bytes,
+}
+
+/// Records of a bucket by their keys and by when they were written.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RecordSpan {
+    /// The keys; whether tombstones are wanted beside the others.
+    #[prost(message, optional, tag = "1")]
+    pub keys: Option<KeySpan>,
+    /// The first second (since 1970) of the last write.
+    #[prost(uint64, tag = "2")]
+    pub modified_from: u64,
+    /// The last second of it; absent: for ever.
+    #[prost(uint64, optional, tag = "3")]
+    pub modified_to: Option<u64>,
+    /// Nothing but tombstones is wanted.
+    #[prost(bool, tag = "4")]
+    pub tombstones_only: bool,
+    /// The receiver is to reap the tombstones, as soon as all primaries agree.
+    #[prost(bool, tag = "5")]
+    pub reap: bool,
+}
+
+/// What is known of a record without its values.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RecordSummary {
+    /// Key.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// Vector clock, as clients get it.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub clock: Bytes,
+    /// Number of siblings.
+    #[prost(uint32, tag = "3")]
+    pub sibling_count: u32,
+    /// Bytes of its stored form.
+    #[prost(uint64, tag = "4")]
+    pub size_bytes: u64,
+    /// When it was last written, seconds since 1970.
+    #[prost(uint64, tag = "5")]
+    pub modified_secs: u64,
+    /// Whether it is a tombstone.
+    #[prost(bool, tag = "6")]
+    pub tombstone: bool,
 }
 
 /// A chunk of keys or entries.

@@ -6,6 +6,7 @@ mod bucket_types;
 mod cluster;
 mod data_type;
 mod figures;
+mod fold;
 mod keys;
 mod status;
 
@@ -90,6 +91,9 @@ enum AdminCommand {
     /// Look at and change properties of a bucket.
     #[command(subcommand)]
     Bucket(bucket_types::BucketCommand),
+    /// Count, find, delete or reap the records of a bucket, in the background.
+    #[command(subcommand)]
+    Fold(fold::FoldCommand),
     /// Ask for the size of a large set or map, an element, a field, or all of it page by page.
     DataType(data_type::DataTypeArgs),
     /// List the keys of a bucket in order: all of them, by prefix or by range.
@@ -105,6 +109,7 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::Stat(command) => status::stat(&api, command, args.format),
         AdminCommand::BucketType(command) => bucket_types::types(&api, command, args.format),
         AdminCommand::DataType(args_of) => data_type::data_type(&api, args_of, args.format),
+        AdminCommand::Fold(command) => fold::fold(&api, command, args.format),
         AdminCommand::Keys(args_of) => keys::keys(&api, args_of, args.format),
         AdminCommand::Bucket(command) => bucket_types::bucket(&api, command, args.format),
         AdminCommand::Cluster(command) => cluster::cluster(&api, command, args.format),

@@ -1,0 +1,204 @@
+//! Folds: operators' walks through all records of a bucket or of a part of it.
+//!
+//! Every record is looked at once, on one node that has it, as in a listing; only what is known of it comes
+//! back. What a fold changes, it changes as clients would: a record is erased by a delete of the very version
+//! that was found. A fold rests after each chunk for longer than that took, so that requests hardly notice it.
+
+use crate::error::RequestError;
+use crate::listing::{RecordKind, RecordRange, RecordScan};
+use crate::options::{Precondition, ReadOptions};
+use crate::put::{DeleteRequest, Deleted};
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_model::context::decode_context;
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::props::Quorum;
+use quoit_wire::internode::data::RecordSummary;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How much longer than its work a fold rests.
+const REST_FACTOR: u32 = 3;
+/// The longest rest after a chunk.
+const REST_MAX: Duration = Duration::from_secs(1);
+
+/// What a fold does with the records that it goes through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FoldKind {
+    /// Names all, with their clocks.
+    FetchClocks,
+    /// Names those with more siblings than this.
+    ManySiblings(u32),
+    /// Names those whose stored form has more bytes than this.
+    Large(u64),
+    /// Counts them, by size and siblings.
+    ObjectStats,
+    /// Names tombstones, with their clocks.
+    FindTombs,
+    /// Counts tombstones or has them reaped, whatever `delete_mode` says.
+    ReapTombs(Method),
+    /// Counts records or deletes them.
+    EraseKeys(Method),
+    /// Reads all replicas, so that those that are behind are repaired.
+    RepairKeys,
+}
+
+/// Whether a fold that changes something does so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Method {
+    /// It only counts what it would change.
+    Count,
+    /// It does.
+    Change,
+}
+
+/// A record that a fold names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoldFound {
+    /// Key.
+    pub key: Bytes,
+    /// Vector clock, as clients get it.
+    pub clock: Bytes,
+    /// Siblings or bytes, whichever the fold is about.
+    pub number: u64,
+}
+
+/// How far a fold is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FoldProgress {
+    /// Records of the range that were looked at; of folds about tombstones, tombstones.
+    pub looked_at_count: u64,
+    /// Bytes of their stored forms.
+    pub looked_at_bytes: u64,
+    /// Records that the fold is about: named, or counted, or changed or about to be.
+    pub match_count: u64,
+    /// Records that could not be changed: somebody else had changed them, or too few nodes answered.
+    pub failed_count: u64,
+    /// Records by the order of magnitude of their bytes: 2 stands for 100 to 999.
+    pub sizes: BTreeMap<u32, u64>,
+    /// Records by their number of siblings.
+    pub siblings: BTreeMap<u32, u64>,
+}
+
+/// A fold under way. Dropping it ends it; what it has changed stays so.
+pub struct Fold {
+    store: Arc<ReplicatedStore>,
+    range: RecordRange,
+    kind: FoldKind,
+    records: RecordScan,
+    progress: FoldProgress,
+}
+
+impl ReplicatedStore {
+    /// Begins a fold.
+    ///
+    /// # Errors
+    ///
+    /// Unknown bucket types, empty names, and partitions that no node has which is up.
+    pub async fn fold(
+        self: &Arc<Self>,
+        range: RecordRange,
+        kind: FoldKind,
+    ) -> Result<Fold, RequestError> {
+        let wanted = match kind {
+            FoldKind::FindTombs | FoldKind::ReapTombs(Method::Count) => RecordKind::Tombstones,
+            FoldKind::ReapTombs(Method::Change) => RecordKind::TombstonesToReap,
+            _ => RecordKind::Live,
+        };
+        let records = self.scan_records(&range, wanted).await?;
+        let progress = FoldProgress::default();
+        Ok(Fold { store: Arc::clone(self), range, kind, records, progress })
+    }
+}
+
+impl Fold {
+    /// How far it is.
+    #[must_use]
+    pub const fn progress(&self) -> &FoldProgress {
+        &self.progress
+    }
+
+    /// Goes through the next records: those that the fold names, maybe none; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Engine faults, and partitions that no node has any more which is up.
+    pub async fn step(&mut self) -> Result<Option<Vec<FoldFound>>, RequestError> {
+        let begun_us = self.store.clock.monotonic_us();
+        let Some(chunk) = self.records.next().await? else { return Ok(None) };
+        let mut found = Vec::new();
+        for summary in chunk {
+            self.progress.looked_at_count += 1;
+            self.progress.looked_at_bytes += summary.size_bytes;
+            let Some(number) = self.take(&summary).await else { continue };
+            let RecordSummary { key, clock, .. } = summary;
+            found.push(FoldFound { key, clock, number });
+        }
+        let took_us = self.store.clock.monotonic_us().saturating_sub(begun_us);
+        let rest = Duration::from_micros(took_us) * REST_FACTOR;
+        tokio::time::sleep(rest.min(REST_MAX)).await;
+        Ok(Some(found))
+    }
+
+    /// Does with a record what the fold is for; the figure to name it with, if it is to be named.
+    async fn take(&mut self, summary: &RecordSummary) -> Option<u64> {
+        let siblings = summary.sibling_count;
+        let (is_match, number) = match self.kind {
+            FoldKind::FetchClocks | FoldKind::FindTombs => (true, Some(u64::from(siblings))),
+            FoldKind::ManySiblings(count) => (siblings > count, Some(siblings.into())),
+            FoldKind::Large(bytes) => (summary.size_bytes > bytes, Some(summary.size_bytes)),
+            FoldKind::ObjectStats => {
+                let order = summary.size_bytes.checked_ilog10().unwrap_or(0);
+                *self.progress.sizes.entry(order).or_default() += 1;
+                *self.progress.siblings.entry(siblings).or_default() += 1;
+                (true, None)
+            }
+            FoldKind::ReapTombs(_) | FoldKind::EraseKeys(Method::Count) => (true, None),
+            FoldKind::EraseKeys(Method::Change) => (self.erase(summary).await, None),
+            FoldKind::RepairKeys => (self.repair(summary).await, None),
+        };
+        self.progress.match_count += u64::from(is_match);
+        number.filter(|_| is_match)
+    }
+
+    /// Deletes a record if it is as it was found.
+    async fn erase(&mut self, summary: &RecordSummary) -> bool {
+        let Ok(clock) = decode_context(&summary.clock) else { return false };
+        let precondition = Precondition { clock: Some(clock.clone()), ..Precondition::default() };
+        let request = DeleteRequest {
+            context: Some(clock),
+            precondition,
+            ..DeleteRequest::of(key_of(&self.range, &summary.key))
+        };
+        match self.store.delete(request).await {
+            Ok(Deleted::Done) => true,
+            Ok(Deleted::Missing) => false,
+            Err(fault) => {
+                tracing::debug!(%fault, "a fold could not erase a record");
+                self.progress.failed_count += 1;
+                false
+            }
+        }
+    }
+
+    async fn repair(&mut self, summary: &RecordSummary) -> bool {
+        let all = ReadOptions {
+            r: Some(Quorum::All),
+            sloppy_quorum: Some(false),
+            ..ReadOptions::default()
+        };
+        match self.store.get(key_of(&self.range, &summary.key), &all).await {
+            Ok(_) => true,
+            Err(fault) => {
+                tracing::debug!(%fault, "a fold could not read all replicas of a record");
+                self.progress.failed_count += 1;
+                false
+            }
+        }
+    }
+}
+
+fn key_of<'a>(range: &'a RecordRange, key: &'a [u8]) -> KeyRef<'a> {
+    BucketRef { bucket_type: &range.bucket_type, bucket: &range.bucket }.key(key)
+}

@@ -1,0 +1,178 @@
+//! Folds over all records of a bucket, in the background.
+
+use super::{allow, error};
+use crate::folds::{End, Job};
+use crate::http::{Connection, Method as HttpMethod, Refusal, Request, query_value};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use quoit_core::{FoldFound, FoldKind, Method, RecordRange, RequestError};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Named records in one answer.
+const FOUND_MAX: usize = 1_000;
+/// Longest wait for news of a fold.
+const WAIT_MS_MAX: u64 = 30_000;
+
+/// What stands for itself in names.
+const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A fold that is wanted. Names are percent-encoded.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    fold: String,
+    #[serde(rename = "type")]
+    bucket_type: String,
+    bucket: String,
+    from_key: Option<String>,
+    to_key: Option<String>,
+    modified_from: Option<u64>,
+    modified_to: Option<u64>,
+    siblings: Option<u32>,
+    bytes: Option<u64>,
+    method: Option<String>,
+    limit: Option<u64>,
+}
+
+impl Wanted {
+    fn range(&self) -> RecordRange {
+        let named = |name: &str| Bytes::from(percent_decode_str(name).collect::<Vec<u8>>());
+        let modified = self.modified_from.is_some() || self.modified_to.is_some();
+        RecordRange {
+            bucket_type: named(&self.bucket_type),
+            bucket: named(&self.bucket),
+            first_key: self.from_key.as_deref().map(named).unwrap_or_default(),
+            last_key: self.to_key.as_deref().map(named),
+            modified_secs: modified
+                .then(|| (self.modified_from.unwrap_or(0), self.modified_to.unwrap_or(u64::MAX))),
+        }
+    }
+
+    fn kind(&self) -> Result<FoldKind, Refusal> {
+        let bad = |message: &str| error(400, "invalid_fold", message);
+        let method = match self.method.as_deref() {
+            None | Some("count") => Method::Count,
+            Some("local" | "job") => Method::Change,
+            Some(other) => {
+                return Err(bad(&format!("the method {other} is none of count, local, job")));
+            }
+        };
+        Ok(match (self.fold.as_str(), self.siblings, self.bytes) {
+            ("fetch_clocks", ..) => FoldKind::FetchClocks,
+            ("find_keys", Some(siblings), None) => FoldKind::ManySiblings(siblings),
+            ("find_keys", None, Some(bytes)) => FoldKind::Large(bytes),
+            ("find_keys", ..) => return Err(bad("find_keys takes either siblings or bytes")),
+            ("object_stats", ..) => FoldKind::ObjectStats,
+            ("find_tombs", ..) => FoldKind::FindTombs,
+            ("reap_tombs", ..) => FoldKind::ReapTombs(method),
+            ("erase_keys", ..) => FoldKind::EraseKeys(method),
+            ("repair_keys", ..) => FoldKind::RepairKeys,
+            (other, ..) => {
+                return Err(bad(&format!(
+                    "the fold {other} is none of fetch_clocks, find_keys, object_stats, find_tombs, \
+                     reap_tombs, erase_keys, repair_keys"
+                )));
+            }
+        })
+    }
+}
+
+impl Connection {
+    /// Answers a request below `/admin/v1/folds`.
+    pub(super) async fn folds(
+        &self,
+        request: &Request,
+        method: HttpMethod,
+        names: &[&[u8]],
+        query: &[u8],
+    ) -> Result<Value, Refusal> {
+        let [id] = names else {
+            if method == HttpMethod::Post {
+                return self.begin_fold(request).await;
+            }
+            allow(method, &[HttpMethod::Get, HttpMethod::Head, HttpMethod::Post])?;
+            let all: Value = self.context.folds.all().iter().map(|job| shown(job)).collect();
+            return Ok(json!({"folds": all}));
+        };
+        let number = std::str::from_utf8(id).ok().and_then(|id| id.parse().ok());
+        let job = number.and_then(|id| self.context.folds.get(id));
+        let job = job.ok_or_else(|| {
+            let id = String::from_utf8_lossy(id);
+            error(404, "no_fold", &format!("there is no fold {id} on this node"))
+        })?;
+        if method == HttpMethod::Delete {
+            job.cancel();
+            return Ok(shown(&job));
+        }
+        allow(method, &[HttpMethod::Get, HttpMethod::Head, HttpMethod::Delete])?;
+        let wait_ms = query_value(query, "wait_ms").and_then(|text| {
+            std::str::from_utf8(&text).ok().and_then(|text| text.parse::<u64>().ok())
+        });
+        let wait = Duration::from_millis(wait_ms.unwrap_or(0).min(WAIT_MS_MAX));
+        let found = job.take_found(FOUND_MAX, wait).await;
+        let mut document = shown(&job);
+        document["found"] = found.iter().map(found_json).collect();
+        Ok(document)
+    }
+
+    async fn begin_fold(&self, request: &Request) -> Result<Value, Refusal> {
+        let wanted: Wanted = serde_json::from_slice(&request.body).map_err(|fault| {
+            error(400, "invalid_fold", &format!("the body is not a fold: {fault}"))
+        })?;
+        let kind = wanted.kind()?;
+        let fold = self.context.store.fold(wanted.range(), kind).await;
+        let fold = fold.map_err(|fault| match &fault {
+            RequestError::NoSuchType(_) => error(404, "no_type", &fault.to_string()),
+            _ => error(503, "unavailable", &fault.to_string()),
+        })?;
+        let title = format!("{} {} {}", wanted.fold, wanted.bucket_type, wanted.bucket);
+        let limit = wanted.limit.unwrap_or(u64::MAX);
+        let job = self.context.folds.begin(title, fold, limit).ok_or_else(|| {
+            let message = "as many folds as may run at once do; wait for one or cancel it";
+            error(409, "too_many", message)
+        })?;
+        Ok(shown(&job))
+    }
+}
+
+fn shown(job: &Job) -> Value {
+    let seen = job.seen();
+    let progress = &seen.progress;
+    let (state, message) = match &seen.end {
+        None => ("running", None),
+        Some(End::Done) => ("done", None),
+        Some(End::Limit) => ("limit", None),
+        Some(End::Cancelled) => ("cancelled", None),
+        Some(End::Failed(message)) => ("failed", Some(message)),
+    };
+    let bars = |bars: &std::collections::BTreeMap<u32, u64>| {
+        bars.iter().map(|(bar, count)| (bar.to_string(), json!(count))).collect::<Value>()
+    };
+    json!({
+        "id": job.id,
+        "fold": job.title,
+        "state": state,
+        "message": message,
+        "elapsed_secs": (seen.elapsed.as_secs_f64() * 10.0).round() / 10.0,
+        "looked_at": progress.looked_at_count,
+        "looked_at_bytes": progress.looked_at_bytes,
+        "matches": progress.match_count,
+        "failed": progress.failed_count,
+        "sizes": bars(&progress.sizes),
+        "siblings": bars(&progress.siblings),
+        "waiting": seen.waiting_count,
+    })
+}
+
+fn found_json(found: &FoldFound) -> Value {
+    let FoldFound { key, clock, number } = found;
+    json!({
+        "key": percent_encode(key, NAME).to_string(),
+        "vclock": STANDARD.encode(clock),
+        "number": number,
+    })
+}

@@ -1,0 +1,178 @@
+//! Folds that operators have begun: they run in the background until they end or are cancelled.
+
+use parking_lot::Mutex;
+use quoit_core::{Fold, FoldFound, FoldProgress, RequestError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+/// Folds that run at the same time.
+const RUNNING_MAX: usize = 4;
+/// Folds that have ended and are remembered.
+const ENDED_MAX: usize = 100;
+/// Records that a fold has named and nobody has fetched: it waits then.
+const FOUND_MAX: usize = 10_000;
+
+/// The folds of a node.
+#[derive(Default)]
+pub struct Folds {
+    last_id: AtomicU64,
+    jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
+}
+
+/// A fold in the background.
+pub(crate) struct Job {
+    pub(crate) id: u64,
+    /// What was asked for, in words.
+    pub(crate) title: String,
+    begun: Instant,
+    state: Mutex<State>,
+    /// Woken when something was found, something was fetched, or the fold has ended.
+    moved: Notify,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+#[derive(Default)]
+struct State {
+    progress: FoldProgress,
+    found: VecDeque<FoldFound>,
+    end: Option<(End, Duration)>,
+}
+
+/// How a fold ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// It went through all records.
+    Done,
+    /// It has reached the limit that it was given.
+    Limit,
+    /// An operator stopped it.
+    Cancelled,
+    /// It could not go on.
+    Failed(String),
+}
+
+/// What is known of a fold.
+pub(crate) struct Seen {
+    pub(crate) progress: FoldProgress,
+    pub(crate) end: Option<End>,
+    pub(crate) elapsed: Duration,
+    /// Records that are named and not fetched.
+    pub(crate) waiting_count: usize,
+}
+
+impl Folds {
+    /// Has a fold run; `None` when as many as may run do. It stops after `limit` matches.
+    pub(crate) fn begin(&self, title: String, fold: Fold, limit: u64) -> Option<Arc<Job>> {
+        let mut jobs = self.jobs.lock();
+        let is_running = |job: &Arc<Job>| job.state.lock().end.is_none();
+        if jobs.values().filter(|job| is_running(job)).count() >= RUNNING_MAX {
+            return None;
+        }
+        while jobs.len() >= ENDED_MAX {
+            let oldest = jobs.iter().find(|(_, job)| !is_running(job)).map(|(id, _)| *id)?;
+            jobs.remove(&oldest);
+        }
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let job = Arc::new(Job {
+            id,
+            title,
+            begun: Instant::now(),
+            state: Mutex::default(),
+            moved: Notify::new(),
+            task: Mutex::default(),
+        });
+        jobs.insert(id, Arc::clone(&job));
+        let running = Arc::clone(&job);
+        let task = tokio::spawn(async move {
+            let end = match running.run(fold, limit).await {
+                Ok(end) => end,
+                Err(fault) => End::Failed(fault.to_string()),
+            };
+            running.end(end);
+        });
+        *job.task.lock() = Some(task.abort_handle());
+        Some(job)
+    }
+
+    /// All that run or are remembered, the oldest first.
+    pub(crate) fn all(&self) -> Vec<Arc<Job>> {
+        self.jobs.lock().values().cloned().collect()
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Job>> {
+        self.jobs.lock().get(&id).cloned()
+    }
+}
+
+impl Job {
+    async fn run(&self, mut fold: Fold, limit: u64) -> Result<End, RequestError> {
+        while let Some(found) = fold.step().await? {
+            let is_enough = {
+                let mut state = self.state.lock();
+                state.progress = fold.progress().clone();
+                state.found.extend(found);
+                state.progress.match_count >= limit
+            };
+            self.moved.notify_waiters();
+            if is_enough {
+                return Ok(End::Limit);
+            }
+            loop {
+                let moved = self.moved.notified();
+                if self.state.lock().found.len() < FOUND_MAX {
+                    break;
+                }
+                moved.await;
+            }
+        }
+        Ok(End::Done)
+    }
+
+    fn end(&self, end: End) {
+        self.state.lock().end.get_or_insert_with(|| (end, self.begun.elapsed()));
+        self.moved.notify_waiters();
+    }
+
+    /// Stops it. What it has done stays done.
+    pub(crate) fn cancel(&self) {
+        if let Some(task) = self.task.lock().take() {
+            task.abort();
+        }
+        self.end(End::Cancelled);
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        let state = self.state.lock();
+        let (end, elapsed) = match &state.end {
+            Some((end, elapsed)) => (Some(end.clone()), *elapsed),
+            None => (None, self.begun.elapsed()),
+        };
+        let waiting_count = state.found.len();
+        Seen { progress: state.progress.clone(), end, elapsed, waiting_count }
+    }
+
+    /// Takes records that the fold has named, `count_max` or fewer. Without any, it waits for some, or for the
+    /// end, as long as `wait` says.
+    pub(crate) async fn take_found(&self, count_max: usize, wait: Duration) -> Vec<FoldFound> {
+        let moved = self.moved.notified();
+        let has_nothing = {
+            let state = self.state.lock();
+            state.found.is_empty() && state.end.is_none()
+        };
+        if has_nothing {
+            // Whether it is time or news makes no difference.
+            let _ = timeout(wait, moved).await;
+        }
+        let mut state = self.state.lock();
+        let count = count_max.min(state.found.len());
+        let taken = state.found.drain(..count).collect();
+        drop(state);
+        self.moved.notify_waiters();
+        taken
+    }
+}

@@ -1,0 +1,239 @@
+//! Folds over the records of a bucket.
+
+use super::connection::{Connection, Fault};
+use super::kv::bucket_of;
+use super::listing::listing_fault;
+use crate::index_query::WHOLE_ANSWER_BYTES_MAX;
+use bytes::Bytes;
+use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError};
+use quoit_model::key::DEFAULT_BUCKET_TYPE;
+use quoit_model::props::TypeState;
+use quoit_wire::messages::{
+    ChangeMethod, FindType, RpbAaeFoldBucket, RpbAaeFoldEraseKeysReq,
+    RpbAaeFoldFetchClocksRangeReq, RpbAaeFoldFindKeysReq, RpbAaeFoldFindTombsReq,
+    RpbAaeFoldKeyCountResp, RpbAaeFoldKeyValueResp, RpbAaeFoldListBucketsReq,
+    RpbAaeFoldListBucketsResp, RpbAaeFoldObjectStatsReq, RpbAaeFoldReapTombsReq,
+    RpbAaeFoldRepairKeysReq, RpbKeysCount, RpbKeysValue,
+};
+
+/// Time that a fold has: an hour.
+const FOLD_TIMEOUT_MS: u64 = 3_600_000;
+
+/// What all requests for folds say of the records.
+struct Asked<'a> {
+    bucket_type: &'a Option<Bytes>,
+    bucket: &'a Bytes,
+    /// The first and the last key, if `key_range` says that they count.
+    keys: Option<(&'a Option<Bytes>, &'a Option<Bytes>)>,
+    /// The first and the last second, likewise.
+    modified: Option<(Option<u32>, Option<u32>)>,
+    has_segments: bool,
+}
+
+macro_rules! asked {
+    ($request:expr) => {
+        asked!($request, false)
+    };
+    ($request:expr, $has_segments:expr) => {
+        Asked {
+            bucket_type: &$request.bucket_type,
+            bucket: &$request.bucket,
+            keys: $request.key_range.then_some((&$request.start_key, &$request.end_key)),
+            modified: $request
+                .modified_range
+                .then_some(($request.last_mod_start, $request.last_mod_end)),
+            has_segments: $has_segments,
+        }
+    };
+}
+
+impl Asked<'_> {
+    fn range(&self) -> Result<RecordRange, Fault> {
+        if self.has_segments {
+            let text = "segments of trees are not kept here; ask with segment_filter false";
+            return Err(Fault::Text(text.into()));
+        }
+        let bucket = bucket_of(self.bucket_type, self.bucket);
+        let bucket_type = Bytes::copy_from_slice(bucket.bucket_type);
+        let mut range = RecordRange::all(bucket_type, self.bucket.clone());
+        if let Some((first, last)) = &self.keys {
+            range.first_key = first.as_ref().cloned().unwrap_or_default();
+            range.last_key = (*last).clone();
+        }
+        let secs = |(from, to): (Option<u32>, Option<u32>)| {
+            (from.map_or(0, u64::from), to.map_or(u64::MAX, u64::from))
+        };
+        range.modified_secs = self.modified.map(secs);
+        Ok(range)
+    }
+}
+
+const fn method_of(method: ChangeMethod) -> Method {
+    match method {
+        ChangeMethod::Count => Method::Count,
+        ChangeMethod::Job | ChangeMethod::Local => Method::Change,
+    }
+}
+
+impl Connection {
+    pub(super) async fn fetch_clocks(
+        &mut self,
+        request: RpbAaeFoldFetchClocksRangeReq,
+    ) -> Result<(), Fault> {
+        let range = asked!(request, request.segment_filter).range()?;
+        self.send_clocks(range, FoldKind::FetchClocks).await
+    }
+
+    pub(super) async fn find_tombs(
+        &mut self,
+        request: RpbAaeFoldFindTombsReq,
+    ) -> Result<(), Fault> {
+        let range = asked!(request, request.segment_filter).range()?;
+        self.send_clocks(range, FoldKind::FindTombs).await
+    }
+
+    async fn send_clocks(&mut self, range: RecordRange, kind: FoldKind) -> Result<(), Fault> {
+        let (bucket_type, bucket) = (typed(&range.bucket_type), range.bucket.clone());
+        let (found, _) = self.fold(range, kind).await?;
+        let entry = |FoldFound { key, clock, .. }| RpbKeysValue {
+            bucket_type: bucket_type.clone(),
+            bucket: bucket.clone(),
+            key,
+            value: clock,
+        };
+        let keys_value = found.into_iter().map(entry).collect();
+        let response_type = Bytes::from_static(b"clock");
+        self.send(&RpbAaeFoldKeyValueResp { response_type, keys_value })
+    }
+
+    pub(super) async fn find_keys(&mut self, request: RpbAaeFoldFindKeysReq) -> Result<(), Fault> {
+        let kind = match request.finder() {
+            FindType::SiblingCount => FoldKind::ManySiblings(request.find_limit),
+            FindType::ObjectSize => FoldKind::Large(request.find_limit.into()),
+        };
+        let (found, _) = self.fold(asked!(request).range()?, kind).await?;
+        let entry = |FoldFound { key, number, .. }| counted(key, None, number);
+        self.send_counts("find_keys", found.into_iter().map(entry).collect())
+    }
+
+    pub(super) async fn object_stats(
+        &mut self,
+        request: RpbAaeFoldObjectStatsReq,
+    ) -> Result<(), Fault> {
+        let (_, progress) = self.fold(asked!(request).range()?, FoldKind::ObjectStats).await?;
+        let named = |name: &'static str, order, count| {
+            counted(Bytes::from_static(name.as_bytes()), order, count)
+        };
+        let mut counts = vec![
+            named("total_count", None, progress.looked_at_count),
+            named("total_size", None, progress.looked_at_bytes),
+        ];
+        for (name, histogram) in [("sizes", progress.sizes), ("siblings", progress.siblings)] {
+            let bars = histogram.into_iter();
+            counts.extend(bars.map(|(order, count)| named(name, Some(order), count)));
+        }
+        self.send_counts("stats", counts)
+    }
+
+    pub(super) async fn repair_keys(
+        &mut self,
+        request: RpbAaeFoldRepairKeysReq,
+    ) -> Result<(), Fault> {
+        let range = asked!(request).range()?;
+        self.send_dispatched("repair_keys", range, FoldKind::RepairKeys).await
+    }
+
+    pub(super) async fn reap_tombs(
+        &mut self,
+        request: RpbAaeFoldReapTombsReq,
+    ) -> Result<(), Fault> {
+        let kind = FoldKind::ReapTombs(method_of(request.change_method()));
+        let range = asked!(request, request.segment_filter).range()?;
+        self.send_dispatched("reap_tombs", range, kind).await
+    }
+
+    pub(super) async fn erase_keys(
+        &mut self,
+        request: RpbAaeFoldEraseKeysReq,
+    ) -> Result<(), Fault> {
+        let kind = FoldKind::EraseKeys(method_of(request.change_method()));
+        let range = asked!(request, request.segment_filter).range()?;
+        self.send_dispatched("erase_keys", range, kind).await
+    }
+
+    async fn send_dispatched(
+        &mut self,
+        response_type: &'static str,
+        range: RecordRange,
+        kind: FoldKind,
+    ) -> Result<(), Fault> {
+        let (_, progress) = self.fold(range, kind).await?;
+        let tag = Bytes::from_static(b"dispatched_count");
+        self.send_counts(response_type, vec![counted(tag, None, progress.match_count)])
+    }
+
+    fn send_counts(
+        &mut self,
+        response_type: &'static str,
+        keys_count: Vec<RpbKeysCount>,
+    ) -> Result<(), Fault> {
+        let response_type = Bytes::from_static(response_type.as_bytes());
+        self.send(&RpbAaeFoldKeyCountResp { response_type, keys_count })
+    }
+
+    pub(super) async fn fold_buckets(&mut self, _: RpbAaeFoldListBucketsReq) -> Result<(), Fault> {
+        let listed = self.context.store.control().read().list_types();
+        let active = listed.into_iter().filter(|(_, state)| *state == TypeState::Active);
+        let mut bucket_list = Vec::new();
+        for (bucket_type, _) in active {
+            let mut listing =
+                self.context.store.list_buckets(&bucket_type).await.map_err(listing_fault)?;
+            while let Some(buckets) = listing.next().await? {
+                bucket_list.extend(buckets.into_iter().map(|bucket| RpbAaeFoldBucket {
+                    bucket_type: typed(&Bytes::copy_from_slice(&bucket_type)),
+                    bucket,
+                }));
+            }
+        }
+        self.send(&RpbAaeFoldListBucketsResp { bucket_list })
+    }
+
+    /// Runs a fold to its end: what it has named, and its figures.
+    async fn fold(
+        &self,
+        range: RecordRange,
+        kind: FoldKind,
+    ) -> Result<(Vec<FoldFound>, FoldProgress), Fault> {
+        let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
+        let fold = async {
+            let mut fold = self.context.store.fold(range, kind).await?;
+            let (mut found, mut size_bytes) = (Vec::new(), 0);
+            while let Some(some) = fold.step().await? {
+                size_bytes +=
+                    some.iter().map(|each| each.key.len() + each.clock.len()).sum::<usize>();
+                if size_bytes > WHOLE_ANSWER_BYTES_MAX {
+                    return Ok(None);
+                }
+                found.extend(some);
+            }
+            Ok(Some((found, fold.progress().clone())))
+        };
+        let folded: Result<_, RequestError> = deadline.limit(fold).await;
+        folded.map_err(listing_fault)?.ok_or_else(|| {
+            let limit = WHOLE_ANSWER_BYTES_MAX;
+            Fault::Text(format!(
+                "the answer has more than {limit} bytes; ask for less with key_range"
+            ))
+        })
+    }
+}
+
+/// The bucket type as answers have it: the default type has no name.
+fn typed(bucket_type: &Bytes) -> Option<Bytes> {
+    (bucket_type != DEFAULT_BUCKET_TYPE).then(|| bucket_type.clone())
+}
+
+/// An entry with a count, or the highest that the message can say.
+fn counted(tag: Bytes, order: Option<u32>, count: u64) -> RpbKeysCount {
+    RpbKeysCount { tag, order, count: u32::try_from(count).unwrap_or(u32::MAX) }
+}

@@ -1,0 +1,244 @@
+//! `fold`: walks through all records of a bucket, which the node does in the background.
+
+use super::figures::{duration, size};
+use super::{Api, done, plain, segment};
+use crate::config_command::Format;
+use crate::output::say;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// How long the node may wait before it answers that there is nothing new.
+const WAIT_MS: u32 = 1_000;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum FoldCommand {
+    /// Count records by size and number of siblings.
+    #[command(alias = "object_stats")]
+    ObjectStats(Walk),
+    /// Print the keys of records with many siblings or bytes.
+    #[command(alias = "find_keys")]
+    FindKeys {
+        #[command(flatten)]
+        walk: Walk,
+        /// Those with more siblings than this.
+        #[arg(long, value_name = "N", required_unless_present = "bytes", conflicts_with = "bytes")]
+        siblings: Option<u32>,
+        /// Those with more bytes than this.
+        #[arg(long, value_name = "N")]
+        bytes: Option<u64>,
+    },
+    /// Print all keys with their vector clocks.
+    #[command(alias = "fetch_clocks", alias = "fetch_clocks_range")]
+    FetchClocks(Walk),
+    /// Print the keys of tombstones.
+    #[command(alias = "find_tombs")]
+    FindTombs(Walk),
+    /// Count tombstones, or have them reaped, whatever delete_mode says.
+    #[command(alias = "reap_tombs")]
+    ReapTombs {
+        #[command(flatten)]
+        walk: Walk,
+        /// Only count, or do it.
+        #[arg(long, value_enum, default_value = "count")]
+        method: Method,
+    },
+    /// Count records, or delete them as they were found.
+    #[command(alias = "erase_keys")]
+    EraseKeys {
+        #[command(flatten)]
+        walk: Walk,
+        /// Only count, or do it.
+        #[arg(long, value_enum, default_value = "count")]
+        method: Method,
+    },
+    /// Read all replicas of all records, so that those that are behind are repaired.
+    #[command(alias = "repair_keys", alias = "repair_keys_range")]
+    RepairKeys(Walk),
+    /// Print the folds of the node, or one of them.
+    Status {
+        /// Number of a fold.
+        id: Option<u64>,
+    },
+    /// Stop a fold. What it has done stays done.
+    Cancel {
+        /// Number of the fold.
+        id: u64,
+    },
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Method {
+    /// Only count what would be changed.
+    Count,
+    /// Do it.
+    Local,
+}
+
+/// Which records, and how.
+#[derive(Args, Debug)]
+pub(crate) struct Walk {
+    /// Bucket type; default for buckets without one.
+    bucket_type: String,
+    /// Bucket.
+    bucket: String,
+    /// The first key.
+    #[arg(long, value_name = "KEY")]
+    from_key: Option<String>,
+    /// The last key.
+    #[arg(long, value_name = "KEY")]
+    to_key: Option<String>,
+    /// Only what was last written at this second since 1970 or later.
+    #[arg(long, value_name = "SECONDS")]
+    modified_from: Option<u64>,
+    /// Only what was last written at this second since 1970 or before.
+    #[arg(long, value_name = "SECONDS")]
+    modified_to: Option<u64>,
+    /// Stop after about so many matches.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Print the number of the fold and leave it to itself; see fold status.
+    #[arg(long)]
+    background: bool,
+}
+
+/// Begins, follows, shows or stops a fold.
+pub(crate) fn fold(api: &Api, command: &FoldCommand, format: Format) -> Result<()> {
+    match command {
+        FoldCommand::ObjectStats(walk) => begin(api, walk, json!({"fold": "object_stats"}), format),
+        FoldCommand::FindKeys { walk, siblings, bytes } => {
+            let wanted = json!({"fold": "find_keys", "siblings": siblings, "bytes": bytes});
+            begin(api, walk, wanted, format)
+        }
+        FoldCommand::FetchClocks(walk) => begin(api, walk, json!({"fold": "fetch_clocks"}), format),
+        FoldCommand::FindTombs(walk) => begin(api, walk, json!({"fold": "find_tombs"}), format),
+        FoldCommand::ReapTombs { walk, method } => {
+            begin(api, walk, changing("reap_tombs", *method), format)
+        }
+        FoldCommand::EraseKeys { walk, method } => {
+            begin(api, walk, changing("erase_keys", *method), format)
+        }
+        FoldCommand::RepairKeys(walk) => begin(api, walk, json!({"fold": "repair_keys"}), format),
+        FoldCommand::Status { id: None } => {
+            let document = done(api.get("folds")?, format)?;
+            super::print(&document, format, |document| {
+                let all = document["folds"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let lines: Vec<String> = all.iter().map(line).collect();
+                if lines.is_empty() { "no folds".to_owned() } else { lines.join("\n") }
+            });
+            Ok(())
+        }
+        FoldCommand::Status { id: Some(id) } => {
+            let document = done(api.get("folds")?, format)?;
+            let all = document["folds"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let Some(job) = all.iter().find(|job| job["id"] == *id) else {
+                bail!("there is no fold {id} on this node");
+            };
+            super::print(job, format, line);
+            Ok(())
+        }
+        FoldCommand::Cancel { id } => {
+            let document = done(api.delete(&format!("folds/{id}"))?, format)?;
+            super::print(&document, format, line);
+            Ok(())
+        }
+    }
+}
+
+fn changing(fold: &str, method: Method) -> Value {
+    let method = if method == Method::Local { "local" } else { "count" };
+    json!({"fold": fold, "method": method})
+}
+
+fn begin(api: &Api, walk: &Walk, mut wanted: Value, format: Format) -> Result<()> {
+    let named = |name: &Option<String>| name.as_deref().map(segment);
+    wanted["type"] = json!(segment(&walk.bucket_type));
+    wanted["bucket"] = json!(segment(&walk.bucket));
+    wanted["from_key"] = json!(named(&walk.from_key));
+    wanted["to_key"] = json!(named(&walk.to_key));
+    wanted["modified_from"] = json!(walk.modified_from);
+    wanted["modified_to"] = json!(walk.modified_to);
+    wanted["limit"] = json!(walk.limit);
+    let job = done(api.post("folds", Some(&wanted))?, format)?;
+    if walk.background {
+        super::print(&job, format, line);
+        return Ok(());
+    }
+    follow(api, &job["id"], &wanted, format)
+}
+
+/// Prints what a fold finds as it finds it, and how far it is where somebody looks.
+fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
+    loop {
+        let job = done(api.get(&format!("folds/{id}?wait_ms={WAIT_MS}"))?, format)?;
+        let found = job["found"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for each in found {
+            match format {
+                Format::Json => say!("{each}"),
+                Format::Human => say!("{}", found_line(each, wanted)),
+            }
+        }
+        if job["state"] == "running" || !found.is_empty() {
+            if found.is_empty() {
+                // Of interest to people who wait, and not to what reads the output.
+                let _ = writeln!(std::io::stderr(), "{}", line(&job));
+            }
+            continue;
+        }
+        if job["state"] == "failed" {
+            bail!("{}", plain(&job["message"]));
+        }
+        match format {
+            Format::Json => say!("{job}"),
+            Format::Human => say!("{}", summary(&job, wanted)),
+        }
+        return Ok(());
+    }
+}
+
+/// A key as it is, if it is text; else percent-encoded. With what the fold is about.
+fn found_line(found: &Value, wanted: &Value) -> String {
+    let encoded = plain(&found["key"]);
+    let key = percent_decode_str(&encoded).decode_utf8().map_or(encoded.clone(), Into::into);
+    match wanted["fold"].as_str() {
+        Some("find_keys") => format!("{}\t{key}", found["number"]),
+        _ => format!("{}\t{key}", plain(&found["vclock"])),
+    }
+}
+
+/// A fold in one line.
+fn line(job: &Value) -> String {
+    format!(
+        "{}: {}: {}, {} records looked at, {} matches, {} failed, {}",
+        job["id"],
+        plain(&job["fold"]),
+        plain(&job["state"]),
+        job["looked_at"],
+        job["matches"],
+        job["failed"],
+        duration(&job["elapsed_secs"]),
+    )
+}
+
+fn summary(job: &Value, wanted: &Value) -> String {
+    let mut lines = Vec::new();
+    if wanted["fold"] == "object_stats" {
+        lines.push(format!("records   {}", job["looked_at"]));
+        lines.push(format!("bytes     {}", size(&job["looked_at_bytes"])));
+        let bars = |name: &str| job[name].as_object().cloned().unwrap_or_default();
+        for (order, count) in bars("sizes") {
+            let least = 10u64.checked_pow(order.parse().unwrap_or(0)).unwrap_or(u64::MAX);
+            lines.push(format!("from {:>8}   {count}", size(&json!(least))));
+        }
+        for (siblings, count) in bars("siblings") {
+            lines.push(format!("siblings {siblings:>4}   {count}"));
+        }
+    }
+    if wanted["method"] == "count" {
+        lines.push(format!("{} would be changed; --method local does it", job["matches"]));
+    }
+    lines.push(line(job));
+    lines.join("\n")
+}
