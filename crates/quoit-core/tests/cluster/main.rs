@@ -5,6 +5,7 @@
 mod data_types;
 mod failures;
 mod fixture;
+mod folds;
 mod index;
 mod listing;
 mod overload;

@@ -12,13 +12,13 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// A connection over Protocol Buffers.
-struct Binary {
+pub(crate) struct Binary {
     stream: TcpStream,
     input: BytesMut,
 }
 
 impl Binary {
-    fn connect(node: &Node) -> Self {
+    pub(crate) fn connect(node: &Node) -> Self {
         let stream = TcpStream::connect(node.pb_address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Self { stream, input: BytesMut::new() }
@@ -37,7 +37,7 @@ impl Binary {
         }
     }
 
-    fn ask<A: Body>(&mut self, request: &impl Body) -> A {
+    pub(crate) fn ask<A: Body>(&mut self, request: &impl Body) -> A {
         let mut bytes = BytesMut::new();
         append_message(&mut bytes, request).unwrap();
         self.send_bytes(&bytes).decode().expect("the answer asked for")

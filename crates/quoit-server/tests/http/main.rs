@@ -7,6 +7,7 @@ mod binary;
 mod connections;
 mod data_types;
 mod fixture;
+mod folds;
 mod indexes;
 mod lists_and_props;
 mod objects;

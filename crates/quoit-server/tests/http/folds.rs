@@ -1,0 +1,126 @@
+//! Folds over HTTP and Protocol Buffers.
+
+use crate::binary::Binary;
+use crate::fixture::Node;
+use quoit_wire::messages::{
+    ChangeMethod, RpbAaeFoldEraseKeysReq, RpbAaeFoldFindTombsReq, RpbAaeFoldKeyCountResp,
+    RpbAaeFoldKeyValueResp, RpbAaeFoldListBucketsReq, RpbAaeFoldListBucketsResp,
+    RpbAaeFoldObjectStatsReq,
+};
+use serde_json::{Value, json};
+
+fn fill(node: &Node, count: usize) {
+    for number in 0..count {
+        let path = format!("/buckets/b/keys/key%20{number:02}");
+        node.connect().request("PUT", &path, &[("Content-Type", "text/plain")], b"value");
+    }
+}
+
+/// Runs a fold to its end: what it has named, and what is said of it then.
+fn run(node: &Node, wanted: Value) -> (Vec<Value>, Value) {
+    let begun = node.send_json("POST", "/admin/v1/folds", &wanted.to_string()).json();
+    let id = begun["id"].as_u64().unwrap_or_else(|| panic!("{begun}"));
+    let mut found = Vec::new();
+    loop {
+        let seen = node.get(&format!("/admin/v1/folds/{id}?wait_ms=5000")).json();
+        found.extend(seen["found"].as_array().unwrap().clone());
+        if seen["state"] != "running" && seen["waiting"] == 0 {
+            return (found, seen);
+        }
+    }
+}
+
+#[test]
+fn folds_run_in_the_background_and_say_how_far_they_are() {
+    let node = Node::start();
+    fill(&node, 30);
+    let (found, end) =
+        run(&node, json!({"fold": "object_stats", "type": "default", "bucket": "b"}));
+    assert_eq!((found.len(), &end["state"], &end["looked_at"]), (0, &json!("done"), &json!(30)));
+    assert_eq!(end["siblings"], json!({"1": 30}));
+    let (found, _) = run(
+        &node,
+        json!({
+            "fold": "fetch_clocks", "type": "default", "bucket": "b",
+            "from_key": "key%2010", "to_key": "key%2012",
+        }),
+    );
+    let mut keys: Vec<_> = found.iter().map(|found| found["key"].as_str().unwrap()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["key%2010", "key%2011", "key%2012"]);
+    let erase = json!({
+        "fold": "erase_keys", "type": "default", "bucket": "b", "method": "local",
+        "to_key": "key%2009",
+    });
+    let (_, end) = run(&node, erase);
+    assert_eq!((&end["matches"], &end["failed"]), (&json!(10), &json!(0)));
+    assert_eq!(node.get("/buckets/b/keys/key%2009").status, 404);
+    assert_eq!(node.get("/buckets/b/keys/key%2010").status, 200);
+    let all = node.get("/admin/v1/folds").json();
+    assert_eq!(all["folds"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn folds_that_make_no_sense_are_refused() {
+    let node = Node::start();
+    let begin = |wanted: &str| {
+        let answer = node.send_json("POST", "/admin/v1/folds", wanted);
+        (answer.status, answer.json()["error"].as_str().unwrap_or_default().to_owned())
+    };
+    let bad = (400, "invalid_fold".to_owned());
+    for wanted in [
+        "{}",
+        r#"{"fold":"find_keys","type":"default","bucket":"b"}"#,
+        r#"{"fold":"melt_keys","type":"default","bucket":"b"}"#,
+        r#"{"fold":"erase_keys","type":"default","bucket":"b","method":"maybe"}"#,
+        r#"{"fold":"object_stats","type":"default","bucket":"b","tobytes":1}"#,
+    ] {
+        assert_eq!(begin(wanted), bad, "{wanted}");
+    }
+    let unknown = r#"{"fold":"object_stats","type":"nothing","bucket":"b"}"#;
+    assert_eq!(begin(unknown), (404, "no_type".to_owned()));
+    assert_eq!(node.get("/admin/v1/folds/7").status, 404);
+    assert_eq!(node.get("/admin/v1/folds/x").status, 404);
+}
+
+#[test]
+fn the_messages_of_folds_are_answered() {
+    let node = Node::start();
+    fill(&node, 30);
+    let mut pb = Binary::connect(&node);
+    let stats: RpbAaeFoldKeyCountResp =
+        pb.ask(&RpbAaeFoldObjectStatsReq { bucket: "b".into(), ..Default::default() });
+    let count = |tag: &str| {
+        let entry = stats.keys_count.iter().find(|entry| entry.tag == tag.as_bytes());
+        entry.map(|entry| (entry.order, entry.count))
+    };
+    assert_eq!(stats.response_type, "stats");
+    assert_eq!(count("total_count"), Some((None, 30)));
+    assert_eq!(count("siblings"), Some((Some(1), 30)));
+    let erase = |method: ChangeMethod| RpbAaeFoldEraseKeysReq {
+        bucket: "b".into(),
+        key_range: true,
+        start_key: Some("key 20".into()),
+        end_key: Some("key 24".into()),
+        change_method: method.into(),
+        ..Default::default()
+    };
+    for method in [ChangeMethod::Count, ChangeMethod::Local] {
+        let erased: RpbAaeFoldKeyCountResp = pb.ask(&erase(method));
+        assert_eq!(erased.response_type, "erase_keys");
+        let entries: Vec<_> =
+            erased.keys_count.iter().map(|entry| (&entry.tag[..], entry.count)).collect();
+        assert_eq!(entries, [(&b"dispatched_count"[..], 5)]);
+    }
+    assert_eq!(node.get("/buckets/b/keys/key%2024").status, 404);
+    let tombs: RpbAaeFoldKeyValueResp =
+        pb.ask(&RpbAaeFoldFindTombsReq { bucket: "b".into(), ..Default::default() });
+    assert_eq!((&tombs.response_type[..], tombs.keys_value.len()), (&b"clock"[..], 5));
+    let buckets: RpbAaeFoldListBucketsResp = pb.ask(&RpbAaeFoldListBucketsReq::default());
+    let named: Vec<_> = buckets
+        .bucket_list
+        .iter()
+        .map(|each| (each.bucket_type.clone(), &each.bucket[..]))
+        .collect();
+    assert_eq!(named, [(None, &b"b"[..])]);
+}
