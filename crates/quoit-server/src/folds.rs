@@ -156,8 +156,8 @@ impl Job {
         Seen { progress: state.progress.clone(), end, elapsed, waiting_count }
     }
 
-    /// Takes records that the fold has named, `count_max` or fewer. Without any, it waits for some, or for the
-    /// end, as long as `wait` says.
+    /// Takes records that the fold has named, `count_max` or fewer. Without any, it waits for some, or for
+    /// the end, as long as `wait` says.
     pub(crate) async fn take_found(&self, count_max: usize, wait: Duration) -> Vec<FoldFound> {
         let moved = self.moved.notified();
         let has_nothing = {

@@ -300,3 +300,25 @@ async fn large_sets_are_read_in_parts() {
     let whole = client.fetch(&guests).await.unwrap().unwrap();
     assert!(whole.value.as_set().unwrap().iter().eq(found.iter()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folds_are_run_from_the_command_line() {
+    let node = Node::start();
+    let client = client_of(&node);
+    for number in 0..20 {
+        let key = Location::new("b", format!("key {number:02}"));
+        client.put(&key, Content::text("x".repeat(100 * number))).await.unwrap();
+    }
+    let stats = node.admin(&["fold", "object-stats", "default", "b"]);
+    assert!(stats.starts_with("records   20\n"), "{stats}");
+    let large = node.admin(&["fold", "find-keys", "default", "b", "--bytes", "1800"]);
+    let mut keys: Vec<_> = large.lines().filter_map(|line| line.split_once('\t')).collect();
+    keys.sort_unstable();
+    assert_eq!(keys.iter().map(|(_, key)| *key).collect::<Vec<_>>(), ["key 18", "key 19"]);
+    let erase = ["fold", "erase-keys", "default", "b", "--to-key", "key 04"];
+    assert!(node.admin(&erase).contains("5 would be changed"));
+    assert!(node.admin(&[&erase[..], &["--method", "local"]].concat()).contains("5 matches"));
+    assert!(client.get(&Location::new("b", "key 04")).await.unwrap().is_none());
+    assert!(client.get(&Location::new("b", "key 05")).await.unwrap().is_some());
+    assert_eq!(node.admin(&["fold", "status"]).lines().count(), 4);
+}

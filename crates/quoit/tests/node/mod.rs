@@ -61,6 +61,16 @@ impl Node {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
+    /// What an administration command prints.
+    pub fn admin(&self, words: &[&str]) -> String {
+        let url = format!("http://{}", self.http);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quoit"));
+        let output = command.args(["admin", "--url", &url]).args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Makes a bucket type with these properties, a JSON object.
     pub fn create_type(&self, name: &str, props: &str) {
         let props = format!("{{\"props\":{props}}}");
