@@ -173,8 +173,6 @@ pub(super) fn reason_of(error: &StoreError) -> Term {
         StoreError::IndexesUnavailable { .. } => "indexes_unavailable",
         StoreError::IndexEntryTooLarge(_) => "index_entry_too_large",
         StoreError::Closed => "closed",
-        StoreError::IndexesUnavailable { .. } => "indexes_unavailable",
-        StoreError::IndexEntryTooLarge(_) => "index_entry_too_large",
     };
     reason(name, error.to_string())
 }
