@@ -64,9 +64,10 @@ def load_plan():
                 problems.append("%s uses %s and is not listed as waiting for it"
                                 % (name, ", ".join(sorted(used))))
             elif name not in waiting:
-                added = [setting for feature in sorted(used)
-                         for setting in plan["settings"].get(feature, ())]
-                chosen.append((path, conversation, needs(conversation) + tuple(added)))
+                chosen.append((path, conversation, needs(conversation)))
+                for feature in sorted(used):
+                    chosen += [(path, conversation, needs(conversation) + (setting,))
+                               for setting in plan["also_with"].get(feature, ())]
     problems += ["%s is listed as waiting and is not there" % name
                  for name in sorted(set(waiting) - seen)]
     return chosen, problems

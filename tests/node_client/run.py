@@ -25,14 +25,11 @@ TIMEOUT_SECONDS = 120
 def main():
     with (tempfile.TemporaryDirectory(prefix="quoit-test-") as folder,
           TemporaryNode(binary_from_environment()) as node,
-          TemporaryNode(binary_from_environment(), ["storage_backend=leveled"]) as index_node,
           Cluster(folder, 5, ["ring_size=8"]) as cluster):
         for name, props in BUCKET_TYPES.items():
             node.create_bucket_type(name, props)
-            index_node.create_bucket_type(name, props)
             cluster[0].create_bucket_type(name, props)
         environment = dict(os.environ, QUOIT_PB=node.record["pb"],
-                           QUOIT_INDEX_PB=index_node.record["pb"],
                            QUOIT_CLUSTER=",".join(each.record["pb"] for each in cluster),
                            QUOIT_VICTIM=str(cluster[2].record["pid"]))
         # The client is of 2017 and uses calls that Node.js advises against today.

@@ -1,7 +1,7 @@
 // Drives a node with Riak's own client for Node.js. The address comes as HOST:PORT in the
-// environment variable QUOIT_PB, that of a node for index queries in QUOIT_INDEX_PB; the bucket types that
-// BUCKET_TYPES of run.py names exist at both. QUOIT_CLUSTER has the addresses of a cluster of five,
-// QUOIT_VICTIM the process of the third of them, which may be killed.
+// environment variable QUOIT_PB; the bucket types that BUCKET_TYPES of run.py names exist there.
+// QUOIT_CLUSTER has the addresses of a cluster of five, QUOIT_VICTIM the process of the third of them, which
+// may be killed.
 // Prints one line for each test and closes with `N passed, N failed`.
 'use strict';
 
@@ -256,20 +256,17 @@ test('buckets are streamed by their type', async () => {
     assert.ok(!untyped.includes(bucket));
 });
 
-// Queries go to a node with an engine of its own.
-let indexClient;
-
 const storeIndexed = (bucket, key, entries) => {
     const value = textObject('v');
     entries.forEach(([field, term]) => value.addToIndex(field, term));
-    return promisify(indexClient.storeValue).call(
-        indexClient, { bucketType: 'plain', bucket, key, value });
+    return promisify(client.storeValue).call(
+        client, { bucketType: 'plain', bucket, key, value });
 };
 
 // All batches of an index query, and the continuation of the last one.
 const query = (options) => new Promise((resolve, reject) => {
     const found = [];
-    indexClient.secondaryIndexQuery(Object.assign({ bucketType: 'plain', stream: true }, options),
+    client.secondaryIndexQuery(Object.assign({ bucketType: 'plain', stream: true }, options),
         (error, response) => {
             if (error) {
                 return reject(error);
@@ -425,7 +422,6 @@ async function main() {
     let failed = 0;
     const connected = (address) => promisify((done) => new Riak.Client([address], done))();
     client = await connected(process.env.QUOIT_PB);
-    indexClient = await connected(process.env.QUOIT_INDEX_PB);
     for (const { name, body } of tests) {
         try {
             await body();
@@ -436,7 +432,7 @@ async function main() {
         }
     }
     console.log((tests.length - failed) + ' passed, ' + failed + ' failed');
-    indexClient.stop(() => client.stop(() => process.exit(failed ? 1 : 0)));
+    client.stop(() => process.exit(failed ? 1 : 0));
 }
 
 main().catch((error) => {

@@ -22,9 +22,6 @@ from support.cluster_case import ClusterCase  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
 NODE = None
-# Queries go to a node, or a cluster, with this engine.
-INDEX_NODE = None
-INDEX_ENGINE = "storage_backend=leveled"
 
 BUCKET_TYPES = {
     "sibs": {"allow_mult": True},
@@ -39,24 +36,20 @@ BUCKET_TYPES = {
 
 
 def setUpModule():
-    global NODE, INDEX_NODE
+    global NODE
     NODE = TemporaryNode(binary_from_environment())
-    INDEX_NODE = TemporaryNode(binary_from_environment(), [INDEX_ENGINE])
-    for node in (NODE, INDEX_NODE):
-        node.__enter__()
-        for name, props in BUCKET_TYPES.items():
-            node.create_bucket_type(name, props)
+    NODE.__enter__()
+    for name, props in BUCKET_TYPES.items():
+        NODE.create_bucket_type(name, props)
 
 
 def tearDownModule():
     NODE.__exit__(None, None, None)
-    INDEX_NODE.__exit__(None, None, None)
 
 
-def new_client(protocol, node=None):
-    node = node or NODE
-    return riak.RiakClient(protocol=protocol, host=node.pb[0], pb_port=node.pb[1],
-                           http_port=node.http[1])
+def new_client(protocol):
+    return riak.RiakClient(protocol=protocol, host=NODE.pb[0], pb_port=NODE.pb[1],
+                           http_port=NODE.http[1])
 
 
 class Case(unittest.TestCase):
@@ -662,7 +655,7 @@ class Indexes:
     def setUp(self):
         super().setUp()
         self.client.close()
-        self.client = new_client(self.protocol, INDEX_NODE)
+        self.client = new_client(self.protocol)
         self.addCleanup(self.client.close)
         self.bucket = self.client.bucket_type("plain").bucket(self.name)
 
@@ -812,7 +805,7 @@ class IndexesOnACluster:
         return client
 
     def test_every_node_finds_everything_also_when_one_is_dead(self):
-        cluster = self.cluster(5, settings=("ring_size=8", INDEX_ENGINE))
+        cluster = self.cluster(5, settings=("ring_size=8",))
         bucket = self.client_of(cluster[0]).bucket("b")
         for number in range(self.COUNT):
             robj = bucket.new("k%03d" % number, encoded_data=b"v", content_type="text/plain")

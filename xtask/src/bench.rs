@@ -42,6 +42,7 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("durable", "rate of synced puts beside a bare log writer on the same disk"),
     comparison("merge", "latency at half the maximum rate, with and without a merge running"),
     comparison("data-types", "processor time of operations on sets and maps, small and large"),
+    comparison("listing", "listing a million keys and ten buckets, alone and beside gets"),
     comparison("cluster", "processor time of all nodes an operation: three nodes beside one"),
     comparison("ladder", "processor time of all nodes an operation in clusters of 3 to 14 nodes"),
     comparison("failover", "latencies by the second when one of five nodes is killed under load"),

@@ -18,6 +18,7 @@ mod echo;
 mod failover;
 mod growth;
 mod ladder;
+mod listing;
 mod live;
 mod mesh;
 mod places;
@@ -81,6 +82,8 @@ enum Command {
     Merge(Common),
     /// Server processor time of operations on counters, sets and maps of several sizes.
     DataTypes(Common),
+    /// Listing keys and buckets, alone and beside gets.
+    Listing(Common),
     /// Time from start to serving, after a clean stop and after SIGKILL.
     Start {
         #[command(flatten)]
@@ -142,6 +145,7 @@ impl Command {
             | Self::Durable(common)
             | Self::Merge(common)
             | Self::DataTypes(common)
+            | Self::Listing(common)
             | Self::Cluster(common)
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
@@ -172,6 +176,7 @@ fn main() -> Result<()> {
         Command::Cpu(common) => compare::cpu(&common),
         Command::Durable(common) => compare::durable(&common),
         Command::Merge(common) => compare::merge(&common),
+        Command::Listing(common) => listing::listing(&common),
         Command::DataTypes(common) => data_types::data_types(&common),
         Command::Start { common } => start::start(&common),
         Command::Cluster(common) => cluster::cluster(&common),

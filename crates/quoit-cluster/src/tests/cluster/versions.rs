@@ -4,7 +4,7 @@ use super::*;
 use crate::tests::updates;
 use crate::{Departure, OpenError};
 use quoit_model::props::TypeState;
-use quoit_wire::internode::VersionRange;
+use quoit_wire::internode::{VERSION_MAX, VersionRange};
 use serde_json::json;
 
 const OLD: VersionRange = VersionRange { min: 1, max: 1 };
@@ -50,7 +50,8 @@ async fn data_types_wait_until_the_last_member_speaks_version_2() {
         if let Some(number) = upgraded {
             town.crash(number);
             town.start(number).await;
-            town.until("the version is known", || newest_version(&town, 1, number) == 2).await;
+            town.until("the version is known", || newest_version(&town, 1, number) == VERSION_MAX)
+                .await;
         }
         assert_eq!(town.state(1).type_state(b"sets"), TypeState::Created);
         let refused = town.control(1).activate_type(b"sets").await.unwrap_err().to_string();
@@ -64,7 +65,7 @@ async fn data_types_wait_until_the_last_member_speaks_version_2() {
     }
     town.crash(3);
     town.start(3).await;
-    town.until("the version is known", || newest_version(&town, 1, 3) == 2).await;
+    town.until("the version is known", || newest_version(&town, 1, 3) == VERSION_MAX).await;
     assert_eq!(town.state(1).type_state(b"sets"), TypeState::Ready);
     town.control(1).activate_type(b"sets").await.unwrap();
     assert_eq!(town.state(1).type_status(b"sets").unwrap().lacking, None);
@@ -139,7 +140,7 @@ async fn a_node_brings_no_data_types_to_members_that_do_not_know_them() {
     // The member that is asked speaks it, another one does not.
     town.crash(1);
     town.start(1).await;
-    town.until("the version is known", || newest_version(&town, 1, 1) == 2).await;
+    town.until("the version is known", || newest_version(&town, 1, 1) == VERSION_MAX).await;
     let refused = town.join(3, 1).await.unwrap_err().to_string();
     assert!(refused.contains("do not speak it: n2@test. Upgrade"), "{refused}");
 }
