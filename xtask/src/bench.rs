@@ -66,6 +66,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "bytes and processor time of comparing copies, in sync and with differences",
         program: Program::Example { package: "quoit-core", example: "anti_entropy" },
     },
+    bench(
+        "index-engines",
+        "a range of a secondary index in each engine: its first entries, and all of it",
+        "quoit-store",
+        "secondary_index",
+    ),
     Benchmark {
         name: "index",
         about: "an index query of three nodes: its plan, first results, and all of it",
