@@ -41,7 +41,7 @@ impl Connection {
 
     fn frame(&mut self) -> Result<Frame> {
         loop {
-            let mut frames = FrameDecoder::new(FRAME_BYTES_MAX);
+            let frames = FrameDecoder::new(FRAME_BYTES_MAX);
             if let Some(frame) = frames.next_frame(&mut self.input)? {
                 let said = String::from_utf8_lossy(&frame.body);
                 ensure!(frame.code != MessageCode::ErrorResp as u8, "the node said {said}");
