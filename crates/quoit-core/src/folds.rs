@@ -89,10 +89,13 @@ pub struct Fold {
     kind: FoldKind,
     records: RecordScan,
     progress: FoldProgress,
+    /// Matches after which it ends.
+    limit: u64,
 }
 
 impl ReplicatedStore {
-    /// Begins a fold.
+    /// Begins a fold that ends after `limit` matches. A fold that has tombstones reaped may have reaped some
+    /// more by then, as far as nodes have looked ahead.
     ///
     /// # Errors
     ///
@@ -101,6 +104,7 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         range: RecordRange,
         kind: FoldKind,
+        limit: u64,
     ) -> Result<Fold, RequestError> {
         let wanted = match kind {
             FoldKind::FindTombs | FoldKind::ReapTombs(Method::Count) => RecordKind::Tombstones,
@@ -109,7 +113,7 @@ impl ReplicatedStore {
         };
         let records = self.scan_records(&range, wanted).await?;
         let progress = FoldProgress::default();
-        Ok(Fold { store: Arc::clone(self), range, kind, records, progress })
+        Ok(Fold { store: Arc::clone(self), range, kind, records, progress, limit })
     }
 }
 
@@ -120,6 +124,12 @@ impl Fold {
         &self.progress
     }
 
+    /// Whether it has as many matches as it may have.
+    #[must_use]
+    pub const fn has_reached_limit(&self) -> bool {
+        self.progress.match_count >= self.limit
+    }
+
     /// Goes through the next records: those that the fold names, maybe none; `None` at the end.
     ///
     /// # Errors
@@ -127,9 +137,15 @@ impl Fold {
     /// Engine faults, and partitions that no node has any more which is up.
     pub async fn step(&mut self) -> Result<Option<Vec<FoldFound>>, RequestError> {
         let begun_us = self.store.clock.monotonic_us();
+        if self.has_reached_limit() {
+            return Ok(None);
+        }
         let Some(chunk) = self.records.next().await? else { return Ok(None) };
         let mut found = Vec::new();
         for summary in chunk {
+            if self.has_reached_limit() {
+                break;
+            }
             self.progress.looked_at_count += 1;
             self.progress.looked_at_bytes += summary.size_bytes;
             let Some(number) = self.take(&summary).await else { continue };

@@ -19,6 +19,7 @@ mod serve;
 pub use graves::ReapedMemory;
 pub(crate) use graves::SENT_FOR;
 
+use crate::error::RequestError;
 use crate::replica::Place;
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
@@ -43,6 +44,8 @@ const TICK: Duration = Duration::from_millis(200);
 const TICK_TOGETHER: Duration = Duration::from_secs(2);
 /// How often a node looks for tombstones that were left behind, and how old those are at least.
 const LEFT_BEHIND_US: u64 = 600_000_000;
+/// How long a fold waits until some of the tombstones that it has found are reaped.
+const ROOM_PATIENCE: Duration = Duration::from_secs(15);
 /// Records that a scan takes from the engine at once.
 const SCAN_PAGE: usize = 1_000;
 
@@ -82,6 +85,8 @@ struct Noted {
     digest: u64,
     /// Whether it should be gone long since: this node need not be its first primary.
     is_left_behind: bool,
+    /// Whether an operator wants it reaped: no scan finds it again.
+    is_wanted: bool,
 }
 
 /// The queue of noted tombstones, by the time when they are due.
@@ -130,6 +135,7 @@ impl Reaper {
             partition: at.partition,
             digest,
             is_left_behind: false,
+            is_wanted: false,
         });
     }
 
@@ -165,7 +171,7 @@ impl Reaper {
         if queue.len() > QUEUE_COUNT_MAX / 2 || !self.scan_needed.swap(false, Ordering::Relaxed) {
             return false;
         }
-        queue.clear();
+        queue.retain(|noted| noted.is_wanted);
         true
     }
 
@@ -259,7 +265,24 @@ impl ReplicatedStore {
             partition,
             digest,
             is_left_behind: true,
+            is_wanted: true,
         }));
+    }
+
+    /// Waits until so many tombstones can be queued for an operator.
+    ///
+    /// # Errors
+    ///
+    /// `Overload` when those that wait are not reaped soon, for example because a primary is down.
+    pub(crate) async fn room_to_reap(&self, count: usize) -> Result<(), RequestError> {
+        let end = Instant::now() + ROOM_PATIENCE;
+        while self.reaper.queue.lock().len() + count > QUEUE_COUNT_MAX {
+            if Instant::now() >= end {
+                return Err(RequestError::Overload);
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        Ok(())
     }
 
     fn reap(&self, noted: &Noted) -> Result<bool, StoreError> {
@@ -289,8 +312,9 @@ impl ReplicatedStore {
             let due_us = object.last_modified_us() + delay_ms * 1_000;
             let is_left_behind =
                 due_us + LEFT_BEHIND_US < now_us || due_us < self.reaper.started_us;
+            let digest = record.meta.digest;
             let noted =
-                Noted { due_us, encoded, partition, digest: record.meta.digest, is_left_behind };
+                Noted { due_us, encoded, partition, digest, is_left_behind, is_wanted: false };
             (is_first_primary || is_left_behind).then_some(noted)
         };
         self.reaper.insert(entries.into_iter().filter_map(noted));

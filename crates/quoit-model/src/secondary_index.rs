@@ -21,15 +21,27 @@ pub use crate::codec::index_entries_of;
 /// and one more for each zero byte in them. Ordered stores have keys of less than 64 KiB.
 pub const INDEX_PLACE_BYTES_MAX: usize = 65_000;
 
-/// An entry is too large to be ordered by.
+/// Upper bound of the places of all entries of a record together, in bytes: each has the names of the record.
+pub const INDEX_PLACES_BYTES_MAX: usize = 16 << 20;
+
+/// An entry is too large to be ordered by, or all those of a record are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error(
-    "an index entry takes {size_bytes} bytes with the names of its record, more than the \
-     {INDEX_PLACE_BYTES_MAX} that it may have; use a shorter term"
-)]
-pub struct IndexEntryTooLarge {
-    /// What it takes.
-    pub size_bytes: usize,
+pub enum IndexEntryTooLarge {
+    /// One is.
+    #[error(
+        "an index entry takes {size_bytes} bytes with the names of its record, more than the \
+         {INDEX_PLACE_BYTES_MAX} that it may have; use a shorter term"
+    )]
+    One {
+        /// What it takes.
+        size_bytes: usize,
+    },
+    /// All together are.
+    #[error(
+        "the index entries of a record take more than {INDEX_PLACES_BYTES_MAX} bytes, its names counted \
+         with each; use fewer entries or shorter names"
+    )]
+    Together,
 }
 
 impl IndexEntry {
@@ -43,7 +55,7 @@ impl IndexEntry {
         push_term(&mut place, &self.term);
         push_part(&mut place, key.key);
         if place.len() > INDEX_PLACE_BYTES_MAX {
-            return Err(IndexEntryTooLarge { size_bytes: place.len() });
+            return Err(IndexEntryTooLarge::One { size_bytes: place.len() });
         }
         Ok(place)
     }
@@ -62,9 +74,16 @@ fn field_front(bucket: BucketRef<'_>, field: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// When one of them is too large.
+/// When one of them is too large, or all together are.
 pub fn places(entries: &[IndexEntry], key: KeyRef<'_>) -> Result<Vec<Vec<u8>>, IndexEntryTooLarge> {
-    entries.iter().map(|entry| entry.place(key)).collect()
+    let mut left = INDEX_PLACES_BYTES_MAX;
+    let mut places = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let place = entry.place(key)?;
+        left = left.checked_sub(place.len()).ok_or(IndexEntryTooLarge::Together)?;
+        places.push(place);
+    }
+    Ok(places)
 }
 
 impl Object {

@@ -66,8 +66,8 @@ pub(crate) struct Seen {
 }
 
 impl Folds {
-    /// Has a fold run; `None` when as many as may run do. It stops after `limit` matches.
-    pub(crate) fn begin(&self, title: String, fold: Fold, limit: u64) -> Option<Arc<Job>> {
+    /// Has a fold run; `None` when as many as may run do.
+    pub(crate) fn begin(&self, title: String, fold: Fold) -> Option<Arc<Job>> {
         let mut jobs = self.jobs.lock();
         let is_running = |job: &Arc<Job>| job.state.lock().end.is_none();
         if jobs.values().filter(|job| is_running(job)).count() >= RUNNING_MAX {
@@ -89,7 +89,7 @@ impl Folds {
         jobs.insert(id, Arc::clone(&job));
         let running = Arc::clone(&job);
         let task = tokio::spawn(async move {
-            let end = match running.run(fold, limit).await {
+            let end = match running.run(fold).await {
                 Ok(end) => end,
                 Err(fault) => End::Failed(fault.to_string()),
             };
@@ -110,18 +110,14 @@ impl Folds {
 }
 
 impl Job {
-    async fn run(&self, mut fold: Fold, limit: u64) -> Result<End, RequestError> {
+    async fn run(&self, mut fold: Fold) -> Result<End, RequestError> {
         while let Some(found) = fold.step().await? {
-            let is_enough = {
+            {
                 let mut state = self.state.lock();
                 state.progress = fold.progress().clone();
                 state.found.extend(found);
-                state.progress.match_count >= limit
-            };
-            self.moved.notify_waiters();
-            if is_enough {
-                return Ok(End::Limit);
             }
+            self.moved.notify_waiters();
             loop {
                 let moved = self.moved.notified();
                 if self.state.lock().found.len() < FOUND_MAX {
@@ -130,7 +126,7 @@ impl Job {
                 moved.await;
             }
         }
-        Ok(End::Done)
+        Ok(if fold.has_reached_limit() { End::Limit } else { End::Done })
     }
 
     fn end(&self, end: End) {
@@ -144,6 +140,7 @@ impl Job {
             task.abort();
         }
         self.end(End::Cancelled);
+        self.state.lock().found = VecDeque::new();
     }
 
     pub(crate) fn seen(&self) -> Seen {

@@ -61,7 +61,7 @@ impl<'q> PageInMaking<'q> {
         partition: Partition,
         is_live: impl FnOnce() -> bool,
     ) -> bool {
-        self.looked_at_left -= 1;
+        self.looked_at_left = self.looked_at_left.saturating_sub(1);
         let is_wanted = (self.partitions)(partition) && is_live();
         let is_complete =
             self.looked_at_left == 0 || is_wanted && self.page.entries.len() + 1 == self.limit;

@@ -177,8 +177,19 @@ impl ReplicatedStore {
                 Ok(Tried::United) => return Ok(Some(copies.byte_count)),
                 Ok(Tried::Stale) => {}
                 Ok(Tried::NeedsWhole) => break,
-                // It has no copy in pages, or knows a newer layout, or can't read its pages.
-                Err(TransferError::Call { fault: CallError::Refused { .. }, .. }) => break,
+                // It has no copy in pages, or knows a newer layout, or can't read its pages, or not soon.
+                Err(TransferError::Call {
+                    fault:
+                        CallError::Refused { .. }
+                        | CallError::Timeout { .. }
+                        | CallError::TooBusy { .. },
+                    ..
+                }) => break,
+                // A copy that is damaged here is replaced by the whole of the other one.
+                Err(TransferError::Own(fault)) => {
+                    tracing::debug!(%fault, "a copy could not be compared by ranges");
+                    break;
+                }
                 Err(fault) => return Err(fault),
             }
         }

@@ -129,7 +129,11 @@ impl ReplicatedStore {
     ) -> Result<u64, ExchangeError> {
         let mut byte_count = 0;
         for (tag, key) in std::mem::take(&mut plan.by_ranges) {
-            self.transfers.throttle.check_outbound()?;
+            // Where nothing is to be sent, what is newer there is fetched all the same.
+            if self.transfers.throttle.check_outbound().is_err() {
+                plan.pull.push(tag);
+                continue;
+            }
             match self.unite_by_ranges(peer, partition, &key).await? {
                 Some(sent_bytes) => {
                     byte_count += sent_bytes;

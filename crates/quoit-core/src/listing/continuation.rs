@@ -12,6 +12,7 @@
 
 use super::index::{IndexQuery, IndexSelection};
 use bytes::Bytes;
+use quoit_model::key::BucketRef;
 use quoit_model::secondary_index::IndexPosition;
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
@@ -46,8 +47,14 @@ impl IndexQuery {
             return Err(InvalidContinuation);
         }
         let position = Bytes::copy_from_slice(position);
-        if matches!(self.selection, IndexSelection::Terms { .. }) {
-            IndexPosition::from_bytes(position.clone()).map_err(|_| InvalidContinuation)?;
+        match self.selection {
+            IndexSelection::Terms { .. } => {
+                IndexPosition::from_bytes(position.clone()).map_err(|_| InvalidContinuation)?;
+            }
+            IndexSelection::Keys(_) => {
+                let bucket = BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket };
+                bucket.key(&position).check().map_err(|_| InvalidContinuation)?;
+            }
         }
         self.after = Some(position);
         Ok(())

@@ -68,6 +68,11 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         scan: Scan,
     ) -> Result<Option<Scanned>, RequestError> {
+        if let Some(ScanSpan::Records(span)) = &scan.span
+            && span.reap
+        {
+            self.room_to_reap(CHUNK_COUNT).await?;
+        }
         let (store, layout_version) = (Arc::clone(self), scan.layout_version);
         let scanned = self.settings.blocking.aside(move || store.read_span(&scan)).await?;
         Ok(self.unless_moved(scanned, layout_version))
@@ -110,8 +115,13 @@ impl ReplicatedStore {
     ) -> Result<Scanned, RequestError> {
         let bucket = held.bucket;
         let range = key_range(bucket, span);
-        let mut after =
-            scan.after.as_deref().map(|key| Bytes::copy_from_slice(&bucket.key(key).encoded()));
+        let mut after = match scan.after.as_deref() {
+            None => None,
+            Some(key) => {
+                bucket.key(key).check()?;
+                Some(Bytes::copy_from_slice(&bucket.key(key).encoded()))
+            }
+        };
         loop {
             let KeyPage { entries, next } =
                 self.engine.list_keys(range, after.as_deref(), chunk.read_count())?;

@@ -33,7 +33,17 @@ async fn fold(
     range: RecordRange,
     kind: FoldKind,
 ) -> Result<(Vec<FoldFound>, FoldProgress), RequestError> {
-    let mut fold = cluster.nodes[node].store.fold(range, kind).await?;
+    fold_some(cluster, node, range, kind, u64::MAX).await
+}
+
+async fn fold_some(
+    cluster: &Cluster,
+    node: usize,
+    range: RecordRange,
+    kind: FoldKind,
+    limit: u64,
+) -> Result<(Vec<FoldFound>, FoldProgress), RequestError> {
+    let mut fold = cluster.nodes[node].store.fold(range, kind, limit).await?;
     let mut found = Vec::new();
     while let Some(some) = fold.step().await? {
         found.extend(some);
@@ -89,8 +99,14 @@ async fn records_are_erased_by_range_and_by_time_unless_they_are_only_counted() 
     assert_eq!(progress.match_count, 200);
     assert_eq!(values(cluster.nodes[2].read(at(150), r(3)).await.unwrap()), ["v"]);
     let erased = FoldKind::EraseKeys(Method::Change);
+    for (limit, left) in [(0, 200), (3, 197)] {
+        let (_, progress) = fold_some(&cluster, 0, between(100, 299), erased, limit).await.unwrap();
+        assert_eq!(progress.match_count, limit);
+        let (_, progress) = fold(&cluster, 0, between(100, 299), counted).await.unwrap();
+        assert_eq!(progress.match_count, left);
+    }
     let (_, progress) = fold(&cluster, 0, between(100, 299), erased).await.unwrap();
-    assert_eq!((progress.match_count, progress.failed_count), (200, 0));
+    assert_eq!((progress.match_count, progress.failed_count), (197, 0));
     for number in [99, 100, 299, 300] {
         let is_there = !(100..=299).contains(&number);
         let found = values(cluster.nodes[1].read(at(number), r(3)).await.unwrap());

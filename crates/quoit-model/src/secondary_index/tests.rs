@@ -125,11 +125,24 @@ fn an_entry_is_bounded_with_the_names_of_its_record() {
     let fits = INDEX_PLACE_BYTES_MAX - overhead;
     assert_eq!(with_term(fits), Ok(INDEX_PLACE_BYTES_MAX));
     let size_bytes = INDEX_PLACE_BYTES_MAX + 1;
-    assert_eq!(with_term(fits + 1), Err(IndexEntryTooLarge { size_bytes }));
+    assert_eq!(with_term(fits + 1), Err(IndexEntryTooLarge::One { size_bytes }));
 }
 
 #[test]
 fn integers_are_short() {
     let size = |number| IndexPosition::of(&IndexTerm::Integer(number), b"k").as_bytes().len() - 3;
     assert_eq!([0, -1, 255, -256, 256, i128::MAX].map(size), [1, 1, 2, 2, 3, 17]);
+}
+
+#[test]
+fn entries_are_bounded_together_with_the_names_of_their_record() {
+    let long = vec![b'k'; 60_000];
+    let key = BucketRef::untyped(b"bucket").key(&long);
+    let entries = |count: i64| -> Vec<IndexEntry> {
+        let term = |number: i64| IndexTerm::Integer(number.into());
+        let entry = |number| IndexEntry { field: Bytes::from_static(b"f_int"), term: term(number) };
+        (0..count).map(entry).collect()
+    };
+    assert_eq!(places(&entries(200), key).map(|places| places.len()), Ok(200));
+    assert_eq!(places(&entries(300), key), Err(IndexEntryTooLarge::Together));
 }

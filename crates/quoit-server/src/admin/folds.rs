@@ -113,7 +113,9 @@ impl Connection {
             std::str::from_utf8(&text).ok().and_then(|text| text.parse::<u64>().ok())
         });
         let wait = Duration::from_millis(wait_ms.unwrap_or(0).min(WAIT_MS_MAX));
-        let found = job.take_found(FOUND_MAX, wait).await;
+        // Who asks for the head gets nothing of what is taken.
+        let count_max = if method == HttpMethod::Head { 0 } else { FOUND_MAX };
+        let found = job.take_found(count_max, wait).await;
         let mut document = shown(&job);
         document["found"] = found.iter().map(found_json).collect();
         Ok(document)
@@ -124,14 +126,14 @@ impl Connection {
             error(400, "invalid_fold", &format!("the body is not a fold: {fault}"))
         })?;
         let kind = wanted.kind()?;
-        let fold = self.context.store.fold(wanted.range(), kind).await;
+        let limit = wanted.limit.unwrap_or(u64::MAX);
+        let fold = self.context.store.fold(wanted.range(), kind, limit).await;
         let fold = fold.map_err(|fault| match &fault {
             RequestError::NoSuchType(_) => error(404, "no_type", &fault.to_string()),
             _ => error(503, "unavailable", &fault.to_string()),
         })?;
         let title = format!("{} {} {}", wanted.fold, wanted.bucket_type, wanted.bucket);
-        let limit = wanted.limit.unwrap_or(u64::MAX);
-        let job = self.context.folds.begin(title, fold, limit).ok_or_else(|| {
+        let job = self.context.folds.begin(title, fold).ok_or_else(|| {
             let message = "as many folds as may run at once do; wait for one or cancel it";
             error(409, "too_many", message)
         })?;

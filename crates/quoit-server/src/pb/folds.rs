@@ -1,6 +1,7 @@
 //! Folds over the records of a bucket.
 
 use super::connection::{Connection, Fault};
+use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use super::listing::listing_fault;
 use crate::index_query::WHOLE_ANSWER_BYTES_MAX;
@@ -206,11 +207,10 @@ impl Connection {
     ) -> Result<(Vec<FoldFound>, FoldProgress), Fault> {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
         let fold = async {
-            let mut fold = self.context.store.fold(range, kind).await?;
+            let mut fold = self.context.store.fold(range, kind, u64::MAX).await?;
             let (mut found, mut size_bytes) = (Vec::new(), 0);
             while let Some(some) = fold.step().await? {
-                size_bytes +=
-                    some.iter().map(|each| each.key.len() + each.clock.len()).sum::<usize>();
+                size_bytes += some.iter().map(found_bytes).sum::<usize>();
                 if size_bytes > WHOLE_ANSWER_BYTES_MAX {
                     return Ok(None);
                 }
@@ -236,4 +236,9 @@ fn typed(bucket_type: &Bytes) -> Option<Bytes> {
 /// An entry with a count, or the highest that the message can say.
 fn counted(tag: Bytes, order: Option<u32>, count: u64) -> RpbKeysCount {
     RpbKeysCount { tag, order, count: u32::try_from(count).unwrap_or(u32::MAX) }
+}
+
+/// Memory that a named record takes, about.
+fn found_bytes(found: &FoldFound) -> usize {
+    found.key.len() + found.clock.len() + ENTRY_BYTES
 }

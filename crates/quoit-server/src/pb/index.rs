@@ -12,10 +12,14 @@ use quoit_core::{
     RequestError,
 };
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use quoit_model::object::IndexTerm;
 use quoit_wire::messages::{
     IndexQueryType, RpbCSBucketReq, RpbCSBucketResp, RpbIndexBodyResp, RpbIndexObject, RpbIndexReq,
     RpbIndexResp, RpbPair,
 };
+
+/// Memory of an entry of an answer beside its bytes.
+pub(super) const ENTRY_BYTES: usize = 128;
 
 /// Objects that are read for one frame.
 const OBJECT_COUNT: usize = 16;
@@ -80,7 +84,7 @@ impl Connection {
         let mut answer = RpbIndexResp::default();
         let mut gathered_bytes = 0;
         while let Some(matches) = deadline.limit(results.next()).await.map_err(query_fault)? {
-            gathered_bytes += matches.iter().map(|each| each.key.len()).sum::<usize>();
+            gathered_bytes += matches.iter().map(match_bytes).sum::<usize>();
             if shows_terms {
                 answer.results.extend(matches.into_iter().map(pair));
             } else {
@@ -181,6 +185,15 @@ fn continuation(results: &IndexResults) -> Option<Bytes> {
     results.continuation().map(|position| index_query::continuation_text(&position).into())
 }
 
+/// Memory that a match takes, about.
+fn match_bytes(each: &IndexMatch) -> usize {
+    let term_bytes = match &each.term {
+        Some(IndexTerm::Binary(term)) => term.len(),
+        Some(IndexTerm::Integer(_)) | None => 0,
+    };
+    each.key.len() + term_bytes + ENTRY_BYTES
+}
+
 fn too_much() -> Fault {
     Fault::Text(format!(
         "the answer has more than {WHOLE_ANSWER_BYTES_MAX} bytes; ask for a stream, or in pages with \
@@ -210,8 +223,9 @@ fn query_of(request: &RpbIndexReq) -> Result<IndexQuery, Fault> {
     }
     let selection = index_query::selection(&request.index, terms_of(request)?);
     let mut selection = selection.map_err(QueryFault::Entry)?;
-    if let (IndexSelection::Keys(bounds), Some(true)) = (&mut selection, request.range_max_excluded)
-    {
+    let excludes_last =
+        request.range_max_excluded == Some(true) && request.qtype() == IndexQueryType::Range;
+    if let (IndexSelection::Keys(bounds), true) = (&mut selection, excludes_last) {
         bounds.end = request.range_max.clone();
     }
     let mut query = new_query(bucket, selection);

@@ -186,11 +186,14 @@ impl Checkpointer {
 
 impl Worker for Checkpointer {
     fn step(&self, pace: &dyn Pace) -> Next {
-        let tended = self.store.tend_indexes(pace).unwrap_or_else(|error| {
-            tracing::warn!(%error, "secondary indexes could not be brought up to date");
-            false
-        });
-        let idle = if tended { Next::Again } else { Next::WhenWoken };
+        let idle = match self.store.tend_indexes(pace) {
+            Ok(true) => Next::Again,
+            Ok(false) => Next::WhenWoken,
+            Err(error) => {
+                tracing::warn!(%error, "secondary indexes could not be brought up to date");
+                Next::AfterUs(RETRY_US)
+            }
+        };
         if !self.store.checkpoint_is_due() {
             return idle;
         }

@@ -168,12 +168,15 @@ impl Opening<'_> {
             has_gaps: false,
             beyond: None,
         };
+        let known_damage_count = self.report.damage_count;
         for segment in &tail {
             // Read all the same: key files do not say what records replaced.
             self.open_key_file(directory, segment);
             self.replay(segment, &mut replay, entries)?;
         }
         let (sequence_max, beyond) = (replay.sequence_max, replay.beyond);
+        // Entries of writes that are damaged now are known, those of what they replaced may be gone.
+        let has_lost = replay.has_gaps || self.report.damage_count > known_damage_count;
         self.check_ring(beyond)?;
         if !self.report.clean || !tail.is_empty() {
             count_live(&table, &indexes);
@@ -181,7 +184,7 @@ impl Opening<'_> {
         let stripes = indexes.into_iter().map(RwLock::new).collect();
         let indexed = state.indexed || entries.is_used();
         let segments = table.all().to_vec();
-        let entries = state.known_entries();
+        let entries = if state.indexed && has_lost { Known::None } else { state.known_entries() };
         Ok(Loaded { segments, stripes, sequence_max, indexed, entries })
     }
 

@@ -228,6 +228,7 @@ impl<'o> Opening<'o> {
             return Ok(());
         }
         let incarnation = last.incarnation + u64::from(self.report.clean);
+        self.report.lost_after_clean_stop = self.report.clean;
         meta.write(Meta { incarnation, known_damage: damage, ..last })?;
         self.report.incarnation = incarnation;
         Ok(())

@@ -13,6 +13,8 @@ pub struct OpenReport {
     pub created: bool,
     /// Whether the store was closed in good order before (also true of a new one).
     pub clean: bool,
+    /// Whether records turned out to be lost although it was, which had not been known.
+    pub lost_after_clean_stop: bool,
     /// Whether the file that says who the store is was missing or damaged, and was made again from the
     /// segments.
     pub meta_rebuilt: bool,

@@ -147,6 +147,8 @@ impl MultiEngine {
         }
         let assignments = self.routing.assignments();
         if let Some(kept) = routes.follow(version, assignments, &self.named)? {
+            // A bucket that is empty now must not have records again after a crash.
+            self.all(|engine| engine.sync())?;
             file::write(&*self.disk, &kept)?;
             *routes = Routes::followed(version, kept, &self.named);
         }
@@ -331,12 +333,12 @@ impl Engine for MultiEngine {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        let mut state = self.open_state()?;
-        state.is_closed = true;
-        // All of them, whatever happens to one.
+        self.open_state()?.is_closed = true;
+        // Changes that are under way may still need the counter. All of them, whatever happens to one.
         let closed: Vec<Result<(), StoreError>> =
             self.named.engines.iter().map(|engine| engine.close()).collect();
         closed.into_iter().collect::<Result<(), _>>()?;
+        let mut state = self.state.lock();
         let closed = Meta { clean: true, ..state.meta.meta().clone() };
         state.meta.write(closed)
     }

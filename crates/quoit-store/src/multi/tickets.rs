@@ -62,13 +62,14 @@ impl Tickets {
                 let state = self.0.lock();
                 let waiting = &state.waiting[place];
                 let count = waiting.partition_point(|(number, _)| *number <= ticket.0);
-                count.checked_sub(1).map(|last| waiting[last])
+                count.checked_sub(1).map(|last| waiting[last].1)
             };
-            let Some((number, of_engine)) = wanted else { continue };
+            let Some(of_engine) = wanted else { continue };
             match engine.poll_durable(of_engine, waker) {
                 Poll::Ready(Ok(())) => {
+                    // By the engine's ticket: numbers may stand with later ones by now.
                     let waiting = &mut self.0.lock().waiting[place];
-                    let count = waiting.partition_point(|each| each.0 <= number);
+                    let count = waiting.partition_point(|each| each.1 <= of_engine);
                     waiting.drain(..count);
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),

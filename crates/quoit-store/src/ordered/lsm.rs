@@ -132,14 +132,23 @@ fn options_of(settings: &LsmSettings, separates: bool) -> KeyspaceCreateOptions 
 
 impl OrderedStore for LsmStore {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        // `fjall` panics over keys that can't be there.
+        if key.len() > KEY_BYTES_MAX {
+            return Ok(None);
+        }
         let found = self.keyspace(space).get(key);
         Ok(found.map_err(|error| store_error("read", &self.path, &error))?.map(Bytes::from))
     }
 
     fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        for entry in self.keyspace(space).range(from..) {
+        // A key below a longer one is not above its front.
+        let front = &from[..from.len().min(KEY_BYTES_MAX)];
+        for entry in self.keyspace(space).range(front..) {
             let (key, value) =
                 entry.into_inner().map_err(|error| store_error("read", &self.path, &error))?;
+            if &key[..] < from {
+                continue;
+            }
             if visit(&key, &value).is_break() {
                 break;
             }

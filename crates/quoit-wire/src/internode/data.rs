@@ -17,7 +17,7 @@ pub const METHOD_STORE: u16 = 0x0101;
 /// Has the receiver coordinate a write: [`Forward`] -> [`Forwarded`].
 pub const METHOD_FORWARD: u16 = 0x0102;
 /// Lists keys of the receiver, or entries of a secondary index: [`Scan`] -> [`Scanned`].
-pub const METHOD_SCAN: u16 = 0x0103;
+pub const METHOD_SCAN: u16 = 0x0106;
 /// Lists buckets of the receiver: [`ListBuckets`] -> [`BucketsListed`].
 pub const METHOD_LIST_BUCKETS: u16 = 0x0104;
 /// Takes over what an operation on a data type has done elsewhere: [`Join`] -> [`Stored`].

@@ -13,6 +13,8 @@ const NAME_BYTES_MAX: usize = 64;
 const KEYS: &str = "multi_backend.";
 const KIND: &str = ".storage_backend";
 const DEFAULT: &str = "multi_backend.default";
+/// Files of its own in the directory where engines have theirs.
+const FILES: [&str; 4] = ["ENGINE", "STORE", "ROUTES", "LOCK"];
 
 /// One of several engines.
 #[derive(Clone, Debug)]
@@ -84,9 +86,10 @@ pub(super) fn check(settings: &Settings) -> Result<(), ConfigError> {
         return fault(format!("{} engines are named; {COUNT_MAX} are possible", names.len()));
     }
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    if let Some(name) =
-        names.iter().find(|name| name.len() > NAME_BYTES_MAX || !name.bytes().all(is_plain))
-    {
+    if let Some(name) = names.iter().find(|name| {
+        let is_file = FILES.contains(&name.as_str());
+        is_file || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_plain)
+    }) {
         return fault(format!(
             "`{name}` can't be an engine's name; use up to {NAME_BYTES_MAX} letters, digits, _ and -"
         ));

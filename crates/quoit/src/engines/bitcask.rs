@@ -32,7 +32,7 @@ pub(super) fn open(
     Ok(OnDisk {
         dots: dots(&engine),
         created: report.created,
-        clean: report.clean,
+        clean: report.clean && !report.lost_after_clean_stop,
         key_count: engine.stats().key_count,
         engine,
     })
