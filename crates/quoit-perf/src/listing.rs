@@ -125,7 +125,7 @@ fn gets(common: &Common, node: &Running, duration: Duration) -> Result<Measured>
         key_count: common.keys.min(10_000),
         sequential: false,
         rate: Some(GET_RATE),
-        sleeps: true,
+        sleeps: common.sleeping_driver,
         seed: 11,
     };
     drive(&node.target(), &load)
