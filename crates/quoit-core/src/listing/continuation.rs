@@ -125,6 +125,15 @@ mod tests {
         assert_eq!(elsewhere.go_on_from(&token), Err(InvalidContinuation));
     }
 
+    #[test]
+    fn a_position_that_is_no_key_is_no_continuation() {
+        let mut of_keys = query(IndexSelection::Keys(KeyBounds::ALL));
+        for (size, is_one) in [(100, true), (70_000, false), (0, false)] {
+            let token = of_keys.continuation(&Bytes::from(vec![b'k'; size]));
+            assert_eq!(of_keys.go_on_from(&token).is_ok(), is_one, "{size}");
+        }
+    }
+
     proptest! {
         #[test]
         fn what_was_changed_is_no_continuation(place: prop::sample::Index, by in 1..=255u8) {

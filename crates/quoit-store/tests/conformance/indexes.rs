@@ -9,7 +9,7 @@ use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::{IndexEntry, IndexTerm, Object, Sibling};
 use quoit_model::secondary_index::{IndexPosition, IndexRange, index_entries_of};
-use quoit_store::engine::{Record, RecordMeta};
+use quoit_store::engine::{Engine, KeyRange, Record, RecordMeta};
 use quoit_store::error::StoreError;
 use std::collections::BTreeSet;
 
@@ -74,6 +74,23 @@ pub fn check_everything(subject: &impl Subject, records: &[(KeyRef<'_>, Partitio
             let terms = (0, TERMS - 1);
             let query = Query { bucket, of_integers, terms, partitions: u8::MAX, limit: 3 };
             check(subject, records, &query);
+        }
+    }
+    check_long_bounds(subject.engine());
+}
+
+/// Bounds that are longer than any name or term may be are bounds like others.
+fn check_long_bounds(engine: &dyn Engine) {
+    let (bucket_type, bucket) = BUCKETS[0];
+    let bucket = BucketRef { bucket_type, bucket };
+    for (byte, size) in [(b'a', 70_000), (0, 40_000)] {
+        let long = vec![byte; size];
+        let term = IndexTerm::Binary(long.clone().into());
+        let range = IndexRange { bucket, field: &field(false), min: &term, max: &term };
+        assert_eq!(engine.query_index(&range, &|_| true, None, 3).unwrap().entries, []);
+        let listed = engine.list_keys(KeyRange::Between(bucket, &long, None), None, 100).unwrap();
+        for (name, _) in &listed.entries {
+            assert!(KeyRef::decode(name).unwrap().key >= &long[..], "{name:?}");
         }
     }
 }
