@@ -20,7 +20,8 @@ chores:
   tidy                  check the rules of the code that no other tool checks
   bench [NAME [ARG..]]  run a benchmark by its name; without a name, list them
   fuzz-smoke [ARG..]    run every fuzz target on its kept corpus and on random mutations
-  soak [ARG..]          run simulated clusters: [--minutes N] [--seeds A..B], or --seed N [--trace]";
+  soak [ARG..]          run simulated clusters: [--minutes N] [--seeds A..B], or --seed N [--trace];
+                        --kills N: kill a process of each storage engine N times while it writes";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,22 +1,67 @@
-//! `cargo xtask soak`: builds the simulator the way it needs, and hands over to it.
+//! `cargo xtask soak`: builds the simulator the way it needs, and hands over to it; or kills processes with
+//! storage engines in the midst of their writes, many times.
 
+use std::io;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 /// Lets the seed of a run decide the random choices of the runtime too.
 const RUNTIME_SEED: &str = "--cfg tokio_unstable";
 
+/// How often the tests of engines kill each engine's process.
+const KILL_COUNT_VARIABLE: &str = "QUOIT_TEST_KILL_COUNT";
+
+/// Runs what the arguments ask for: `--kills N` kills processes of engines, everything else is the
+/// simulator's.
+pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
+    match arguments {
+        [option, count] if option == "--kills" => match count.parse::<u32>() {
+            Ok(count) if count > 0 => kill_engines(root, count),
+            _ => {
+                eprintln!("xtask: --kills {count:?} is no number of kills; write one such as 100");
+                ExitCode::from(2)
+            }
+        },
+        [option, ..] if option == "--kills" => {
+            eprintln!("xtask: write --kills N, and nothing else, such as --kills 100");
+            ExitCode::from(2)
+        }
+        _ => simulate(root, arguments),
+    }
+}
+
+/// Kills a process of each engine so often in the midst of its writes; after each kill it is opened again,
+/// and what was durable, parts of batches, indexes, counts and digests are looked at.
+fn kill_engines(root: &Path, count: u32) -> ExitCode {
+    let mut command = cargo();
+    command.current_dir(root).env(KILL_COUNT_VARIABLE, count.to_string()).args([
+        "test",
+        "--package",
+        "quoit-store",
+        "--test",
+        "engine_kills",
+    ]);
+    ended(command.status())
+}
+
 /// Builds and runs the simulator. `--seed N [--trace]` is one run, `--check` what the test command runs;
 /// other arguments are those of a soak.
-pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+fn simulate(root: &Path, arguments: &[String]) -> ExitCode {
     let others = std::env::var("RUSTFLAGS").unwrap_or_default();
-    let status = Command::new(cargo)
+    let status = cargo()
         .current_dir(root)
         .env("RUSTFLAGS", format!("{others} {RUNTIME_SEED}"))
         .args(["run", "--quiet", "--profile", "simulation", "--package", "quoit-sim", "--"])
         .args(simulator_arguments(arguments))
         .status();
+    ended(status)
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+fn ended(status: io::Result<ExitStatus>) -> ExitCode {
     match status {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

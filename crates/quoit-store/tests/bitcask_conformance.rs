@@ -117,3 +117,8 @@ fn behaves_like_the_model_on_a_real_disk() {
 fn concurrent_updates_are_not_lost() {
     conformance::concurrent_updates_are_not_lost(&Bitcask::on_disk());
 }
+
+#[test]
+fn folds_beside_writes_are_right() {
+    conformance::folds_beside_writes_are_right(&mut Bitcask::in_memory());
+}

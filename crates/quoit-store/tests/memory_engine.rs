@@ -151,6 +151,11 @@ fn a_closed_engine_says_so() {
 }
 
 #[test]
+fn folds_beside_writes_are_right() {
+    conformance::folds_beside_writes_are_right(&mut InMemory::with(MemorySettings::default()));
+}
+
+#[test]
 fn a_damaged_place_to_go_on_from_is_an_error() {
     let subject = InMemory::with(MemorySettings::default());
     let after = Bytes::from_static(b"\xff\xff\xff");

@@ -272,6 +272,11 @@ fn concurrent_updates_are_not_lost() {
 }
 
 #[test]
+fn folds_beside_writes_are_right() {
+    conformance::folds_beside_writes_are_right(&mut Several::new(&[]));
+}
+
+#[test]
 fn each_bucket_is_in_the_engine_that_it_is_assigned_to() {
     let mut several = Several::new(&["t=tree", "t/b=log"]);
     for bucket in ["t/a", "t/b", "default/a", "other/a"] {

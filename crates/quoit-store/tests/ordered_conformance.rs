@@ -148,3 +148,10 @@ fn concurrent_updates_are_not_lost() {
         conformance::concurrent_updates_are_not_lost(&Ordered::on_disk(which));
     }
 }
+
+#[test]
+fn folds_beside_writes_are_right() {
+    for which in [Which::Leveldb, Which::Leveled, Which::Innostore] {
+        conformance::folds_beside_writes_are_right(&mut Ordered::on_disk(which));
+    }
+}

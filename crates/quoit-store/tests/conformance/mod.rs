@@ -3,11 +3,13 @@
 //! An engine's test file declares `mod conformance;`, implements [`Subject`] and calls the checks.
 //! Any program that holds for one engine holds for all.
 
+mod beside_writes;
 mod digests;
 mod indexes;
 mod model;
 mod program;
 
+pub use beside_writes::folds_beside_writes_are_right;
 use model::Model;
 use program::steps;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};

@@ -1,0 +1,176 @@
+//! Folds and listings while others write: nothing that stays is left out or shown twice, and nothing is shown
+//! that was not written.
+
+use super::{RING_SIZE, Subject, ring_size};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
+use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, Engine, KeyRange, RecordAt, RecordMeta, RecordRef,
+};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const BUCKET: BucketRef<'static> = BucketRef::untyped(b"beside");
+
+/// Records that are written once, records that are written again and again, and records that come and go.
+const STILL_COUNT: u64 = 120;
+const CHANGING_COUNT: u64 = 40;
+const PASSING_COUNT: u64 = 40;
+
+/// Bursts of writes; between them the engine does its background work.
+const ROUNDS: u64 = 4;
+
+/// Rounds through all changing records of a burst.
+const CHANGES: u64 = 8;
+
+/// A record of these tests by its kind and number.
+struct Name {
+    key: Vec<u8>,
+    encoded: EncodedKey,
+}
+
+impl Name {
+    fn new(kind: char, number: u64) -> Self {
+        let key = format!("{kind}{number:04}").into_bytes();
+        let encoded = BUCKET.key(&key).encoded();
+        Self { key, encoded }
+    }
+
+    fn at(&self) -> RecordAt<'_> {
+        let hash = KeyHash::of(&self.encoded, BUCKET, PlacementRule::BucketAndKey);
+        RecordAt {
+            key: BUCKET.key(&self.key),
+            encoded: &self.encoded,
+            identity: hash.identity,
+            partition: ring_size().partition(hash.placement),
+        }
+    }
+}
+
+/// A value that tells its version, of a size that differs from version to version.
+fn value_of(version: u64) -> Vec<u8> {
+    let mut value = version.to_be_bytes().to_vec();
+    value.resize(8 + (version % 5) as usize * 700, version as u8);
+    value
+}
+
+fn version_of(value: &[u8]) -> u64 {
+    let version = u64::from_be_bytes(*value.first_chunk().unwrap());
+    assert_eq!(value, value_of(version), "a value that nobody wrote");
+    version
+}
+
+fn put(engine: &dyn Engine, name: &Name, version: u64) {
+    let mut change = |_: Option<&RecordRef<'_>>, value: &mut Vec<u8>| {
+        value.extend_from_slice(&value_of(version));
+        Decision::Put(RecordMeta::default())
+    };
+    let applied = engine.update(&name.at(), Before::Skip, Access::Wait, &mut change).unwrap();
+    assert!(matches!(applied, Applied::Written(_)));
+}
+
+fn remove(engine: &dyn Engine, name: &Name) {
+    let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
+    engine.update(&name.at(), Before::Skip, Access::Wait, &mut change).unwrap();
+}
+
+/// Folds and lists while two threads write; between bursts the engine seals, merges and flushes.
+///
+/// # Panics
+///
+/// When a fold leaves out what was there all the time, shows something twice, out of order or torn, or in a
+/// state older than the one that was there when the fold began.
+pub fn folds_beside_writes_are_right(subject: &mut impl Subject) {
+    for number in 0..STILL_COUNT {
+        put(subject.engine(), &Name::new('s', number), number);
+    }
+    // All changing records are there before the first fold.
+    (0..CHANGING_COUNT).for_each(|number| put(subject.engine(), &Name::new('c', number), 0));
+    let written = AtomicU64::new(0);
+    let mut fold_count = 0;
+    for round in 0..ROUNDS {
+        let engine = subject.engine();
+        let first = round * CHANGES;
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for version in first + 1..=first + CHANGES {
+                    for number in 0..CHANGING_COUNT {
+                        put(engine, &Name::new('c', number), version);
+                    }
+                    written.store(version, Ordering::Release);
+                    engine.sync().unwrap();
+                }
+                is_over.store(true, Ordering::Release);
+            });
+            scope.spawn(|| {
+                for turn in 0..CHANGES * PASSING_COUNT {
+                    let name = Name::new('p', turn % PASSING_COUNT);
+                    if (turn / PASSING_COUNT).is_multiple_of(2) {
+                        put(engine, &name, turn);
+                    } else {
+                        remove(engine, &name);
+                    }
+                }
+            });
+            while !is_over.load(Ordering::Acquire) {
+                fold_all(engine, written.load(Ordering::Acquire));
+                list_all(engine);
+                fold_count += 1;
+            }
+        });
+        subject.maintain();
+    }
+    assert!(fold_count >= ROUNDS, "{fold_count} folds beside the writes");
+    fold_all(subject.engine(), ROUNDS * CHANGES);
+    list_all(subject.engine());
+}
+
+/// Folds all partitions; changing records must be of this version or a later one.
+fn fold_all(engine: &dyn Engine, version_min: u64) {
+    let mut versions: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    for number in 0..RING_SIZE {
+        let mut from = Some(Identity(0));
+        let mut last = None;
+        while let Some(start) = from {
+            let page = engine.fold(Partition(number), start, 9, false).unwrap();
+            for (encoded, record) in &page.entries {
+                let key = KeyRef::decode(encoded).unwrap();
+                let hash = KeyHash::of(encoded, BUCKET, PlacementRule::BucketAndKey);
+                assert!(last <= Some(hash.identity) && start <= hash.identity, "out of order");
+                last = Some(hash.identity);
+                let version = version_of(&record.value);
+                assert_eq!(versions.insert(key.key.to_vec(), version), None, "shown twice");
+            }
+            from = page.next;
+        }
+    }
+    let of = |kind, number| versions.get(&Name::new(kind, number).key).copied();
+    for number in 0..STILL_COUNT {
+        assert_eq!(of('s', number), Some(number), "what was written once");
+    }
+    for number in 0..CHANGING_COUNT {
+        let version = of('c', number).expect("a record that was there all the time");
+        assert!(version >= version_min, "{version} is shown, {version_min} was there before");
+    }
+}
+
+/// Lists all keys: those that stay must be there, once each.
+fn list_all(engine: &dyn Engine) {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let range = KeyRange::Bucket(BUCKET);
+        let page = engine.list_keys(range, after.as_deref(), 70).unwrap();
+        for (encoded, _) in &page.entries {
+            found.push(KeyRef::decode(encoded).unwrap().key.to_vec());
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    assert!(found.is_sorted_by(|one, other| one < other), "keys twice or out of order");
+    let count = |kind: u8| found.iter().filter(|key| key[0] == kind).count() as u64;
+    assert_eq!((count(b's'), count(b'c')), (STILL_COUNT, CHANGING_COUNT), "keys that stay");
+}
