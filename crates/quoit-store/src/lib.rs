@@ -2,6 +2,7 @@
 //! several of them behind one, and their disk seam.
 
 pub mod bitcask;
+mod buckets;
 pub mod compare;
 pub mod engine;
 pub mod error;

@@ -87,6 +87,7 @@ impl Store {
                     let size = header.record_bytes();
                     let new = entry_of(write.at.identity, &header.meta, appended.location, size);
                     place(index, &table, write.old.as_ref(), new);
+                    self.note_live(&write.at, write.old.as_ref(), &new);
                 }
             }
             let new = std::mem::take(&mut write.places);

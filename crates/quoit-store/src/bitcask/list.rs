@@ -2,13 +2,15 @@
 
 use super::point::meta_of;
 use super::read::{Entries, Loaded, Lookup, Part};
-use super::store::Store;
+use super::store::{Store, place_of};
+use crate::buckets::{Keys, Witness};
 use crate::engine::{
-    Access, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
+    Access, DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
 };
 use crate::error::StoreError;
 use crate::index::{Entry, Tag};
 use crate::keyfile::{KeyListing, KeySource, MergedEntry, WriteKind};
+use crate::seam::give_way;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
@@ -16,6 +18,9 @@ use quoit_model::key::BucketRef;
 /// A listing looks at so many keys for each one that it was asked for, then hands over what it has:
 /// removed keys must not make a chunk take for ever.
 const LOOKED_AT_PER_KEY: usize = 16;
+
+/// A listing lets others go first after so many keys: those of about a hundred microseconds.
+const LOOKED_AT_AT_ONCE: usize = 64;
 
 impl Store {
     /// Everything that knows keys. A key that is there throughout is in one of them.
@@ -41,6 +46,9 @@ impl Store {
         let mut looked_at = 0;
         while let Some(merged) = listing.next_entry()? {
             looked_at += 1;
+            if looked_at % LOOKED_AT_AT_ONCE == 0 {
+                give_way();
+            }
             if let Some(meta) = self.live_meta(&merged)? {
                 page.entries.push((Bytes::copy_from_slice(merged.entry.encoded), meta));
             }
@@ -59,26 +67,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         self.check_open()?;
-        let range = bucket_type.map_or(KeyRange::All, KeyRange::BucketType);
-        let mut listing = KeyListing::new(self.key_sources(), range, None)?;
-        if let Some(after) = after {
-            listing.skip_bucket(after)?;
-        }
-        let mut buckets = Vec::new();
-        while buckets.len() < limit {
-            let Some(merged) = listing.next_entry()? else {
-                break;
-            };
-            if self.live_meta(&merged)?.is_none_or(|meta| meta.tombstone) {
-                continue;
-            }
-            let bucket = merged.entry.key.bucket;
-            let bucket_type = Bytes::copy_from_slice(bucket.bucket_type);
-            let bucket = Bytes::copy_from_slice(bucket.bucket);
-            listing.skip_bucket(BucketRef { bucket_type: &bucket_type, bucket: &bucket })?;
-            buckets.push((bucket_type, bucket));
-        }
-        Ok(buckets)
+        self.buckets.list(self, bucket_type, after, limit)
     }
 
     /// What the index knows of a key that a key file names; `None` when the key is no longer there.
@@ -156,6 +145,70 @@ impl Store {
             entries: found.into_iter().map(|(_, key, record)| (key, record)).collect(),
             next: next_tag.map(Tag::identity_min),
         })
+    }
+}
+
+impl Keys for Store {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+        let (entries, table) = {
+            let index = self.stripe(witness.partition).read();
+            let entries: Entries = index.candidates(Tag::of(witness.identity)).collect();
+            (entries, self.table.load())
+        };
+        let is_here = |entry: &&Entry| place_of(entry.location) == witness.place;
+        if let Some(entry) = entries.iter().find(is_here)
+            && !entry.expires
+        {
+            return Ok((!entry.tombstone).then_some(witness.place));
+        }
+        let find =
+            witness.at(|at| self.reader.find(&table, &entries, at, Part::Key, Access::Wait))?;
+        let (entry, meta) = match find {
+            Lookup::Present(entry, stored) => (entry, stored.header.meta),
+            Lookup::Damaged(entry, error) => {
+                self.note_damage(&error);
+                (entry, meta_of(&entry))
+            }
+            Lookup::Absent | Lookup::WouldBlock => return Ok(None),
+        };
+        let is_live = !meta.tombstone && !self.is_expired(&meta);
+        Ok(is_live.then(|| place_of(entry.location)))
+    }
+
+    fn live_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<Witness>, StoreError> {
+        let mut listing = KeyListing::new(self.key_sources(), range, None)?;
+        if let Some(after) = after {
+            listing.skip_bucket(after)?;
+        }
+        let mut found = Vec::new();
+        let mut looked_at = 0;
+        while found.len() < limit {
+            let Some(merged) = listing.next_entry()? else {
+                break;
+            };
+            looked_at += 1;
+            if looked_at % LOOKED_AT_AT_ONCE == 0 {
+                give_way();
+            }
+            if self.live_meta(&merged)?.is_none_or(|meta| meta.tombstone) {
+                continue;
+            }
+            let facts = &merged.entry.facts;
+            let witness = Witness {
+                encoded: Bytes::copy_from_slice(merged.entry.encoded),
+                identity: facts.identity,
+                partition: facts.partition,
+                place: DataPlace { engine: 0, segment: merged.segment, offset: facts.offset_bytes },
+            };
+            witness.at(|at| listing.skip_bucket(at.key.bucket))?;
+            found.push(witness);
+        }
+        Ok(found)
     }
 }
 

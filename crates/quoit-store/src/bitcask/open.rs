@@ -14,6 +14,7 @@ use super::segment::{
 };
 use super::settings::BitcaskSettings;
 use super::store::{Counters, Store};
+use crate::buckets::BucketList;
 use crate::error::StoreError;
 use crate::keyfile::KeyFile;
 use crate::marker;
@@ -96,6 +97,7 @@ impl Store {
             log,
             committer,
             indexes,
+            buckets: BucketList::default(),
             sealing: Mutex::new(()),
             checkpointing: Mutex::new(()),
             meta: Mutex::new(meta),

@@ -190,7 +190,7 @@ impl Store {
             _ => {
                 let size = header.record_bytes();
                 let new = entry_of(at.identity, &header.meta, appended.location, size);
-                self.put_entry(stripe, old.as_ref(), new, &header, &entries);
+                self.put_entry(stripe, at, old.as_ref(), new, &header, &entries);
             }
         }
         Ok(Applied::Written(Ticket(appended.sequence)))

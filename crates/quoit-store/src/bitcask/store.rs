@@ -8,8 +8,9 @@ use super::read::{Entries, Lookup, Part, Reader};
 use super::record::Header;
 use super::segment::SegmentTable;
 use super::settings::BitcaskSettings;
+use crate::buckets::BucketList;
 use crate::compare::compared_digest;
-use crate::engine::{Access, RecordAt, RecordMeta};
+use crate::engine::{Access, DataPlace, RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::index::{Entry, Location, PartitionIndex, SizeClass, Tag};
 use crate::keyfile::KeyFile;
@@ -43,6 +44,7 @@ pub(super) struct Store {
     pub(super) log: Arc<Log>,
     pub(super) committer: Arc<Committer>,
     pub(super) indexes: Indexes,
+    pub(super) buckets: BucketList,
     /// Held while a key file is written.
     pub(super) sealing: Mutex<()>,
     /// Held while a snapshot is written.
@@ -129,6 +131,7 @@ impl Store {
     pub(super) fn put_entry(
         &self,
         stripe: StripeGuard<'_>,
+        at: &RecordAt<'_>,
         old: Option<&Entry>,
         new: Entry,
         header: &Header,
@@ -138,6 +141,16 @@ impl Store {
         let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
         place(&mut index, &table, old, new);
         self.indexes.change(header, change);
+        self.note_live(at, old, &new);
+    }
+
+    /// Lets the list of buckets know of a record that was not live and is now. Its stripe is still held.
+    pub(super) fn note_live(&self, at: &RecordAt<'_>, old: Option<&Entry>, new: &Entry) {
+        // What expires may have.
+        let was_live = old.is_some_and(|old| !old.tombstone && !old.expires);
+        if !was_live && !new.tombstone && !new.is_piece() {
+            self.buckets.note(at, place_of(new.location));
+        }
     }
 
     /// Takes an entry out of the index of a held stripe, and entries out of secondary indexes.
@@ -195,6 +208,11 @@ pub(super) fn count_dead(table: &SegmentTable, location: Location, class: SizeCl
     if let Some(segment) = table.get(location.segment()) {
         segment.count_dead(class);
     }
+}
+
+/// A location as others know places.
+pub(super) fn place_of(location: Location) -> DataPlace {
+    DataPlace { engine: 0, segment: location.segment(), offset: location.offset_bytes() }
 }
 
 /// The index entry of a record.

@@ -1,9 +1,10 @@
 //! The engine over the partitions' maps.
 
 use super::indexes::Indexes;
-use super::listing::{list_buckets, list_keys};
+use super::listing::{list_keys, live_keys};
 use super::stripe::{Bounds, Stripe, cost_bytes};
 use super::transact::{Done, OpenTransaction};
+use crate::buckets::{BucketList, Keys, Witness};
 use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
@@ -41,6 +42,7 @@ pub struct MemorySettings {
 pub struct MemoryEngine {
     stripes: Vec<Mutex<Stripe>>,
     indexes: Arc<Indexes>,
+    buckets: Arc<BucketList>,
     settings: MemorySettings,
     clock: Arc<dyn Clock>,
     last_ticket: AtomicU64,
@@ -54,11 +56,15 @@ impl MemoryEngine {
         let MemorySettings { partition_bytes_max: bytes_max, ttl_secs } = settings;
         let indexes = Arc::new(Indexes::default());
         let bounds = Bounds { bytes_max, ttl_secs };
-        let stripe =
-            |partition| Mutex::new(Stripe::new(Partition(partition), bounds, Arc::clone(&indexes)));
+        let buckets = Arc::new(BucketList::default());
+        let stripe = |partition| {
+            let (indexes, buckets) = (Arc::clone(&indexes), Arc::clone(&buckets));
+            Mutex::new(Stripe::new(Partition(partition), bounds, indexes, buckets))
+        };
         Self {
             stripes: (0..ring_size.get()).map(stripe).collect(),
             indexes,
+            buckets,
             settings,
             clock,
             last_ticket: AtomicU64::new(0),
@@ -274,7 +280,7 @@ impl Engine for MemoryEngine {
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         self.open()?;
-        Ok(list_buckets(&self.stripes, bucket_type, after, limit, self.clock.unix_secs()))
+        self.buckets.list(self, bucket_type, after, limit)
     }
 
     fn fold(
@@ -323,6 +329,24 @@ impl Engine for MemoryEngine {
     fn close(&self) -> Result<(), StoreError> {
         self.closed.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+impl Keys for MemoryEngine {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+        let stripe = self.stripe(witness.partition)?;
+        // No use of the record that would keep it from being evicted.
+        let known = witness.at(|at| stripe.get(at, self.clock.unix_secs()).map(|known| known.meta));
+        Ok(known.filter(|meta| !meta.tombstone).map(|_| witness.place))
+    }
+
+    fn live_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<Witness>, StoreError> {
+        Ok(live_keys(&self.stripes, range, after, limit, self.clock.unix_secs()))
     }
 }
 

@@ -1,10 +1,12 @@
 //! Keys and buckets of all partitions in order.
 
 use super::stripe::{Name, Stripe, key_of, name_of};
-use crate::engine::{KeyPage, KeyRange, RecordMeta};
+use crate::buckets::Witness;
+use crate::engine::{DataPlace, KeyPage, KeyRange, RecordMeta};
 use crate::range::{range_contains, range_start};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, KeyRef};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -97,21 +99,20 @@ impl PartialEq for Known {
 
 impl Eq for Known {}
 
-/// The next `limit` or fewer buckets that hold a live key.
-pub(super) fn list_buckets(
+/// A live key of each of the next `limit` buckets that have one.
+pub(super) fn live_keys(
     stripes: &[Mutex<Stripe>],
-    bucket_type: Option<&[u8]>,
+    range: KeyRange<'_>,
     after: Option<BucketRef<'_>>,
     limit: usize,
     now_secs: u64,
-) -> Vec<(Bytes, Bytes)> {
-    let range = bucket_type.map_or(KeyRange::All, KeyRange::BucketType);
+) -> Vec<Witness> {
     let mut from = name_of(range_start(range));
     if let Some(after) = after {
         from = from.max(first_name_after(after));
     }
-    let mut buckets = Vec::new();
-    while buckets.len() < limit {
+    let mut found = Vec::new();
+    while found.len() < limit {
         let first_of = |stripe: &Mutex<Stripe>| {
             stripe.lock().names_from(Bound::Included(&from), 1, now_secs).pop()
         };
@@ -123,12 +124,15 @@ pub(super) fn list_buckets(
             break;
         }
         let bucket = key_of(&name).bucket;
-        if stripes.iter().any(|stripe| stripe.lock().has_live_key(bucket, now_secs)) {
-            buckets.push((name.0.clone(), name.1.clone()));
-        }
+        let live = stripes.iter().enumerate().find_map(|(number, stripe)| {
+            let (encoded, identity) = stripe.lock().live_key(bucket, now_secs)?;
+            let partition = Partition(number as u16);
+            Some(Witness { encoded, identity, partition, place: DataPlace::default() })
+        });
+        found.extend(live);
         from = first_name_after(bucket);
     }
-    buckets
+    found
 }
 
 /// No name lies between those of a bucket and this one.

@@ -1,8 +1,9 @@
 //! The records of one partition.
 
 use super::indexes::{Indexes, entries_cost_bytes};
+use crate::buckets::BucketList;
 use crate::compare::{HashRange, Leaf, Scope, class_place, compared_digest, contribution};
-use crate::engine::{Record, RecordAt, RecordMeta};
+use crate::engine::{DataPlace, Record, RecordAt, RecordMeta};
 use crate::index::{Share, Sums, Tag};
 use crate::index_page::places_of;
 use bytes::Bytes;
@@ -72,6 +73,15 @@ impl Stored {
     }
 }
 
+/// What a record was that was taken out.
+#[derive(Default)]
+struct Former {
+    /// The places of its index entries, which are still there.
+    places: Vec<Vec<u8>>,
+    /// Whether it was no tombstone and could not have ended.
+    was_live: bool,
+}
+
 /// How a partition is bounded.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Bounds {
@@ -85,6 +95,8 @@ pub(super) struct Stripe {
     bounds: Bounds,
     /// Those of all partitions.
     indexes: Arc<Indexes>,
+    /// That of all partitions.
+    buckets: Arc<BucketList>,
     records: BTreeMap<Identity, Vec<Stored>>,
     names: BTreeMap<Name, Identity>,
     /// Records by when they were last used, without pieces; empty where memory is not bounded.
@@ -97,11 +109,17 @@ pub(super) struct Stripe {
 }
 
 impl Stripe {
-    pub(super) fn new(partition: Partition, bounds: Bounds, indexes: Arc<Indexes>) -> Self {
+    pub(super) fn new(
+        partition: Partition,
+        bounds: Bounds,
+        indexes: Arc<Indexes>,
+        buckets: Arc<BucketList>,
+    ) -> Self {
         Self {
             partition,
             bounds,
             indexes,
+            buckets,
             records: BTreeMap::new(),
             names: BTreeMap::new(),
             uses: BTreeMap::new(),
@@ -150,7 +168,8 @@ impl Stripe {
         places: Vec<Vec<u8>>,
         now_secs: u64,
     ) {
-        let old_places = self.take_out(at.identity, at.encoded);
+        let former = self.take_out(at.identity, at.encoded);
+        let becomes_live = !former.was_live && !record.meta.tombstone && !record.meta.is_piece();
         let encoded = Bytes::copy_from_slice(at.encoded);
         let ends_at_secs = self.ends_at_secs(&record.meta, now_secs);
         if ends_at_secs != 0 {
@@ -166,7 +185,10 @@ impl Stripe {
         let stored = Stored { encoded, record, ends_at_secs, used: self.next_use };
         self.next_use += 1;
         self.records.entry(at.identity).or_default().push(stored);
-        self.indexes.replace(self.partition, old_places, places, ends_at_secs);
+        self.indexes.replace(self.partition, former.places, places, ends_at_secs);
+        if becomes_live {
+            self.buckets.note(at, DataPlace::default());
+        }
     }
 
     /// Removes some of what has ended, and evicts those records that were used least recently if there are
@@ -221,17 +243,17 @@ impl Stripe {
 
     /// Removes a record, whether it has ended or not.
     pub(super) fn remove(&mut self, identity: Identity, encoded: &[u8]) {
-        let places = self.take_out(identity, encoded);
-        self.indexes.replace(self.partition, places, Vec::new(), 0);
+        let former = self.take_out(identity, encoded);
+        self.indexes.replace(self.partition, former.places, Vec::new(), 0);
     }
 
-    /// As [`Stripe::remove`], but leaves the index entries, whose places are the answer.
-    fn take_out(&mut self, identity: Identity, encoded: &[u8]) -> Vec<Vec<u8>> {
+    /// As [`Stripe::remove`], but leaves the index entries.
+    fn take_out(&mut self, identity: Identity, encoded: &[u8]) -> Former {
         let Some(sharing) = self.records.get_mut(&identity) else {
-            return Vec::new();
+            return Former::default();
         };
         let Some(place) = sharing.iter().position(|stored| stored.encoded == encoded) else {
-            return Vec::new();
+            return Former::default();
         };
         let stored = sharing.swap_remove(place);
         if sharing.is_empty() {
@@ -243,8 +265,10 @@ impl Stripe {
         let places = stored.places();
         self.bytes -= cost_bytes(&stored.encoded, stored.record.value.len(), &places);
         self.sums.subtract(&share_of(identity, &stored.record.meta));
+        // What ends may have.
+        let was_live = !stored.record.meta.tombstone && stored.ends_at_secs == 0;
         self.ends.remove(&(stored.ends_at_secs, identity, stored.encoded));
-        places
+        Former { places, was_live }
     }
 
     /// Removes all records.
@@ -252,7 +276,8 @@ impl Stripe {
         for stored in self.records.values().flatten() {
             self.indexes.replace(self.partition, stored.places(), Vec::new(), 0);
         }
-        *self = Self::new(self.partition, self.bounds, Arc::clone(&self.indexes));
+        let (indexes, buckets) = (Arc::clone(&self.indexes), Arc::clone(&self.buckets));
+        *self = Self::new(self.partition, self.bounds, indexes, buckets);
     }
 
     /// Removes up to `limit` of the records that have ended.
@@ -281,13 +306,18 @@ impl Stripe {
             .collect()
     }
 
-    /// Whether a bucket has a record that is no tombstone and has not ended.
-    pub(super) fn has_live_key(&self, bucket: BucketRef<'_>, now_secs: u64) -> bool {
+    /// A record of a bucket that is no tombstone and has not ended.
+    pub(super) fn live_key(
+        &self,
+        bucket: BucketRef<'_>,
+        now_secs: u64,
+    ) -> Option<(Bytes, Identity)> {
         self.names
             .range(name_of(bucket.key(&[]))..)
             .take_while(|(name, _)| key_of(name).bucket == bucket)
-            .filter_map(|(name, identity)| self.known(name, *identity, now_secs))
-            .any(|(_, meta)| !meta.tombstone)
+            .filter_map(|(name, identity)| Some((self.known(name, *identity, now_secs)?, identity)))
+            .find(|((_, meta), _)| !meta.tombstone)
+            .map(|((encoded, _), identity)| (encoded, *identity))
     }
 
     /// Records from identity `from` on that have not ended, `limit` of them and those that share

@@ -8,8 +8,8 @@ use super::store::Store;
 use super::tallies::{Change, Writes};
 use super::value::{Head, encode_meta, record_value};
 use crate::engine::{
-    Access, Applied, BatchWrite, Before, Body, Decision, Interrupted, Interruption, Record,
-    RecordAt, RecordMeta, RecordRef, Ticket, Transaction,
+    Access, Applied, BatchWrite, Before, Body, DataPlace, Decision, Interrupted, Interruption,
+    Record, RecordAt, RecordMeta, RecordRef, Ticket, Transaction,
 };
 use crate::error::StoreError;
 use crate::index_page::places_of;
@@ -128,7 +128,9 @@ impl Store {
             tallies.count(&change_of(write), &mut stored);
             self.stage(write, places, &mut stored);
         }
-        Ok(self.hand_over(stored))
+        let ticket = self.hand_over(stored);
+        self.note_live(&writes);
+        Ok(ticket)
     }
 
     pub(super) fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
@@ -191,7 +193,22 @@ impl Store {
             tallies.count(&change_of(write), &mut stored);
             self.stage(write, places, &mut stored);
         }
-        Ok(self.hand_over(stored))
+        let ticket = self.hand_over(stored);
+        self.note_live(writes);
+        Ok(ticket)
+    }
+
+    /// Lets the list of buckets know of records that were not live and are now. Their partitions are still
+    /// held.
+    fn note_live(&self, writes: &[Write<'_>]) {
+        for Write { at, former, after } in writes {
+            // What expires may have.
+            let was_live =
+                former.meta.is_some_and(|meta| !meta.tombstone && meta.expires_at_secs == 0);
+            if !was_live && after.is_some_and(|(meta, _)| !meta.tombstone && !meta.is_piece()) {
+                self.buckets.note(at, DataPlace::default());
+            }
+        }
     }
 
     fn check_sizes(&self, writes: &[Write<'_>]) -> Result<(), StoreError> {

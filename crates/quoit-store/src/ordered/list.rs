@@ -1,18 +1,21 @@
 //! Listings by name, and folds in the order of hashes.
 
 use super::backend::Space;
-use super::keys::{NameKey, RecordKey, names_after, names_after_bucket, names_from, records_end};
+use super::keys::{
+    NameKey, RecordKey, name_key, names_after, names_after_bucket, names_from, records_end,
+};
 use super::overlay::Range;
 use super::point::{Found, Part};
 use super::store::Store;
 use super::value::{HEAD_BYTES, Head, read_meta};
+use crate::buckets::{Keys, Witness};
 use crate::engine::{
-    Access, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
+    Access, DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
 };
 use crate::error::StoreError;
 use crate::range::{range_contains, range_start};
 use bytes::Bytes;
-use quoit_model::hash::{Identity, Partition};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 
 /// Entries that are looked at before a listing of few hands over what it has.
@@ -96,41 +99,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         self.check_open()?;
-        let range = bucket_type.map_or(KeyRange::All, KeyRange::BucketType);
-        let mut from = names_from(range_start(range));
-        if let Some(after) = after {
-            from = from.max(names_after_bucket(after));
-        }
-        let mut buckets = Vec::new();
-        let mut look = FIRST_LOOK;
-        while buckets.len() < limit {
-            let names =
-                Range { space: Space::Names, from: &from, to: None, value_bytes_max: usize::MAX };
-            let scanned = self.overlay.scan(names, look)?;
-            let mut found = None;
-            for (stored, value) in &scanned.entries {
-                let (name, meta) = self.named(stored, value)?;
-                if !range_contains(range, name.key()) {
-                    return Ok(buckets);
-                }
-                if self.is_live(&name, &meta) && !meta.tombstone {
-                    found = Some(name);
-                    break;
-                }
-            }
-            if let Some(name) = found {
-                let BucketRef { bucket_type, bucket } = name.key().bucket;
-                from = names_after_bucket(name.key().bucket);
-                buckets.push((Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket)));
-                look = FIRST_LOOK;
-            } else if let Some(next) = scanned.next {
-                from = next.to_vec();
-                look = (look * 4).min(LOOKED_AT_MIN);
-            } else {
-                break;
-            }
-        }
-        Ok(buckets)
+        self.buckets.list(self, bucket_type, after, limit)
     }
 
     /// A name as it is stored, and what is known of its record.
@@ -237,4 +206,64 @@ impl Store {
             is_last = walk.records.len() >= limit;
         }
     }
+}
+
+impl Keys for Store {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+        let epoch = self.partition(witness.partition).epoch();
+        let name = witness.at(|at| name_key(at.key, at.partition, epoch));
+        let Some(stored) = self.overlay.get(Space::Names, &name)? else { return Ok(None) };
+        let (_, meta) = self.named(&name, &stored)?;
+        let is_live = !meta.tombstone && !self.is_expired(&meta);
+        Ok(is_live.then_some(witness.place))
+    }
+
+    fn live_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<Witness>, StoreError> {
+        let mut from = names_from(range_start(range));
+        if let Some(after) = after {
+            from = from.max(names_after_bucket(after));
+        }
+        let mut found = Vec::new();
+        let mut look = FIRST_LOOK;
+        while found.len() < limit {
+            let names =
+                Range { space: Space::Names, from: &from, to: None, value_bytes_max: usize::MAX };
+            let scanned = self.overlay.scan(names, look)?;
+            let mut first = None;
+            for (stored, value) in &scanned.entries {
+                let (name, meta) = self.named(stored, value)?;
+                if !range_contains(range, name.key()) {
+                    return Ok(found);
+                }
+                if self.is_live(&name, &meta) && !meta.tombstone {
+                    first = Some(name);
+                    break;
+                }
+            }
+            if let Some(name) = first {
+                from = names_after_bucket(name.key().bucket);
+                found.push(witness_of(&name));
+                look = FIRST_LOOK;
+            } else if let Some(next) = scanned.next {
+                from = next.to_vec();
+                look = (look * 4).min(LOOKED_AT_MIN);
+            } else {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn witness_of(name: &NameKey) -> Witness {
+    let key = name.key();
+    let encoded = Bytes::copy_from_slice(&key.encoded());
+    // Names do not have it, and it is not what records are asked for by here.
+    let identity = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey).identity;
+    Witness { encoded, identity, partition: name.partition, place: DataPlace::default() }
 }

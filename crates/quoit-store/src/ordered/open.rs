@@ -7,6 +7,7 @@ use super::overlay::{Overlay, Range};
 use super::settings::OrderedSettings;
 use super::store::{PartitionState, Store};
 use super::tallies::Tallies;
+use crate::buckets::BucketList;
 use crate::error::StoreError;
 use crate::identity;
 use crate::marker;
@@ -73,6 +74,7 @@ impl Store {
             overlay,
             partitions,
             committer: Committer::default(),
+            buckets: BucketList::default(),
             upkeep: OnceLock::new(),
             meta: Mutex::new(meta),
             corrupt_records: Default::default(),

@@ -6,6 +6,7 @@ use super::overlay::Overlay;
 use super::settings::OrderedSettings;
 use super::tallies::Tallies;
 use crate::bitcask::MetaFile;
+use crate::buckets::BucketList;
 use crate::engine::{RecordAt, RecordMeta};
 use crate::error::StoreError;
 use crate::seam::{Clock, DiskLock, WorkerHandle};
@@ -50,6 +51,7 @@ pub(super) struct Store {
     pub(super) overlay: Overlay,
     pub(super) partitions: Box<[PartitionState]>,
     pub(super) committer: Committer,
+    pub(super) buckets: BucketList,
     pub(super) upkeep: OnceLock<Arc<dyn WorkerHandle>>,
     pub(super) meta: Mutex<MetaFile>,
     pub(super) corrupt_records: AtomicU64,

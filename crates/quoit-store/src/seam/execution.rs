@@ -37,6 +37,15 @@ impl Pace for Unpaced {
     }
 }
 
+/// Lets another thread that is ready go first on this processor, if there is one: for work that may take long
+/// and that nobody is in a hurry for, between stretches of a hundred microseconds or so. A system call.
+///
+/// Without it a thread that has been woken for a request may wait until the system takes the processor away
+/// from who computes, which it does after milliseconds.
+pub fn give_way() {
+    std::thread::yield_now();
+}
+
 /// Background work, one step at a time.
 pub trait Worker: Send + Sync {
     /// Does a piece of work; one that takes long pauses now and then. Never called twice at the same

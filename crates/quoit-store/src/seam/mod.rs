@@ -13,6 +13,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{Disk, DiskFile, DiskLock, ReadAt};
 pub use execution::{
     Execution, ManualExecution, Meanwhile, Next, Pace, Threads, Unpaced, Worker, WorkerHandle,
+    give_way,
 };
 pub use faulty::{Faults, FaultyDisk};
 pub use real::RealDisk;

@@ -143,6 +143,9 @@ impl Model {
         }
         self.list_keys(engine, Part::All, 7);
         self.list_buckets(engine, None, 2);
+        for bucket in 0..BUCKETS.len() {
+            self.list_buckets(engine, Some(bucket), 2);
+        }
         super::indexes::check_everything(subject, &self.keyed());
         for partition in 0..super::RING_SIZE {
             self.fold(engine, Partition(partition), 3, false);

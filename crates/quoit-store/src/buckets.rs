@@ -1,0 +1,499 @@
+//! The buckets that hold live keys, so that listing them goes through no keys.
+//!
+//! The list has, for each bucket, a few keys that were live when they were last heard of: *witnesses*. A
+//! bucket is listed if one of them is live still, which is one look at the index. Keys are gone through only
+//!
+//! - the first time that buckets are listed after the store was opened, from bucket to bucket, as far as the
+//!   listing goes, and
+//! - when all witnesses of a bucket are gone, until its first live key.
+//!
+//! A write is noted when it makes a key live that was not. Of a bucket that had no other live key, all keys
+//! that became live since are witnesses, as long as they are few: a bucket of many tombstones that is filled
+//! and emptied again and again is never gone through a second time.
+//!
+//! Nothing is stored, and nothing is believed: whatever happened to a record since it was noted (another
+//! write, its expiry, the drop of its partition, a merge), the engine is asked before its bucket is listed.
+
+use crate::engine::{DataPlace, KeyRange, RecordAt};
+use crate::error::StoreError;
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use parking_lot::{Mutex, RwLock};
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Memory that the list may take, by estimate: about a hundred thousand buckets. There is no setting for it:
+/// a store that has more buckets lists them by their keys, as slowly as without a list, and loses nothing
+/// else.
+const LIST_BYTES_MAX: u64 = 64 << 20;
+
+/// What a bucket is taken to cost beside three times its name.
+const BUCKET_BYTES: u64 = 480;
+
+/// What a witness is taken to cost beside its name.
+const WITNESS_BYTES: u64 = 96;
+
+/// Witnesses of a bucket.
+const WITNESSES_MAX: usize = 16;
+
+/// Where others are live too, one of so many keys that become live is a witness: so there are always some
+/// that are younger than most keys.
+const NOTED_ONE_OF: u64 = 1_024;
+
+/// Says that most keys that become live need not be witnesses. The bits below count them.
+const IS_QUIET: u64 = 1 << 63;
+
+/// A key that was live when it was last heard of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Witness {
+    pub(crate) encoded: Bytes,
+    pub(crate) identity: Identity,
+    pub(crate) partition: Partition,
+    /// Where the record was, in engines that look there first.
+    pub(crate) place: DataPlace,
+}
+
+impl Witness {
+    /// Calls a function with where the record is.
+    pub(crate) fn at<T>(&self, look: impl FnOnce(&RecordAt<'_>) -> T) -> T {
+        let key = KeyRef::decode(&self.encoded).expect("witnesses have the names of records");
+        let (identity, partition) = (self.identity, self.partition);
+        look(&RecordAt { key, encoded: &self.encoded, identity, partition })
+    }
+
+    fn cost_bytes(&self) -> u64 {
+        WITNESS_BYTES + self.encoded.len() as u64
+    }
+}
+
+/// The keys of an engine, as the list asks for them.
+pub(crate) trait Keys {
+    /// Where a record is now if it is live: there, no tombstone, and not expired.
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError>;
+
+    /// A live key of each of the next `limit` buckets of a range that have one, in the order of buckets. They
+    /// come after `after`. A bucket that has a key which is live throughout is found.
+    fn live_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<Witness>, StoreError>;
+}
+
+/// The list. See the module.
+pub(crate) struct BucketList {
+    known: RwLock<Known>,
+    /// Held while buckets are learnt from keys.
+    learning: Mutex<()>,
+    bytes: AtomicU64,
+    bytes_max: u64,
+    /// Whether it has become too large, and is no list any more.
+    is_off: AtomicBool,
+}
+
+#[derive(Default)]
+struct Known {
+    /// By the part of an encoded name that says the bucket.
+    by_front: HashMap<Box<[u8]>, Arc<Listed>, RandomState>,
+    types: BTreeMap<Bytes, OfType>,
+}
+
+/// What is known of a bucket type.
+#[derive(Default)]
+struct OfType {
+    buckets: BTreeMap<Bytes, Arc<Listed>>,
+    learnt: Learnt,
+}
+
+/// How far the buckets are known that were there before anything was noted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+enum Learnt {
+    #[default]
+    Nothing,
+    UpTo(Bytes),
+    All,
+}
+
+impl Learnt {
+    fn has(&self, bucket: &[u8]) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::UpTo(last) => bucket <= &last[..],
+            Self::All => true,
+        }
+    }
+}
+
+/// A bucket of the list.
+struct Listed {
+    bucket_type: Bytes,
+    bucket: Bytes,
+    /// Keys that became live, and [`IS_QUIET`].
+    noted: AtomicU64,
+    witnesses: Mutex<Witnesses>,
+    /// Held while the bucket is searched.
+    searching: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Witnesses {
+    /// With the number under which each was noted last, in that order.
+    keys: Vec<(u64, Witness)>,
+    /// Whether no other key of the bucket is live.
+    are_all: bool,
+    /// Whether some were left out since a search began.
+    have_overflown: bool,
+}
+
+impl Default for BucketList {
+    fn default() -> Self {
+        Self::bounded(LIST_BYTES_MAX)
+    }
+}
+
+impl BucketList {
+    fn bounded(bytes_max: u64) -> Self {
+        Self {
+            known: RwLock::default(),
+            learning: Mutex::new(()),
+            bytes: AtomicU64::new(0),
+            bytes_max,
+            is_off: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that a record is live that was not. By who changed it, after readers see it and before any other
+    /// change of it. Costs a lookup in most cases, behind a lock that is held shared.
+    pub(crate) fn note(&self, at: &RecordAt<'_>, place: DataPlace) {
+        if self.is_off.load(Ordering::Relaxed) {
+            return;
+        }
+        let front = &at.encoded[..at.encoded.len() - at.key.key.len()];
+        let known = self.known.read();
+        let Some(listed) = known.by_front.get(front) else {
+            drop(known);
+            return self.begin(front, &witness(at, place));
+        };
+        let number = listed.noted.fetch_add(1, Ordering::AcqRel);
+        if number & IS_QUIET != 0 && number % NOTED_ONE_OF != 0 {
+            return;
+        }
+        let more_bytes = listed.add(number & !IS_QUIET, witness(at, place));
+        drop(known);
+        self.count(more_bytes);
+    }
+
+    /// Begins with a bucket that is not in the list, unless somebody else was faster.
+    #[cold]
+    fn begin(&self, front: &[u8], witness: &Witness) {
+        let mut known = self.known.write();
+        let bytes = known.begin(front, witness, None);
+        drop(known);
+        self.count(bytes);
+    }
+
+    /// Counts bytes that were added to the list, and gives it up if they are too many.
+    fn count(&self, more_bytes: u64) {
+        let bytes = self.bytes.fetch_add(more_bytes, Ordering::Relaxed) + more_bytes;
+        if bytes > self.bytes_max && !self.is_off.swap(true, Ordering::SeqCst) {
+            *self.known.write() = Known::default();
+            tracing::warn!(
+                bytes_max = self.bytes_max,
+                "there are too many buckets for a list in memory: they are listed by their keys from now on"
+            );
+        }
+    }
+
+    /// The next `limit` or fewer buckets of a bucket type (`None`: of all) that have a live key.
+    pub(crate) fn list(
+        &self,
+        keys: &dyn Keys,
+        bucket_type: Option<&[u8]>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        let Some(bucket_type) = bucket_type else {
+            return scanned(keys, KeyRange::All, after, limit);
+        };
+        if bucket_type == PIECE_TYPE {
+            // Pieces are not noted: the list is one of buckets, and so are listings that clients ask for.
+            return scanned(keys, KeyRange::BucketType(bucket_type), after, limit);
+        }
+        let is_behind = |after: &BucketRef<'_>| after.bucket_type > bucket_type;
+        if after.as_ref().is_some_and(is_behind) {
+            return Ok(Vec::new());
+        }
+        let after = after.filter(|after| after.bucket_type == bucket_type);
+        let mut after = after.map(|after| Bytes::copy_from_slice(after.bucket));
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let wanted = limit - found.len();
+            let (next, learnt) = self.next(bucket_type, after.as_ref(), wanted);
+            let is_last = next.len() < wanted;
+            for listed in next {
+                if self.is_live(keys, &listed)? {
+                    found.push((listed.bucket_type.clone(), listed.bucket.clone()));
+                }
+                after = Some(listed.bucket.clone());
+            }
+            let is_beyond = after.as_ref().is_some_and(|after| !learnt.has(after));
+            match learnt {
+                _ if !is_last => {}
+                Learnt::All => break,
+                // Nothing is learnt from the middle, and an empty list does not learn.
+                _ if is_beyond || self.is_off.load(Ordering::SeqCst) => {
+                    let bucket = after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
+                    let range = KeyRange::BucketType(bucket_type);
+                    found.extend(scanned(keys, range, bucket, wanted_of(limit, &found))?);
+                    break;
+                }
+                learnt => self.learn(keys, bucket_type, &learnt, limit)?,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Buckets of the list that come next, as far as it is known; and how far it is.
+    fn next(
+        &self,
+        bucket_type: &[u8],
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> (Vec<Arc<Listed>>, Learnt) {
+        let known = self.known.read();
+        let Some(of_type) = known.types.get(bucket_type) else {
+            return (Vec::new(), Learnt::Nothing);
+        };
+        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(&after[..]));
+        let learnt = &of_type.learnt;
+        let buckets = of_type.buckets.range::<[u8], _>((from, Bound::Unbounded));
+        let listed = buckets.take_while(|(bucket, _)| learnt.has(bucket)).take(limit);
+        (listed.map(|(_, listed)| Arc::clone(listed)).collect(), learnt.clone())
+    }
+
+    /// Learns which buckets are behind those that are known, from their keys.
+    fn learn(
+        &self,
+        keys: &dyn Keys,
+        bucket_type: &[u8],
+        learnt: &Learnt,
+        limit: usize,
+    ) -> Result<(), StoreError> {
+        let _one_at_a_time = self.learning.lock();
+        let has_not = |known: &Known| {
+            let now = known.types.get(bucket_type).map_or(&Learnt::Nothing, |known| &known.learnt);
+            now == learnt
+        };
+        if !has_not(&self.known.read()) {
+            return Ok(());
+        }
+        let last = if let Learnt::UpTo(last) = learnt { Some(&last[..]) } else { None };
+        let after = last.map(|bucket| BucketRef { bucket_type, bucket });
+        let found = keys.live_keys(KeyRange::BucketType(bucket_type), after, limit)?;
+        let mut known = self.known.write();
+        // It may have been given up.
+        if self.is_off.load(Ordering::SeqCst) || !has_not(&known) {
+            return Ok(());
+        }
+        let mut bytes = 0;
+        for witness in &found {
+            bytes += witness.at(|at| {
+                let front = &at.encoded[..at.encoded.len() - at.key.key.len()];
+                known.begin(front, witness, Some(IS_QUIET))
+            });
+        }
+        let name = Bytes::copy_from_slice(bucket_type);
+        known.types.entry(name).or_default().learnt = match found.last() {
+            Some(last) if found.len() >= limit => {
+                Learnt::UpTo(last.at(|at| Bytes::copy_from_slice(at.key.bucket.bucket)))
+            }
+            _ => Learnt::All,
+        };
+        drop(known);
+        self.count(bytes);
+        Ok(())
+    }
+
+    /// Whether a bucket has a live key. It leaves the list if it has none.
+    fn is_live(&self, keys: &dyn Keys, listed: &Listed) -> Result<bool, StoreError> {
+        loop {
+            if listed.has_live_witness(keys)? {
+                return Ok(true);
+            }
+            if listed.is_empty() {
+                let bytes = self.known.write().remove(listed);
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                return Ok(false);
+            }
+            listed.search(keys)?;
+        }
+    }
+}
+
+impl Known {
+    /// Adds a bucket with its first witness; if it is there already, the witness. Says what that costs.
+    ///
+    /// `mark` is that of a bucket that was found by a key: other keys of it may be live.
+    fn begin(&mut self, front: &[u8], witness: &Witness, mark: Option<u64>) -> u64 {
+        if let Some(listed) = self.by_front.get(front) {
+            let number = listed.noted.fetch_add(1, Ordering::AcqRel);
+            return listed.add(number & !IS_QUIET, witness.clone());
+        }
+        let (bucket_type, bucket) = witness.at(|at| {
+            let BucketRef { bucket_type, bucket } = at.key.bucket;
+            (Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket))
+        });
+        let of_type = self.types.entry(bucket_type.clone()).or_default();
+        // Where buckets are known this one is new, or was empty.
+        let are_all = mark.is_none() && of_type.learnt.has(&bucket);
+        let listed = Arc::new(Listed {
+            bucket_type,
+            bucket: bucket.clone(),
+            noted: AtomicU64::new(if are_all { 0 } else { IS_QUIET }),
+            witnesses: Mutex::new(Witnesses {
+                keys: vec![(0, witness.clone())],
+                are_all,
+                have_overflown: false,
+            }),
+            searching: Mutex::new(()),
+        });
+        of_type.buckets.insert(bucket, Arc::clone(&listed));
+        self.by_front.insert(front.into(), listed);
+        bucket_bytes(front) + witness.cost_bytes()
+    }
+
+    /// Takes out a bucket if it is empty still. Says what that gives back.
+    fn remove(&mut self, listed: &Listed) -> u64 {
+        let bucket = BucketRef { bucket_type: &listed.bucket_type, bucket: &listed.bucket };
+        let front = bucket.key(&[]).encoded();
+        let is_this = |known: &Arc<Listed>| std::ptr::eq(&raw const **known, listed);
+        if !self.by_front.get(&front[..]).is_some_and(is_this) || !listed.is_empty() {
+            return 0;
+        }
+        self.by_front.remove(&front[..]);
+        if let Some(of_type) = self.types.get_mut(&listed.bucket_type) {
+            of_type.buckets.remove(&listed.bucket);
+        }
+        bucket_bytes(&front)
+    }
+}
+
+impl Listed {
+    /// Adds a witness. Says what that costs.
+    fn add(&self, number: u64, witness: Witness) -> u64 {
+        let mut witnesses = self.witnesses.lock();
+        let cost_bytes = witness.cost_bytes();
+        let same = witnesses.keys.iter().position(|(_, known)| known.encoded == witness.encoded);
+        if let Some(same) = same {
+            witnesses.keys.remove(same);
+            witnesses.keys.push((number, witness));
+            return 0;
+        }
+        witnesses.keys.push((number, witness));
+        if witnesses.keys.len() <= WITNESSES_MAX {
+            return cost_bytes;
+        }
+        let (_, oldest) = witnesses.keys.remove(0);
+        witnesses.have_overflown = true;
+        if witnesses.are_all {
+            witnesses.are_all = false;
+            self.noted.fetch_or(IS_QUIET, Ordering::AcqRel);
+        }
+        // What is given back is not counted: the estimate may be too high.
+        cost_bytes.saturating_sub(oldest.cost_bytes())
+    }
+
+    /// Whether one of the witnesses is live. Forgets those that are not.
+    fn has_live_witness(&self, keys: &dyn Keys) -> Result<bool, StoreError> {
+        let noted = self.witnesses.lock().keys.clone();
+        // The youngest ones are most likely live.
+        for (number, witness) in noted.iter().rev() {
+            let place = keys.live_place(witness)?;
+            let mut witnesses = self.witnesses.lock();
+            // It may have become live again since it was looked for.
+            let at = witnesses
+                .keys
+                .iter()
+                .position(|(known, same)| (known, &same.encoded) == (number, &witness.encoded));
+            match (at, place) {
+                (Some(at), Some(place)) => witnesses.keys[at].1.place = place,
+                (Some(at), None) => drop(witnesses.keys.remove(at)),
+                (None, _) => {}
+            }
+            if place.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether no key of the bucket is live.
+    fn is_empty(&self) -> bool {
+        let witnesses = self.witnesses.lock();
+        witnesses.are_all && witnesses.keys.is_empty()
+    }
+
+    /// Goes through the keys of the bucket until the first one that is live, unless there are witnesses.
+    fn search(&self, keys: &dyn Keys) -> Result<(), StoreError> {
+        let _one_at_a_time = self.searching.lock();
+        {
+            let mut witnesses = self.witnesses.lock();
+            if witnesses.are_all || !witnesses.keys.is_empty() {
+                return Ok(());
+            }
+            witnesses.have_overflown = false;
+            // What was counted before is seen by the search; what is counted from now on becomes a witness.
+            self.noted.fetch_and(!IS_QUIET, Ordering::AcqRel);
+        }
+        let bucket = BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket };
+        let found = keys.live_keys(KeyRange::Bucket(bucket), None, 1)?.pop();
+        let mut witnesses = self.witnesses.lock();
+        witnesses.are_all = found.is_none() && !witnesses.have_overflown;
+        if let Some(found) = found {
+            let is_known = witnesses.keys.iter().any(|(_, known)| known.encoded == found.encoded);
+            if !is_known {
+                witnesses.keys.insert(0, (0, found));
+            }
+        }
+        if !witnesses.are_all {
+            self.noted.fetch_or(IS_QUIET, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+}
+
+fn witness(at: &RecordAt<'_>, place: DataPlace) -> Witness {
+    let encoded = Bytes::copy_from_slice(at.encoded);
+    Witness { encoded, identity: at.identity, partition: at.partition, place }
+}
+
+fn bucket_bytes(front: &[u8]) -> u64 {
+    BUCKET_BYTES + 3 * front.len() as u64
+}
+
+fn wanted_of(limit: usize, found: &[(Bytes, Bytes)]) -> usize {
+    limit - found.len()
+}
+
+/// Buckets by their keys.
+fn scanned(
+    keys: &dyn Keys,
+    range: KeyRange<'_>,
+    after: Option<BucketRef<'_>>,
+    limit: usize,
+) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+    let found = keys.live_keys(range, after, limit)?;
+    let bucket = |at: &RecordAt<'_>| {
+        let BucketRef { bucket_type, bucket } = at.key.bucket;
+        (Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket))
+    };
+    Ok(found.iter().map(|witness| witness.at(bucket)).collect())
+}
+
+#[cfg(test)]
+mod tests;

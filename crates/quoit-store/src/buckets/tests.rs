@@ -1,0 +1,280 @@
+use super::*;
+use proptest::prelude::*;
+use std::sync::atomic::AtomicBool;
+
+const TYPE: &[u8] = b"t";
+
+/// Keys of a bucket, and whether they are live.
+type KeysOfBucket = BTreeMap<Vec<u8>, bool>;
+
+/// Keys of one bucket type by bucket.
+#[derive(Default)]
+struct FakeKeys {
+    buckets: Mutex<BTreeMap<Vec<u8>, KeysOfBucket>>,
+    /// Keys that were gone through.
+    passed: AtomicU64,
+    /// Keys that were looked up.
+    asked: AtomicU64,
+}
+
+impl FakeKeys {
+    /// Sets whether a key is live; by who makes it live, the list is told.
+    fn set(&self, list: &BucketList, bucket: &[u8], key: &[u8], is_live: bool) {
+        let mut buckets = self.buckets.lock();
+        let keys = buckets.entry(bucket.to_vec()).or_default();
+        let was_live = keys.insert(key.to_vec(), is_live);
+        if is_live && was_live != Some(true) {
+            witness_of(bucket, key).at(|at| list.note(at, DataPlace::default()));
+        }
+    }
+
+    fn live(&self) -> Vec<Vec<u8>> {
+        let buckets = self.buckets.lock();
+        let live = buckets.iter().filter(|(_, keys)| keys.values().any(|is_live| *is_live));
+        live.map(|(bucket, _)| bucket.clone()).collect()
+    }
+
+    fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+}
+
+fn witness_of(bucket: &[u8], key: &[u8]) -> Witness {
+    let encoded = BucketRef { bucket_type: TYPE, bucket }.key(key).encoded();
+    let (encoded, place) = (Bytes::copy_from_slice(&encoded), DataPlace::default());
+    Witness { encoded, identity: Identity(0), partition: Partition(0), place }
+}
+
+impl Keys for FakeKeys {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let buckets = self.buckets.lock();
+        let is_live = witness.at(|at| buckets.get(at.key.bucket.bucket)?.get(at.key.key).copied());
+        Ok(is_live.unwrap_or(false).then_some(witness.place))
+    }
+
+    fn live_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<Witness>, StoreError> {
+        let buckets = self.buckets.lock();
+        let mut found = Vec::new();
+        for (bucket, keys) in &*buckets {
+            let name = BucketRef { bucket_type: TYPE, bucket };
+            let is_wanted = crate::range::range_contains(range, name.key(b"k"))
+                && after.is_none_or(|after| name > after);
+            if found.len() < limit && is_wanted {
+                let dead = keys.values().take_while(|is_live| !**is_live).count();
+                self.passed.fetch_add(dead as u64 + 1, Ordering::Relaxed);
+                let live = keys.iter().find(|(_, is_live)| **is_live);
+                found.extend(live.map(|(key, _)| witness_of(bucket, key)));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// All buckets, page by page.
+fn listed(list: &BucketList, keys: &FakeKeys, limit: usize) -> Vec<Vec<u8>> {
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let after = found.last().map(|bucket| BucketRef { bucket_type: TYPE, bucket });
+        let page = list.list(keys, Some(TYPE), after, limit).unwrap();
+        assert!(page.len() <= limit);
+        let is_last = page.len() < limit;
+        found.extend(page.into_iter().map(|(_, bucket)| bucket.to_vec()));
+        if is_last {
+            return found;
+        }
+    }
+}
+
+fn number(number: usize) -> Vec<u8> {
+    format!("{number:05}").into_bytes()
+}
+
+/// Buckets of so many keys each, of which the list was not told.
+fn filled(bucket_count: usize, key_count: usize, is_live: bool) -> FakeKeys {
+    let keys = FakeKeys::default();
+    for bucket in 0..bucket_count {
+        let all = (0..key_count).map(|key| (number(key), is_live)).collect();
+        keys.buckets.lock().insert(number(bucket), all);
+    }
+    keys
+}
+
+#[test]
+fn a_list_that_was_learnt_goes_through_no_keys() {
+    let (list, keys) = (BucketList::default(), filled(10, 1_000, true));
+    assert_eq!(listed(&list, &keys, 3).len(), 10);
+    let (passed, asked) = (keys.passed(), keys.asked.load(Ordering::Relaxed));
+    assert_eq!(listed(&list, &keys, 3), keys.live());
+    assert_eq!(keys.passed(), passed);
+    assert_eq!(keys.asked.load(Ordering::Relaxed), asked + 10);
+}
+
+#[test]
+fn a_bucket_of_tombstones_is_gone_through_once_however_often_it_is_filled_and_emptied() {
+    let (list, keys) = (BucketList::default(), filled(1, 1_000, false));
+    assert!(listed(&list, &keys, 10).is_empty());
+    keys.set(&list, b"00000", b"one", true);
+    assert_eq!(listed(&list, &keys, 10).len(), 1);
+    let passed = keys.passed();
+    for round in 0..100 {
+        keys.set(&list, b"00000", b"one", false);
+        assert!(listed(&list, &keys, 10).is_empty(), "{round}");
+        keys.set(&list, b"00000", &number(round), true);
+        assert_eq!(listed(&list, &keys, 10).len(), 1, "{round}");
+        keys.set(&list, b"00000", b"one", true);
+        keys.set(&list, b"00000", &number(round), false);
+        assert_eq!(listed(&list, &keys, 10).len(), 1, "{round}");
+    }
+    assert_eq!(keys.passed(), passed);
+}
+
+#[test]
+fn witnesses_that_died_cost_one_search() {
+    let (list, keys) = (BucketList::default(), FakeKeys::default());
+    assert!(listed(&list, &keys, 10).is_empty());
+    let count = 2 * WITNESSES_MAX;
+    (0..count).for_each(|key| keys.set(&list, b"b", &number(key), true));
+    assert_eq!(listed(&list, &keys, 10).len(), 1);
+    // The oldest are no witnesses any more.
+    (1..count).for_each(|key| keys.set(&list, b"b", &number(key), false));
+    let passed = keys.passed();
+    assert_eq!(listed(&list, &keys, 10).len(), 1);
+    assert!(keys.passed() > passed);
+    let passed = keys.passed();
+    assert_eq!(listed(&list, &keys, 10).len(), 1);
+    assert_eq!(keys.passed(), passed);
+}
+
+#[test]
+fn too_many_buckets_are_listed_by_their_keys() {
+    let (list, keys) = (BucketList::bounded(5_000), filled(3, 1, true));
+    (0..50).for_each(|bucket| keys.set(&list, &number(bucket), b"k", true));
+    assert!(list.is_off.load(Ordering::Relaxed));
+    assert!(list.known.read().by_front.is_empty());
+    assert_eq!(listed(&list, &keys, 7), keys.live());
+    assert!(list.known.read().by_front.is_empty());
+}
+
+#[test]
+fn a_list_that_becomes_too_large_while_it_is_learnt_is_given_up() {
+    let (list, keys) = (BucketList::bounded(5_000), filled(50, 1, true));
+    assert_eq!(listed(&list, &keys, 50), keys.live());
+    assert_eq!(listed(&list, &keys, 7), keys.live());
+    assert!(list.is_off.load(Ordering::Relaxed));
+    assert!(list.known.read().by_front.is_empty());
+}
+
+/// What may happen to keys, and pages that are asked for.
+#[derive(Clone, Debug)]
+enum Step {
+    Set {
+        bucket: usize,
+        key: usize,
+        is_live: bool,
+    },
+    /// More keys than there are witnesses.
+    Fill {
+        bucket: usize,
+        is_live: bool,
+    },
+    List {
+        limit: usize,
+    },
+    Page {
+        after: usize,
+        limit: usize,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..6usize, 0..8usize, any::<bool>())
+            .prop_map(|(bucket, key, is_live)| Step::Set { bucket, key, is_live }),
+        1 => (0..6usize, any::<bool>()).prop_map(|(bucket, is_live)| Step::Fill { bucket, is_live }),
+        2 => (1..8usize).prop_map(|limit| Step::List { limit }),
+        1 => (0..7usize, 1..8usize).prop_map(|(after, limit)| Step::Page { after, limit }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_listed_are_the_buckets_with_live_keys(
+        unknown in prop::collection::vec((0..6usize, 0..8usize, any::<bool>()), 0..20),
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let (list, keys) = (BucketList::default(), FakeKeys::default());
+        for (bucket, key, is_live) in unknown {
+            let mut buckets = keys.buckets.lock();
+            buckets.entry(number(bucket)).or_default().insert(number(key), is_live);
+        }
+        for step in steps {
+            match step {
+                Step::Set { bucket, key, is_live } => {
+                    keys.set(&list, &number(bucket), &number(key), is_live);
+                }
+                Step::Fill { bucket, is_live } => {
+                    let all = 0..2 * WITNESSES_MAX;
+                    all.for_each(|key| keys.set(&list, &number(bucket), &number(key), is_live));
+                }
+                Step::List { limit } => prop_assert_eq!(listed(&list, &keys, limit), keys.live()),
+                Step::Page { after, limit } => {
+                    let after = number(after);
+                    let place = BucketRef { bucket_type: TYPE, bucket: &after };
+                    let page = list.list(&keys, Some(TYPE), Some(place), limit).unwrap();
+                    let page: Vec<_> = page.into_iter().map(|(_, name)| name.to_vec()).collect();
+                    let live = keys.live();
+                    let behind: Vec<_> = live.into_iter().filter(|name| *name > after).collect();
+                    prop_assert_eq!(&page[..], &behind[..behind.len().min(limit)]);
+                }
+            }
+        }
+        prop_assert_eq!(listed(&list, &keys, 4), keys.live());
+    }
+}
+
+#[test]
+fn who_has_written_finds_it_listed_whatever_others_do() {
+    let (list, keys) = (BucketList::default(), filled(4, 50, false));
+    let is_done = AtomicBool::new(false);
+    let has = |bucket: &[u8]| {
+        let page = list.list(&keys, Some(TYPE), None, 100).unwrap();
+        page.iter().any(|(_, name)| name == bucket)
+    };
+    std::thread::scope(|scope| {
+        let (list, keys, has, is_done) = (&list, &keys, &has, &is_done);
+        // Lists all the time, and so forgets witnesses, searches and learns while others write.
+        scope.spawn(move || {
+            while !is_done.load(Ordering::Acquire) {
+                listed(list, keys, 2);
+            }
+        });
+        let writers: Vec<_> = (0..4)
+            .map(|own| {
+                scope.spawn(move || {
+                    let bucket = number(own);
+                    for round in 0..500 {
+                        // More than there are witnesses, every now and then.
+                        let count = if round % 50 == 0 { 2 * WITNESSES_MAX } else { 1 };
+                        let all = (round..round + count).map(number);
+                        all.clone().for_each(|key| keys.set(list, &bucket, &key, true));
+                        assert!(has(&bucket), "{own} {round}: written and not listed");
+                        all.skip(1).for_each(|key| keys.set(list, &bucket, &key, false));
+                        assert!(has(&bucket), "{own} {round}: still there and not listed");
+                        keys.set(list, &bucket, &number(round), false);
+                        assert!(!has(&bucket), "{own} {round}: gone and listed");
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.join().expect("no writer has failed");
+        }
+        is_done.store(true, Ordering::Release);
+    });
+}
