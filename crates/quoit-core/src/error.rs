@@ -5,6 +5,7 @@ use quoit_model::data_type::{self, OperationError, UpdateError};
 use quoit_model::key::KeyError;
 use quoit_model::props::{Datatype, NValViolation};
 use quoit_store::error::StoreError;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Which quorum of a request was meant.
@@ -165,6 +166,17 @@ pub enum RequestError {
     /// The storage engine failed.
     #[error(transparent)]
     Store(StoreError),
+    /// A node that nobody else can stand in for is of a version that does not know what it is asked for.
+    #[error(
+        "{node} speaks no version {needed} of the protocol between nodes, and nobody else has what is asked \
+         for; upgrade it, or raise internode.version.maximum on it"
+    )]
+    OlderNode {
+        /// Its name.
+        node: Arc<str>,
+        /// The version that it would have to speak.
+        needed: u32,
+    },
     /// The node that coordinates the request failed, in its own words.
     #[error("{0}")]
     Remote(String),

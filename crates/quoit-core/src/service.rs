@@ -8,7 +8,7 @@ use crate::error::RequestError;
 use crate::records::PartCopy;
 use crate::replica::{Copy, Place, Replicated, Taken};
 use crate::stats::Counter;
-use crate::store::ReplicatedStore;
+use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder, Service};
@@ -17,7 +17,8 @@ use quoit_model::data_type::{Delta, WantedPart};
 use quoit_model::hash::Partition;
 use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_wire::internode::data::{
-    self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, MergeRule, Scan, Store, Stored, Want,
+    self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, ListKeys, MergeRule, Scan, Store,
+    Stored, Want,
 };
 use quoit_wire::internode::{exchange, operators, ranges, reap, transfer};
 use std::future::poll_fn;
@@ -61,6 +62,7 @@ impl Service for ReplicaService {
             data::METHOD_JOIN => store.serve_join(&request, reply),
             data::METHOD_FORWARD => store.serve_forward(&request, reply),
             data::METHOD_SCAN => store.serve_scan(&request, reply),
+            data::METHOD_LIST_KEYS => store.serve_list_keys(&request, reply),
             data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
             reap::METHOD_REAP => store.serve_reap(&request, reply),
             transfer::METHOD_OFFER => store.serve_offer(&request, reply),
@@ -163,7 +165,7 @@ impl ReplicatedStore {
                 tombstone: store.tombstone,
                 n_val_class: store.n_val_class.clamp(1, 15) as u8,
                 expires_at_secs: store.expires_at_secs,
-                indexed: store.indexed,
+                indexed: store.indexed || self.has_untold_entries(&request.payload),
             },
             rule: MergeRule::try_from(store.rule).unwrap_or(MergeRule::Causal),
             object: request.payload.clone(),
@@ -187,6 +189,13 @@ impl ReplicatedStore {
             }
             Err(refusal) => refuse(reply, &refusal),
         }
+    }
+
+    /// Whether an object that came without a word of index entries has some. Looked for only while there are
+    /// members of versions that say nothing of them.
+    pub(crate) fn has_untold_entries(&self, object: &Bytes) -> bool {
+        let is_told = self.topology_now().all_know_scans();
+        !is_told && decode(object).is_ok_and(|object| object.has_index_entries())
     }
 
     fn take_for(
@@ -287,6 +296,21 @@ impl ReplicatedStore {
                 tokio::spawn(async move {
                     match self.local_scan(scan).await {
                         Ok(Some(scanned)) => reply.send(&scanned, b""),
+                        Ok(None) => refuse(reply, &Refusal::StaleLayout),
+                        Err(fault) => refuse(reply, &fault.into()),
+                    }
+                });
+            }
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
+    fn serve_list_keys(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        match self.read_header(request, |list: &ListKeys| list.layout_version) {
+            Ok(list) => {
+                tokio::spawn(async move {
+                    match self.local_keys(list).await {
+                        Ok(Some(listed)) => reply.send(&listed, b""),
                         Ok(None) => refuse(reply, &Refusal::StaleLayout),
                         Err(fault) => refuse(reply, &fault.into()),
                     }

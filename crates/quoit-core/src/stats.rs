@@ -77,8 +77,14 @@ pub enum Counter {
     CoordinatorRedirectsLoaded,
     /// Merges of two copies of a record that differed.
     Merges,
+    /// Index queries begun here.
+    IndexQueries,
+    /// Index queries that could not be begun: partitions of which no node was up, for example.
+    IndexQueryErrors,
+    /// Index queries answered to the end.
+    IndexQueriesComplete,
 }
-const COUNTER_COUNT: usize = 25;
+const COUNTER_COUNT: usize = 28;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,8 +100,12 @@ pub enum Distribution {
     GetObjectBytes,
     /// Microseconds that a merge took.
     MergeTimeUs,
+    /// Results of index queries that were answered to the end.
+    IndexResults,
+    /// Microseconds from request to end of such a query: the client's reading is part of it.
+    IndexTimeUs,
 }
-const DISTRIBUTION_COUNT: usize = 5;
+const DISTRIBUTION_COUNT: usize = 7;
 
 /// What statistics keep of an object that was read.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +135,7 @@ pub struct Stats {
     shards: Box<[Shard]>,
     samples: Samples<COUNTER_COUNT, DISTRIBUTION_COUNT>,
     data_types: DataTypeStats,
+    index_queries_active: AtomicUsize,
 }
 
 /// Figures at one moment.
@@ -136,6 +147,7 @@ impl Default for Stats {
             shards: (0..SHARD_COUNT).map(|_| Shard::default()).collect(),
             samples: Samples::default(),
             data_types: DataTypeStats::default(),
+            index_queries_active: AtomicUsize::new(0),
         }
     }
 }
@@ -185,6 +197,29 @@ impl Stats {
         if let Some(datatype) = datatype {
             self.data_types.record_merge(datatype, time_us);
         }
+    }
+
+    /// Counts an index query that begins.
+    pub(crate) fn begin_index_query(&self) {
+        self.count(Counter::IndexQueries);
+        self.index_queries_active.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an index query that ends; how long it took and how many results it had, if it came to its end.
+    pub(crate) fn end_index_query(&self, completed: Option<(u64, u64)>) {
+        self.index_queries_active.fetch_sub(1, Ordering::Relaxed);
+        if let Some((time_us, result_count)) = completed {
+            let shard = self.shard();
+            shard.add(Counter::IndexQueriesComplete as usize, 1);
+            shard.record(Distribution::IndexTimeUs as usize, time_us);
+            shard.record(Distribution::IndexResults as usize, result_count);
+        }
+    }
+
+    /// Index queries under way.
+    #[must_use]
+    pub fn index_queries_active(&self) -> usize {
+        self.index_queries_active.load(Ordering::Relaxed)
     }
 
     /// Figures by data type.

@@ -4,6 +4,7 @@ use crate::votes::{Layouts, NodePlace, Voters};
 use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
+use quoit_wire::internode::VERSION_SCANS;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub(crate) struct Topology {
     reads: Vec<u8>,
     /// Partitions of which this node's copy is not complete yet, in order.
     incomplete: Vec<Partition>,
+    /// Whether all members speak the version that knows scans.
+    all_know_scans: bool,
 }
 
 /// One node of a live layout.
@@ -94,6 +97,8 @@ impl Topology {
             ids.iter().zip(&nodes).filter(|(_, node)| matches!(node.reach, Reach::Unknown));
         let unknown = unknown.map(|(id, _)| *id).collect();
         let incomplete = state.layouts().incomplete().filter(|(_, id)| *id == own_id);
+        let mut members = state.members().iter();
+        let all_know_scans = members.all(|member| member.versions.max >= VERSION_SCANS);
         Self {
             version: state.version(),
             nodes,
@@ -102,6 +107,7 @@ impl Topology {
             layouts,
             reads,
             incomplete: incomplete.map(|(partition, _)| partition).collect(),
+            all_know_scans,
         }
     }
 
@@ -139,6 +145,11 @@ impl Topology {
     /// This node's place; `None` while it is in no layout.
     pub(crate) const fn own(&self) -> Option<NodePlace> {
         self.own
+    }
+
+    /// Whether all members say of the objects that they send whether they have index entries.
+    pub(crate) const fn all_know_scans(&self) -> bool {
+        self.all_know_scans
     }
 
     /// Number of partitions.

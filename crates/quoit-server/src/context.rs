@@ -23,6 +23,9 @@ pub struct ServerSettings {
     pub admin_remote: bool,
     /// Connections served at once, of both protocols together. Further ones wait to be accepted.
     pub connection_count_max: usize,
+    /// Milliseconds that an index query may take whose client does not say (`secondary_index_timeout`); 0 =
+    /// any time.
+    pub index_timeout_ms: u64,
     /// Operations that an operator switched off (`cluster.job.riak_kv.*`).
     pub jobs: JobClasses,
 }
@@ -35,6 +38,7 @@ impl Default for ServerSettings {
             secure_referer_check: true,
             admin_remote: false,
             connection_count_max: 65_536,
+            index_timeout_ms: 0,
             jobs: JobClasses::default(),
         }
     }

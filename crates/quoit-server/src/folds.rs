@@ -16,6 +16,10 @@ const RUNNING_MAX: usize = 4;
 const ENDED_MAX: usize = 100;
 /// Records that a fold has named and nobody has fetched: it waits then.
 const FOUND_MAX: usize = 10_000;
+/// Likewise, memory that they take: those of one step more may go beyond.
+const FOUND_BYTES_MAX: usize = 16 << 20;
+/// Memory of such a record beside its key and clock.
+const FOUND_OVERHEAD_BYTES: usize = 128;
 
 /// The folds of a node.
 #[derive(Default)]
@@ -40,7 +44,19 @@ pub(crate) struct Job {
 struct State {
     progress: FoldProgress,
     found: VecDeque<FoldFound>,
+    found_bytes: usize,
     end: Option<(End, Duration)>,
+}
+
+impl State {
+    /// Whether the fold has to wait until somebody fetches what it has named.
+    fn is_full(&self) -> bool {
+        self.found.len() >= FOUND_MAX || self.found_bytes >= FOUND_BYTES_MAX
+    }
+}
+
+fn found_bytes(found: &FoldFound) -> usize {
+    found.key.len() + found.clock.len() + FOUND_OVERHEAD_BYTES
 }
 
 /// How a fold ended.
@@ -115,12 +131,13 @@ impl Job {
             {
                 let mut state = self.state.lock();
                 state.progress = fold.progress().clone();
+                state.found_bytes += found.iter().map(found_bytes).sum::<usize>();
                 state.found.extend(found);
             }
             self.moved.notify_waiters();
             loop {
                 let moved = self.moved.notified();
-                if self.state.lock().found.len() < FOUND_MAX {
+                if !self.state.lock().is_full() {
                     break;
                 }
                 moved.await;
@@ -140,7 +157,9 @@ impl Job {
             task.abort();
         }
         self.end(End::Cancelled);
-        self.state.lock().found = VecDeque::new();
+        let mut state = self.state.lock();
+        state.found = VecDeque::new();
+        state.found_bytes = 0;
     }
 
     pub(crate) fn seen(&self) -> Seen {
@@ -167,9 +186,35 @@ impl Job {
         }
         let mut state = self.state.lock();
         let count = count_max.min(state.found.len());
-        let taken = state.found.drain(..count).collect();
+        let taken: Vec<FoldFound> = state.found.drain(..count).collect();
+        state.found_bytes -= taken.iter().map(found_bytes).sum::<usize>();
         drop(state);
         self.moved.notify_waiters();
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn found(key_bytes: usize) -> FoldFound {
+        FoldFound { key: Bytes::from(vec![b'k'; key_bytes]), clock: Bytes::new(), number: 1 }
+    }
+
+    fn full_with(key_bytes: usize) -> usize {
+        let mut state = State::default();
+        while !state.is_full() {
+            state.found_bytes += found_bytes(&found(key_bytes));
+            state.found.push_back(found(key_bytes));
+        }
+        state.found.len()
+    }
+
+    #[test]
+    fn what_nobody_fetches_is_bounded_by_count_and_by_bytes() {
+        assert_eq!(full_with(10), FOUND_MAX);
+        assert_eq!(full_with(65_000), FOUND_BYTES_MAX.div_ceil(65_000 + FOUND_OVERHEAD_BYTES));
     }
 }

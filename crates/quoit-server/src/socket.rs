@@ -10,10 +10,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use tokio::io::AsyncWriteExt;
+use std::time::Duration;
+use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 use tokio_util::io::poll_read_buf;
+
+/// Time between two looks at a client that has sent more while it waits for an answer.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Ends the reads of all sockets of a server.
 #[derive(Default)]
@@ -99,6 +104,19 @@ impl Socket {
         self.stream.write_all(bytes).await
     }
 
+    /// Waits until the client has closed its side, or can't be reached any more: for work that writes nothing
+    /// for long, and would not find out. Takes nothing from what has arrived.
+    pub async fn gone(&self) {
+        loop {
+            match self.stream.ready(Interest::READABLE).await {
+                Ok(ready) if ready.is_read_closed() => return,
+                // Something has arrived and is read later; that its end has come is not told by itself.
+                Ok(_) => sleep(LOOK_PAUSE).await,
+                Err(_) => return,
+            }
+        }
+    }
+
     /// Whether the server stops: then this answer should say that it is the last.
     pub fn is_stopping(&self) -> bool {
         self.signal.is_stopping()
@@ -113,5 +131,43 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.signal.waiting.lock().remove(self.place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    /// Long enough for what a loopback connection tells, and short for who waits for nothing.
+    const MOMENT: Duration = Duration::from_millis(50);
+
+    async fn pair() -> (TcpStream, Socket) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it has an address");
+        let client = TcpStream::connect(address).await.expect("it listens");
+        let (stream, _) = listener.accept().await.expect("somebody connects");
+        (client, Socket::new(stream, Arc::default()))
+    }
+
+    #[tokio::test]
+    async fn a_client_is_gone_when_it_closes_and_not_before() {
+        let (client, socket) = pair().await;
+        assert!(timeout(MOMENT, socket.gone()).await.is_err(), "it is still there");
+        drop(client);
+        timeout(10 * LOOK_PAUSE, socket.gone()).await.expect("it is gone");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_has_sent_more_is_gone_when_it_closes_and_nothing_is_lost() {
+        let (mut client, mut socket) = pair().await;
+        client.write_all(b"more").await.expect("it can be written to");
+        assert!(timeout(MOMENT, socket.gone()).await.is_err(), "it is still there");
+        client.shutdown().await.expect("it can be closed");
+        timeout(10 * LOOK_PAUSE, socket.gone()).await.expect("it is gone");
+        let mut buffer = BytesMut::new();
+        let read = socket.read(&mut buffer, 16).await.expect("there is something to read");
+        assert_eq!((read, &buffer[..]), (Incoming::Bytes(4), &b"more"[..]));
     }
 }

@@ -56,6 +56,8 @@ pub enum Planted {
     ForgetsDigests,
     /// A node leaves a partition out of its listings while clients work.
     ListsShort,
+    /// A node leaves a partition out of its answers to index queries while clients work.
+    QueriesShort,
     /// A node says that it speaks a newer version of the protocol than it does.
     ClaimsVersions,
     /// A node that has heard of a late change of a data type takes itself for one that has heard of all
@@ -65,7 +67,7 @@ pub enum Planted {
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::ForgetsSyncs,
         Self::DropsSiblings,
         Self::LosesWrites,
@@ -78,6 +80,7 @@ impl Planted {
         Self::ReapsEarly,
         Self::ForgetsDigests,
         Self::ListsShort,
+        Self::QueriesShort,
         Self::ClaimsVersions,
         Self::ClosesGaps,
     ];
@@ -98,6 +101,7 @@ impl Planted {
             Self::ReapsEarly => "reaps-early",
             Self::ForgetsDigests => "forgets-digests",
             Self::ListsShort => "lists-short",
+            Self::QueriesShort => "queries-short",
             Self::ClaimsVersions => "claims-versions",
             Self::ClosesGaps => "closes-gaps",
         }
@@ -332,7 +336,9 @@ impl Engine for PlantedEngine {
         after: Option<&IndexPosition>,
         limit: usize,
     ) -> Result<IndexPage, StoreError> {
-        self.inner.query_index(range, partitions, after, limit)
+        let is_short = self.bug == Planted::QueriesShort && !self.is_calm.load(Ordering::Relaxed);
+        let some = |partition| !(is_short && partition == LEFT_OUT) && partitions(partition);
+        self.inner.query_index(range, &some, after, limit)
     }
 
     fn list_buckets(

@@ -95,6 +95,7 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
         RequestError::Key(KeyError::Torn)
         | RequestError::Store(_)
         | RequestError::Damaged(_)
+        | RequestError::OlderNode { .. }
         | RequestError::Remote(_) => (OTHER, vec![], fault.to_string()),
     };
     Fault { kind, numbers, text }

@@ -84,6 +84,10 @@ impl IndexQuery {
         // Absent is not the same as empty.
         add(if self.pattern.is_some() { b"pattern" } else { b"" });
         self.pattern.iter().for_each(|pattern| add(pattern.text()));
+        if let Some(partitions) = &self.partitions {
+            add(b"partitions");
+            add(&partitions.to_bytes());
+        }
         add(position);
         hash.digest().to_le_bytes()
     }
@@ -120,6 +124,9 @@ mod tests {
         assert_eq!(filtered.go_on_from(&token), Err(InvalidContinuation));
         let mut of_keys = query(IndexSelection::Keys(KeyBounds::ALL));
         assert_eq!(of_keys.go_on_from(&token), Err(InvalidContinuation));
+        let mut in_part = numbers(1, 9);
+        in_part.partitions = Some(super::super::plan::PartitionSet::all(64));
+        assert_eq!(in_part.go_on_from(&token), Err(InvalidContinuation));
         let mut elsewhere = numbers(1, 9);
         elsewhere.bucket = Bytes::from_static(b"c");
         assert_eq!(elsewhere.go_on_from(&token), Err(InvalidContinuation));

@@ -1,15 +1,18 @@
 //! Queries of secondary indexes, and of keys in order.
 
 use super::pattern::Pattern;
+use super::plan::PartitionSet;
 use super::scan::CHUNK_COUNT;
 use super::sources::{Order, Sources, Wanted};
 use crate::error::RequestError;
+use crate::stats::Counter;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::object::IndexTerm;
 use quoit_model::secondary_index::IndexPosition;
 use quoit_wire::internode::data::{KeySpan, ScanSpan, TermSpan};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A range of keys, from one on to another that is not in it any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -103,6 +106,8 @@ pub struct IndexQuery {
     pub max_results: Option<u32>,
     /// The position after which matches begin; set by [`IndexQuery::go_on_from`].
     pub(super) after: Option<Bytes>,
+    /// Which partitions are looked at; `None`: all. Set by [`ReplicatedStore::restrict`].
+    pub(super) partitions: Option<PartitionSet>,
 }
 
 impl IndexQuery {
@@ -117,6 +122,7 @@ impl IndexQuery {
             sorted: false,
             max_results: None,
             after: None,
+            partitions: None,
         }
     }
 
@@ -141,6 +147,7 @@ impl IndexQuery {
             span,
             pattern: self.pattern.as_ref().map(|pattern| pattern.text().clone()),
             after: self.after.clone(),
+            partitions: self.partitions.clone(),
             order: if is_sorted { Order::Sorted } else { Order::Arrival },
         }
     }
@@ -163,6 +170,31 @@ pub struct IndexResults {
     /// Matches that are left of the page.
     left: Option<u32>,
     last: Option<Bytes>,
+    under_way: UnderWay,
+}
+
+/// A query as statistics have it, until it is dropped.
+struct UnderWay {
+    store: Arc<ReplicatedStore>,
+    begun: Instant,
+    result_count: u64,
+    is_complete: bool,
+}
+
+impl UnderWay {
+    fn begin(store: &Arc<ReplicatedStore>) -> Self {
+        store.stats().begin_index_query();
+        let (store, begun) = (Arc::clone(store), Instant::now());
+        Self { store, begun, result_count: 0, is_complete: false }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let time_us = self.begun.elapsed().as_micros() as u64;
+        let completed = self.is_complete.then_some((time_us, self.result_count));
+        self.store.stats().end_index_query(completed);
+    }
 }
 
 impl ReplicatedStore {
@@ -176,9 +208,11 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         query: IndexQuery,
     ) -> Result<IndexResults, RequestError> {
-        let sources = self.scan(query.wanted()).await?;
+        let under_way = UnderWay::begin(self);
+        let begun = self.scan(query.wanted()).await;
+        let sources = begun.inspect_err(|_| self.stats().count(Counter::IndexQueryErrors))?;
         let sources = (!query.selection.is_empty()).then_some(sources);
-        Ok(IndexResults { left: query.max_results, query, sources, last: None })
+        Ok(IndexResults { left: query.max_results, query, sources, last: None, under_way })
     }
 }
 
@@ -190,6 +224,15 @@ impl IndexResults {
     /// Engine faults, and partitions that no node has any more which is up. An answer is complete or an
     /// error, never cut short in silence.
     pub async fn next(&mut self) -> Result<Option<Vec<IndexMatch>>, RequestError> {
+        let matches = self.next_matches().await?;
+        match &matches {
+            Some(matches) => self.under_way.result_count += matches.len() as u64,
+            None => self.under_way.is_complete = true,
+        }
+        Ok(matches)
+    }
+
+    async fn next_matches(&mut self) -> Result<Option<Vec<IndexMatch>>, RequestError> {
         let Some(sources) = &mut self.sources else { return Ok(None) };
         let count_max = self.left.map_or(CHUNK_COUNT, |left| left as usize);
         if count_max == 0 {

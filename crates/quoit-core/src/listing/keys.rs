@@ -1,12 +1,12 @@
 //! Keys of a bucket.
 
+use super::older;
 use super::scan::CHUNK_COUNT;
 use super::sources::{Order, Sources, Wanted};
 use crate::error::RequestError;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
-use quoit_wire::internode::data::{KeySpan, ScanSpan};
 use std::sync::Arc;
 
 /// A listing of keys under way. Dropping it ends it.
@@ -25,13 +25,13 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         bucket: BucketRef<'_>,
     ) -> Result<KeyListing, RequestError> {
-        let all = KeySpan { with_tombstones: true, ..KeySpan::default() };
         let wanted = Wanted {
             bucket_type: Bytes::copy_from_slice(bucket.bucket_type),
             bucket: Bytes::copy_from_slice(bucket.bucket),
-            span: ScanSpan::Keys(all),
+            span: older::all_keys(),
             pattern: None,
             after: None,
+            partitions: None,
             order: Order::Arrival,
         };
         Ok(KeyListing { sources: self.scan(wanted).await? })

@@ -7,8 +7,10 @@
 
 mod buckets;
 mod continuation;
+mod coverage;
 mod index;
 mod keys;
+mod older;
 mod pattern;
 mod plan;
 mod records;
@@ -17,6 +19,7 @@ mod sources;
 
 pub use buckets::BucketListing;
 pub use continuation::InvalidContinuation;
+pub use coverage::{CoverageEntry, CoverageError, CoverageRequest, InvalidContext};
 pub use index::{IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds};
 pub use keys::KeyListing;
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};

@@ -37,6 +37,12 @@ impl PartitionSet {
         }
     }
 
+    pub(super) fn remove(&mut self, partition: Partition) {
+        if let Some(byte) = self.0.get_mut(usize::from(partition.0 / 8)) {
+            *byte &= !(1 << (partition.0 % 8));
+        }
+    }
+
     pub(super) fn contains(&self, partition: Partition) -> bool {
         let byte = self.0.get(usize::from(partition.0 / 8)).copied().unwrap_or_default();
         byte & (1 << (partition.0 % 8)) != 0

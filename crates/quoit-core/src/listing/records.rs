@@ -91,6 +91,7 @@ impl ReplicatedStore {
             span: ScanSpan::Records(span),
             pattern: None,
             after: None,
+            partitions: None,
             order: Order::Arrival,
         };
         Ok(RecordScan { sources: self.scan(wanted).await? })

@@ -9,6 +9,7 @@ use quoit_model::hash::{KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use quoit_store::engine::{KeyPage, KeyRange, RecordMeta};
+use quoit_store::seam::give_way;
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned, TermSpan};
 use std::sync::Arc;
 
@@ -141,6 +142,7 @@ impl ReplicatedStore {
                 return Ok(chunk.scanned);
             }
             after = next;
+            give_way();
         }
     }
 
@@ -176,6 +178,7 @@ impl ReplicatedStore {
                 return Ok(chunk.scanned);
             }
             after = page.next;
+            give_way();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The nodes that answer for all partitions together, and their answers as one.
 
-use super::plan::{Share, shares};
+use super::older;
+use super::plan::{PartitionSet, Share, shares};
 use super::scan::CHUNK_COUNT;
 use super::{CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
@@ -39,6 +40,8 @@ pub(crate) struct Wanted {
     pub(crate) pattern: Option<Bytes>,
     /// Positions up to this one are left out.
     pub(crate) after: Option<Bytes>,
+    /// Partitions that are looked at; `None`: all.
+    pub(super) partitions: Option<PartitionSet>,
     pub(crate) order: Order,
 }
 
@@ -92,7 +95,10 @@ impl ReplicatedStore {
         bucket.key(b"*").check()?;
         let n_val = bucket_props(&self.control.read(), bucket)?.n_val;
         let topology = self.settled_topology(None).await;
-        let plan = self.plans.for_all(&topology, n_val)?;
+        let plan = match &wanted.partitions {
+            None => self.plans.for_all(&topology, n_val)?,
+            Some(some) => shares(&topology, some, n_val, &[])?.into(),
+        };
         let source = |share: &Share| Source::new(share.clone(), wanted.after.clone());
         Ok(Sources {
             store: Arc::clone(self),
@@ -219,6 +225,10 @@ impl Sources {
             }
             Reach::Peer(peer) => {
                 let peer = Arc::clone(peer);
+                if older::is_older(&peer) {
+                    let node = Arc::clone(&self.topology.node(source.share.node).name);
+                    return Box::pin(older::ask(peer, node, scan));
+                }
                 Box::pin(async move {
                     let call =
                         call_while_up(&peer, METHOD_SCAN, &scan, b"", Lane::Large, CHUNK_TIMEOUT);

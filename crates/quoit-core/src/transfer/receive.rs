@@ -6,7 +6,7 @@ use crate::replica::{Replicated, Taken};
 use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use quoit_cluster::{IncomingRequest, Responder};
-use quoit_store::engine::{Access, Ticket};
+use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
 use std::sync::Arc;
@@ -96,10 +96,13 @@ impl ReplicatedStore {
             if size_bytes > objects.len() {
                 return Err(Refusal::Malformed("delivered objects are cut off".to_owned()));
             }
+            let object = objects.split_to(size_bytes);
+            let told = meta_of(record);
+            let indexed = told.indexed || self.has_untold_entries(&object);
             let replicated = Replicated {
-                meta: meta_of(record),
+                meta: RecordMeta { indexed, ..told },
                 rule: MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal),
-                object: objects.split_to(size_bytes),
+                object,
             };
             let place = self.place(&record.key, deliver.partition)?;
             if let Some(Taken::Written(ticket, _)) =

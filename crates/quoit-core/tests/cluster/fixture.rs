@@ -16,6 +16,7 @@ use quoit_model::object::Object;
 use quoit_model::props::{PropUpdates, Quorum};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
+use quoit_wire::internode::VersionRange;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,11 +48,21 @@ impl Cluster {
     }
 
     pub async fn with(count: usize, settings: StoreSettings) -> Self {
+        Self::speaking(&vec![VersionRange::CURRENT; count], settings).await
+    }
+
+    /// Nodes that speak these versions of the protocol between nodes.
+    pub async fn of_versions(versions: &[VersionRange]) -> Self {
+        Self::speaking(versions, StoreSettings::default()).await
+    }
+
+    async fn speaking(versions: &[VersionRange], settings: StoreSettings) -> Self {
+        let count = versions.len();
         seed_elections(11);
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
         let mut cluster = Self { network: MemoryNetwork::default(), clock, nodes: Vec::new() };
-        for number in 0..count {
-            let node = cluster.start(number, settings).await;
+        for (number, versions) in versions.iter().enumerate() {
+            let node = cluster.start(number, settings, *versions).await;
             cluster.nodes.push(node);
         }
         for number in 1..count {
@@ -67,7 +78,7 @@ impl Cluster {
         cluster
     }
 
-    async fn start(&self, number: usize, settings: StoreSettings) -> Node {
+    async fn start(&self, number: usize, settings: StoreSettings, versions: VersionRange) -> Node {
         let network = self.network.host(&host(number));
         let address = format!("{}:1", host(number));
         let listener = network.bind(&address).await.unwrap();
@@ -76,12 +87,15 @@ impl Cluster {
         let control_settings = quoit_cluster::Settings {
             addresses: Addresses { node: address.into(), ..Addresses::default() },
             ring_size: Some(RingSize::new(8).unwrap()),
+            versions,
             ..quoit_cluster::Settings::new(&name, id)
         };
         let disk = Arc::new(FaultyDisk::new(number as u64));
         let control = Arc::new(ControlPlane::open(disk, control_settings).unwrap());
         let boot_id = number as u64 + 1;
-        let internode = Internode::new(InternodeSettings::new(id, name, boot_id, boot_id), network);
+        let of_internode =
+            InternodeSettings { versions, ..InternodeSettings::new(id, name, boot_id, boot_id) };
+        let internode = Internode::new(of_internode, network);
         internode.serve(listener).unwrap();
         control.connect(&internode);
         let clock = || Arc::clone(&self.clock) as Arc<dyn Clock>;

@@ -3,8 +3,8 @@
 use crate::fixture::{Cluster, host};
 use bytes::Bytes;
 use quoit_core::{
-    DeleteRequest, IndexMatch, IndexQuery, IndexSelection, KeyBounds, Pattern, Precondition,
-    PutRequest, ReadOptions, RequestError, WriteOptions,
+    Counter, DeleteRequest, Distribution, IndexMatch, IndexQuery, IndexSelection, KeyBounds,
+    Pattern, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
 };
 use quoit_model::key::BucketRef;
 use quoit_model::object::{IndexEntry, IndexTerm};
@@ -234,4 +234,31 @@ async fn a_query_is_complete_or_an_error() {
     let mut asked = numbers(0, 9);
     asked.bucket_type = Bytes::from_static(b"none");
     assert!(matches!(answer(&cluster, 0, asked).await, Err(RequestError::NoSuchType(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn queries_are_counted_when_they_begin_and_when_they_end() {
+    let cluster = Cluster::of(3).await;
+    put_all(&cluster).await;
+    let store = &cluster.nodes[0].store;
+    let total = |counter| store.stats().snapshot().total(counter);
+    let mut results = store.query_index(numbers(0, 3)).await.unwrap();
+    assert_eq!(store.stats().index_queries_active(), 1);
+    let mut count = 0;
+    while let Some(chunk) = results.next().await.unwrap() {
+        count += chunk.len() as u64;
+    }
+    drop(results);
+    assert_eq!(store.stats().index_queries_active(), 0);
+    let summary = store.stats().snapshot().summary(Distribution::IndexResults);
+    assert_eq!((summary.count, summary.mean), (1, count));
+    // One that nobody reads to the end, and one that can't begin.
+    drop(store.query_index(numbers(0, 3)).await.unwrap());
+    let mut unknown = numbers(0, 3);
+    unknown.bucket_type = Bytes::from_static(b"unknown");
+    assert!(store.query_index(unknown).await.is_err());
+    assert_eq!(total(Counter::IndexQueries), 3);
+    assert_eq!(total(Counter::IndexQueriesComplete), 1);
+    assert_eq!(total(Counter::IndexQueryErrors), 1);
+    assert_eq!(store.stats().index_queries_active(), 0);
 }

@@ -2,8 +2,10 @@
 
 use crate::fixture::{Cluster, key, put_of};
 use bytes::Bytes;
-use quoit_core::RequestError;
+use quoit_core::{IndexQuery, IndexSelection, KeyBounds, RequestError};
 use quoit_model::key::BucketRef;
+use quoit_model::props::Quorum;
+use quoit_wire::internode::{VERSION_SCANS, VersionRange};
 use serde_json::json;
 
 const COUNT: usize = 300;
@@ -76,4 +78,61 @@ async fn a_listing_without_any_replica_of_a_partition_is_an_error() {
         matches!(listing, Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 })),
         "listed without a third of the keys"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_versions_without_scans_are_asked_in_their_way() {
+    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
+    let cluster = Cluster::of_versions(&[new, old, old, old, old]).await;
+    // More than one chunk of each node.
+    let names: Vec<String> = (0..2_500).map(|number| format!("key-{number:04}")).collect();
+    for name in &names {
+        cluster.nodes[0].put(key("default", leak(name.clone())), "v").await;
+    }
+    for node in 0..5 {
+        assert_eq!(listed(&cluster, node).await.unwrap(), names, "{node}");
+    }
+    // They have no answer to anything else, and nobody stands in for four of five.
+    let sorted = IndexQuery::new(
+        Bytes::from_static(b"default"),
+        Bytes::from_static(b"bucket"),
+        IndexSelection::Keys(KeyBounds::ALL),
+    );
+    let mut results = cluster.nodes[0].store.query_index(sorted).await.unwrap();
+    let refused = loop {
+        match results.next().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("a query without answers of older nodes is not complete"),
+            Err(fault) => break fault,
+        }
+    };
+    let text = refused.to_string();
+    assert!(text.contains("@test speaks no version 4") && text.contains("upgrade"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_answer_queries_in_the_place_of_a_node_of_an_older_version() {
+    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
+    let cluster = Cluster::of_versions(&[new, new, new, new, old]).await;
+    for name in names() {
+        let mut put = put_of(key("default", leak(name)), "v");
+        put.options.w = Some(Quorum::All);
+        cluster.nodes[0].store.put(put).await.unwrap();
+    }
+    for node in 0..4 {
+        let query = IndexQuery::new(
+            Bytes::from_static(b"default"),
+            Bytes::from_static(b"bucket"),
+            IndexSelection::Keys(KeyBounds::ALL),
+        );
+        let mut results = cluster.nodes[node].store.query_index(query).await.unwrap();
+        let mut found = Vec::new();
+        while let Some(chunk) = results.next().await.unwrap() {
+            found.extend(
+                chunk.into_iter().map(|each| String::from_utf8_lossy(&each.key).into_owned()),
+            );
+        }
+        found.sort();
+        assert_eq!(found, names(), "{node}");
+    }
 }

@@ -39,7 +39,8 @@ struct Asked {
     query: IndexQuery,
     shows_terms: bool,
     is_stream: bool,
-    timeout_ms: u64,
+    /// `None`: what the node is set to.
+    timeout_ms: Option<u64>,
 }
 
 impl Connection {
@@ -59,7 +60,8 @@ impl Connection {
             (jobs.secondary_index, "secondary_index", JSON)
         };
         self.check_job(request, allowed, job, media_type)?;
-        let deadline = Deadline::after_ms(timeout_ms);
+        let default_ms = self.context.settings.index_timeout_ms;
+        let deadline = Deadline::after_ms(timeout_ms.unwrap_or(default_ms));
         let results = deadline.limit(self.context.store.query_index(query)).await?;
         let mut matches = Listing::Matches { results: Box::new(results), shows_terms };
         if self.form.head_only {
@@ -146,7 +148,7 @@ fn asked(bucket: &BucketName<'_>, names: &[Name<'_>], parameters: &[u8]) -> Resu
     query.max_results = value("max_results").map(|text| max_results(&text)).transpose()?;
     query.sorted = boolean(parameters, "pagination_sort")?;
     let shows_terms = boolean(parameters, "return_terms")? && has_terms;
-    let timeout_ms = value("timeout").map_or(Ok(0), |text| timeout_ms(&text))?;
+    let timeout_ms = value("timeout").map(|text| timeout_ms(&text)).transpose()?;
     if let Some(continuation) = value("continuation") {
         index_query::go_on_from(&mut query, &continuation)?;
     }
@@ -247,6 +249,14 @@ mod tests {
             assert_eq!(refused(names, parameters), words, "{names:?} {parameters}");
         }
         assert!(refused(&["c_bin"], "").contains("one term"));
+    }
+
+    #[test]
+    fn a_query_without_a_timeout_has_that_of_the_node() {
+        let timeout_ms = |parameters| of(&["c_bin", "a"], parameters).expect("a query").timeout_ms;
+        assert_eq!(timeout_ms(""), None);
+        assert_eq!(timeout_ms("timeout=0"), Some(0));
+        assert_eq!(timeout_ms("timeout=250"), Some(250));
     }
 
     #[test]

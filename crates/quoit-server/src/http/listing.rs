@@ -45,7 +45,7 @@ impl Mode {
 /// A listing under way.
 pub(super) enum Listing {
     Buckets(BucketListing),
-    Keys(KeyListing),
+    Keys(Box<KeyListing>),
     /// The matches of a query, as keys or as terms and keys.
     Matches {
         results: Box<IndexResults>,
@@ -193,7 +193,7 @@ impl Connection {
             return Ok(());
         };
         let listing = match ordered_query(bucket, query)? {
-            None => Listing::Keys(self.context.store.list_keys(bucket.as_ref()).await?),
+            None => Listing::Keys(Box::new(self.context.store.list_keys(bucket.as_ref()).await?)),
             Some(query) => {
                 let results = Box::new(self.context.store.query_index(query).await?);
                 Listing::Matches { results, shows_terms: false }

@@ -109,6 +109,7 @@ impl From<RequestError> for Refusal {
                 (400, format!("{fault}\n"))
             }
             RequestError::Vetoed(text) => (403, text.clone()),
+            RequestError::OlderNode { .. } => (503, format!("Error:\n{fault}\n")),
             RequestError::Timeout => (503, "request timed out\n".into()),
             RequestError::Overload => (503, "Error:\noverload\n".into()),
             RequestError::InsufficientNodes { .. }

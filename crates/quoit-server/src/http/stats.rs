@@ -39,6 +39,7 @@ pub(crate) fn statistics(context: &ServerContext) -> Figures {
     let snapshot = context.store.stats().snapshot();
     absent(&mut figures);
     requests(&mut figures, &snapshot);
+    index_queries(&mut figures, &snapshot);
     data_types(&mut figures, context.store.stats());
     node(&mut figures, context);
     machine(&mut figures);
@@ -106,6 +107,19 @@ fn absent(figures: &mut Figures) {
         zero(&format!("riak_pipe_vnodeq_{suffix}"));
     }
     put(figures, "leveldb_read_block_error", "undefined");
+}
+
+/// Index queries that were begun here.
+fn index_queries(figures: &mut Figures, snapshot: &StatsSnapshot) {
+    for (name, counter) in [
+        ("index_fsm_create", Counter::IndexQueries),
+        ("index_fsm_create_error", Counter::IndexQueryErrors),
+        ("index_fsm_complete", Counter::IndexQueriesComplete),
+    ] {
+        put(figures, name, snapshot.last_minute(counter));
+    }
+    put_summary(figures, "index_fsm_results", snapshot.summary(Distribution::IndexResults));
+    put_summary(figures, "index_fsm_time", snapshot.summary(Distribution::IndexTimeUs));
 }
 
 /// A node that coordinates a request carries it out on its own copy as well.
@@ -190,6 +204,7 @@ fn node(figures: &mut Figures, context: &ServerContext) {
     let active = context.store.active();
     put(figures, "node_get_fsm_active", active.gets);
     put(figures, "node_put_fsm_active", active.puts);
+    put(figures, "index_fsm_active", context.store.stats().index_queries_active());
     put(figures, "riak_kv_stat_ts", context.store.clock().unix_secs());
     for application in ["riak_kv", "riak_core", "riak_api", "riak_pb", "riak_pipe", "riak_sysmon"] {
         put(figures, &format!("{application}_version"), RIAK_KV_VERSION);
@@ -249,10 +264,6 @@ const ZERO: &[&str] = &[
     "gossip_received",
     "handoff_timeouts",
     "ignored_gossip_total",
-    "index_fsm_active",
-    "index_fsm_complete",
-    "index_fsm_create",
-    "index_fsm_create_error",
     "late_put_fsm_coordinator_ack",
     "list_fsm_active",
     "pipeline_active",
@@ -313,8 +324,6 @@ const ZERO_SUMMARIES: &[&str] = &[
     "consistent_get_time",
     "consistent_put_objsize",
     "consistent_put_time",
-    "index_fsm_results",
-    "index_fsm_time",
     "vnode_head_fsm_time",
     "write_once_put_objsize",
     "write_once_put_time",
@@ -330,6 +339,7 @@ mod tests {
         absent(&mut figures);
         let stats = quoit_core::Stats::default();
         requests(&mut figures, &stats.snapshot());
+        index_queries(&mut figures, &stats.snapshot());
         data_types(&mut figures, &stats);
         machine(&mut figures);
         for name in [
@@ -340,6 +350,9 @@ mod tests {
             "node_put_fsm_time_99",
             "node_get_fsm_siblings_100",
             "read_repairs_total",
+            "index_fsm_create",
+            "index_fsm_time_99",
+            "index_fsm_results_mean",
             "read_repairs_primary_notfound_count",
             "node_gets_counter_total",
             "vnode_set_update_time_95",

@@ -175,7 +175,7 @@ impl Connection {
 
     async fn dispatch(&mut self, frame: Frame) -> Result<(), Fault> {
         let Some(code) = MessageCode::from_byte(frame.code) else {
-            return Err(unknown_code(frame.code));
+            return Err(unserved_fold(frame.code).unwrap_or_else(|| unknown_code(frame.code)));
         };
         match code {
             MessageCode::GetReq => self.get(frame.decode()?).await,
@@ -189,6 +189,7 @@ impl Connection {
             MessageCode::ListKeysReq => self.list_keys(frame.decode()?).await,
             MessageCode::IndexReq => self.query_index(frame.decode()?).await,
             MessageCode::CSBucketReq => self.fold_bucket(frame.decode()?).await,
+            MessageCode::CoverageReq => self.coverage(frame.decode()?).await,
             MessageCode::GetBucketReq => self.get_bucket(frame.decode()?),
             MessageCode::SetBucketReq => self.set_bucket(frame.decode()?).await,
             MessageCode::ResetBucketReq => self.reset_bucket(frame.decode()?).await,
@@ -236,6 +237,20 @@ impl Connection {
         }
     }
 
+    /// Does something that takes long and writes nothing meanwhile; ends it when the client is gone.
+    pub(super) async fn unless_gone<T>(
+        &self,
+        work: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = self.socket.gone() => {
+                Err(Fault::Socket(io::ErrorKind::ConnectionAborted.into()))
+            }
+        }
+    }
+
     /// Writes what has gathered. Streams call it after each of their frames, so that a slow reader slows
     /// the listing down instead of filling memory.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
@@ -256,6 +271,19 @@ impl Connection {
 
 fn unknown_code(code: u8) -> Fault {
     Fault::Text(format!("Unknown message code: {code}"))
+}
+
+/// What is said of folds that are known and not served.
+fn unserved_fold(code: u8) -> Option<Fault> {
+    let text = match code {
+        210..=213 => {
+            "trees of hashes by segments are not kept here, copies are compared by ranges of other hashes; \
+             to compare what two clusters have, fetch clocks by ranges of keys (code 214)"
+        }
+        217 => "there are no queues of a replication to other clusters here to put keys on",
+        _ => return None,
+    };
+    Some(Fault::Text(text.into()))
 }
 
 /// Whether the code is the answer of a service that has requests as well. Answers that belong to no

@@ -6,7 +6,7 @@ use super::kv::bucket_of;
 use super::listing::listing_fault;
 use crate::index_query::WHOLE_ANSWER_BYTES_MAX;
 use bytes::Bytes;
-use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError};
+use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::TypeState;
 use quoit_wire::messages::{
@@ -218,8 +218,9 @@ impl Connection {
             }
             Ok(Some((found, fold.progress().clone())))
         };
-        let folded: Result<_, RequestError> = deadline.limit(fold).await;
-        folded.map_err(listing_fault)?.ok_or_else(|| {
+        let limited = async { deadline.limit(fold).await.map_err(listing_fault) };
+        let folded: Option<_> = self.unless_gone(limited).await?;
+        folded.ok_or_else(|| {
             let limit = WHOLE_ANSWER_BYTES_MAX;
             Fault::Text(format!(
                 "the answer has more than {limit} bytes; ask for less with key_range"

@@ -59,12 +59,12 @@ impl Connection {
         } else {
             self.allowed(jobs.secondary_index, "secondary_index")?;
         }
-        let query = query_of(&request)?;
+        let query = self.query_of(&request)?;
         let is_range = request.qtype() == IndexQueryType::Range;
         let of_keys = matches!(query.selection, IndexSelection::Keys(_));
         let shows_terms = request.return_terms == Some(true)
             && index_query::has_terms(&query.selection, is_range);
-        let deadline = deadline(request.timeout);
+        let deadline = self.deadline(request.timeout);
         let results = deadline.limit(self.context.store.query_index(query)).await;
         let results = results.map_err(query_fault)?;
         if request.return_body == Some(true) && of_keys {
@@ -72,6 +72,32 @@ impl Connection {
             return self.send_bodies(bucket, results, deadline, is_stream).await;
         }
         self.send_matches(results, deadline, shows_terms, is_stream).await
+    }
+
+    fn query_of(&self, request: &RpbIndexReq) -> Result<IndexQuery, Fault> {
+        let bucket = bucket_of(&request.bucket_type, &request.bucket);
+        bucket.key(b"*").check().map_err(RequestError::from)?;
+        let selection = index_query::selection(&request.index, terms_of(request)?);
+        let mut selection = selection.map_err(QueryFault::Entry)?;
+        let excludes_last =
+            request.range_max_excluded == Some(true) && request.qtype() == IndexQueryType::Range;
+        if let (IndexSelection::Keys(bounds), true) = (&mut selection, excludes_last) {
+            bounds.end = request.range_max.clone();
+        }
+        let mut query = new_query(bucket, selection);
+        if let Some(pattern) = &request.term_regex {
+            index_query::set_pattern(&mut query, pattern)?;
+        }
+        query.sorted = request.pagination_sort == Some(true);
+        self.restrict(&mut query, request.cover_context.as_ref())?;
+        set_page(&mut query, request.max_results, request.continuation.as_ref())?;
+        Ok(query)
+    }
+
+    /// Queries that do not say may take as long as the node is set to.
+    fn deadline(&self, timeout_ms: Option<u32>) -> Deadline {
+        let default_ms = self.context.settings.index_timeout_ms;
+        Deadline::after_ms(timeout_ms.map_or(default_ms, u64::from))
     }
 
     async fn send_matches(
@@ -136,8 +162,9 @@ impl Connection {
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
         let mut query = new_query(bucket, IndexSelection::Keys(fold_bounds(&request)));
         query.sorted = true;
+        self.restrict(&mut query, request.cover_context.as_ref())?;
         set_page(&mut query, request.max_results, request.continuation.as_ref())?;
-        let deadline = deadline(request.timeout);
+        let deadline = self.deadline(request.timeout);
         let results = deadline.limit(self.context.store.query_index(query)).await;
         let mut results = results.map_err(query_fault)?;
         while let Some(matches) = deadline.limit(results.next()).await.map_err(query_fault)? {
@@ -201,40 +228,12 @@ fn too_much() -> Fault {
     ))
 }
 
-/// Queries may take as long as they like unless they say.
-fn deadline(timeout_ms: Option<u32>) -> Deadline {
-    Deadline::after_ms(timeout_ms.unwrap_or(0).into())
-}
-
 fn new_query(bucket: BucketRef<'_>, selection: IndexSelection) -> IndexQuery {
     let bucket_type = match bucket.bucket_type {
         DEFAULT_BUCKET_TYPE => Bytes::from_static(DEFAULT_BUCKET_TYPE),
         other => Bytes::copy_from_slice(other),
     };
     IndexQuery::new(bucket_type, Bytes::copy_from_slice(bucket.bucket), selection)
-}
-
-fn query_of(request: &RpbIndexReq) -> Result<IndexQuery, Fault> {
-    let bucket = bucket_of(&request.bucket_type, &request.bucket);
-    bucket.key(b"*").check().map_err(RequestError::from)?;
-    if request.cover_context.is_some() {
-        let text = "coverage plans are not served; query without cover_context";
-        return Err(Fault::Text(text.into()));
-    }
-    let selection = index_query::selection(&request.index, terms_of(request)?);
-    let mut selection = selection.map_err(QueryFault::Entry)?;
-    let excludes_last =
-        request.range_max_excluded == Some(true) && request.qtype() == IndexQueryType::Range;
-    if let (IndexSelection::Keys(bounds), true) = (&mut selection, excludes_last) {
-        bounds.end = request.range_max.clone();
-    }
-    let mut query = new_query(bucket, selection);
-    if let Some(pattern) = &request.term_regex {
-        index_query::set_pattern(&mut query, pattern)?;
-    }
-    query.sorted = request.pagination_sort == Some(true);
-    set_page(&mut query, request.max_results, request.continuation.as_ref())?;
-    Ok(query)
 }
 
 fn set_page(

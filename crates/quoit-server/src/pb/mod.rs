@@ -4,6 +4,7 @@
 
 mod connection;
 mod content;
+mod coverage;
 mod data_type_query;
 mod data_types;
 mod folds;

@@ -16,6 +16,8 @@ pub const METHOD_FETCH: u16 = 0x0100;
 pub const METHOD_STORE: u16 = 0x0101;
 /// Has the receiver coordinate a write: [`Forward`] -> [`Forwarded`].
 pub const METHOD_FORWARD: u16 = 0x0102;
+/// Lists all keys of a bucket, for nodes that do not know [`METHOD_SCAN`]: [`ListKeys`] -> [`KeysListed`].
+pub const METHOD_LIST_KEYS: u16 = 0x0103;
 /// Lists keys of the receiver, or entries of a secondary index: [`Scan`] -> [`Scanned`].
 pub const METHOD_SCAN: u16 = 0x0106;
 /// Lists buckets of the receiver: [`ListBuckets`] -> [`BucketsListed`].
@@ -319,6 +321,37 @@ pub struct Fault {
     /// Words of the fault, by kind.
     #[prost(string, tag = "3")]
     pub text: String,
+}
+
+/// Lists keys of some partitions of the receiver, tombstones included.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ListKeys {
+    /// Bucket type.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub bucket_type: Bytes,
+    /// Bucket.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub bucket: Bytes,
+    /// The partitions, one bit each, lowest bit first.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub partitions: Bytes,
+    /// The oldest live layout that the coordinator knows.
+    #[prost(uint64, tag = "4")]
+    pub layout_version: u64,
+    /// Where to go on: the former answer's `next`, an encoded name.
+    #[prost(bytes = "bytes", optional, tag = "5")]
+    pub after: Option<Bytes>,
+}
+
+/// A chunk of keys.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct KeysListed {
+    /// The keys, in order.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub keys: Vec<Bytes>,
+    /// Where to go on, an encoded name; absent when the listing is complete.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub next: Option<Bytes>,
 }
 
 /// Lists, of some partitions of the receiver, keys of a bucket or entries of one of its secondary indexes.

@@ -8,11 +8,14 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = VERSION_RANGES;
+pub const VERSION_MAX: u32 = VERSION_SCANS;
 /// The first version whose nodes know objects that are data types.
 pub const VERSION_DATA_TYPES: u32 = 2;
 /// The first version whose nodes compare copies of large sets and maps by ranges.
 pub const VERSION_RANGES: u32 = 3;
+/// The first version whose nodes scan keys, records and entries of secondary indexes for others, and say of
+/// each object that they send whether it has such entries.
+pub const VERSION_SCANS: u32 = 4;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

@@ -58,10 +58,11 @@ pub const KEYS: &[Key] = &[
     key(
         "internode.version.maximum",
         Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
-        "3",
+        "4",
         "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
          the older nodes while a cluster is upgraded, as long as you may want to go back; what needs a \
-         newer version (2: data types) waits until all members speak it.",
+         newer version (2: data types) waits until all members speak it, or is not answered (4: index \
+         queries).",
     ),
     key(
         "handoff.ip",
@@ -458,6 +459,12 @@ pub const KEYS: &[Key] = &[
         Kind::Flag,
         "enabled",
         "Index queries answered as a stream.",
+    ),
+    key(
+        "secondary_index_timeout",
+        Kind::Integer(0, 86_400_000),
+        "0",
+        "Milliseconds that an index query may take if its client does not say; 0: as long as it takes.",
     ),
     key(
         "worker_threads",

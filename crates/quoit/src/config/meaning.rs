@@ -69,7 +69,6 @@ pub const IGNORED: &[&str] = &[
     "search",
     "search.*",
     "secondary_index_json",
-    "secondary_index_timeout",
     "ssl.*",
     "strong_consistency",
     "target_location_n_val",

@@ -394,6 +394,10 @@ impl Settings {
                 .integer("max_connections")
                 .and_then(|number| usize::try_from(number).ok())
                 .unwrap_or(usize::MAX),
+            index_timeout_ms: self
+                .integer("secondary_index_timeout")
+                .and_then(|number| u64::try_from(number).ok())
+                .unwrap_or_default(),
             jobs: JobClasses {
                 list_buckets: self.flag("cluster.job.riak_kv.list_buckets"),
                 stream_list_buckets: self.flag("cluster.job.riak_kv.stream_list_buckets"),

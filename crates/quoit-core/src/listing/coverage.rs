@@ -1,0 +1,227 @@
+//! Plans for clients that query a bucket part by part, from the nodes that hold the parts.
+//!
+//! An entry of a plan names a node and what it shall answer for. The client hands that back with its query,
+//! as a *context*:
+//!
+//! ```text
+//! byte 0     1  version: 1
+//! byte 1     8  XXH3-64 of bucket type, bucket and the rest, little-endian
+//! byte 9    16  the node
+//! byte 25    .  the partitions, a bit each, lowest first
+//! ```
+//!
+//! The contexts of a plan name each partition once, so their answers together have each key once. Any node
+//! answers any of them, also after the layout has changed: the node that is named is one that needs no other.
+
+use super::index::IndexQuery;
+use super::plan::{PartitionSet, Share, shares};
+use crate::error::RequestError;
+use crate::store::{ReplicatedStore, bucket_props};
+use bytes::Bytes;
+use quoit_model::key::BucketRef;
+use quoit_model::node::NodeId;
+use std::sync::Arc;
+use thiserror::Error;
+use xxhash_rust::xxh3::Xxh3;
+
+const VERSION: u8 = 1;
+const SEAL_END: usize = 9;
+const HEAD_BYTES: usize = 25;
+
+/// A coverage context that is none, or that belongs to another bucket or cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "not a coverage context of this bucket; ask for a plan of this bucket, and send its contexts as they are"
+)]
+pub struct InvalidContext;
+
+/// Why there is no coverage plan.
+#[derive(Clone, Debug, Error)]
+pub enum CoverageError {
+    /// What was to be replaced, or left out, is no part of a plan of this bucket.
+    #[error(transparent)]
+    Context(#[from] InvalidContext),
+    /// Unknown bucket types, empty names, and partitions that no node has which may be asked.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+/// A part of a bucket, and who answers for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CoverageEntry {
+    /// The node.
+    pub node: NodeId,
+    /// What operators call it.
+    pub node_name: Arc<str>,
+    /// The numbers of its partitions, in order.
+    pub partitions: Vec<u16>,
+    /// What clients send with their queries.
+    pub context: Bytes,
+}
+
+/// What a plan is wanted for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CoverageRequest<'r> {
+    /// So many entries at least, rounded up to a power of two, as far as there are partitions.
+    pub entry_count_min: u32,
+    /// The context of an entry whose node has failed: the plan is one of its partitions, on other nodes.
+    pub replaced: Option<&'r [u8]>,
+    /// Contexts of other entries whose nodes are not to be asked.
+    pub unavailable: &'r [Bytes],
+}
+
+impl ReplicatedStore {
+    /// Plans how a bucket is covered: each partition once, by a node that has a complete copy and is up.
+    ///
+    /// # Errors
+    ///
+    /// See [`CoverageError`].
+    pub async fn coverage(
+        self: &Arc<Self>,
+        bucket: BucketRef<'_>,
+        request: CoverageRequest<'_>,
+    ) -> Result<Vec<CoverageEntry>, CoverageError> {
+        bucket.key(b"*").check().map_err(RequestError::from)?;
+        let n_val = bucket_props(&self.control.read(), bucket)?.n_val;
+        let ring_size = self.ring_size().get();
+        let replaced = request.replaced.map(|context| read(bucket, context, ring_size));
+        let replaced = replaced.transpose()?;
+        let mut avoided: Vec<NodeId> = replaced.iter().map(|(node, _)| *node).collect();
+        for context in request.unavailable {
+            avoided.push(read(bucket, context, ring_size)?.0);
+        }
+        let topology = self.settled_topology(None).await;
+        let is_avoided = |place: &u16| avoided.contains(&topology.node(*place).id);
+        let failed: Vec<u16> = topology.places().filter(is_avoided).collect();
+        let wanted = replaced.map_or_else(|| PartitionSet::all(ring_size), |(_, wanted)| wanted);
+        let shares = shares(&topology, &wanted, n_val, &failed)?;
+        let entry_count_min = request.entry_count_min.min(ring_size.into()).next_power_of_two();
+        let entry = |Share { node, partitions }: Share| {
+            let node = topology.node(node);
+            CoverageEntry {
+                node: node.id,
+                node_name: Arc::clone(&node.name),
+                partitions: partitions.iter().map(|partition| partition.0).collect(),
+                context: context(bucket, node.id, &partitions),
+            }
+        };
+        Ok(divided(shares, entry_count_min as usize).into_iter().map(entry).collect())
+    }
+
+    /// Has a query look at a part of its bucket alone.
+    ///
+    /// # Errors
+    ///
+    /// When the context is none of a plan of this bucket.
+    pub fn restrict(&self, query: &mut IndexQuery, context: &[u8]) -> Result<(), InvalidContext> {
+        let bucket = BucketRef { bucket_type: &query.bucket_type, bucket: &query.bucket };
+        let (_, partitions) = read(bucket, context, self.ring_size().get())?;
+        query.partitions = Some(partitions);
+        Ok(())
+    }
+}
+
+fn context(bucket: BucketRef<'_>, node: NodeId, partitions: &PartitionSet) -> Bytes {
+    let mut context = vec![VERSION];
+    context.extend_from_slice(&[0; SEAL_END - 1]);
+    context.extend_from_slice(&node.0);
+    context.extend_from_slice(&partitions.to_bytes());
+    let seal = seal(bucket, &context[SEAL_END..]);
+    context[1..SEAL_END].copy_from_slice(&seal);
+    Bytes::from(context)
+}
+
+/// The node and the partitions that a context names.
+fn read(
+    bucket: BucketRef<'_>,
+    context: &[u8],
+    ring_size: u16,
+) -> Result<(NodeId, PartitionSet), InvalidContext> {
+    let (head, partitions) = context.split_at_checked(HEAD_BYTES).ok_or(InvalidContext)?;
+    let is_one = head[0] == VERSION
+        && head[1..SEAL_END] == seal(bucket, &context[SEAL_END..])
+        && partitions.len() == usize::from(ring_size).div_ceil(8);
+    if !is_one {
+        return Err(InvalidContext);
+    }
+    let node = head[SEAL_END..].try_into().map_err(|_| InvalidContext)?;
+    Ok((NodeId(node), PartitionSet::from_bytes(partitions)))
+}
+
+fn seal(bucket: BucketRef<'_>, rest: &[u8]) -> [u8; 8] {
+    let mut hash = Xxh3::new();
+    for part in [bucket.bucket_type, bucket.bucket, rest] {
+        hash.update(&(part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.digest().to_le_bytes()
+}
+
+/// Halves the largest shares until there are so many, or each is one partition.
+fn divided(mut shares: Vec<Share>, count_min: usize) -> Vec<Share> {
+    while shares.len() < count_min {
+        let sizes = shares.iter().map(|share| share.partitions.iter().count());
+        let Some((place, size)) = sizes.enumerate().max_by_key(|(_, size)| *size) else { break };
+        if size < 2 {
+            break;
+        }
+        let whole = &mut shares[place];
+        let upper: Vec<_> = whole.partitions.iter().skip(size / 2).collect();
+        let mut half = PartitionSet::from_bytes(&vec![0; whole.partitions.to_bytes().len()]);
+        for partition in upper {
+            half.insert(partition);
+            whole.partitions.remove(partition);
+        }
+        let node = whole.node;
+        shares.push(Share { node, partitions: half });
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const BUCKET: BucketRef<'static> = BucketRef::untyped(b"b");
+
+    proptest! {
+        #[test]
+        fn a_plan_that_is_divided_has_each_partition_once(
+            owners in prop::collection::vec(0u16..3, 64), count_min in 1..100usize,
+        ) {
+            let share = |node| {
+                let mut partitions = PartitionSet::empty(64);
+                let own = (0..64u16).filter(|number| owners[usize::from(*number)] == node);
+                own.for_each(|number| partitions.insert(quoit_model::hash::Partition(number)));
+                Share { node, partitions }
+            };
+            let shares: Vec<Share> = (0..3).map(share).collect();
+            let held: Vec<_> =
+                shares.into_iter().filter(|share| share.partitions.iter().count() > 0).collect();
+            let divided = divided(held, count_min);
+            prop_assert!(divided.len() >= count_min.min(64));
+            for number in 0..64u16 {
+                let partition = quoit_model::hash::Partition(number);
+                let named: Vec<_> =
+                    divided.iter().filter(|share| share.partitions.contains(partition)).collect();
+                prop_assert_eq!(named.len(), 1);
+                prop_assert_eq!(named[0].node, owners[usize::from(number)]);
+            }
+        }
+
+        #[test]
+        fn what_was_changed_is_no_context(place: prop::sample::Index, by in 1..=255u8) {
+            let made = context(BUCKET, NodeId([7; 16]), &PartitionSet::all(64));
+            prop_assert_eq!(
+                read(BUCKET, &made, 64), Ok((NodeId([7; 16]), PartitionSet::all(64)))
+            );
+            prop_assert_eq!(read(BucketRef::untyped(b"c"), &made, 64), Err(InvalidContext));
+            prop_assert_eq!(read(BUCKET, &made, 128), Err(InvalidContext));
+            let mut changed = made.to_vec();
+            changed[place.index(made.len())] ^= by;
+            prop_assert_eq!(read(BUCKET, &changed, 64), Err(InvalidContext));
+            prop_assert_eq!(read(BUCKET, &made[..place.index(made.len())], 64), Err(InvalidContext));
+        }
+    }
+}

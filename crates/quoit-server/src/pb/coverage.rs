@@ -1,0 +1,87 @@
+//! Coverage plans: clients query the parts of a bucket themselves, from the nodes that hold them.
+
+use super::connection::{Connection, Fault};
+use super::kv::bucket_of;
+use super::text;
+use bytes::Bytes;
+use quoit_core::{CoverageEntry, CoverageError, CoverageRequest, IndexQuery, RequestError};
+use quoit_wire::messages::{RpbCoverageEntry, RpbCoverageReq, RpbCoverageResp};
+
+impl Connection {
+    pub(super) async fn coverage(&mut self, request: RpbCoverageReq) -> Result<(), Fault> {
+        let wanted = CoverageRequest {
+            entry_count_min: request.min_partitions.unwrap_or_default(),
+            replaced: request.replace_cover.as_deref(),
+            unavailable: &request.unavailable_cover,
+        };
+        let bucket = bucket_of(&request.bucket_type, &request.bucket);
+        let planned = self.context.store.coverage(bucket, wanted).await;
+        let is_replacement = wanted.replaced.is_some();
+        let entries = planned.map_err(|fault| match fault {
+            CoverageError::Context(_) => invalid_context(),
+            // What clients look for to give up.
+            CoverageError::Request(RequestError::InsufficientVnodes { .. }) if is_replacement => {
+                Fault::Text("primary_partition_unavailable".into())
+            }
+            CoverageError::Request(fault) => fault.into(),
+        })?;
+        let entries = entries.into_iter().map(|entry| self.coverage_entry(entry));
+        let entries = entries.collect::<Result<_, _>>()?;
+        self.send(&RpbCoverageResp { entries })
+    }
+
+    fn coverage_entry(&self, entry: CoverageEntry) -> Result<RpbCoverageEntry, Fault> {
+        let state = self.context.store.control().read();
+        let member = state.members().get(entry.node);
+        let address = member.and_then(|member| host_and_port(&member.addresses.pb));
+        let (host, port) = address.ok_or_else(|| {
+            let name = &entry.node_name;
+            Fault::Text(format!("{name} has not told its address for clients yet; try again"))
+        })?;
+        let numbers = entry.partitions.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let described = format!("partitions {} on {}", numbers.join(","), entry.node_name);
+        Ok(RpbCoverageEntry {
+            ip: Bytes::copy_from_slice(host.as_bytes()),
+            port: port.into(),
+            keyspace_desc: Some(described.into()),
+            cover_context: entry.context,
+        })
+    }
+
+    /// Has a query look at the part of its bucket that a context names, if it names one.
+    pub(super) fn restrict(
+        &self,
+        query: &mut IndexQuery,
+        context: Option<&Bytes>,
+    ) -> Result<(), Fault> {
+        let Some(context) = context else { return Ok(()) };
+        self.context.store.restrict(query, context).map_err(|_| invalid_context())
+    }
+}
+
+fn invalid_context() -> Fault {
+    let reason = "it is none of a plan of this bucket; ask for a plan anew, and send its contexts as \
+                  they are";
+    Fault::Text(format!("{{invalid_cover_context,{}}}", text::string(reason)))
+}
+
+/// Host and port of an address; IPv6 addresses stand in brackets there.
+fn host_and_port(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    Some((host, port.parse().ok()?)).filter(|(host, _)| !host.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_and_port;
+
+    #[test]
+    fn addresses_are_told_as_host_and_port() {
+        assert_eq!(host_and_port("127.0.0.1:8087"), Some(("127.0.0.1", 8087)));
+        assert_eq!(host_and_port("[::1]:10"), Some(("::1", 10)));
+        for none in ["", "host", ":8087", "host:", "host:x", "host:70000"] {
+            assert_eq!(host_and_port(none), None, "{none}");
+        }
+    }
+}
