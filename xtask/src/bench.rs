@@ -50,6 +50,10 @@ const BENCHMARKS: &[Benchmark] = &[
     comparison("growth", "a cluster that grows from 3 to 14 nodes under load: moves and latencies"),
     comparison("client", "the load generator's processor time of a get beside redis-benchmark's"),
     comparison("start", "time to serve with many keys, after a clean stop and after SIGKILL"),
+    comparison(
+        "engines",
+        "profiles of load over all storage engines side by side; --list tells them",
+    ),
     comparison("ec2", "the HTTP configuration of a published measurement, beside its figures"),
     Benchmark {
         name: "engine-memory",

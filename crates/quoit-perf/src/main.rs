@@ -15,6 +15,7 @@ mod dev_cluster;
 mod drive;
 mod ec2;
 mod echo;
+mod engines;
 mod failover;
 mod growth;
 mod ladder;
@@ -91,6 +92,8 @@ enum Command {
     },
     /// The HTTP configuration of a published measurement, beside the published figures.
     Ec2(ec2::Options),
+    /// Profiles of load over all storage engines side by side: rates, latencies, bytes, space, memory.
+    Engines(engines::Options),
     /// Processor time of all nodes an operation: three nodes beside one.
     Cluster(Common),
     /// Processor time of all nodes an operation for growing clusters, with clients that know replicas and
@@ -151,6 +154,7 @@ impl Command {
             | Self::Drive { common, .. } => Some(common),
             // The load generator has threads of its own, and shares the processors.
             Self::Ec2(_)
+            | Self::Engines(_)
             | Self::Ladder(_)
             | Self::Failover(_)
             | Self::Away(_)
@@ -184,6 +188,7 @@ fn main() -> Result<()> {
         Command::Failover(options) => failover::failover(&options),
         Command::Away(options) => away::away(&options),
         Command::Growth(options) => growth::growth(&options),
+        Command::Engines(options) => engines::engines(&options),
         Command::Ec2(options) => ec2::ec2(&options),
         Command::Client(options) => client::client(&options),
         Command::Drive { common, address, pid, exchange } => {

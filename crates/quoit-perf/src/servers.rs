@@ -62,10 +62,29 @@ impl Drop for Running {
 
 /// Starts a node; returns it with the time until it served.
 pub(crate) fn quoit(binary: &Path, data: &Path, set: &[String]) -> Result<(Running, Duration)> {
+    quoit_in(binary, data, set, None)
+}
+
+/// A command for a program that first enters the control group whose file takes its number.
+fn inside(entrance: Option<&Path>, binary: &Path) -> Command {
+    let Some(entrance) = entrance else { return Command::new(binary) };
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(entrance).arg(binary);
+    command
+}
+
+/// Starts a node, in a control group if the file is given that takes numbers of its processes; returns it
+/// with the time until it served.
+pub(crate) fn quoit_in(
+    binary: &Path,
+    data: &Path,
+    set: &[String],
+    entrance: Option<&Path>,
+) -> Result<(Running, Duration)> {
     let ready = data.with_extension("ready");
     let _ = std::fs::remove_file(&ready);
     let started = Instant::now();
-    let mut command = Command::new(binary);
+    let mut command = inside(entrance, binary);
     command.arg("serve").args([
         "--pb",
         "127.0.0.1:0",

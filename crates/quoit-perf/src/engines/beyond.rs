@@ -1,0 +1,261 @@
+//! Data beyond memory: what a node does that can keep a fraction of its data in memory.
+//!
+//! For each engine two nodes of the same memory: one with data that fit, one with four times the memory. On
+//! both the same load runs, and beside it a trickle of gets of few records, which stay cached: what the gets
+//! of records that are in memory suffer from those that are not. At last the larger one serves gets alone,
+//! for which the device's reads are counted.
+
+use super::cage::Cage;
+use super::load::{Asks, Load, Stage};
+use super::profile::{Profile, fill_limit, length};
+use super::stage::{Figures, Summary, mean};
+use super::tables::{Row, curves, main_table, ms, none};
+use super::trial::{Trial, Variant};
+use super::usage::forget_cached;
+use super::{EngineName, Options, interrupt};
+use anyhow::Result;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Memory of a node, its page cache included.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// Values have at least 2 KiB and 5 KiB in the mean.
+const VALUES: &str = "{exponential_bin, 2048, 3072}";
+const VALUE_BYTES: f64 = 5120.0;
+
+/// 4 GiB of them.
+const KEY_COUNT: u64 = 838_860;
+
+/// Of a data set that fits, there are so many times fewer.
+const CACHED_PART: u64 = 20;
+
+/// Records of the trickle, and how often one is read in a second.
+const PROBE_KEY_COUNT: u64 = 100;
+const PROBE_RATE: u32 = 200;
+
+/// What one engine came to.
+struct Outcome {
+    label: String,
+    fill: Figures,
+    mixed: Figures,
+    reads: Figures,
+    /// 99th percentiles of the trickle: where all is cached, and beside the large data set.
+    probe_cached_us: u64,
+    probe_beside_us: u64,
+}
+
+/// Runs the profile on all engines.
+pub(super) fn run(profile: Profile, options: &Options) -> Result<String> {
+    let mut outcomes = Vec::new();
+    let mut words = format!("Held to {} MiB by a control group of its own.\n", MEMORY_BYTES >> 20);
+    for engine in options.engines(profile) {
+        let variant = variant_of(engine);
+        let held = Held::start(profile, options, &variant)?;
+        if let Some(reason) = &held.instead {
+            words = format!(
+                "No control group ({reason}). Instead the pages of the data files were dropped from the page \
+                 cache every second, which is harsher than {} MiB.\n",
+                MEMORY_BYTES >> 20
+            );
+        }
+        let small = cached_run(&held.trial, profile, options)?;
+        held.stop()?;
+        let held = Held::start(profile, options, &variant)?;
+        outcomes.push(large_run(&held.trial, profile, options, variant.label, small)?);
+        held.stop()?;
+    }
+    Ok(format!("{words}\n{}", tables(&outcomes)))
+}
+
+/// The engine with its defaults; memory that it takes for itself leaves room for the rest of the node.
+fn variant_of(engine: EngineName) -> Variant {
+    let variant = Variant::of(engine);
+    match engine {
+        // Records beyond that go.
+        EngineName::Memory => variant.with("", &["memory_backend.max_memory_per_vnode=8MB"]),
+        _ => variant,
+    }
+}
+
+/// A node with little memory.
+struct Held<'o> {
+    trial: Trial<'o>,
+    /// Why it is held by other means than a control group.
+    instead: Option<String>,
+    dropping: Option<Dropping>,
+}
+
+impl<'o> Held<'o> {
+    fn start(profile: Profile, options: &'o Options, variant: &Variant) -> Result<Self> {
+        let (cage, instead) = match Cage::of(MEMORY_BYTES) {
+            Ok(cage) => (Some(cage), None),
+            Err(error) => (None, Some(format!("{error:#}"))),
+        };
+        let trial = Trial::start(options, profile.name(), variant, cage)?;
+        let dropping = instead.is_some().then(|| Dropping::start(trial.data()));
+        Ok(Self { trial, instead, dropping })
+    }
+
+    fn stop(self) -> Result<()> {
+        drop(self.dropping);
+        self.trial.stop()
+    }
+}
+
+/// Drops what is cached of files, again and again.
+struct Dropping {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Dropping {
+    fn start(data: PathBuf) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_over);
+        let thread = std::thread::spawn(move || {
+            while !told.load(Ordering::Acquire) {
+                forget_cached(&data);
+                std::thread::park_timeout(Duration::from_secs(1));
+            }
+        });
+        Self { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Dropping {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It holds nothing that a panic could leave undone.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn keys(profile: Profile, count: u64) -> String {
+    match profile {
+        Profile::BeyondPareto => format!("{{pareto_int, {count}}}"),
+        _ => format!("{{uniform_int, {count}}}"),
+    }
+}
+
+fn stage(name: &'static str, load: Load, limit: Duration, count: u64) -> Stage {
+    let live_bytes = Some(count as f64 * VALUE_BYTES);
+    Stage { name, asks: Asks::Load(load), limit, value_bytes: VALUE_BYTES, live_bytes }
+}
+
+fn fill(options: &Options, count: u64) -> Stage {
+    stage("load", Load::prepare(count, VALUES.to_owned()), fill_limit(options), count)
+}
+
+fn mixed(profile: Profile, options: &Options, count: u64) -> Stage {
+    let load = Load::new(keys(profile, count), VALUES.to_owned(), "{get, 1}, {put, 1}");
+    stage("get 1, put 1", load, length(options), count)
+}
+
+/// Records that are read all the time.
+fn fill_probe(options: &Options) -> Stage {
+    let mut load = Load::prepare(PROBE_KEY_COUNT, "{fixed_bin, 5120}".to_owned());
+    load.bucket = "probe";
+    stage("load probe", load, fill_limit(options), PROBE_KEY_COUNT)
+}
+
+fn probe(options: &Options) -> Stage {
+    let keys = format!("{{uniform_int, {PROBE_KEY_COUNT}}}");
+    let mut load = Load::new(keys, "{fixed_bin, 5120}".to_owned(), "{get, 1}");
+    (load.bucket, load.rate, load.workers) = ("probe", Some(PROBE_RATE), 4);
+    stage("probe", load, length(options), PROBE_KEY_COUNT)
+}
+
+/// Runs the mix with the trickle beside it; gives the trickle's 99th percentile, too.
+fn mixed_beside_probe(
+    trial: &Trial<'_>,
+    profile: Profile,
+    options: &Options,
+    count: u64,
+) -> Result<(Figures, u64)> {
+    interrupt::check()?;
+    let mut probing = None;
+    let figures = trial.run_beside(&mixed(profile, options, count), || {
+        probing = Some(trial.bench(&probe(options))?);
+        Ok(())
+    })?;
+    let probed = match &mut probing {
+        Some(probing) => Summary::read(&probing.wait()?)?,
+        None => unreachable!("the trickle was started beside the run"),
+    };
+    Ok((figures, probed.latencies("get").map_or(0, |latencies| latencies.p99_us)))
+}
+
+/// The 99th percentile of the trickle where everything is cached.
+fn cached_run(trial: &Trial<'_>, profile: Profile, options: &Options) -> Result<u64> {
+    let count = (options.scaled(KEY_COUNT) / CACHED_PART).max(PROBE_KEY_COUNT);
+    trial.run(&fill_probe(options))?;
+    trial.run(&fill(options, count))?;
+    Ok(mixed_beside_probe(trial, profile, options, count)?.1)
+}
+
+fn large_run(
+    trial: &Trial<'_>,
+    profile: Profile,
+    options: &Options,
+    label: String,
+    probe_cached_us: u64,
+) -> Result<Outcome> {
+    let count = options.scaled(KEY_COUNT);
+    trial.run(&fill_probe(options))?;
+    let fill = trial.run(&fill(options, count))?;
+    let (mixed, probe_beside_us) = mixed_beside_probe(trial, profile, options, count)?;
+    let gets = Load::new(keys(profile, count), VALUES.to_owned(), "{get, 1}");
+    let reads = trial.run(&stage("get", gets, length(options), count))?;
+    Ok(Outcome { label, fill, mixed, reads, probe_cached_us, probe_beside_us })
+}
+
+fn tables(outcomes: &[Outcome]) -> String {
+    let row = |outcome: &Outcome, stage: &str, figures: &Figures| Row {
+        engine: outcome.label.clone(),
+        stage: stage.to_owned(),
+        figures: figures.clone(),
+    };
+    let rows: Vec<Row> = outcomes
+        .iter()
+        .flat_map(|outcome| {
+            [
+                row(outcome, "load", &outcome.fill),
+                row(outcome, "get 1, put 1", &outcome.mixed),
+                row(outcome, "get", &outcome.reads),
+            ]
+        })
+        .collect();
+    let mut text = String::from(
+        "| engine | first tenth, op/s | last three tenths, op/s | least and most of those \
+         | device reads a get \
+         | p99 of cached gets, ms: all cached / beside | ratio |\n|---|---|---|---|---|---|---|\n",
+    );
+    for outcome in outcomes {
+        text.push_str(&format!("| {} |\n", steadiness(outcome).join(" | ")));
+    }
+    format!("{}\n{}\n{text}", main_table(&rows), curves(&rows))
+}
+
+fn steadiness(outcome: &Outcome) -> [String; 7] {
+    let tenths = outcome.mixed.tenths();
+    let last = &tenths[tenths.len().saturating_sub(3)..];
+    let least = last.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = last.iter().copied().fold(0.0, f64::max);
+    let reads = outcome.reads.device_reads_per_operation();
+    [
+        outcome.label.clone(),
+        format!("{:.0}", tenths.first().copied().unwrap_or_default()),
+        format!("{:.0}", mean(last)),
+        format!("{least:.0} to {most:.0}"),
+        reads.map_or_else(none, |reads| format!("{reads:.2}")),
+        format!("{} / {}", ms(outcome.probe_cached_us), ms(outcome.probe_beside_us)),
+        format!("{:.2}", outcome.probe_beside_us as f64 / outcome.probe_cached_us.max(1) as f64),
+    ]
+}

@@ -1,0 +1,126 @@
+//! What a process has read and written, and what a directory takes.
+
+use anyhow::{Context, Result};
+use std::path::Path;
+
+/// Bytes that a process has moved since its start.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Moved {
+    /// Fetched from the device.
+    pub(super) read_bytes: u64,
+    /// Handed to the device, without what was thrown away before it got there.
+    pub(super) written_bytes: u64,
+    /// Asked for by system calls, from whatever memory or device they came.
+    pub(super) asked_bytes: u64,
+}
+
+impl Moved {
+    /// Of a process; `None` for this one.
+    pub(super) fn of(pid: Option<u32>) -> Result<Self> {
+        let path = pid.map_or_else(|| "/proc/self/io".to_owned(), |pid| format!("/proc/{pid}/io"));
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        Self::read(&text).with_context(|| format!("{path} has an unknown form: {text}"))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let of = |name: &str| -> Option<u64> {
+            let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
+            line.split(':').nth(1)?.trim().parse().ok()
+        };
+        Some(Self {
+            read_bytes: of("read_bytes")?,
+            written_bytes: of("write_bytes")?.saturating_sub(of("cancelled_write_bytes")?),
+            asked_bytes: of("rchar")?,
+        })
+    }
+
+    /// What was moved since `before`.
+    pub(super) const fn since(self, before: Self) -> Self {
+        Self {
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            asked_bytes: self.asked_bytes.saturating_sub(before.asked_bytes),
+        }
+    }
+}
+
+/// Most memory that a process ever had resident, in bytes.
+pub(super) fn peak_resident_bytes(pid: u32) -> Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).context("reading /proc")?;
+    let kib = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .context("VmHWM in /proc/PID/status")?;
+    Ok(kib * 1024)
+}
+
+/// Bytes that the files below a directory take on the disk, holes not counted.
+pub(super) fn disk_bytes(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    // A file that is removed meanwhile takes nothing.
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
+            Ok(metadata) => metadata.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// Reads that the device of a directory has answered since the machine started, whoever asked; `None` where
+/// the kernel does not tell.
+pub(super) fn device_reads(directory: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let device = std::fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let text = std::fs::read_to_string("/proc/diskstats").ok()?;
+    reads_of(&text, major, minor)
+}
+
+fn reads_of(text: &str, major: u32, minor: u32) -> Option<u64> {
+    let numbers = [major.to_string(), minor.to_string()];
+    let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let fields = lines.find(|fields| {
+        fields.first() == Some(&numbers[0].as_str()) && fields.get(1) == Some(&numbers[1].as_str())
+    })?;
+    fields.get(3)?.parse().ok()
+}
+
+/// Asks the system to forget what it has cached of the files below a directory. What is not written yet
+/// stays.
+pub(super) fn forget_cached(directory: &Path) {
+    // A file that is removed meanwhile has nothing cached.
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            forget_cached(&path);
+        } else if let Ok(file) = std::fs::File::open(&path) {
+            // Advice that is not followed makes the measurement no worse than no advice.
+            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_has_moved_is_read_from_the_kernels_table() {
+        let text = "rchar: 70\nwchar: 5\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\n\
+                    write_bytes: 12288\ncancelled_write_bytes: 8192\n";
+        let moved = Moved::read(text).expect("the form of the kernel");
+        assert_eq!((moved.read_bytes, moved.written_bytes, moved.asked_bytes), (4096, 4096, 70));
+        assert!(Moved::read("rchar: 70\n").is_none());
+        assert!(Moved::of(None).is_ok());
+    }
+
+    #[test]
+    fn reads_of_a_device_are_found_by_its_numbers() {
+        let text = " 254       0 vda 31027 1 2 3\n 254       1 vda1 77 4 5 6\n";
+        assert_eq!(reads_of(text, 254, 1), Some(77));
+        assert_eq!(reads_of(text, 8, 0), None);
+    }
+}
