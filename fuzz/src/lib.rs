@@ -39,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     targets::data_types::OPERATIONS,
     targets::record_keys::TARGET,
     targets::stored_objects::TARGET,
+    targets::compressed_frames::TARGET,
     targets::store_directories::TARGET,
     targets::key_files::TARGET,
     targets::index_queries::TARGET,

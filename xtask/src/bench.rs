@@ -82,6 +82,12 @@ const BENCHMARKS: &[Benchmark] = &[
         program: Program::Example { package: "quoit-core", example: "index_query" },
     },
     bench("bitcask", "the engine: get and put of cached records", "quoit-store", "bitcask"),
+    bench(
+        "compression",
+        "each engine without and with compressed values: processor time, bytes on disk",
+        "quoit-store",
+        "compression",
+    ),
     bench("model", "objects: decode, encode, merge, contexts", "quoit-model", "model"),
     bench("wire", "messages: decode and encode", "quoit-wire", "codec"),
     bench(

@@ -23,6 +23,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
 use quoit_model::vtag::make_vtag;
+use quoit_store::compressed::{CompressedEngine, CompressionChoice};
 use quoit_store::engine::{Access, Engine, RecordAt, Ticket};
 use quoit_store::error::StoreError;
 use quoit_store::seam::{Clock, Disk};
@@ -142,6 +143,15 @@ pub struct ReplicatedStore {
     stats: Stats,
 }
 
+/// The property `compression` of buckets.
+struct Properties(Arc<ControlPlane>);
+
+impl CompressionChoice for Properties {
+    fn compresses(&self, bucket: BucketRef<'_>) -> bool {
+        self.0.read().compresses(bucket)
+    }
+}
+
 impl ReplicatedStore {
     /// Puts the parts together. Background work starts with [`ReplicatedStore::run_background`].
     #[must_use]
@@ -158,6 +168,8 @@ impl ReplicatedStore {
         let reaper = Reaper::new(clock.unix_us());
         // Nobody has looked yet.
         control.set_clear_by(0);
+        let choice = Arc::new(Properties(Arc::clone(&control)));
+        let engine: Arc<dyn Engine> = Arc::new(CompressedEngine::new(engine, choice));
         let records = Arc::new(Records::new(Arc::clone(&engine), clock.unix_us()));
         Self {
             engine,

@@ -1,5 +1,6 @@
 //! What all engines do alike for secondary indexes: entries of a record, and pages of a query.
 
+use crate::compressed::frame;
 use crate::engine::{IndexPage, RecordMeta};
 use crate::error::StoreError;
 use quoit_model::hash::Partition;
@@ -13,7 +14,8 @@ const fn entries_looked_at_max(limit: usize) -> usize {
     if by_limit < 1_024 { 1_024 } else { by_limit }
 }
 
-/// The places of a record's index entries, sorted. Costs a look at a flag where there are none.
+/// The places of a record's index entries, sorted. Costs a look at a flag where there are none; else a
+/// value that is compressed is decompressed.
 ///
 /// # Errors
 ///
@@ -26,10 +28,13 @@ pub(crate) fn places_of(
     if !meta.indexed {
         return Ok(Vec::new());
     }
-    let entries = secondary_index::index_entries_of(value).map_err(|error| {
+    let corrupt = |reason: String| {
         let path = format!("the value of {:?}", String::from_utf8_lossy(key.key));
-        StoreError::Corrupt { path, offset: 0, reason: error.to_string() }
-    })?;
+        StoreError::Corrupt { path, offset: 0, reason }
+    };
+    let value = frame::unpack(value).map_err(|error| corrupt(error.to_string()))?;
+    let entries = secondary_index::index_entries_of(&value);
+    let entries = entries.map_err(|error| corrupt(error.to_string()))?;
     Ok(secondary_index::places(&entries, key)?)
 }
 

@@ -1,9 +1,10 @@
 //! Storage engines behind one trait: the Bitcask engine, the engines on ordered stores, the memory engine,
-//! several of them behind one, and their disk seam.
+//! several of them behind one, compressed values on any of them, and their disk seam.
 
 pub mod bitcask;
 mod buckets;
 pub mod compare;
+pub mod compressed;
 pub mod engine;
 pub mod error;
 mod identity;

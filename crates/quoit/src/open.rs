@@ -115,6 +115,9 @@ fn untyped_defaults(settings: &Settings) -> Result<BucketProps> {
         updates.set(name, settings.flag(&format!("buckets.default.{name}")));
     }
     updates.set("dvv_enabled", settings.get("buckets.default.merge_strategy") == Some("2"));
+    if settings.get("buckets.default.compression") == Some("lz4") {
+        updates.set("compression", "lz4");
+    }
     BucketProps::untyped()
         .updated(Scope::UntypedBucket, &updates)
         .context("the settings buckets.default.*")

@@ -21,6 +21,8 @@ pub(super) struct Buckets {
     untyped: ByName<OwnProps>,
     types: ByName<Arc<TypeEntry>>,
     buckets_with_props: usize,
+    /// Whether any of them has ever had its values compressed, since the state was read.
+    may_compress: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -103,6 +105,13 @@ impl State {
             return Ok(type_props);
         }
         Ok(buckets.get(bucket.bucket).map_or(type_props, |own| &own.effective))
+    }
+
+    /// Whether values of a bucket are compressed when they are stored. For the request path: a look at a flag
+    /// while no bucket's are, else as [`State::bucket_props`].
+    #[must_use]
+    pub fn compresses(&self, bucket: BucketRef<'_>) -> bool {
+        self.buckets.may_compress && self.bucket_props(bucket).is_ok_and(|props| props.compresses())
     }
 
     /// The properties that buckets of an active type inherit.
@@ -295,6 +304,7 @@ impl State {
 impl Buckets {
     pub(super) fn new(untyped_defaults: Arc<BucketProps>) -> Self {
         Self {
+            may_compress: untyped_defaults.compresses(),
             untyped_defaults,
             untyped: HashMap::default(),
             types: HashMap::default(),
@@ -312,6 +322,7 @@ impl Buckets {
         bucket: &Arc<[u8]>,
         props: &Arc<BucketProps>,
     ) {
+        self.may_compress |= props.compresses();
         if let Some((type_props, buckets)) = self.buckets_of(bucket_type) {
             let own = OwnProps::new(Arc::clone(props), &type_props);
             let is_new = buckets.insert(Arc::clone(bucket), own).is_none();
@@ -327,6 +338,7 @@ impl Buckets {
     }
 
     pub(super) fn put_type(&mut self, name: &Arc<[u8]>, bucket_type: &BucketType) {
+        self.may_compress |= bucket_type.props.compresses();
         let laid_over = |own: &OwnProps| OwnProps::new(Arc::clone(&own.own), &bucket_type.props);
         let buckets = match self.types.get(name) {
             Some(before) => before

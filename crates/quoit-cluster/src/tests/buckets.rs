@@ -101,6 +101,27 @@ async fn bucket_once_changed_no_longer_follows_its_type_until_reset() {
 }
 
 #[tokio::test]
+async fn values_are_compressed_where_type_or_bucket_says_so() {
+    let fixture = Fixture::new();
+    let control = fixture.open();
+    with_active_type(&control, json!({})).await;
+    let compresses = |control: &ControlPlane, bucket| control.read().compresses(bucket);
+    assert!(!compresses(&control, typed("t", "b")) && !compresses(&control, untyped("b")));
+    control.update_type(b"t", &updates(json!({"compression": "lz4"}))).await.unwrap();
+    let off = updates(json!({"compression": "none"}));
+    control.set_bucket_props(typed("t", "plain"), &off).await.unwrap();
+    let on = updates(json!({"compression": "lz4"}));
+    control.set_bucket_props(untyped("packed"), &on).await.unwrap();
+    drop(control);
+    let control = fixture.open();
+    assert!(compresses(&control, typed("t", "b")) && !compresses(&control, typed("t", "plain")));
+    assert!(compresses(&control, untyped("packed")) && !compresses(&control, untyped("b")));
+    assert!(!compresses(&control, typed("no such type", "b")));
+    control.update_type(b"t", &off).await.unwrap();
+    assert!(!compresses(&control, typed("t", "b")));
+}
+
+#[tokio::test]
 async fn typed_and_untyped_buckets_of_one_name_are_apart() {
     let fixture = Fixture::new();
     let control = fixture.open();

@@ -107,6 +107,9 @@ pub enum Reason {
     /// Not a mode of `repl`.
     #[error("must be true, false, both, realtime or fullsync")]
     NotReplMode,
+    /// Not a way to compress values.
+    #[error("must be lz4 or none")]
+    NotCompression,
     /// A value that takes too many bytes as JSON.
     #[error("must take at most {max} bytes as JSON")]
     ValueTooLong {

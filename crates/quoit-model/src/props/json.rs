@@ -1,7 +1,7 @@
 //! Sets of properties as JSON: for clients, for operators and for storage.
 
 use super::values::placement_to_json;
-use super::{BucketProps, CommitHook, Reason, SyncOnWrite};
+use super::{BucketProps, CommitHook, Compression, Reason, SyncOnWrite};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -52,6 +52,7 @@ impl BucketProps {
         put("datatype", self.datatype.map(|datatype| datatype.as_str().into()));
         put("hll_precision", self.hll_precision.map(Value::from));
         put("backend", self.backend.clone().map(Value::from));
+        put("compression", self.compression.map(|compression| compression.as_str().into()));
         put("search", self.search.map(Value::from));
         put("search_index", self.search_index.clone().map(Value::from));
         put("repl", self.repl.map(|mode| mode.to_json()));
@@ -85,6 +86,12 @@ impl BucketProps {
 
     fn with_stored(mut self, object: &Map<String, Value>) -> Result<Self, StoredPropsError> {
         for (name, value) in object {
+            if name == "compression" && Compression::from_json(value).is_none() {
+                // Nodes of versions that did not know the property let any value pass.
+                let reason = |reason| StoredPropsError { property: name.clone(), reason };
+                self.set_unknown(name, value).map_err(reason)?;
+                continue;
+            }
             self.set(name, value)
                 .map_err(|reason| StoredPropsError { property: name.clone(), reason })?;
         }

@@ -42,7 +42,9 @@ pub use quorum::{NValViolation, NotAQuorum, Quorum};
 pub use request::{
     DeleteParams, DeleteQuorums, ReadParams, ReadQuorums, WriteParams, WriteQuorums,
 };
-pub use values::{CommitHook, Datatype, LinkFun, ModFun, ReplMode, SyncOnWrite, placement_name};
+pub use values::{
+    CommitHook, Compression, Datatype, LinkFun, ModFun, ReplMode, SyncOnWrite, placement_name,
+};
 
 use crate::hash::PlacementRule;
 use crate::merge::WritePolicy;
@@ -122,6 +124,8 @@ pub struct BucketProps {
     pub hll_precision: Option<u8>,
     /// Name of the storage engine, where several are configured.
     pub backend: Option<String>,
+    /// How values are stored, as it was set; see [`BucketProps::compresses`].
+    pub compression: Option<Compression>,
     /// Legacy search flag. Kept and shown.
     pub search: Option<bool>,
     /// Search index. Kept and shown.
@@ -169,6 +173,7 @@ impl BucketProps {
             datatype: None,
             hll_precision: None,
             backend: None,
+            compression: None,
             search: None,
             search_index: None,
             repl: None,
@@ -210,6 +215,12 @@ impl BucketProps {
         }
     }
 
+    /// Whether values are compressed when they are stored. Absent means no.
+    #[must_use]
+    pub fn compresses(&self) -> bool {
+        self.compression == Some(Compression::Lz4)
+    }
+
     /// Life of an object after its last write, in seconds; `None` = for ever.
     #[must_use]
     pub fn expires_after_secs(&self) -> Option<NonZeroU32> {
@@ -237,6 +248,7 @@ impl BucketProps {
         effective.repl = self.repl.or(type_props.repl);
         effective.stat_tracked = self.stat_tracked.or(type_props.stat_tracked);
         effective.ttl_secs = self.ttl_secs.or(type_props.ttl_secs);
+        effective.compression = self.compression.or(type_props.compression);
         effective.backend = self.backend.clone().or_else(|| type_props.backend.clone());
         effective.search_index =
             self.search_index.clone().or_else(|| type_props.search_index.clone());

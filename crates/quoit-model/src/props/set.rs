@@ -2,7 +2,7 @@
 
 use super::values::placement_from_json;
 use super::{
-    BucketProps, CommitHook, Datatype, LinkFun, N_VAL_MAX, PROP_NAME_BYTES_MAX,
+    BucketProps, CommitHook, Compression, Datatype, LinkFun, N_VAL_MAX, PROP_NAME_BYTES_MAX,
     PROP_VALUE_BYTES_MAX, PROP_VALUE_DEPTH_MAX, Quorum, Reason, ReplMode, SyncOnWrite,
     UNKNOWN_PROPS_MAX,
 };
@@ -126,6 +126,10 @@ impl BucketProps {
             }
             "hll_precision" => self.hll_precision = Some(precision(value)?),
             "backend" => self.backend = Some(text(value)?),
+            "compression" => {
+                let compression = Compression::from_json(value).ok_or(Reason::NotCompression)?;
+                self.compression = Some(compression);
+            }
             "search_index" => self.search_index = Some(text(value)?),
             "repl" => self.repl = Some(ReplMode::from_json(value).ok_or(Reason::NotReplMode)?),
             "ttl" => self.ttl_secs = Some(integer(value, 0, u32::MAX)?),

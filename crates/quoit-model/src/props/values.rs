@@ -38,6 +38,36 @@ impl SyncOnWrite {
     }
 }
 
+/// How values are stored (property `compression`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Compression {
+    /// As they are.
+    None,
+    /// Compressed with LZ4, where that makes them smaller.
+    Lz4,
+}
+
+impl Compression {
+    /// The word in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+        }
+    }
+
+    /// Reads the JSON form.
+    #[must_use]
+    pub fn from_json(value: &Value) -> Option<Self> {
+        match value.as_str()? {
+            "none" => Some(Self::None),
+            "lz4" => Some(Self::Lz4),
+            _ => None,
+        }
+    }
+}
+
 /// Data type of all objects of a bucket type (property `datatype`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Datatype {

@@ -3,6 +3,7 @@
 use super::buffer::ReadBuffer;
 use super::record::{self, HEADER_BYTES, Header, Position};
 use super::segment::{SegmentTable, log_name};
+use crate::compressed::frame;
 use crate::engine::{Access, FRONT_BYTES, Record, RecordAt, RecordRef};
 use crate::error::StoreError;
 use crate::index::Entry;
@@ -161,7 +162,8 @@ impl Reader {
             return damaged("the segment is missing");
         };
         let size_bytes_max = entry.size_class.size_bytes_max() as usize;
-        let front_bytes = HEADER_BYTES + key_bytes + FRONT_BYTES;
+        // Of a value that is compressed the front comes behind its frame's header.
+        let front_bytes = HEADER_BYTES + key_bytes + frame::HEADER_BYTES + FRONT_BYTES;
         let wanted = match part {
             Part::Whole => size_bytes_max,
             Part::Front => front_bytes.min(size_bytes_max),

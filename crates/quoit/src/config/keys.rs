@@ -399,6 +399,12 @@ pub const KEYS: &[Key] = &[
         "1: the property dvv_enabled of untyped buckets reads false; 2: it reads true.",
     ),
     key(
+        "buckets.default.compression",
+        Kind::Word(&["none", "lz4"]),
+        "none",
+        "Whether values of untyped buckets are compressed when they are stored.",
+    ),
+    key(
         "request.maximum_size",
         Kind::Size(KB, 4 * GB),
         "1GB",

@@ -145,6 +145,8 @@ fn hooks_functions_and_modes_have_their_forms() {
         ("chash_keyfun", json!({"mod": "mine", "fun": "f"})),
         ("repl", json!("sometimes")),
         ("backend", json!(1)),
+        ("compression", json!("gzip")),
+        ("compression", json!(true)),
         ("ttl", json!(-1)),
     ] {
         let refused = untyped_refusal(json!({name: value}));
@@ -160,6 +162,32 @@ fn life_of_zero_seconds_means_for_ever() {
     assert_eq!(own.expires_after_secs(), None);
     assert_eq!(own.to_json()["ttl"], json!(0));
     assert!(!BucketProps::untyped().to_json().contains_key("ttl"));
+}
+
+#[test]
+fn compression_is_lz4_or_none_and_a_bucket_may_switch_off_what_its_type_has() {
+    assert!(!BucketProps::untyped().compresses());
+    assert!(!BucketProps::untyped().to_json().contains_key("compression"));
+    let type_props = new_type(json!({"compression": "lz4"})).unwrap();
+    assert!(type_props.compresses());
+    let of_bucket = |object| accepted(&BucketProps::new_type(), Scope::TypedBucket, object);
+    assert!(of_bucket(json!({"n_val": 2})).over(&type_props).compresses());
+    let own = of_bucket(json!({"compression": "none"})).over(&type_props);
+    assert!(!own.compresses());
+    assert_eq!(own.to_json()["compression"], json!("none"));
+    let refused = untyped_refusal(json!({"compression": "gzip"}));
+    assert_eq!(refused, "[{compression,\"must be lz4 or none\"}]");
+}
+
+#[test]
+fn a_compression_that_was_stored_before_it_was_known_is_kept_and_has_no_effect() {
+    let stored = json!({"compression": "gzip", "n_val": 2});
+    let props = BucketProps::typed_from_json(stored.as_object().unwrap()).unwrap();
+    assert!(!props.compresses());
+    assert_eq!(props.to_json()["compression"], json!("gzip"));
+    let changed = accepted(&props, Scope::TypedBucket, json!({"compression": "lz4"}));
+    assert!(changed.compresses());
+    assert_eq!(changed.to_json()["compression"], json!("lz4"));
 }
 
 #[test]
@@ -227,6 +255,7 @@ const NAMES: &[&str] = &[
     "datatype",
     "hll_precision",
     "backend",
+    "compression",
     "search",
     "ttl",
     "active",

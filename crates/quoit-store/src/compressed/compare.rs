@@ -1,0 +1,43 @@
+//! Copies are compared by what is known of records, however their values are stored.
+
+use super::engine::{CompressedEngine, unpacked_all};
+use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
+use crate::engine::Record;
+use crate::error::StoreError;
+use crate::index::Tag;
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+
+impl Compare for CompressedEngine {
+    fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError> {
+        self.copies().digests(partition, hour_min)
+    }
+
+    fn range_digests(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        ranges: &[HashRange],
+    ) -> Result<Vec<u64>, StoreError> {
+        self.copies().range_digests(partition, scope, ranges)
+    }
+
+    fn leaves(
+        &self,
+        partition: Partition,
+        scope: Scope,
+        range: HashRange,
+        from: Tag,
+        limit: usize,
+    ) -> Result<LeafPage, StoreError> {
+        self.copies().leaves(partition, scope, range, from, limit)
+    }
+
+    fn tagged(
+        &self,
+        partition: Partition,
+        tags: &[Tag],
+    ) -> Result<Vec<(Bytes, Record)>, StoreError> {
+        self.copies().tagged(partition, tags).map(unpacked_all)
+    }
+}

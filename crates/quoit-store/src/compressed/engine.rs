@@ -1,0 +1,301 @@
+//! The engine before an engine.
+
+use super::frame;
+use super::transact::Packing;
+use crate::compare::Compare;
+use crate::engine::{
+    Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
+    Fetch, IndexPage, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef,
+    Shown, Ticket, Verified,
+};
+use crate::error::StoreError;
+use bytes::Bytes;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// Values up to so many bytes are shown in a buffer that the thread keeps; larger ones in bytes that can be
+/// shared.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+thread_local! {
+    static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Who knows whose values are compressed. Asked for each value that is stored and not small.
+pub trait CompressionChoice: Send + Sync {
+    /// Whether values of a bucket are compressed from now on. Cheap.
+    fn compresses(&self, bucket: BucketRef<'_>) -> bool;
+}
+
+/// An engine whose values may be stored compressed. See the module's documentation.
+///
+/// A value that is not compressed costs a look at its first byte when it is read; one that is stored costs a
+/// question besides, if it is not small. Compressing is done under the record's stripe, decompressing not.
+pub struct CompressedEngine {
+    engine: Arc<dyn Engine>,
+    choice: Arc<dyn CompressionChoice>,
+}
+
+impl CompressedEngine {
+    /// Puts itself before an engine.
+    #[must_use]
+    pub const fn new(engine: Arc<dyn Engine>, choice: Arc<dyn CompressionChoice>) -> Self {
+        Self { engine, choice }
+    }
+
+    /// Gives what was written to the end of a buffer the form in which it is stored.
+    pub(super) fn pack(&self, key: KeyRef<'_>, out: &mut Vec<u8>, start: usize) {
+        if frame::may_be_framed(&out[start..]) {
+            frame::pack(out, start, self.compresses(key));
+        }
+    }
+
+    /// A value in the form in which it is stored, where that is not its own.
+    pub(super) fn packed(&self, key: KeyRef<'_>, value: &[u8]) -> Option<Vec<u8>> {
+        let compresses = frame::may_be_framed(value).then(|| self.compresses(key))?;
+        if !compresses && !frame::is_framed(value) {
+            return None;
+        }
+        let mut packed = value.to_vec();
+        frame::pack(&mut packed, 0, compresses);
+        Some(packed)
+    }
+
+    /// Whether a record's value is compressed; a piece is treated as its record is.
+    fn compresses(&self, key: KeyRef<'_>) -> bool {
+        let owner = key.is_piece().then(|| KeyRef::decode(key.bucket.bucket));
+        match owner {
+            Some(Ok(owner)) => self.choice.compresses(owner.bucket),
+            Some(Err(_)) => false,
+            None => self.choice.compresses(key.bucket),
+        }
+    }
+
+    /// The engine's copies, where it has any that can be compared.
+    pub(super) fn copies(&self) -> &dyn Compare {
+        self.engine.compared().expect("asked only where the engine's copies can be compared")
+    }
+}
+
+/// A frame of a record's value makes no sense.
+fn damaged(key: KeyRef<'_>, fault: &frame::FrameError) -> StoreError {
+    let path = format!("the value of {}", key.key.escape_ascii());
+    StoreError::Corrupt { path, offset: 0, reason: fault.to_string() }
+}
+
+/// A record as it was given to be stored.
+pub(super) fn unpacked(key: KeyRef<'_>, record: Record) -> Result<Record, StoreError> {
+    if !frame::is_framed(&record.value) {
+        return Ok(record);
+    }
+    let value = frame::unpack(&record.value).map_err(|fault| damaged(key, &fault))?;
+    Ok(Record { value: value.into_owned().into(), ..record })
+}
+
+/// Records as they were given to be stored; what is damaged is left out.
+pub(super) fn unpacked_all(mut entries: Vec<(Bytes, Record)>) -> Vec<(Bytes, Record)> {
+    if entries.iter().all(|(_, record)| !frame::is_framed(&record.value)) {
+        return entries;
+    }
+    entries.retain_mut(|(key, record)| match frame::unpack(&record.value) {
+        Ok(Cow::Borrowed(_)) => true,
+        Ok(Cow::Owned(value)) => {
+            record.value = value.into();
+            true
+        }
+        Err(fault) => {
+            tracing::error!(key = %key.escape_ascii(), %fault, "a compressed record is damaged");
+            false
+        }
+    });
+    entries
+}
+
+/// Shows a record whose value has a frame.
+fn show_unpacked(
+    record: &RecordRef<'_>,
+    look: &mut dyn FnMut(&RecordRef<'_>),
+) -> Result<(), frame::FrameError> {
+    // Taken out, not borrowed: who reads while it is in use gets another one.
+    let mut buffer = KEPT.take();
+    let size_bytes = frame::unpack_into(record.value, &mut buffer)?;
+    if buffer.capacity() <= KEPT_BYTES_MAX {
+        look(&RecordRef { value: &buffer[..size_bytes], owner: None, ..*record });
+        KEPT.set(buffer);
+    } else {
+        buffer.truncate(size_bytes);
+        look(&RecordRef::shared(&Record { meta: record.meta, value: buffer.into() }));
+    }
+    Ok(())
+}
+
+impl Engine for CompressedEngine {
+    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+        match self.engine.get(at, access)? {
+            Fetch::Found(record) => Ok(Fetch::Found(unpacked(at.key, record)?)),
+            other => Ok(other),
+        }
+    }
+
+    fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        let mut shown = Ok(());
+        let outcome = self.engine.show(at, access, &mut |record| {
+            if frame::is_framed(record.value) {
+                shown = show_unpacked(record, look);
+            } else {
+                look(record);
+            }
+        })?;
+        shown.map_err(|fault| damaged(at.key, &fault))?;
+        Ok(outcome)
+    }
+
+    fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        self.engine.head(at)
+    }
+
+    fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        let mut shown = Ok(());
+        let applied = self.engine.update(at, before, access, &mut |stored, out| {
+            let start = out.len();
+            let decision = match stored {
+                Some(record) if frame::is_framed(record.value) => {
+                    let mut decision = Decision::Keep;
+                    shown = if before == Before::Front {
+                        frame::front_of(record.value).map(|value| {
+                            let front =
+                                RecordRef { value, is_whole: false, owner: None, ..*record };
+                            decision = change(Some(&front), out);
+                        })
+                    } else {
+                        show_unpacked(record, &mut |record| decision = change(Some(record), out))
+                    };
+                    decision
+                }
+                stored => change(stored, out),
+            };
+            if matches!(decision, Decision::Put(_)) {
+                self.pack(at.key, out, start);
+            }
+            decision
+        })?;
+        shown.map_err(|fault| damaged(at.key, &fault))?;
+        Ok(applied)
+    }
+
+    fn transact(
+        &self,
+        partition: Partition,
+        access: Access,
+        body: &mut Body<'_>,
+    ) -> Result<Applied, StoreError> {
+        self.engine.transact(partition, access, &mut |inner| body(&mut Packing { of: self, inner }))
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
+        let packed: Vec<Option<Vec<u8>>> = writes
+            .iter()
+            .map(|write| match write {
+                BatchWrite::Put { at, value, .. } => self.packed(at.key, value),
+                BatchWrite::Remove { .. } => None,
+            })
+            .collect();
+        if packed.iter().all(Option::is_none) {
+            return self.engine.batch(writes);
+        }
+        let stored: Vec<BatchWrite<'_>> = writes
+            .iter()
+            .zip(&packed)
+            .map(|(write, packed)| match (write, packed) {
+                (BatchWrite::Put { at, meta, .. }, Some(value)) => {
+                    BatchWrite::Put { at: *at, meta: *meta, value }
+                }
+                _ => *write,
+            })
+            .collect();
+        self.engine.batch(&stored)
+    }
+
+    fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
+        self.engine.poll_durable(ticket, waker)
+    }
+
+    fn list_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<KeyPage, StoreError> {
+        self.engine.list_keys(range, after, limit)
+    }
+
+    fn query_index(
+        &self,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
+    ) -> Result<IndexPage, StoreError> {
+        self.engine.query_index(range, partitions, after, limit)
+    }
+
+    fn list_buckets(
+        &self,
+        bucket_type: Option<&[u8]>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        self.engine.list_buckets(bucket_type, after, limit)
+    }
+
+    fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+        tombstones_only: bool,
+    ) -> Result<RecordPage, StoreError> {
+        let page = self.engine.fold(partition, from, limit, tombstones_only)?;
+        Ok(RecordPage { entries: unpacked_all(page.entries), next: page.next })
+    }
+
+    fn compared(&self) -> Option<&dyn Compare> {
+        self.engine.compared().is_some().then_some(self)
+    }
+
+    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+        self.engine.verify(from, limit_bytes)
+    }
+
+    fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
+        self.engine.drop_partition(partition)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.engine.sync()
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.engine.stats()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.engine.close()
+    }
+}
