@@ -5,6 +5,7 @@ pub mod bitcask;
 mod buckets;
 pub mod compare;
 pub mod compressed;
+pub mod convert;
 pub mod engine;
 pub mod error;
 mod identity;

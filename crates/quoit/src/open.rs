@@ -1,7 +1,7 @@
 //! Opens what a node keeps in its data directory.
 
 use crate::engines::{self, OpenedEngine};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, NodeId, TokioNetwork, VersionRange,
@@ -59,6 +59,16 @@ pub(crate) fn open(
         store.with_hints(Arc::new(disk)).context("reading the hints")?
     };
     Ok(Opened { store: Arc::new(store), internode, note })
+}
+
+/// The control plane of a node that does not run.
+pub(crate) fn existing_control(data_dir: &Path, settings: &Settings) -> Result<ControlPlane> {
+    let file = data_dir.join(CONTROL_FILE);
+    if !file.exists() {
+        bail!("{} is no data directory of a node: {CONTROL_FILE} is missing", data_dir.display());
+    }
+    let nowhere = Addresses::default();
+    open_control(data_dir, &settings.text("nodename"), nowhere, settings)
 }
 
 /// The node's end of all traffic between nodes. It does not listen yet.

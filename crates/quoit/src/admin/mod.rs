@@ -1,10 +1,11 @@
-//! `quoit admin`: a running node as operators know it.
+//! `quoit admin`: a node as operators know it; a running one, but for its engine.
 
 mod aae;
 mod api;
 mod bucket_types;
 mod cluster;
 mod data_type;
+mod engine;
 mod figures;
 mod fold;
 mod keys;
@@ -96,6 +97,9 @@ enum AdminCommand {
     Fold(fold::FoldCommand),
     /// Ask for the size of a large set or map, an element, a field, or all of it page by page.
     DataType(data_type::DataTypeArgs),
+    /// Move the data of a stopped node to another storage engine.
+    #[command(subcommand)]
+    Engine(engine::EngineCommand),
     /// List the keys of a bucket in order: all of them, by prefix or by range.
     Keys(keys::KeysArgs),
 }
@@ -109,6 +113,7 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::Stat(command) => status::stat(&api, command, args.format),
         AdminCommand::BucketType(command) => bucket_types::types(&api, command, args.format),
         AdminCommand::DataType(args_of) => data_type::data_type(&api, args_of, args.format),
+        AdminCommand::Engine(command) => engine::engine(command, args.format),
         AdminCommand::Fold(command) => fold::fold(&api, command, args.format),
         AdminCommand::Keys(args_of) => keys::keys(&api, args_of, args.format),
         AdminCommand::Bucket(command) => bucket_types::bucket(&api, command, args.format),

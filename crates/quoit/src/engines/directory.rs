@@ -12,7 +12,7 @@ pub(super) fn of(data_dir: &Path, storage: Storage) -> PathBuf {
 }
 
 /// Engines that keep data in the data directory, as far as they do.
-fn with_data(data_dir: &Path) -> Result<Vec<Storage>> {
+pub(super) fn with_data(data_dir: &Path) -> Result<Vec<Storage>> {
     let mut found = Vec::new();
     for storage in Storage::ALL {
         let directory = of(data_dir, storage);
@@ -56,9 +56,10 @@ pub(super) fn refuse_other_engines(data_dir: &Path, wanted: Storage) -> Result<(
     }
     bail!(
         "{} has data of the engine {name}, and storage_backend = {} would begin without it; set \
-         storage_backend = {name}, or choose an empty data directory with --data-dir and let the node get \
-         its data from the others",
+         storage_backend = {name}, move the data to the other engine with quoit admin engine convert {}, or \
+         choose an empty data directory with --data-dir and let the node get its data from the others",
         other_dir.display(),
+        wanted.name(),
         wanted.name()
     );
 }

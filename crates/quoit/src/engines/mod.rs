@@ -1,12 +1,14 @@
 //! The storage engine of a node: which one, where, with which settings.
 
 mod bitcask;
+mod convert;
 mod counter;
 mod directory;
 mod memory;
 mod multi;
 mod ordered;
 
+pub(crate) use convert::{ConversionPlan, Converted};
 pub(crate) use directory::refuse_orphaned_data;
 
 use anyhow::Result;
@@ -38,6 +40,7 @@ pub(crate) fn open(
 ) -> Result<OpenedEngine> {
     let storage = settings.storage();
     let ring_size = control.ring_size();
+    convert::refuse_converting(data_dir)?;
     directory::refuse_other_engines(data_dir, storage)?;
     let directory = directory::of(data_dir, storage);
     let opened = match storage {

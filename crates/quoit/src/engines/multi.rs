@@ -1,5 +1,6 @@
 //! Opens several engines behind one.
 
+use super::convert::refuse_converting;
 use super::counter::dots;
 use super::{OnDisk, memory, open_one};
 use anyhow::{Context, Result, bail};
@@ -20,6 +21,7 @@ pub(super) fn open(
 ) -> Result<OnDisk> {
     let disk = RealDisk::open(directory).context("opening the data directory")?;
     let storages = settings.named_storages();
+    refuse_converting(directory)?;
     refuse_forgotten(directory, &storages)?;
     let ring_size = control.ring_size();
     let mut engines = Vec::new();

@@ -53,6 +53,21 @@ impl Node {
         (self.child, self.pb, self.http) = start(self.dir.path(), &self.settings);
     }
 
+    /// Starts the node again, which was stopped.
+    pub fn start_again(&mut self) {
+        (self.child, self.pb, self.http) = start(self.dir.path(), &self.settings);
+    }
+
+    /// The settings `KEY=VALUE` that the node was given.
+    pub fn settings(&self) -> &[String] {
+        &self.settings
+    }
+
+    /// Replaces one of them, for the next start.
+    pub fn set(&mut self, number: usize, setting: &str) {
+        self.settings[number] = setting.to_owned();
+    }
+
     /// What the program says when it does not start on the data of this node, which was stopped.
     pub fn refused(&self, settings: &[&str]) -> String {
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();

@@ -1,0 +1,285 @@
+//! Copying records from one engine to another.
+
+use super::error::ConvertError;
+use super::switch::Conversion;
+use crate::compare::hour_of;
+use crate::compressed::frame;
+use crate::engine::{Access, BatchWrite, Engine, Fetch, KeyRange, Record, RecordAt, Ticket};
+use crate::error::StoreError;
+use bytes::Bytes;
+use quoit_model::data_type::pages::PagedObject;
+use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule};
+use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
+use std::time::Duration;
+
+/// Writes are handed over in batches of about so many bytes and records.
+const BATCH_BYTES: usize = 4 << 20;
+const BATCH_COUNT: usize = 512;
+
+/// Records that are read at once, at most; fewer where they are large.
+const PAGE_COUNT_MAX: u64 = 256;
+
+/// Pieces of a record that are listed at once.
+const PIECE_COUNT: usize = 256;
+
+/// The new engine is given so long to catch up, and that often.
+const BEHIND_PAUSE: Duration = Duration::from_millis(50);
+const BEHIND_COUNT_MAX: usize = 12_000;
+
+/// How far a conversion has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The partition that is copied now.
+    pub partition: u16,
+    /// Records copied, before this run too.
+    pub record_count: u64,
+    /// Their bytes.
+    pub byte_count: u64,
+    /// Records that the old engine has.
+    pub record_count_all: u64,
+    /// Whether a run that is killed now goes on from here: everything so far is durable and noted.
+    pub is_noted: bool,
+}
+
+/// How a conversion notes how far it has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Notes {
+    /// After so many bytes.
+    pub every_bytes: u64,
+    /// What the time is, seconds since 1970: what expires soon is not compared.
+    pub now_secs: u64,
+    /// Whether the new engine may lack what can't be read in the old one.
+    pub accepts_damage: bool,
+}
+
+/// A write that waits for its batch.
+struct Waiting {
+    encoded: Bytes,
+    partition: Partition,
+    record: Record,
+}
+
+impl Waiting {
+    fn at(&self) -> RecordAt<'_> {
+        let key = KeyRef::decode(&self.encoded).expect("engines give encoded names");
+        record_at(key, &self.encoded, self.partition)
+    }
+}
+
+fn record_at<'a>(key: KeyRef<'a>, encoded: &'a [u8], partition: Partition) -> RecordAt<'a> {
+    let identity = if key.is_piece() {
+        KeyHash::of_piece(encoded, Placement(0)).identity
+    } else {
+        // It does not depend on the bucket's placement.
+        KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity
+    };
+    RecordAt { key, encoded, identity, partition }
+}
+
+/// One run of copying.
+struct Copying<'c> {
+    from: &'c dyn Engine,
+    to: &'c dyn Engine,
+    waiting: Vec<Waiting>,
+    waiting_bytes: usize,
+    /// Since the last note.
+    copied_bytes: u64,
+}
+
+impl Copying<'_> {
+    fn add(&mut self, encoded: Bytes, partition: Partition, record: Record) {
+        self.waiting_bytes += encoded.len() + record.value.len();
+        self.waiting.push(Waiting { encoded, partition, record });
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting_bytes >= BATCH_BYTES || self.waiting.len() >= BATCH_COUNT
+    }
+
+    /// Hands what waits to the new engine.
+    fn flush(&mut self) -> Result<(), ConvertError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        match self.write(&self.waiting) {
+            Ok(_) => {}
+            Err(StoreError::TooLarge { .. } | StoreError::IndexEntryTooLarge(_)) => {
+                // One of them is: which one?
+                for one in self.waiting.chunks(1) {
+                    self.write(one).map_err(|reason| ConvertError::Refused {
+                        record: shown(one[0].at().key),
+                        reason,
+                    })?;
+                }
+            }
+            Err(fault) => return Err(fault.into()),
+        }
+        self.copied_bytes += self.waiting_bytes as u64;
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+        Ok(())
+    }
+
+    /// Writes once the engine is not behind any more.
+    fn write(&self, waiting: &[Waiting]) -> Result<Ticket, StoreError> {
+        let writes: Vec<BatchWrite<'_>> = waiting
+            .iter()
+            .map(|one| BatchWrite::Put {
+                at: one.at(),
+                meta: one.record.meta,
+                value: &one.record.value,
+            })
+            .collect();
+        caught_up(|| self.to.batch(&writes))
+    }
+
+    /// Copies the pieces of a record, if it has any; how many of them can't be read.
+    fn pieces(
+        &mut self,
+        owner: &[u8],
+        at: Partition,
+        record: &Record,
+    ) -> Result<u64, ConvertError> {
+        // What can't be read is found damaged by whoever reads it.
+        let is_paged = frame::unpack(&record.value).is_ok_and(|value| PagedObject::is_one(&value));
+        if !is_paged {
+            return Ok(0);
+        }
+        let all = KeyRange::Bucket(BucketRef { bucket_type: PIECE_TYPE, bucket: owner });
+        let mut damaged_count = 0;
+        let mut after = None;
+        loop {
+            let page = self.from.list_keys(all, after.as_deref(), PIECE_COUNT)?;
+            for (encoded, _) in page.entries {
+                let Ok(key) = KeyRef::decode(&encoded) else { continue };
+                match self.from.get(&record_at(key, &encoded, at), Access::Wait) {
+                    Ok(Fetch::Found(piece)) => self.add(encoded, at, piece),
+                    Ok(Fetch::Missing | Fetch::WouldBlock) => {}
+                    Err(StoreError::Corrupt { .. }) => damaged_count += 1,
+                    Err(fault) => return Err(fault.into()),
+                }
+                if self.is_full() {
+                    self.flush()?;
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(damaged_count),
+            }
+        }
+    }
+}
+
+/// Repeats what an engine refuses because it is behind, for a bounded time.
+fn caught_up<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    for _ in 0..BEHIND_COUNT_MAX {
+        match ask() {
+            Err(StoreError::Overloaded) => std::thread::sleep(BEHIND_PAUSE),
+            answer => return answer,
+        }
+    }
+    ask()
+}
+
+/// A record's name for a person.
+fn shown(key: KeyRef<'_>) -> String {
+    let BucketRef { bucket_type, bucket } = key.bucket;
+    let part = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    format!("{}/{}/{}", part(bucket_type), part(bucket), part(key.key))
+}
+
+impl Conversion {
+    /// Copies what the old engine has and the new one lacks, and compares both at the end. `observe` is told
+    /// after each page.
+    ///
+    /// # Errors
+    ///
+    /// When an engine fails, the new one can't store a record, or the old one can't read all of its own. What
+    /// was copied stays; the next call goes on from there.
+    pub fn copy(
+        &mut self,
+        from: &dyn Engine,
+        to: &dyn Engine,
+        notes: &Notes,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<(), ConvertError> {
+        let record_count_all = from.stats().key_count;
+        let mut copying =
+            Copying { from, to, waiting: Vec::new(), waiting_bytes: 0, copied_bytes: 0 };
+        let mut state = self.state.clone();
+        while state.partition < self.ring_size.get() {
+            let partition = Partition(state.partition);
+            let limit = page_count(state.record_count, state.byte_count);
+            let page = from.fold(partition, state.identity, limit, false)?;
+            for (encoded, record) in page.entries {
+                state.record_count += 1;
+                state.byte_count += (encoded.len() + record.value.len()) as u64;
+                state.damaged_count += copying.pieces(&encoded, partition, &record)?;
+                copying.add(encoded, partition, record);
+                if copying.is_full() {
+                    copying.flush()?;
+                }
+            }
+            match page.next {
+                Some(next) => state.identity = next,
+                None => (state.partition, state.identity) = (state.partition + 1, Identity(0)),
+            }
+            let is_end = state.partition == self.ring_size.get();
+            let is_noted =
+                is_end || copying.copied_bytes + copying.waiting_bytes as u64 >= notes.every_bytes;
+            if is_noted {
+                copying.flush()?;
+                caught_up(|| to.sync())?;
+                self.note(state.clone())?;
+                copying.copied_bytes = 0;
+            }
+            observe(&Progress {
+                partition: partition.0,
+                record_count: state.record_count,
+                byte_count: state.byte_count,
+                record_count_all,
+                is_noted,
+            });
+        }
+        self.compare(from, to, notes)
+    }
+
+    /// Compares what both engines have.
+    fn compare(
+        &mut self,
+        from: &dyn Engine,
+        to: &dyn Engine,
+        notes: &Notes,
+    ) -> Result<(), ConvertError> {
+        let mut unequal = Vec::new();
+        if let (Some(old), Some(new)) = (from.compared(), to.compared()) {
+            // What expires within the hour may have, on one side.
+            let hour_min = hour_of(notes.now_secs) + 2;
+            for number in 0..self.ring_size.get() {
+                let partition = Partition(number);
+                if old.digests(partition, hour_min)? != new.digests(partition, hour_min)? {
+                    unequal.push(number.to_string());
+                }
+            }
+        }
+        let tombstones = from.stats().tombstone_count.saturating_sub(to.stats().tombstone_count);
+        if unequal.is_empty() && tombstones == 0 && self.state.damaged_count == 0 {
+            return Ok(());
+        }
+        self.lacks_records = true;
+        if notes.accepts_damage {
+            return Ok(());
+        }
+        let records = from.stats().key_count.saturating_sub(to.stats().key_count);
+        let count = (records + self.state.damaged_count).max(unequal.len() as u64);
+        let partitions =
+            if unequal.is_empty() { "not known".to_owned() } else { unequal.join(", ") };
+        Err(ConvertError::Damaged { count, partitions })
+    }
+}
+
+/// So many records are read at once that they have some megabytes.
+fn page_count(record_count: u64, byte_count: u64) -> usize {
+    let record_bytes = byte_count / record_count.max(1) + 1;
+    (BATCH_BYTES as u64 / record_bytes).clamp(1, PAGE_COUNT_MAX) as usize
+}

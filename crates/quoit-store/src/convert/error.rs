@@ -1,0 +1,54 @@
+//! What can go wrong with a conversion.
+
+use crate::error::StoreError;
+use thiserror::Error;
+
+/// Why a conversion can't go on. The old data is as it was, unless it says otherwise.
+#[derive(Clone, Debug, Error)]
+pub enum ConvertError {
+    /// An engine or the disk refuses.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A conversion to another engine has begun.
+    #[error(
+        "a conversion from {from} to {to} is under way in {path}; finish it, or give it up with --abandon, \
+         before another one begins"
+    )]
+    OtherUnderWay {
+        /// Where.
+        path: String,
+        /// From which engine.
+        from: String,
+        /// To which one.
+        to: String,
+    },
+    /// There is data where the new engine's shall be.
+    #[error("{path} has files already; move it away, or remove it if nobody needs it")]
+    TargetExists {
+        /// The directory.
+        path: String,
+    },
+    /// The new engine can't store a record.
+    #[error("the record {record} can't be stored by the new engine: {reason}")]
+    Refused {
+        /// Its name.
+        record: String,
+        /// The engine's words.
+        reason: StoreError,
+    },
+    /// The copy lacks records of the old engine: they are damaged there.
+    #[error(
+        "{count} records can't be read (partitions {partitions}): they are damaged. Other replicas still \
+         have them, if there are any: go on without them with --accept-damage, and the node will get them \
+         back"
+    )]
+    Damaged {
+        /// How many, if that is known, else at least.
+        count: u64,
+        /// Where, as a list of numbers.
+        partitions: String,
+    },
+    /// The new data counts already.
+    #[error("the new data is complete and counts already: finish the conversion instead")]
+    TooLate,
+}

@@ -1,0 +1,153 @@
+//! The file that says what is converted, and how far it has come.
+
+use crate::error::StoreError;
+use crate::output::Output;
+use crate::seam::{Disk, RealDisk};
+use quoit_model::hash::Identity;
+use std::path::Path;
+
+/// The file's name.
+const STATE_NAME: &str = "CONVERSION";
+
+const FORMAT: u32 = 1;
+
+/// More than the file has.
+const SIZE_BYTES_MAX: usize = 4_096;
+
+/// A conversion that has begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnderWay {
+    /// The engine whose data is moved.
+    pub from: String,
+    /// The engine that it is moved to.
+    pub to: String,
+    /// Name of the old directory in the base directory.
+    pub old_name: String,
+    /// Name of the new one there.
+    pub new_name: String,
+    /// Whether the new data is complete: it counts.
+    pub is_complete: bool,
+}
+
+/// What the file says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    pub(super) what: UnderWay,
+    /// What is before this partition and identity was copied, durably.
+    pub(super) partition: u16,
+    pub(super) identity: Identity,
+    /// Records and their bytes that were copied.
+    pub(super) record_count: u64,
+    pub(super) byte_count: u64,
+    /// Pieces of records that could not be read.
+    pub(super) damaged_count: u64,
+}
+
+impl State {
+    fn text(&self) -> String {
+        let UnderWay { from, to, old_name, new_name, is_complete } = &self.what;
+        let Self { partition, identity, record_count, byte_count, damaged_count, .. } = self;
+        let phase = if *is_complete { "switch" } else { "copy" };
+        let place = format!("partition {partition}\nidentity {}\n", identity.0);
+        let counts =
+            format!("records {record_count}\nbytes {byte_count}\ndamaged {damaged_count}\n");
+        let names = format!("from {from}\nto {to}\nold {old_name}\nnew {new_name}\n");
+        format!("format {FORMAT}\n{names}phase {phase}\n{place}{counts}")
+    }
+
+    /// Reads what [`State::text`] wrote; what is wrong with it otherwise.
+    fn read(text: &str) -> Result<Self, String> {
+        let mut lines = text.lines();
+        let mut value = |name: &str| {
+            let line = lines.next().unwrap_or_default();
+            let value = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' '));
+            value
+                .map(str::to_owned)
+                .ok_or_else(|| format!("there is {line:?} in the place of {name}"))
+        };
+        let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
+        let format = number(value("format")?)?;
+        if format != u64::from(FORMAT) {
+            return Err(format!(
+                "format {format}, this release reads {FORMAT}: finish with the release that wrote it"
+            ));
+        }
+        let what = UnderWay {
+            from: value("from")?,
+            to: value("to")?,
+            old_name: value("old")?,
+            new_name: value("new")?,
+            is_complete: value("phase")? == "switch",
+        };
+        let partition = number(value("partition")?)?;
+        Ok(Self {
+            what,
+            partition: u16::try_from(partition).map_err(|_| "no such partition".to_owned())?,
+            identity: Identity(number(value("identity")?)?),
+            record_count: number(value("records")?)?,
+            byte_count: number(value("bytes")?)?,
+            damaged_count: number(value("damaged")?)?,
+        })
+    }
+
+    /// Makes this what the file says, durably.
+    pub(super) fn write(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+        let mut output = Output::create(disk, STATE_NAME)?;
+        output.push(self.text().as_bytes())?;
+        output.finish()
+    }
+
+    /// What the file of a directory says; `None` when there is none.
+    pub(super) fn load(directory: &Path) -> Result<Option<Self>, StoreError> {
+        if !directory.join(STATE_NAME).exists() {
+            return Ok(None);
+        }
+        let disk = RealDisk::open(directory)?;
+        let mut bytes = vec![0; SIZE_BYTES_MAX];
+        let count = disk.open(STATE_NAME, false)?.read_at(&mut bytes, 0)?;
+        let text = String::from_utf8_lossy(&bytes[..count]);
+        Self::read(&text).map(Some).map_err(|reason| StoreError::Corrupt {
+            path: directory.join(STATE_NAME).display().to_string(),
+            offset: 0,
+            reason,
+        })
+    }
+
+    /// Removes the file, durably.
+    pub(super) fn remove(disk: &dyn Disk) -> Result<(), StoreError> {
+        disk.remove(STATE_NAME)?;
+        disk.sync_directory()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else() {
+        let what = UnderWay {
+            from: "bitcask".into(),
+            to: "leveldb".into(),
+            old_name: "bitcask".into(),
+            new_name: "a name".into(),
+            is_complete: true,
+        };
+        let state = State {
+            what,
+            partition: 63,
+            identity: Identity(u64::MAX),
+            record_count: 1,
+            byte_count: 2,
+            damaged_count: 3,
+        };
+        let text = state.text();
+        assert_eq!(State::read(&text), Ok(state));
+        for end in 0..text.len() - 1 {
+            let cut = State::read(&text[..end]);
+            assert!(cut.is_err() || text[end..].trim_end().parse::<u64>().is_ok(), "{end}");
+        }
+        let newer = State::read(&text.replace("format 1", "format 2")).unwrap_err();
+        assert!(newer.contains("finish with the release that wrote it"), "{newer}");
+    }
+}

@@ -1,0 +1,259 @@
+//! The steps of a conversion around the copying.
+
+use super::error::ConvertError;
+use super::state::{State, UnderWay};
+use crate::bitcask::{META_NAME, Meta, MetaFile};
+use crate::error::StoreError;
+use crate::marker::{self, UNMARKED_ENGINE};
+use crate::seam::{Disk, RealDisk};
+use quoit_model::hash::{Identity, RingSize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The directory of a conversion in the base directory.
+const WORK: &str = "converting";
+/// The new engine's data there, until it is complete.
+const NEW: &str = "new";
+/// The old engine's data there, until it is removed.
+const OLD: &str = "old";
+
+/// A conversion. See the module's documentation.
+///
+/// Whoever has one keeps others away from the base directory meanwhile.
+#[derive(Debug)]
+pub struct Conversion {
+    base: PathBuf,
+    pub(super) ring_size: RingSize,
+    pub(super) state: State,
+    /// Whether the new engine lacks records that can't be read in the old one.
+    pub(super) lacks_records: bool,
+}
+
+/// What is converted in a base directory; `None` when nothing is.
+///
+/// # Errors
+///
+/// When the disk refuses, or the file that tells is damaged or of a newer release.
+pub fn under_way(base: &Path) -> Result<Option<UnderWay>, StoreError> {
+    Ok(State::load(&base.join(WORK))?.map(|state| state.what))
+}
+
+fn io_error(action: &'static str, path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Io { action, path: path.display().to_string(), reason: error.to_string() }
+}
+
+fn remove_directory(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(io_error("remove", path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
+    fs::rename(from, to).map_err(|error| io_error("rename", from, &error))
+}
+
+/// Whether something is in a directory. One that is not there is empty.
+fn has_files(path: &Path) -> Result<bool, StoreError> {
+    match fs::read_dir(path) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(io_error("read", path, &error)),
+    }
+}
+
+/// What a directory of an engine says of its store.
+fn meta_of(directory: &Path) -> Result<(RealDisk, Option<MetaFile>), StoreError> {
+    let disk = RealDisk::open(directory)?;
+    let names = disk.list()?;
+    let meta = MetaFile::open(&disk, &names)?;
+    Ok((disk, meta))
+}
+
+fn no_identity(directory: &Path) -> StoreError {
+    StoreError::Corrupt {
+        path: directory.join(META_NAME).display().to_string(),
+        offset: 0,
+        reason: "it does not say whose store this is".to_owned(),
+    }
+}
+
+impl Conversion {
+    /// Takes up the conversion that is under way in `base`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`under_way`].
+    pub fn resume(base: &Path, ring_size: RingSize) -> Result<Option<Self>, ConvertError> {
+        let state = State::load(&base.join(WORK))?;
+        let base = base.to_owned();
+        Ok(state.map(|state| Self { base, ring_size, state, lacks_records: false }))
+    }
+
+    /// Begins a conversion of what is in a directory of `base`, which is open: makes the new directory, as
+    /// that of the same store.
+    ///
+    /// # Errors
+    ///
+    /// When there is something in the place of the new directory, or the disk refuses.
+    pub fn begin(base: &Path, ring_size: RingSize, what: UnderWay) -> Result<Self, ConvertError> {
+        let target = base.join(&what.new_name);
+        if what.new_name != what.old_name && has_files(&target)? {
+            return Err(ConvertError::TargetExists { path: target.display().to_string() });
+        }
+        let (new_path, old_path) = (base.join(WORK).join(NEW), base.join(&what.old_name));
+        // What is left of one that was given up.
+        remove_directory(&new_path)?;
+        let of_old = meta_of(&old_path)?.1.ok_or_else(|| no_identity(&old_path))?;
+        let work = RealDisk::open(base.join(WORK))?;
+        let new = RealDisk::open(&new_path)?;
+        if what.to != UNMARKED_ENGINE {
+            marker::write(&new, &what.to, ring_size)?;
+        }
+        let of_new =
+            Meta { clean: true, known_damage: 0, retiring: Vec::new(), ..of_old.meta().clone() };
+        MetaFile::create(&new, false, of_new)?;
+        RealDisk::open(base)?.sync_directory()?;
+        let state = State {
+            what,
+            partition: 0,
+            identity: Identity(0),
+            record_count: 0,
+            byte_count: 0,
+            damaged_count: 0,
+        };
+        state.write(&work)?;
+        Ok(Self { base: base.to_owned(), ring_size, state, lacks_records: false })
+    }
+
+    /// What is converted.
+    #[must_use]
+    pub const fn what(&self) -> &UnderWay {
+        &self.state.what
+    }
+
+    /// Where the old data is, until it does not count any more.
+    #[must_use]
+    pub fn old_path(&self) -> PathBuf {
+        self.base.join(&self.state.what.old_name)
+    }
+
+    /// Where the new data is, until it counts.
+    #[must_use]
+    pub fn new_path(&self) -> PathBuf {
+        self.work().join(NEW)
+    }
+
+    /// Records that were copied so far.
+    #[must_use]
+    pub const fn record_count(&self) -> u64 {
+        self.state.record_count
+    }
+
+    /// Whether the new data lacks records that could not be read.
+    #[must_use]
+    pub const fn lacks_records(&self) -> bool {
+        self.lacks_records
+    }
+
+    fn work(&self) -> PathBuf {
+        self.base.join(WORK)
+    }
+
+    /// Notes durably how far copying has come.
+    pub(super) fn note(&mut self, state: State) -> Result<(), ConvertError> {
+        state.write(&RealDisk::open(self.work())?)?;
+        self.state = state;
+        Ok(())
+    }
+
+    /// Lets the new data count: both engines are closed, and everything was copied.
+    ///
+    /// The new store goes on where the old one stopped: with its incarnation and its counters. If it lacks
+    /// records, it begins a new incarnation: their events may have been this store's, and known elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: the old data counts then.
+    pub fn complete(&mut self) -> Result<(), ConvertError> {
+        let of_old = meta_of(&self.old_path())?.1.ok_or_else(|| no_identity(&self.old_path()))?;
+        let of_new = meta_of(&self.new_path())?.1;
+        let mut of_new = of_new.ok_or_else(|| no_identity(&self.new_path()))?;
+        let (old, new) = (of_old.meta().clone(), of_new.meta().clone());
+        assert!(old.store_id == new.store_id, "the new directory is of the same store");
+        assert!(old.clean && new.clean, "both engines were closed in good order");
+        of_new.write(Meta {
+            // The new one began others when it was killed; nobody has made events in them.
+            incarnation: old.incarnation.max(new.incarnation) + u64::from(self.lacks_records),
+            reserved_counter: old.reserved_counter,
+            given_away_counter: old.given_away_counter,
+            ..new
+        })?;
+        let what = UnderWay { is_complete: true, ..self.state.what.clone() };
+        self.note(State { what, ..self.state.clone() })
+    }
+
+    /// Puts the new directory in the place of the old one, and removes that.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: the next call goes on from there.
+    ///
+    /// # Panics
+    ///
+    /// When the new data does not count yet.
+    pub fn switch(self) -> Result<(), ConvertError> {
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// Does what comes next; false when nothing is left. Each step is durable before the next one.
+    pub(super) fn step(&self) -> Result<bool, StoreError> {
+        assert!(self.state.what.is_complete, "the old data still counts");
+        let (old, new) = (self.old_path(), self.new_path());
+        let (target, away) = (self.base.join(&self.state.what.new_name), self.work().join(OLD));
+        let sync = |path: &Path| RealDisk::open(path)?.sync_directory();
+        if new.exists() {
+            if old.exists() {
+                rename(&old, &away)?;
+            } else {
+                // Nothing, or an empty directory.
+                rename(&new, &target)?;
+            }
+            sync(&self.work())?;
+            sync(&self.base)?;
+            return Ok(true);
+        }
+        if away.exists() {
+            remove_directory(&away)?;
+            return Ok(true);
+        }
+        let work = self.work();
+        if State::load(&work)?.is_some() {
+            State::remove(&RealDisk::open(&work)?)?;
+            return Ok(true);
+        }
+        remove_directory(&work)?;
+        sync(&self.base)?;
+        Ok(false)
+    }
+
+    /// Gives the conversion up: the old data is as it was.
+    ///
+    /// # Errors
+    ///
+    /// When the new data counts already, or the disk refuses.
+    pub fn abandon(self) -> Result<(), ConvertError> {
+        if self.state.what.is_complete {
+            return Err(ConvertError::TooLate);
+        }
+        // First of all: what is half removed must not be gone on with.
+        State::remove(&RealDisk::open(self.work())?)?;
+        remove_directory(&self.work())?;
+        RealDisk::open(&self.base)?.sync_directory()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! `engine`: the storage engine of a node that is stopped.
+
+use super::figures::size;
+use super::print;
+use crate::config_command::Format;
+use crate::engines::{self, Converted};
+use crate::open;
+use crate::output::say;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use quoit::config::{self, Sources, Storage};
+use quoit_store::convert::Progress;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How often progress is printed.
+const PRINT_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum EngineCommand {
+    /// Move the data of a stopped node to another storage engine.
+    ///
+    /// Stop the node, convert, set storage_backend to the new engine, start the node:
+    ///
+    ///     quoit admin engine convert leveled --data-dir /var/lib/quoit
+    ///
+    /// Everything moves: objects and siblings, tombstones, index entries, large sets and maps, what expires.
+    /// The node keeps its identity, its place in the cluster, and what others have missed. Nothing is lost
+    /// whenever it is stopped: until the new data is complete and on disk, the old data counts and stays as
+    /// it was, and the node refuses to start; the same command goes on where it was. Then the new data
+    /// takes its place and the old data is removed. There has to be room for both.
+    ///
+    /// Engines: bitcask, leveldb, leveled, innostore. memory keeps nothing that could be moved. With multi,
+    /// one of its engines is converted at a time: see --engine.
+    Convert(ConvertArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConvertArgs {
+    /// The new engine: bitcask, leveldb, leveled or innostore.
+    #[arg(value_name = "ENGINE")]
+    to: String,
+    /// Data directory of the node [default: as for serve].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Configuration file of the node: has the settings of both engines.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Sets one configuration key, as for serve; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// With storage_backend = multi: the name of the engine to convert.
+    #[arg(long, value_name = "NAME")]
+    engine: Option<String>,
+    /// Give up a conversion that was begun and is not complete; the old data is as it was.
+    #[arg(long)]
+    abandon: bool,
+    /// Go on without records that are damaged on disk; other replicas give them back.
+    #[arg(long)]
+    accept_damage: bool,
+    /// Begin although the disk may have too little room.
+    #[arg(long)]
+    ignore_room: bool,
+    /// Bytes after which it is noted how far copying has come.
+    #[arg(long, value_name = "N", default_value_t = 64 << 20, hide = true)]
+    note_every: u64,
+}
+
+/// Runs a command.
+pub(crate) fn engine(command: &EngineCommand, format: Format) -> Result<()> {
+    let EngineCommand::Convert(args) = command;
+    convert(args, format)
+}
+
+fn convert(args: &ConvertArgs, format: Format) -> Result<()> {
+    let to = engine_named(&args.to)?;
+    let sources = Sources {
+        file: args.config.clone(),
+        environment: Sources::process_environment(),
+        command_line: args.set.clone(),
+        flags: Vec::new(),
+    };
+    let settings = config::load(&sources)?;
+    let configured = || PathBuf::from(settings.text("platform_data_dir"));
+    let data_dir = args.data_dir.clone().unwrap_or_else(configured);
+    // Held to the end: a node can't start meanwhile, and one that runs is met here.
+    let control = open::existing_control(&data_dir, &settings)?;
+    let plan = engines::ConversionPlan {
+        data_dir: &data_dir,
+        named: args.engine.as_deref(),
+        to,
+        ring_size: control.ring_size(),
+        settings: &settings,
+        accepts_damage: args.accept_damage,
+        ignores_room: args.ignore_room,
+        note_every_bytes: args.note_every,
+    };
+    if args.abandon {
+        let what = plan.abandon()?;
+        let document = json!({"abandoned": true, "from": what.from, "to": what.to});
+        print(&document, format, |_| {
+            format!("given up; {} is as it was", data_dir.join(&what.old_name).display())
+        });
+        return Ok(());
+    }
+    let mut printer = Printer { format, began: Instant::now(), printed: None, first: None };
+    let converted = plan.run(&mut |progress| printer.print(progress))?;
+    report(&converted, format);
+    Ok(())
+}
+
+/// The engine that a word stands for, if data can be moved to it.
+fn engine_named(word: &str) -> Result<Storage> {
+    let known = "bitcask, leveldb, leveled, innostore";
+    match Storage::named(word) {
+        None => bail!("there is no storage engine {word:?}; data can be moved to one of: {known}"),
+        Some(Storage::Memory) => bail!(
+            "the engine memory keeps nothing over a restart: there is nothing to move to it or from it; \
+             data can be moved to one of: {known}"
+        ),
+        Some(Storage::Multi) => bail!(
+            "multi is several engines, and buckets choose among them by the property backend; convert one of \
+             them with --engine NAME to one of: {known}"
+        ),
+        Some(storage) => Ok(storage),
+    }
+}
+
+/// Prints how far a conversion has come.
+struct Printer {
+    format: Format,
+    began: Instant,
+    printed: Option<Instant>,
+    /// Bytes that were copied before this run.
+    first: Option<u64>,
+}
+
+impl Printer {
+    fn print(&mut self, progress: &Progress) {
+        let first = *self.first.get_or_insert(progress.byte_count);
+        let is_due = self.printed.is_none_or(|printed| printed.elapsed() >= PRINT_INTERVAL);
+        if !is_due && !progress.is_noted {
+            return;
+        }
+        self.printed = Some(Instant::now());
+        let Progress { record_count, record_count_all, byte_count, is_noted, .. } = *progress;
+        if self.format == Format::Json {
+            say!(
+                "{}",
+                json!({
+                    "records": record_count,
+                    "of": record_count_all,
+                    "bytes": byte_count,
+                    "noted": is_noted,
+                })
+            );
+            return;
+        }
+        let secs = self.began.elapsed().as_secs_f64().max(0.001);
+        let rate = ((byte_count - first) as f64 / secs) as u64;
+        let percent = (100 * record_count).checked_div(record_count_all).unwrap_or(100).min(100);
+        say!(
+            "{percent:>3} %: {record_count} of {record_count_all} records, {}, {}/s",
+            size(&json!(byte_count)),
+            size(&json!(rate))
+        );
+    }
+}
+
+fn report(converted: &Converted, format: Format) {
+    let Converted { from, to, record_count, lacks_records, setting, old_path, .. } = converted;
+    let document = json!({
+        "from": from,
+        "to": to,
+        "records": record_count,
+        "complete": !lacks_records,
+        "set": format!("{setting} = {to}"),
+    });
+    print(&document, format, |_| {
+        let lacking = if *lacks_records {
+            "\nDamaged records were left out; other replicas give them back when the node runs."
+        } else {
+            ""
+        };
+        format!(
+            "{record_count} records moved from {from} to {to}; {} is gone.{lacking}\nNow set {setting} = \
+             {to} in the configuration and start the node.",
+            old_path.display()
+        )
+    });
+}

@@ -1,0 +1,273 @@
+//! Moves the data of a node that does not run from one engine to another.
+
+use super::{directory, open_one};
+use anyhow::{Context, Result, bail};
+use quoit::config::{Settings, Storage};
+use quoit_model::hash::RingSize;
+use quoit_model::key::BucketRef;
+use quoit_model::object::IndexTerm;
+use quoit_model::secondary_index::IndexRange;
+use quoit_store::convert::{Conversion, Notes, Progress, UnderWay, under_way};
+use quoit_store::engine::Engine;
+use quoit_store::engine_of;
+use quoit_store::error::StoreError;
+use quoit_store::seam::{Clock, RealDisk, SystemClock};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often it is looked whether index entries are complete.
+const INDEX_PAUSE: Duration = Duration::from_millis(50);
+
+/// What is to be converted, and how.
+pub(crate) struct ConversionPlan<'p> {
+    pub(crate) data_dir: &'p Path,
+    /// The engine of several that is meant.
+    pub(crate) named: Option<&'p str>,
+    pub(crate) to: Storage,
+    pub(crate) ring_size: RingSize,
+    pub(crate) settings: &'p Settings,
+    pub(crate) accepts_damage: bool,
+    pub(crate) ignores_room: bool,
+    /// Bytes after which it is noted how far copying has come.
+    pub(crate) note_every_bytes: u64,
+}
+
+/// A conversion that is done.
+pub(crate) struct Converted {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) record_count: u64,
+    /// Whether damaged records were left out.
+    pub(crate) lacks_records: bool,
+    /// The setting that has to name the new engine now.
+    pub(crate) setting: String,
+    /// Where the old data was.
+    pub(crate) old_path: PathBuf,
+}
+
+/// Data that is on its way between two engines belongs to neither.
+pub(super) fn refuse_converting(base: &Path) -> Result<()> {
+    let Some(what) = under_way(base).context("looking into the data directory")? else {
+        return Ok(());
+    };
+    let give_up = if what.is_complete { "" } else { ", or give it up with --abandon" };
+    let named = if what.old_name == what.new_name {
+        format!(" --engine {}", what.old_name)
+    } else {
+        String::new()
+    };
+    bail!(
+        "{} is being converted from {} to {}; finish that with: quoit admin engine convert {}{named} \
+         --data-dir ...{give_up}",
+        base.join(&what.old_name).display(),
+        what.from,
+        what.to,
+        what.to
+    );
+}
+
+impl ConversionPlan<'_> {
+    /// The directory that has the old engine's and the new one's.
+    fn base(&self) -> PathBuf {
+        match self.named {
+            None => self.data_dir.to_owned(),
+            Some(_) => directory::of(self.data_dir, Storage::Multi),
+        }
+    }
+
+    /// Gives up a conversion that is under way.
+    pub(crate) fn abandon(&self) -> Result<UnderWay> {
+        let Some(conversion) = Conversion::resume(&self.base(), self.ring_size)? else {
+            bail!("no conversion is under way in {}", self.base().display());
+        };
+        let what = conversion.what().clone();
+        conversion.abandon()?;
+        Ok(what)
+    }
+
+    /// Converts, or goes on with a conversion that is under way.
+    pub(crate) fn run(&self, observe: &mut dyn FnMut(&Progress)) -> Result<Converted> {
+        let base = self.base();
+        let resumed = Conversion::resume(&base, self.ring_size)?;
+        let what = match &resumed {
+            Some(resumed) => self.same(resumed.what())?,
+            None => self.what()?,
+        };
+        let from = stored(&what.from)?;
+        let old_path = base.join(&what.old_name);
+        let conversion = match resumed {
+            Some(resumed) if what.is_complete => resumed,
+            resumed => self.copy(from, &what, resumed, observe)?,
+        };
+        let (record_count, lacks_records) = (conversion.record_count(), conversion.lacks_records());
+        conversion.switch()?;
+        let setting = match self.named {
+            None => "storage_backend".to_owned(),
+            Some(name) => format!("multi_backend.{name}.storage_backend"),
+        };
+        let UnderWay { from, to, .. } = what;
+        Ok(Converted { from, to, record_count, lacks_records, setting, old_path })
+    }
+
+    /// Copies everything and lets the new data count.
+    fn copy(
+        &self,
+        from: Storage,
+        what: &UnderWay,
+        resumed: Option<Conversion>,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<Conversion> {
+        let base = self.base();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let open = |storage, path: &Path| -> Result<Arc<dyn Engine>> {
+            let settings = self.engine_settings();
+            Ok(open_one(storage, path, self.ring_size, &clock, &settings)?.engine)
+        };
+        let old = open(from, &base.join(&what.old_name)).context("opening the old data")?;
+        let mut conversion = match resumed {
+            Some(resumed) => resumed,
+            None => {
+                if !self.ignores_room {
+                    self.check_room(&base, old.stats().live_bytes())?;
+                }
+                Conversion::begin(&base, self.ring_size, what.clone())?
+            }
+        };
+        let new = open(self.to, &conversion.new_path()).context("opening the new data")?;
+        let notes = Notes {
+            every_bytes: self.note_every_bytes,
+            now_secs: clock.unix_secs(),
+            accepts_damage: self.accepts_damage,
+        };
+        let copied = conversion.copy(&*old, &*new, &notes, observe);
+        if copied.is_ok() {
+            wait_for_indexes(&*new)?;
+        }
+        let closed = new.close().and(old.close());
+        copied?;
+        closed?;
+        drop((old, new));
+        conversion.complete()?;
+        Ok(conversion)
+    }
+
+    /// The settings of the engine: those of the one of several that is meant.
+    fn engine_settings(&self) -> Settings {
+        let named = self.settings.named_storages();
+        let own = named.into_iter().find(|each| Some(each.name.as_str()) == self.named);
+        own.map_or_else(|| self.settings.clone(), |own| own.settings)
+    }
+
+    /// What there is to be converted.
+    fn what(&self) -> Result<UnderWay> {
+        let (from, old_name, new_name) = match self.named {
+            Some(name) => (self.named_engine(name)?, name.to_owned(), name.to_owned()),
+            None => {
+                let from = self.only_engine()?;
+                (from, from.name().to_owned(), self.to.name().to_owned())
+            }
+        };
+        if from == self.to {
+            bail!("{} has data of the engine {} already", self.base().display(), from.name());
+        }
+        let (from, to) = (from.name().to_owned(), self.to.name().to_owned());
+        Ok(UnderWay { from, to, old_name, new_name, is_complete: false })
+    }
+
+    /// A conversion that has begun is the one that is meant.
+    fn same(&self, begun: &UnderWay) -> Result<UnderWay> {
+        let is_same =
+            begun.to == self.to.name() && self.named.is_none_or(|name| name == begun.old_name);
+        if is_same {
+            return Ok(begun.clone());
+        }
+        bail!(
+            "a conversion of {} from {} to {} is under way; finish it first{}",
+            self.base().join(&begun.old_name).display(),
+            begun.from,
+            begun.to,
+            if begun.is_complete { "" } else { ", or give it up with --abandon" }
+        );
+    }
+
+    /// The engine whose data the node has.
+    fn only_engine(&self) -> Result<Storage> {
+        let found = directory::with_data(self.data_dir)?;
+        match found[..] {
+            [] => bail!("{} has no data of any engine", self.data_dir.display()),
+            [Storage::Multi] => bail!(
+                "{} has several engines: convert one of them with --engine NAME, or let buckets choose \
+                 another by the property backend",
+                directory::of(self.data_dir, Storage::Multi).display()
+            ),
+            [from] => Ok(from),
+            _ => {
+                let wanted = self.settings.storage();
+                let names: Vec<_> = found.iter().map(|storage| storage.name()).collect();
+                if found.contains(&wanted) && wanted != self.to && wanted != Storage::Multi {
+                    return Ok(wanted);
+                }
+                bail!(
+                    "{} has data of several engines ({}), and storage_backend = {} does not say which is to \
+                     be moved; move away what nobody needs",
+                    self.data_dir.display(),
+                    names.join(", "),
+                    wanted.name()
+                );
+            }
+        }
+    }
+
+    /// The engine of this name among several.
+    fn named_engine(&self, name: &str) -> Result<Storage> {
+        let path = self.base().join(name);
+        let is_plain = Path::new(name).components().count() == 1;
+        let found = match is_plain && path.is_dir() {
+            true => RealDisk::open(&path).and_then(|disk| engine_of(&disk))?,
+            false => None,
+        };
+        let Some(found) = found else {
+            bail!("there is no data of an engine {name:?} in {}", self.base().display());
+        };
+        stored(&found)
+    }
+
+    /// Refuses to begin where the new data would hardly find room beside the old.
+    fn check_room(&self, base: &Path, live_bytes: u64) -> Result<()> {
+        let room = rustix::fs::statvfs(base).context("asking for the room on the disk")?;
+        let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+        // Pages of a tree that grows at random are between half full and full.
+        let times = if self.to == Storage::Innostore { 2 } else { 1 };
+        let needed_bytes = live_bytes.saturating_mul(times) + live_bytes / 4;
+        if free_bytes >= needed_bytes {
+            return Ok(());
+        }
+        bail!(
+            "the disk of {} has {} MB free, and the new data may need {} MB beside the old; make room, or \
+             begin all the same with --ignore-room: a conversion that runs out of room loses nothing, and \
+             goes on when there is some",
+            base.display(),
+            free_bytes >> 20,
+            (needed_bytes >> 20) + 1
+        );
+    }
+}
+
+/// Waits until the new engine has index entries of all records: one that was killed makes them again in the
+/// background.
+fn wait_for_indexes(engine: &dyn Engine) -> Result<()> {
+    let term = IndexTerm::Integer(0);
+    let bucket = BucketRef::untyped(b"any");
+    let range = IndexRange { bucket, field: b"any_int", min: &term, max: &term };
+    loop {
+        match engine.query_index(&range, &|_| true, None, 1) {
+            Err(StoreError::IndexesUnavailable { .. }) => std::thread::sleep(INDEX_PAUSE),
+            answer => return Ok(answer.map(drop)?),
+        }
+    }
+}
+
+fn stored(name: &str) -> Result<Storage> {
+    Storage::named(name).with_context(|| format!("this release knows no storage engine {name}"))
+}
