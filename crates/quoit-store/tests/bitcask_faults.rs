@@ -15,7 +15,7 @@ use quoit_store::error::StoreError;
 use quoit_store::seam::{Next, RealDisk, SystemClock, Threads};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use support::indexes::{check_indexes, query_all, try_put_indexed};
+use support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
 use support::{Faulty, Name, get, keys, put, try_put, value};
 
 const SEGMENT_BYTES: u64 = 2_000;
@@ -346,6 +346,37 @@ fn lost_and_damaged_indexes_are_rebuilt_and_never_incomplete() {
 }
 
 #[test]
+fn entries_of_versions_that_damage_brings_back_are_found() {
+    let mut store = Faulty::new(1 << 20);
+    store.close();
+    // Entries are moved to their file at once, and with them that those of earlier versions are gone.
+    store.settings.entry_buffer_bytes = 1;
+    store.open().unwrap();
+    (0..20).for_each(|record| {
+        try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();
+    });
+    store.close();
+    store.open().unwrap();
+    for record in 0..20 {
+        try_put_indexed(store.engine(), &format!("key{record}"), 100 + record).unwrap();
+    }
+    check_indexes(store.engine());
+    store.kill();
+    // In the middle of the later versions, and at their end, where it looks like a record cut short.
+    let [_, later] = &store.segments()[..] else { panic!("a segment for each time") };
+    let size = store.disk.bytes(later).unwrap().len();
+    [1_000, size - 20].into_iter().for_each(|at| store.disk.flip_bit(later, at, 1));
+    store.open().unwrap();
+    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+    let has_earlier = keys(store.engine()).iter().any(|key| {
+        let number = key.trim_start_matches("key").parse().unwrap();
+        value(store.engine(), key).unwrap() == indexed(number).0
+    });
+    assert!(has_earlier, "the damage brought no version back");
+    check_indexes(store.engine());
+}
+
+#[test]
 fn entries_that_are_left_behind_are_not_found_and_go() {
     let mut store = Faulty::new(1 << 20);
     for record in 0..30 {
@@ -446,6 +477,7 @@ fn damage_after_a_clean_stop_begins_an_incarnation() {
         store.disk.flip_bit(&segment, at, 1);
         let report = store.open().unwrap();
         assert!(report.clean && report.incarnation == last + 1, "byte {at}: {report:?}");
+        assert!(report.lost_after_clean_stop, "byte {at}");
         assert_eq!(store.engine().incarnation(), last + 1);
         last = report.incarnation;
         // For good, whatever happens next.
@@ -481,6 +513,7 @@ fn a_loss_that_is_met_at_every_start_begins_one_incarnation() {
             let found = store.open().unwrap();
             let is_met = found.damage_count > 0 || found.torn_bytes > 0;
             assert!(found.clean && is_met && found.incarnation == last, "byte {at}: {found:?}");
+            assert!(!found.lost_after_clean_stop, "byte {at}: it was known");
         }
         store.close();
     }

@@ -46,6 +46,7 @@ enum Command {
 
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
 fn main() -> ExitCode {
+    quoit_heap::give_back_large_blocks();
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),

@@ -134,7 +134,8 @@ impl Keeper {
         self.keep_own_entry(plane, &state).await;
         self.note_versions(plane, &state).await;
         let led = plane.group().metrics();
-        if let Some(metrics) = led.filter(|metrics| metrics.state.is_leader()) {
+        if let Some(metrics) = led.filter(leads) {
+            let state = plane.state();
             self.note_away(plane, &state);
             if timeout(STEP_TIMEOUT, self.lead(plane, &state, &metrics)).await.is_err() {
                 tracing::debug!("the electorate could not be changed in time");
@@ -452,8 +453,38 @@ fn outdated(plane: &ControlPlane, state: &State) -> Option<Departure> {
     Some(Departure::Outdated { words: outdated.to_string().into() })
 }
 
+/// Whether a node leads and has applied what leaders before it have decided: the first entry of its own term
+/// comes after all of that.
+fn leads(metrics: &Metrics) -> bool {
+    let applied_term = metrics.last_applied.map(|applied| applied.leader_id.term);
+    metrics.state.is_leader() && applied_term == Some(metrics.current_term)
+}
+
 async fn go_alone(plane: &ControlPlane) {
     if let Err(fault) = plane.found_alone().await {
         tracing::warn!(%fault, "the node could not go back to being alone");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::types::LogId;
+    use openraft::{CommittedLeaderId, ServerState};
+
+    #[test]
+    fn a_leader_begins_when_it_has_applied_an_entry_of_its_own_term() {
+        let id = RaftId(NodeId([1; 16]));
+        let mut metrics = Metrics::new_initial(id);
+        let applied = |term| Some(LogId::new(CommittedLeaderId::new(term, id), 7));
+        metrics.current_term = 3;
+        metrics.state = ServerState::Leader;
+        assert!(!leads(&metrics));
+        metrics.last_applied = applied(2);
+        assert!(!leads(&metrics), "what the leader before has decided may be missing");
+        metrics.last_applied = applied(3);
+        assert!(leads(&metrics));
+        metrics.state = ServerState::Follower;
+        assert!(!leads(&metrics));
     }
 }

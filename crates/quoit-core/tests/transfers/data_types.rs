@@ -189,6 +189,50 @@ async fn a_read_of_copies_that_differ_repairs_them_by_what_differs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_copy_that_is_behind_is_fetched_where_nothing_may_be_sent() {
+    let mut town = town_with_a_copy_behind(20_000).await;
+    let key = key_in("sets", "large");
+    town.start(3).await;
+    for number in 1..=3 {
+        let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
+        town.store(number).set_transfer_limits(limits);
+    }
+    town.pass(Duration::from_secs(100)).await;
+    assert_eq!(size_at(&town, 3, key).await, 20_001);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_is_behind_and_damaged_holds_up_no_other() {
+    let mut town = Town::joined_on_disks(3).await;
+    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+    let keys: Vec<String> = (0..6).map(|number| format!("large{number}")).collect();
+    for key in &keys {
+        let all = (0..5_000).map(|number| Bytes::from(number.to_string())).collect();
+        add(&town, 1, key_in("sets", key), all, Quorum::All).await;
+    }
+    // The pages are in files that are written to no more, the roots are in the last one.
+    town.put_many(1, 100).await;
+    for key in &keys {
+        add(&town, 1, key_in("sets", key), vec!["last".into()], Quorum::All).await;
+    }
+    town.rot(3);
+    town.kill(3);
+    for key in &keys {
+        add(&town, 1, key_in("sets", key), vec!["missed".into()], Quorum::Count(2)).await;
+    }
+    for number in [1, 2] {
+        let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
+        town.store(number).set_transfer_limits(limits);
+    }
+    town.start(3).await;
+    // Long before nodes look for damage themselves.
+    town.pass(Duration::from_secs(200)).await;
+    for key in &keys {
+        assert_eq!(size_at(&town, 3, key_in("sets", key)).await, 5_002, "{key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn damaged_pages_are_healed_before_they_are_read() {
     let mut town = Town::joined_on_disks(3).await;
     town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;

@@ -246,7 +246,8 @@ impl Engine for MultiEngine {
     }
 
     fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
-        self.tickets.poll(&self.named.engines, ticket, waker)
+        let engines = &self.named.engines;
+        self.tickets.poll(ticket, |place, ticket| engines[place].poll_durable(ticket, waker))
     }
 
     fn list_keys(

@@ -91,3 +91,62 @@ fn bitcask_settings(ring_size: RingSize, settings: &Settings) -> Result<BitcaskS
         ..defaults
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use quoit::config::{self, Sources};
+    use quoit_model::hash::{KeyHash, PlacementRule};
+    use quoit_model::key::BucketRef;
+    use quoit_store::engine::{Access, Before, Decision, RecordAt, RecordMeta, RecordRef};
+    use quoit_store::seam::SystemClock;
+
+    #[test]
+    fn a_store_that_lost_records_since_its_clean_stop_was_not_closed_in_good_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let ring_size = RingSize::DEFAULT;
+        let settings = config::load(&Sources::default()).unwrap();
+        let reopen = || open(directory.path(), ring_size, &clock, &settings).unwrap();
+        let opened = reopen();
+        let bucket = BucketRef::untyped(b"bucket");
+        let encoded = bucket.key(b"key").encoded();
+        let hash = KeyHash::of(&encoded, bucket, PlacementRule::BucketAndKey);
+        let at = RecordAt {
+            key: bucket.key(b"key"),
+            encoded: &encoded,
+            identity: hash.identity,
+            partition: ring_size.partition(hash.placement),
+        };
+        let write = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            out.extend_from_slice(&[7; 500]);
+            Decision::Put(RecordMeta::default())
+        };
+        opened.engine.update(&at, Before::Skip, Access::Wait, write).unwrap();
+        opened.engine.close().unwrap();
+        drop(opened);
+        let opened = reopen();
+        assert!(opened.clean);
+        opened.engine.close().unwrap();
+        drop(opened);
+
+        let names =
+            || std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+        let has_extension = |path: &std::path::PathBuf, wanted| {
+            path.extension().is_some_and(|extension| extension == wanted)
+        };
+        for log in names().filter(|path| has_extension(path, "log")) {
+            let mut bytes = std::fs::read(&log).unwrap();
+            if let Some(byte) = bytes.get_mut(300) {
+                *byte ^= 1;
+            }
+            std::fs::write(&log, bytes).unwrap();
+        }
+        names()
+            .filter(|path| path.ends_with("INDEX") || has_extension(path, "keys"))
+            .for_each(|path| std::fs::remove_file(path).unwrap());
+        assert!(!reopen().clean, "events may be lost that were acknowledged");
+    }
+}
