@@ -544,6 +544,9 @@ class DataTypes:
         expected[("home", "map")][("rooms", "set")] = frozenset(["bath"])
         self.assertEqual(self.record("maps").value, expected)
 
+    def test_large_sets_in_maps_are_sets_like_any_other(self):
+        large_sets_in_maps(self, lambda: self.record("maps"))
+
     def test_a_hyperloglog_estimates(self):
         visitors = self.record("hlls")
         for number in range(200):
@@ -569,6 +572,86 @@ class DataTypes:
         bucket.update_counter("k", 5)
         self.assertEqual(bucket.update_counter("k", -7, returnvalue=True), -2)
         self.assertEqual(bucket.get_counter("k"), -2)
+
+
+def large_sets_in_maps(case, record):
+    """Fills sets in a map and in a map in it until they lie in pages of their own; `record` reads the map."""
+    def elements(numbers):
+        return frozenset("element %06d" % number for number in numbers)
+
+    for start in range(0, 3000, 500):
+        change = record()
+        for element in elements(range(start, start + 500)):
+            change.sets["outer"].add(element)
+            change.maps["home"].sets["inner"].add(element)
+        change.maps["home"].counters["turns"].increment()
+        change.store()
+    seen, change = record(), record()
+    whole = elements(range(3000))
+    inner = {("inner", "set"): whole, ("turns", "counter"): 6}
+    case.assertEqual(change.value, {("outer", "set"): whole, ("home", "map"): inner})
+
+    # What is named goes, nothing else.
+    gone = elements(range(1000, 1010))
+    for element in gone:
+        change.sets["outer"].discard(element)
+        change.maps["home"].sets["inner"].discard(element)
+    change.maps["home"].sets["inner"].add("another")
+    change.store()
+    change = record()
+    inner = {("inner", "set"): whole - gone | {"another"}, ("turns", "counter"): 6}
+    case.assertEqual(change.value, {("outer", "set"): whole - gone, ("home", "map"): inner})
+
+    # A field goes as far as it was seen: what was added since stays, and a field that was changed since.
+    del seen.maps["home"].sets["inner"]
+    del seen.sets["outer"]
+    seen.store()
+    change = record()
+    left = {("home", "map"): {("inner", "set"): frozenset(["another"]), ("turns", "counter"): 6},
+            ("outer", "set"): frozenset()}
+    case.assertEqual(change.value, left)
+    change.sets["outer"].add("first")
+    change.store()
+    left[("outer", "set")] = frozenset(["first"])
+    case.assertEqual(record().value, left)
+
+
+class LargeValuesOnEveryEngine(unittest.TestCase):
+    """Sets and maps of thousands of elements, kept by each of the engines."""
+
+    def test_sets_and_maps_in_pages_survive_a_restart(self):
+        for engine in ("bitcask", "memory", "leveldb", "leveled", "innostore"):
+            with self.subTest(engine=engine):
+                self.check(engine)
+
+    def check(self, engine):
+        settings = ["storage_backend=" + engine]
+        with TemporaryNode(binary_from_environment(), settings) as node:
+            for name in ("sets", "maps"):
+                node.create_bucket_type(name, BUCKET_TYPES[name])
+
+            def record(name):
+                client = riak.RiakClient(protocol="pbc", host=node.pb[0], pb_port=node.pb[1])
+                self.addCleanup(client.close)
+                return client.bucket_type(name).bucket("b").get("k")
+
+            large_sets_in_maps(self, lambda: record("maps"))
+            group = record("sets")
+            wanted = frozenset("element %06d" % number for number in range(2000))
+            for element in wanted:
+                group.add(element)
+            group.store()
+            change = record("maps")
+            for element in wanted:
+                change.maps["home"].sets["inner"].add(element)
+            change.store()
+            before = record("maps").value
+            self.assertEqual(before[("home", "map")][("inner", "set")], wanted | {"another"})
+            if engine != "memory":
+                node.stop()
+                node.start()
+                self.assertEqual(record("maps").value, before)
+                self.assertEqual(record("sets").value, wanted)
 
 
 class DataTypesOnACluster:

@@ -15,10 +15,11 @@ mod together;
 
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
+use quoit_model::key::{BucketRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_store::engine::{
-    Access, Applied, Before, Change, Decision, Engine, Fetch, Interrupted, Record, RecordAt,
-    RecordMeta, RecordRef, Shown, Transaction,
+    Access, Applied, Before, Change, Decision, Engine, Fetch, Interrupted, KeyRange, Record,
+    RecordAt, RecordMeta, RecordRef, Shown, Transaction,
 };
 use quoit_store::error::StoreError;
 use std::sync::Arc;
@@ -36,6 +37,9 @@ const ATTEMPT_COUNT: usize = 3;
 
 /// Pages that a call which must not wait reads: some 100 microseconds of work.
 const QUICK_PAGES_MAX: u32 = 32;
+
+/// Old pages that are removed at once.
+const COLLECTED_COUNT: usize = 500;
 
 /// Records of which some lie in pages.
 pub(crate) struct Records {
@@ -141,26 +145,52 @@ impl Records {
         Ok(updated)
     }
 
-    /// As [`Engine::update`] with [`Before::Skip`], of a record that is damaged: if its pages can be found,
-    /// they go as well.
+    /// As [`Engine::update`] with [`Before::Skip`], of a record that is damaged: its pages go as well,
+    /// whether or not anything leads to them any more. Counts as a call that has to wait.
     pub(crate) fn replace_damaged(
         &self,
         at: &RecordAt<'_>,
         access: Access,
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
-        let root = match self.engine.get(at, access) {
-            Ok(Fetch::WouldBlock) => return Ok(Applied::WouldBlock),
-            Ok(Fetch::Found(record)) => PagedObject::decode(&record.value).ok(),
-            Ok(Fetch::Missing) | Err(_) => None,
-        };
+        if access == Access::NoWait {
+            return Ok(Applied::WouldBlock);
+        }
         let applied = self.engine.update(at, Before::Skip, access, change)?;
-        if let (Some(paged), Applied::Written(_)) = (root, applied) {
-            self.engine.transact(at.partition, access, &mut |transaction| {
-                pages::remove_unread(transaction, at, &paged)
-            })?;
+        if matches!(applied, Applied::Written(_))
+            && let Err(fault) = self.collect_pages(at)
+        {
+            // They take space, and are never read again.
+            tracing::warn!(%fault, "old pages of a damaged record could not be removed");
         }
         Ok(applied)
+    }
+
+    /// Removes the pages of a record that do not belong to what it is now.
+    fn collect_pages(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
+        let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: at.encoded };
+        let mut after = None;
+        loop {
+            let listed = self.engine.list_keys(
+                KeyRange::Bucket(pieces),
+                after.as_deref(),
+                COLLECTED_COUNT,
+            )?;
+            self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+                let stored = transaction.get(at)?;
+                let stored = stored.filter(|record| PagedObject::is_one(&record.value));
+                let paged = stored.map(|root| read_root(at, &root)).transpose()?;
+                let generation = paged.as_ref().map(PagedObject::generation);
+                for (key, _) in &listed.entries {
+                    pages::remove_of_others(transaction, at, key, generation)?;
+                }
+                Ok(())
+            })?;
+            after = listed.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// As [`Engine::update`], wherever the record lies: what is in pages is put together for the change.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::context::{decode_context, encode_context};
 use quoit_model::data_type::context::incarnation;
-use quoit_model::data_type::pages::{ItemHash, PageRange, PagedObject, Pages};
+use quoit_model::data_type::pages::{PageName, PagedObject, Pages};
 use quoit_model::data_type::{
     CausalClock, Coordinator, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange,
     State, StoredFormError,
@@ -155,19 +155,19 @@ fn measure_data_types() {
 
 /// Pages in memory.
 #[derive(Default)]
-struct InMemory(BTreeMap<ItemHash, Bytes>);
+struct InMemory(BTreeMap<PageName, Bytes>);
 
 impl Pages for InMemory {
     type Error = StoredFormError;
 
-    fn read(&mut self, page: PageRange) -> Result<Option<Bytes>, StoredFormError> {
-        Ok(self.0.get(&page.first()).cloned())
+    fn read(&mut self, name: PageName) -> Result<Option<Bytes>, StoredFormError> {
+        Ok(self.0.get(&name).cloned())
     }
 
-    fn write(&mut self, first: ItemHash, page: Option<&[u8]>) -> Result<(), StoredFormError> {
+    fn write(&mut self, name: PageName, page: Option<&[u8]>) -> Result<(), StoredFormError> {
         match page {
-            Some(page) => self.0.insert(first, Bytes::copy_from_slice(page)),
-            None => self.0.remove(&first),
+            Some(page) => self.0.insert(name, Bytes::copy_from_slice(page)),
+            None => self.0.remove(&name),
         };
         Ok(())
     }
@@ -193,7 +193,12 @@ fn measure_pages() {
     let coordinator =
         Coordinator { actor: &actor, time_secs, now_us, hll_precision: Precision::DEFAULT };
     type Next<'a> = &'a dyn Fn(u32) -> Operation;
-    let cases: [(&str, Operation, Next<'_>); 4] = [
+    let in_map = |changes| {
+        let updates = vec![FieldUpdate::new("tags", FieldOperation::Set(changes))];
+        Operation::Map(MapOperation { updates, ..MapOperation::default() })
+    };
+    let inner = in_map((0..10_000).map(element).map(SetChange::Add).collect());
+    let cases: [(&str, Operation, Next<'_>); 5] = [
         ("set of 10 000, the same element", sets.clone(), &|number| add(number % 10_000)),
         ("set of 10 000, another element", sets.clone(), &|number| add(10_000 + number)),
         ("set of 10 000, out and in", sets, &|number| match number % 2 {
@@ -201,6 +206,9 @@ fn measure_pages() {
             _ => add(number % 10_000 - 1),
         }),
         ("map of 10 000, count in a field", maps, &|number| count(number % 10_000)),
+        ("set of 10 000 in a map, another", inner, &|number| {
+            in_map(vec![SetChange::Add(element(10_000 + number))])
+        }),
     ];
     for (name, fill, next) in cases {
         let object = Object::update_data_type(None, &fill, None, coordinator, None).expect("works");

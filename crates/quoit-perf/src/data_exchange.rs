@@ -11,6 +11,9 @@ use quoit_wire::messages::{
 /// The bucket of all records.
 const BUCKET: &[u8] = b"test";
 
+/// The field of maps that holds a set.
+const FIELD: &[u8] = b"tags";
+
 /// What is asked of one record; keys of the load name elements and fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asked {
@@ -22,6 +25,8 @@ pub(crate) enum Asked {
     Size,
     /// All of a set.
     Fetch,
+    /// Adds an element to a set in a map.
+    AddInMap,
     /// Counts a field of a map up.
     CountField,
     /// Counts a counter up; the load's keys name records.
@@ -40,7 +45,7 @@ impl DataExchange {
     const fn bucket_type(self) -> &'static str {
         match self.asked {
             Asked::Add | Asked::Contains | Asked::Size | Asked::Fetch => "sets",
-            Asked::CountField => "maps",
+            Asked::AddInMap | Asked::CountField => "maps",
             Asked::Count => "counters",
         }
     }
@@ -48,7 +53,9 @@ impl DataExchange {
     /// The code of the answer to such a request.
     pub(crate) const fn answer_code(self) -> u8 {
         (match self.asked {
-            Asked::Add | Asked::CountField | Asked::Count => MessageCode::DtUpdateResp,
+            Asked::Add | Asked::AddInMap | Asked::CountField | Asked::Count => {
+                MessageCode::DtUpdateResp
+            }
             Asked::Fetch => MessageCode::DtFetchResp,
             Asked::Contains | Asked::Size => MessageCode::DtQueryResp,
         }) as u8
@@ -57,7 +64,9 @@ impl DataExchange {
     /// Writes the request about an element or field.
     pub(crate) fn request(self, name: &[u8], out: &mut BytesMut) {
         match self.asked {
-            Asked::Add | Asked::CountField | Asked::Count => self.update(&[name], out),
+            Asked::Add | Asked::AddInMap | Asked::CountField | Asked::Count => {
+                self.update(&[name], out);
+            }
             Asked::Fetch => {
                 let [bucket_type, bucket, key] = self.names();
                 let message = DtFetchReq { bucket, key, bucket_type, ..DtFetchReq::default() };
@@ -87,6 +96,17 @@ impl DataExchange {
                     ..MapUpdate::default()
                 });
                 let map = MapOp { updates: updates.collect(), ..MapOp::default() };
+                DtOp { map_op: Some(map), ..DtOp::default() }
+            }
+            Asked::AddInMap => {
+                let set = SetOp { adds: names.collect(), ..SetOp::default() };
+                let name = Bytes::from_static(FIELD);
+                let update = MapUpdate {
+                    field: MapField { name, kind: MapFieldType::Set as i32 },
+                    set_op: Some(set),
+                    ..MapUpdate::default()
+                };
+                let map = MapOp { updates: vec![update], ..MapOp::default() };
                 DtOp { map_op: Some(map), ..DtOp::default() }
             }
             Asked::Count => {

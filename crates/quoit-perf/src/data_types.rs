@@ -17,6 +17,8 @@ use std::process::{Command, Stdio};
 /// Sizes of sets and maps, and the names of the records that have them.
 const SIZES: [(u64, &str); 3] = [(10, "small"), (10_000, "middle"), (1_000_000, "large")];
 const MAP_SIZES: [(u64, &str); 2] = [(10, "small"), (100_000, "large")];
+/// Sizes of sets in maps, and the names of the maps.
+const INNER_SIZES: [(u64, &str); 2] = [(10, "around small"), (100_000, "around large")];
 
 /// Elements or fields of one request while a record is filled.
 const FILL_COUNT: usize = 1_000;
@@ -68,6 +70,9 @@ pub(crate) fn data_types(common: &Common) -> Result<()> {
     for (size, record) in MAP_SIZES {
         fill(&node, DataExchange { asked: Asked::CountField, record }, size)?;
     }
+    for (size, record) in INNER_SIZES {
+        fill(&node, DataExchange { asked: Asked::AddInMap, record }, size)?;
+    }
     let mut lines = lines();
     let target = node.target();
     for line in &lines {
@@ -94,6 +99,10 @@ fn lines() -> Vec<Line> {
     for (size, record) in MAP_SIZES {
         let name = format!("count a field of {size}");
         lines.push(Line::data(name, Asked::CountField, record, size));
+    }
+    for (size, record) in INNER_SIZES {
+        let name = format!("add to a set of {size} in a map");
+        lines.push(Line::data(name, Asked::AddInMap, record, size));
     }
     for (size, record) in SIZES {
         let name = format!("is it in a set of {size}");
@@ -152,6 +161,7 @@ fn print(lines: &[Line]) {
     println!();
     ratio("add to a set of 1000000", &["add to a set of 10"]);
     ratio("count a field of 100000", &["count a field of 10"]);
+    ratio("add to a set of 100000 in a map", &["add to a set of 10 in a map"]);
     ratio("is it in a set of 1000000", &["is it in a set of 10"]);
     ratio("size of a set of 1000000", &["size of a set of 10"]);
     ratio("count a counter", &["put 8 bytes"]);

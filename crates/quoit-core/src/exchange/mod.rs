@@ -11,6 +11,7 @@
 mod expiry;
 mod progress;
 mod ranges;
+mod regions;
 mod repair;
 mod roots;
 mod run;

@@ -5,6 +5,7 @@
 //!
 //! [`PagedObject::take_ranges`]: quoit_model::data_type::pages::PagedObject::take_ranges
 
+use super::regions::{no_ranges, ranges_in_field, read_compared, read_region, region_message};
 use crate::blocking::Blocking;
 use crate::calls::call_while_up;
 use crate::error::RequestError;
@@ -16,22 +17,26 @@ use crate::transfer::hand::TransferError;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, IncomingRequest, Lane, Peer, Reply, Responder};
+use quoit_model::data_type::FieldName;
 use quoit_model::data_type::pages::{
-    COMPARED_RANGE_COUNT_MAX, HashRange, RangeCopy, RangeWalk, SENT_RANGE_COUNT_MAX,
+    HashRange, RangeCopy, RangeWalk, Region, SENT_RANGE_COUNT_MAX,
 };
 use quoit_model::hash::Partition;
 use quoit_store::engine::RecordAt;
 use quoit_store::error::StoreError;
-use quoit_wire::internode::VERSION_RANGES;
 use quoit_wire::internode::ranges::{
     CompareRanges, METHOD_COMPARE_RANGES, METHOD_READ_RANGES, METHOD_TAKE_RANGES, RangesCompared,
     RangesOf, RangesRead, RangesTaken, ReadRanges, TakeRanges,
 };
+use quoit_wire::internode::{VERSION_INNER_RANGES, VERSION_RANGES};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Time that the other node has for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Large fields of a record that are compared by ranges of their own; further ones are sent whole.
+const LARGE_FIELD_COUNT_MAX: usize = 64;
 
 /// How often copies are compared that change meanwhile, before they are sent whole.
 const ATTEMPT_COUNT: usize = 3;
@@ -80,13 +85,18 @@ struct Copies<'p> {
 }
 
 impl Copies<'_> {
-    fn of(&self, ranges: &[HashRange]) -> RangesOf {
-        RangesOf {
-            key: self.own.key.clone(),
-            partition: u32::from(self.own.partition.0),
-            layout_version: self.layout_version,
-            ranges: ranges.iter().map(|range| range.number()).collect(),
+    fn of(&self, region: &Region) -> RangesOf {
+        let (key, partition) = (self.own.key.clone(), u32::from(self.own.partition.0));
+        region_message(key, partition, self.layout_version, region)
+    }
+
+    /// Ranges to be compared: those of one field, or of the record.
+    fn of_field(&self, path: &[FieldName], ranges: Vec<HashRange>) -> RangesOf {
+        if path.is_empty() {
+            return self.of(&Region::from(ranges));
         }
+        let fields = vec![ranges_in_field(path, &ranges)];
+        RangesOf { fields, ..self.of(&Region::default()) }
     }
 
     async fn call<A: Message + Default>(
@@ -107,9 +117,39 @@ impl Copies<'_> {
         TransferError::Answer { to: self.peer.name() }
     }
 
-    /// The ranges that the copies differ in; `None` when they are better sent whole.
-    async fn differing(&mut self) -> Result<Option<Vec<HashRange>>, TransferError> {
-        let all = self.own.aside(|records, at| records.range_figures(at, &[])).await?;
+    /// What the copies differ in; `None` when they are better sent whole.
+    async fn differing(&mut self) -> Result<Option<Region>, TransferError> {
+        let (mut region, mut paths) = (Region::default(), vec![Vec::new()]);
+        let mut left_count = LARGE_FIELD_COUNT_MAX;
+        while let Some(path) = paths.pop() {
+            let Some(ranges) = self.differing_in(&path).await? else {
+                if path.is_empty() {
+                    return Ok(None);
+                }
+                // The field is sent whole.
+                continue;
+            };
+            region.narrow(&path, ranges.clone());
+            if left_count > 0 && !ranges.is_empty() && self.peer.speaks(VERSION_INNER_RANGES) {
+                let within = move |records: &Records, at: &RecordAt<'_>| {
+                    records.large_fields(at, &path, &ranges, left_count)
+                };
+                let Some(large) = self.own.aside(within).await? else { return Ok(None) };
+                left_count -= large.len();
+                paths.extend(large);
+            }
+        }
+        Ok((region.range_count() <= SENT_RANGE_COUNT_MAX).then_some(region))
+    }
+
+    /// The ranges of a field that the copies differ in, or of the record where there is no path; `None` when
+    /// all of it is better sent.
+    async fn differing_in(
+        &mut self,
+        path: &[FieldName],
+    ) -> Result<Option<Vec<HashRange>>, TransferError> {
+        let field = path.to_vec();
+        let all = self.own.aside(move |records, at| records.range_figures(at, &field, &[])).await?;
         let Some((item_count, _)) = all else { return Ok(None) };
         let mut walk = RangeWalk::new(item_count);
         loop {
@@ -117,11 +157,11 @@ impl Copies<'_> {
             if asked.is_empty() {
                 return Ok(Some(walk.into_found()));
             }
-            let ranges = asked.clone();
-            let own = self.own.aside(move |records, at| records.range_figures(at, &ranges));
+            let (field, ranges) = (path.to_vec(), asked.clone());
+            let own = self.own.aside(move |records, at| records.range_figures(at, &field, &ranges));
             let Some((_, own)) = own.await? else { return Ok(None) };
             let digests = own.iter().map(|figures| figures.digest).collect();
-            let compare = CompareRanges { of: self.of(&asked), digests };
+            let compare = CompareRanges { of: self.of_field(path, asked.clone()), digests };
             let (compared, _) = self.call(METHOD_COMPARE_RANGES, &compare, b"").await?;
             let RangesCompared { differing, item_counts } = compared;
             if differing.len() != item_counts.len() {
@@ -139,9 +179,9 @@ impl Copies<'_> {
         }
     }
 
-    /// Reads what the other copy has in some ranges.
-    async fn read_theirs(&mut self, ranges: &[HashRange]) -> Result<RangeCopy, TransferError> {
-        let read = ReadRanges { of: self.of(ranges) };
+    /// Reads what the other copy has in a region.
+    async fn read_theirs(&mut self, region: &Region) -> Result<RangeCopy, TransferError> {
+        let read = ReadRanges { of: self.of(region) };
         let (RangesRead { rest }, items) = self.call(METHOD_READ_RANGES, &read, b"").await?;
         let object = decode(&items).map_err(|_| self.no_answer())?;
         Ok(RangeCopy { object, rest })
@@ -197,10 +237,10 @@ impl ReplicatedStore {
     }
 
     async fn try_ranges(&self, copies: &mut Copies<'_>) -> Result<Tried, TransferError> {
-        let Some(ranges) = copies.differing().await? else { return Ok(Tried::NeedsWhole) };
-        let theirs = copies.read_theirs(&ranges).await?;
+        let Some(region) = copies.differing().await? else { return Ok(Tried::NeedsWhole) };
+        let theirs = copies.read_theirs(&region).await?;
         let Ok(their_clock) = theirs.object.causal_clock() else { return Err(copies.no_answer()) };
-        let taking = ranges.clone();
+        let taking = region.clone();
         let taken = copies.own.aside(move |records, at| records.take_ranges(at, &taking, &theirs));
         match taken.await? {
             TakenRanges::Stale => return Ok(Tried::Stale),
@@ -208,7 +248,7 @@ impl ReplicatedStore {
             TakenRanges::Known => {}
             TakenRanges::Written(_) => self.note_taken_ranges(&copies.own),
         }
-        let reading = ranges.clone();
+        let reading = region.clone();
         let own = copies.own.aside(move |records, at| records.read_ranges(at, &reading)).await?;
         let Some(own) = own else { return Ok(Tried::NeedsWhole) };
         let clock = own.object.causal_clock();
@@ -218,7 +258,7 @@ impl ReplicatedStore {
         }
         let mut sent = Vec::new();
         own.object.encode_into(&mut sent);
-        let take = TakeRanges { of: copies.of(&ranges), rest: own.rest };
+        let take = TakeRanges { of: copies.of(&region), rest: own.rest };
         let (taken, _) = copies.call(METHOD_TAKE_RANGES, &take, &sent).await?;
         let RangesTaken { is_stale } = taken;
         Ok(if is_stale { Tried::Stale } else { Tried::United })
@@ -231,18 +271,17 @@ impl ReplicatedStore {
         }
     }
 
-    /// The copy, and the ranges of it, that a request is about.
-    fn asked_for(
-        &self,
-        of: &RangesOf,
-        count_max: usize,
-    ) -> Result<(OwnCopy, Vec<HashRange>), Refusal> {
-        let ranges = Some(&of.ranges).filter(|ranges| ranges.len() <= count_max);
-        let ranges = ranges.and_then(|ranges| HashRange::in_order(ranges));
-        let ranges = ranges.ok_or_else(|| Refusal::Malformed("these are no ranges".to_owned()))?;
+    /// The copy that a request is about.
+    fn copy_of(&self, of: &RangesOf) -> Result<OwnCopy, Refusal> {
         let partition = self.place(&of.key, of.partition)?.at().partition;
         let (records, blocking) = (Arc::clone(&self.records), self.settings.blocking);
-        Ok((OwnCopy { records, blocking, key: of.key.clone(), partition }, ranges))
+        Ok(OwnCopy { records, blocking, key: of.key.clone(), partition })
+    }
+
+    /// The copy, and the region of it, that a request is about.
+    fn asked_for(&self, of: &RangesOf) -> Result<(OwnCopy, Region), Refusal> {
+        let region = read_region(of).ok_or_else(no_ranges)?;
+        Ok((self.copy_of(of)?, region))
     }
 
     pub(crate) fn serve_compare_ranges(
@@ -252,18 +291,19 @@ impl ReplicatedStore {
     ) {
         let asked = self.read_header(request, |asked: &CompareRanges| asked.of.layout_version);
         let asked = asked.and_then(|asked| {
-            let of_copy = self.asked_for(&asked.of, COMPARED_RANGE_COUNT_MAX)?;
-            match asked.digests.len() == of_copy.1.len() {
-                true => Ok((of_copy, asked.digests)),
+            let (path, ranges) = read_compared(&asked.of).ok_or_else(no_ranges)?;
+            match asked.digests.len() == ranges.len() {
+                true => Ok((self.copy_of(&asked.of)?, path, ranges, asked.digests)),
                 false => Err(Refusal::Malformed("not a digest for each range".to_owned())),
             }
         });
-        let ((own, ranges), digests) = match asked {
+        let (own, path, ranges, digests) = match asked {
             Ok(asked) => asked,
             Err(refusal) => return refuse(reply, &refusal),
         };
         tokio::spawn(async move {
-            match own.aside(move |records, at| records.range_figures(at, &ranges)).await {
+            let figures = own.aside(move |records, at| records.range_figures(at, &path, &ranges));
+            match figures.await {
                 Ok(Some((_, figures))) => {
                     let mut compared = RangesCompared::default();
                     for ((place, own), theirs) in (0..).zip(figures).zip(digests) {
@@ -282,13 +322,12 @@ impl ReplicatedStore {
 
     pub(crate) fn serve_read_ranges(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let asked = self.read_header(request, |asked: &ReadRanges| asked.of.layout_version);
-        let asked = asked.and_then(|asked| self.asked_for(&asked.of, SENT_RANGE_COUNT_MAX));
-        let (own, ranges) = match asked {
+        let (own, region) = match asked.and_then(|asked| self.asked_for(&asked.of)) {
             Ok(asked) => asked,
             Err(refusal) => return refuse(reply, &refusal),
         };
         tokio::spawn(async move {
-            match own.aside(move |records, at| records.read_ranges(at, &ranges)).await {
+            match own.aside(move |records, at| records.read_ranges(at, &region)).await {
                 Ok(Some(RangeCopy { object, rest })) => {
                     let mut items = Vec::new();
                     object.encode_into(&mut items);
@@ -306,17 +345,17 @@ impl ReplicatedStore {
         }
         let asked = self.read_header(request, |asked: &TakeRanges| asked.of.layout_version);
         let asked = asked.and_then(|asked| {
-            let of_copy = self.asked_for(&asked.of, SENT_RANGE_COUNT_MAX)?;
+            let of_copy = self.asked_for(&asked.of)?;
             let object = decode(&request.payload);
             let object = object.map_err(|fault| Refusal::Malformed(fault.to_string()))?;
             Ok((of_copy, RangeCopy { object, rest: asked.rest }))
         });
-        let ((own, ranges), theirs) = match asked {
+        let ((own, region), theirs) = match asked {
             Ok(asked) => asked,
             Err(refusal) => return refuse(reply, &refusal),
         };
         tokio::spawn(async move {
-            let taken = own.aside(move |records, at| records.take_ranges(at, &ranges, &theirs));
+            let taken = own.aside(move |records, at| records.take_ranges(at, &region, &theirs));
             let is_stale = match taken.await {
                 Ok(TakenRanges::Written(ticket)) => {
                     self.note_taken_ranges(&own);

@@ -3,16 +3,17 @@
 use super::QUICK_PAGES_MAX;
 use bytes::Bytes;
 use quoit_model::data_type::StoredFormError;
-use quoit_model::data_type::pages::{ItemHash, PageRange, PagedObject, Pages};
+use quoit_model::data_type::pages::{PageName, PagedObject, Pages};
 use quoit_model::hash::{KeyHash, Placement};
-use quoit_model::key::KeyRef;
+use quoit_model::key::{KeyError, KeyRef};
 use quoit_store::engine::{Access, Engine, Fetch, Interrupted, RecordAt, RecordMeta, Transaction};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// Name of a page: the generation and the page's lowest hash, both big-endian.
-type PageName = [u8; 16];
+/// The longest key of a page: see [`at_page`].
+const PAGE_KEY_BYTES_MAX: usize = 24;
 
 /// A change of a record's pages: gets the record with its root, and the pages; the answer is what the record
 /// has become, `None` when it stays as it is.
@@ -61,41 +62,51 @@ pub(super) fn corrupt(at: &RecordAt<'_>, reason: String) -> StoreError {
 
 /// Whether pages of a record can have names: those of records with very long ones can't.
 pub(super) fn can_have_pages(at: &RecordAt<'_>) -> bool {
-    KeyRef::piece(at.encoded, &[0; size_of::<PageName>()]).check().is_ok()
+    KeyRef::piece(at.encoded, &[0; PAGE_KEY_BYTES_MAX]).check().is_ok()
 }
 
-/// Calls a function with the place of a page.
+/// Calls a function with the place of a page. Its key is the generation, the number of the branch if it is
+/// one's, and the page's lowest hash, each of 8 bytes, big-endian.
 fn at_page<T>(
     at: &RecordAt<'_>,
     generation: u64,
-    first: ItemHash,
+    name: PageName,
     look: impl FnOnce(&RecordAt<'_>) -> T,
 ) -> T {
-    let mut name: PageName = [0; 16];
-    name[..8].copy_from_slice(&generation.to_be_bytes());
-    name[8..].copy_from_slice(&first.0.to_be_bytes());
-    let key = KeyRef::piece(at.encoded, &name);
+    let mut key = SmallVec::<[u8; PAGE_KEY_BYTES_MAX]>::new();
+    key.extend_from_slice(&generation.to_be_bytes());
+    if name.branch > 0 {
+        key.extend_from_slice(&name.branch.to_be_bytes());
+    }
+    key.extend_from_slice(&name.first.0.to_be_bytes());
+    let key = KeyRef::piece(at.encoded, &key);
     let encoded = key.encoded();
     // Where it is placed is known: with its record.
     let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
     look(&RecordAt { key, encoded: &encoded, identity, partition: at.partition })
 }
 
-/// The tag by which the engine knows a page.
-pub(super) fn tag_of_page(at: &RecordAt<'_>, generation: u64, first: ItemHash) -> Tag {
-    at_page(at, generation, first, |at| Tag::of(at.identity))
-}
-
-/// Removes all pages that a record may have, without a look at them.
-pub(super) fn remove_unread(
+/// Removes a page of a record, if it is of another generation than this.
+pub(super) fn remove_of_others(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,
-    paged: &PagedObject,
+    page: &[u8],
+    generation: Option<u64>,
 ) -> Result<(), Interrupted> {
-    for page in paged.root().table().pages() {
-        at_page(at, paged.generation(), page.first(), |at| transaction.remove(at))?;
+    let corrupt = |fault: KeyError| corrupt(at, fault.to_string());
+    let key = KeyRef::decode(page).map_err(corrupt)?;
+    let its_own = key.key.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+    if its_own == generation && generation.is_some() {
+        return Ok(());
     }
-    Ok(())
+    // Where it is placed is known: with its record.
+    let identity = KeyHash::of_piece(page, Placement(0)).identity;
+    transaction.remove(&RecordAt { key, encoded: page, identity, partition: at.partition })
+}
+
+/// The tag by which the engine knows a page.
+pub(super) fn tag_of_page(at: &RecordAt<'_>, generation: u64, name: PageName) -> Tag {
+    at_page(at, generation, name, |at| Tag::of(at.identity))
 }
 
 /// Pages that are read one by one; others may change them meanwhile.
@@ -120,9 +131,9 @@ impl<'a> ReadPages<'a> {
 impl Pages for ReadPages<'_> {
     type Error = PageFault;
 
-    fn read(&mut self, page: PageRange) -> Result<Option<Bytes>, PageFault> {
+    fn read(&mut self, name: PageName) -> Result<Option<Bytes>, PageFault> {
         let fetched =
-            at_page(self.at, self.generation, page.first(), |at| self.engine.get(at, self.access));
+            at_page(self.at, self.generation, name, |at| self.engine.get(at, self.access));
         match fetched.map_err(PageFault::Store)? {
             Fetch::Missing => Ok(None),
             Fetch::Found(record) => Ok(Some(record.value)),
@@ -130,7 +141,7 @@ impl Pages for ReadPages<'_> {
         }
     }
 
-    fn write(&mut self, _: ItemHash, _: Option<&[u8]>) -> Result<(), PageFault> {
+    fn write(&mut self, _: PageName, _: Option<&[u8]>) -> Result<(), PageFault> {
         unreachable!("these are pages to be read")
     }
 }
@@ -142,7 +153,7 @@ pub(crate) struct WrittenPages<'t, 'a> {
     generation: u64,
     /// Pages that may still be read; `None` where that may take its time.
     reads_left: Option<u32>,
-    written: BTreeMap<ItemHash, Option<Bytes>>,
+    written: BTreeMap<PageName, Option<Bytes>>,
 }
 
 impl<'t, 'a> WrittenPages<'t, 'a> {
@@ -159,8 +170,8 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
     /// Hands what was written to the transaction.
     pub(super) fn finish(self) -> Result<(), Interrupted> {
         let Self { transaction, at, generation, written, .. } = self;
-        for (first, page) in &written {
-            at_page(at, generation, *first, |at| match page {
+        for (name, page) in &written {
+            at_page(at, generation, *name, |at| match page {
                 Some(page) => transaction.put(at, RecordMeta::PIECE, page),
                 None => transaction.remove(at),
             })?;
@@ -172,8 +183,8 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
 impl Pages for WrittenPages<'_, '_> {
     type Error = PageFault;
 
-    fn read(&mut self, page: PageRange) -> Result<Option<Bytes>, PageFault> {
-        if let Some(written) = self.written.get(&page.first()) {
+    fn read(&mut self, name: PageName) -> Result<Option<Bytes>, PageFault> {
+        if let Some(written) = self.written.get(&name) {
             return Ok(written.clone());
         }
         let Self { transaction, at, generation, reads_left, .. } = self;
@@ -183,13 +194,13 @@ impl Pages for WrittenPages<'_, '_> {
             };
             *left = fewer;
         }
-        let read = at_page(at, *generation, page.first(), |at| transaction.get(at));
+        let read = at_page(at, *generation, name, |at| transaction.get(at));
         let record = read.map_err(PageFault::Interrupted)?;
         Ok(record.map(|record| record.value))
     }
 
-    fn write(&mut self, first: ItemHash, page: Option<&[u8]>) -> Result<(), PageFault> {
-        self.written.insert(first, page.map(Bytes::copy_from_slice));
+    fn write(&mut self, name: PageName, page: Option<&[u8]>) -> Result<(), PageFault> {
+        self.written.insert(name, page.map(Bytes::copy_from_slice));
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! Reads and merges ranges of the items of a record that lies in pages.
+//! Reads and merges ranges of the items of a record that lies in pages, and of its fields.
 
 use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
 use super::{ATTEMPT_COUNT, Records, read_root};
-use quoit_model::data_type::StoredFormError;
 use quoit_model::data_type::pages::{
-    HashRange, PagedObject, Pages, RangeCopy, RangeFigures, RangesTaken,
+    HashRange, PagedObject, Pages, RangeCopy, RangeFigures, RangesTaken, Region,
 };
+use quoit_model::data_type::{FieldName, StoredFormError};
 use quoit_store::engine::{Access, Applied, Fetch, RecordAt, Ticket};
 use quoit_store::error::StoreError;
 
@@ -26,36 +26,49 @@ pub(crate) enum TakenRanges {
 }
 
 impl Records {
-    /// Number of items of a record that lies in pages, and what is in some ranges of them; `None` when it
-    /// does not.
+    /// Number of items of a record that lies in pages, or of a field of it, and what is in some ranges of
+    /// them; `None` when it does not.
     pub(crate) fn range_figures(
         &self,
         at: &RecordAt<'_>,
+        path: &[FieldName],
         ranges: &[HashRange],
     ) -> Result<Option<(u64, Vec<RangeFigures>)>, StoreError> {
+        self.at_one_moment(at, &mut |paged, pages| paged.range_figures(path, ranges, pages))
+    }
+
+    /// The paths of large fields in some ranges of a record that lies in pages, or of a field of it; `None`
+    /// when it does not.
+    pub(crate) fn large_fields(
+        &self,
+        at: &RecordAt<'_>,
+        path: &[FieldName],
+        ranges: &[HashRange],
+        count_max: usize,
+    ) -> Result<Option<Vec<Vec<FieldName>>>, StoreError> {
         self.at_one_moment(at, &mut |paged, pages| {
-            Ok((paged.root().item_count(), paged.range_figures(ranges, pages)?))
+            paged.large_fields(path, ranges, count_max, pages)
         })
     }
 
-    /// The items of some ranges of a record that lies in pages; `None` when it does not.
+    /// The items of a region of a record that lies in pages; `None` when it does not.
     pub(crate) fn read_ranges(
         &self,
         at: &RecordAt<'_>,
-        ranges: &[HashRange],
+        region: &Region,
     ) -> Result<Option<RangeCopy>, StoreError> {
-        self.at_one_moment(at, &mut |paged, pages| paged.read_ranges(ranges, pages))
+        self.at_one_moment(at, &mut |paged, pages| paged.read_ranges(region, pages))
     }
 
-    /// Merges what another copy has in some ranges, if all else is the same here.
+    /// Merges what another copy has in a region, if all else is the same here.
     pub(crate) fn take_ranges(
         &self,
         at: &RecordAt<'_>,
-        ranges: &[HashRange],
+        region: &Region,
         theirs: &RangeCopy,
     ) -> Result<TakenRanges, StoreError> {
         let own = self.at_one_moment(at, &mut |paged, pages| {
-            Ok((paged.causal_clock()?, paged.rest(ranges, pages)?))
+            Ok((paged.causal_clock()?, paged.rest(region, pages)?))
         })?;
         let Some((compared, rest)) = own else { return Ok(TakenRanges::NeedsWhole) };
         if rest != theirs.rest {
@@ -63,7 +76,7 @@ impl Records {
         }
         let mut outcome = TakenRanges::NeedsWhole;
         let mut take = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
-            let taken = paged.take_ranges(ranges, &theirs.object, &compared, pages)?;
+            let taken = paged.take_ranges(region, &theirs.object, &compared, pages)?;
             outcome = match taken {
                 RangesTaken::Merged(merged) => return Ok(Some(*merged)),
                 RangesTaken::Known => TakenRanges::Known,

@@ -4,13 +4,14 @@ use proptest::prelude::*;
 use quoit_model::clock::Actor;
 use quoit_model::data_type::{Coordinator, Operation, SetChange, Value};
 use quoit_model::hash::RingSize;
-use quoit_model::hash::{Identity, Partition};
+use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
 use quoit_model::hll::Precision;
-use quoit_model::key::BucketRef;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
-use quoit_store::engine::KeyRange;
+use quoit_store::index::Tag;
 use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
 use std::collections::BTreeSet;
+
+mod branches;
 
 const PARTITION: Partition = Partition(3);
 
@@ -90,7 +91,7 @@ fn elements(record: &Record) -> BTreeSet<Bytes> {
 
 /// The number of pages that the engine has of a record.
 fn page_count(engine: &dyn Engine, record: &[u8]) -> usize {
-    let pieces = BucketRef { bucket_type: quoit_model::key::PIECE_TYPE, bucket: record };
+    let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: record };
     let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 100_000);
     listed.expect("the disk is good").entries.len()
 }

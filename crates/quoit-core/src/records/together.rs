@@ -74,7 +74,7 @@ impl Records {
     }
 
     /// The records of which pages have these tags, with the tags of the pages. Reads all records of the
-    /// partition, but not their pages.
+    /// partition, but of their pages only those that tell of others.
     pub(crate) fn owners_of_pages(
         &self,
         partition: Partition,
@@ -94,11 +94,15 @@ impl Records {
                     continue;
                 };
                 let at = place.at();
-                let of_pages = paged.root().table().pages();
-                let mut own: BTreeSet<Tag> = of_pages
-                    .map(|page| tag_of_page(&at, paged.generation(), page.first()))
-                    .collect();
-                own.retain(|tag| tags.contains(tag));
+                let generation = paged.generation();
+                let mut pages = ReadPages::new(&*self.engine, &at, generation, Access::Wait);
+                let mut own = BTreeSet::new();
+                paged.each_page_name(&mut pages, &mut |name| {
+                    let tag = tag_of_page(&at, generation, name);
+                    if tags.contains(&tag) {
+                        own.insert(tag);
+                    }
+                });
                 if !own.is_empty() {
                     owners.push((Tag::of(at.identity), own));
                 }
@@ -181,7 +185,8 @@ impl Records {
         access: Access,
     ) -> Result<Option<Fetch>, StoreError> {
         let Ok(paged) = PagedObject::decode(&root.value) else { return Ok(None) };
-        if access == Access::NoWait && paged.root().table().page_count() > QUICK_PAGES_MAX {
+        let page_count = paged.root().page_count_about();
+        if access == Access::NoWait && page_count > u64::from(QUICK_PAGES_MAX) {
             return Ok(Some(Fetch::WouldBlock));
         }
         let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), access);

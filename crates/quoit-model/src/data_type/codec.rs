@@ -24,6 +24,9 @@ const HAS_DEFERRED: u64 = 1;
 const HAS_WRITE: u8 = 1;
 const HAS_UNDONE: u8 = 2;
 
+/// In the byte of a field's kind: only the figures of what it holds are there.
+const IS_BRANCH: u8 = 0x80;
+
 /// The numbers of types; part of the format.
 const DATATYPES: [Datatype; 5] =
     [Datatype::Counter, Datatype::Set, Datatype::Gset, Datatype::Map, Datatype::Hll];
@@ -100,6 +103,22 @@ fn read_format(cursor: &mut Cursor<'_>, format: u8) -> Result<Datatype, StoredFo
 fn read_field_kind(cursor: &mut Cursor<'_>) -> Result<FieldKind, StoredFormError> {
     let kind = FIELD_KINDS.get(usize::from(cursor.u8()?)).copied();
     kind.ok_or_else(|| bad(cursor, "an unknown kind of field"))
+}
+
+/// Of a field in a page: its kind, and where it holds a branch, the type of what is in that.
+fn read_paged_kind(
+    cursor: &mut Cursor<'_>,
+) -> Result<(FieldKind, Option<Datatype>), StoredFormError> {
+    let byte = cursor.u8()?;
+    let kind = FIELD_KINDS.get(usize::from(byte & !IS_BRANCH)).copied();
+    let kind = kind.ok_or_else(|| bad(cursor, "an unknown kind of field"))?;
+    let datatype = match kind {
+        _ if byte & IS_BRANCH == 0 => None,
+        FieldKind::Set => Some(Datatype::Set),
+        FieldKind::Map => Some(Datatype::Map),
+        _ => return Err(bad(cursor, "a branch where nothing has items")),
+    };
+    Ok((kind, datatype))
 }
 
 fn read_end(cursor: &Cursor<'_>) -> Result<(), StoredFormError> {

@@ -1,6 +1,7 @@
 //! What records and fields hold: items, arranged by type.
 
 use super::item::Item;
+use super::pages::Branch;
 use super::{CausalClock, EventSet, FieldKind, FieldName};
 use crate::clock::Dot;
 use crate::hll::HyperLogLog;
@@ -24,6 +25,9 @@ pub(super) enum Content {
     Map(BTreeMap<FieldName, Field>),
     /// Each write has all elements that its coordinator had seen.
     Hll(Item<Arc<HyperLogLog>>),
+    /// A large set or map in a field, of which only this much is in the page of the field. Whoever looks
+    /// into it, or changes anything in it, has opened it before; whole states have none.
+    Branch(Box<Branch>),
 }
 
 /// What an incarnation has counted since the counter was last reset.
@@ -90,6 +94,11 @@ impl Content {
         }
     }
 
+    /// A branch of nothing.
+    pub(super) fn empty_branch(datatype: Datatype) -> Self {
+        Self::Branch(Box::new(Branch::empty(datatype, 0)))
+    }
+
     /// Nothing, for a whole record.
     pub(super) fn of_record(datatype: Datatype) -> Self {
         match datatype {
@@ -126,7 +135,11 @@ impl Content {
 
     /// Whether any write in it counts.
     fn is_live(&self) -> bool {
-        self.find_dot(&mut |_| true)
+        match self {
+            Self::Branch(branch) => branch.item_count > 0,
+            Self::Map(fields) => fields.values().any(Field::is_live),
+            _ => self.find_dot(&mut |_| true),
+        }
     }
 
     /// Whether there is nothing to keep.
@@ -138,10 +151,12 @@ impl Content {
             Self::Flag(item) => item.is_void(),
             Self::Hll(item) => item.is_void(),
             Self::Map(fields) => fields.is_empty(),
+            Self::Branch(_) => false,
         }
     }
 
-    /// Shows the events of writes that count until one is what is looked for; whether one was.
+    /// Shows the events of writes that count until one is what is looked for; whether one was. Those in
+    /// branches are not here.
     pub(super) fn find_dot<'a>(&'a self, is_it: &mut dyn FnMut(&'a Dot) -> bool) -> bool {
         match self {
             Self::Counter(item) => find_in(item, is_it),
@@ -150,11 +165,13 @@ impl Content {
             Self::Flag(item) => find_in(item, is_it),
             Self::Hll(item) => find_in(item, is_it),
             Self::Map(fields) => fields.values().any(|field| field.find_dot(is_it)),
+            Self::Branch(_) => false,
         }
     }
 
-    /// Number of runs of events that are still to come but have no effect any more.
-    fn deferred_run_count(&self) -> usize {
+    /// Number of runs of events that are still to come but have no effect any more; in branches, of items
+    /// that wait for some.
+    pub(super) fn deferred_run_count(&self) -> usize {
         match self {
             Self::Counter(item) => deferred_in(item),
             Self::Set(elements) => elements.values().map(deferred_in).sum(),
@@ -162,6 +179,7 @@ impl Content {
             Self::Flag(item) => deferred_in(item),
             Self::Hll(item) => deferred_in(item),
             Self::Map(fields) => fields.values().map(Field::deferred_run_count).sum(),
+            Self::Branch(branch) => usize::try_from(branch.waiting_count).unwrap_or(usize::MAX),
         }
     }
 
@@ -180,6 +198,8 @@ impl Content {
                 field.undo(events);
                 !field.is_void()
             }),
+            // What is undone is opened. What the fields around wait for has never been written here.
+            Self::Branch(_) => {}
         }
     }
 
@@ -206,6 +226,8 @@ impl Content {
                 });
                 left
             }
+            // Its items forget when their pages are written.
+            Self::Branch(branch) => branch.waiting_count > 0,
         }
     }
 

@@ -5,28 +5,47 @@
 //! and nothing else. Every rule is still that of [`State`]: [`Loaded`] is a state with the items of some
 //! pages, and operations, deltas and merges that concern no other items do to it what they would do to the
 //! whole. How the hashes are divided is private to a store.
+//!
+//! A large set or map in a field of a map is a [`Branch`]: the page of the field has only its figures, as a
+//! root has, and its items have pages of their own, by the hash of all their names.
 
+mod branch;
 mod loaded;
 mod object;
+mod open;
 mod ranges;
+mod region;
 mod root;
 mod table;
+mod wanted;
+mod written;
 
+pub(super) use branch::Branch;
 pub use loaded::Loaded;
 pub use object::{PAGED_FORMAT_1, PagedObject, ShownItem};
 pub use ranges::{
     COMPARED_RANGE_COUNT_MAX, HashRange, RangeCopy, RangeFigures, RangeWalk, RangesTaken,
     SENT_RANGE_COUNT_MAX,
 };
-pub use root::{ROOT_FORMAT_1, Root};
+pub use region::Region;
+pub use root::{ROOT_FORMAT_1, ROOT_FORMAT_2, Root};
 pub use table::{ItemHash, PageRange, PageTable};
+pub use wanted::Wanted;
 
-use super::change::Change;
 use super::content::Content;
-use super::{Delta, FieldKind, FieldName, Operation, SetChange, StoredFormError};
+use super::{FieldKind, FieldName, SetChange, StoredFormError};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The name of a page among those of its record.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PageName {
+    /// The number of the branch that it belongs to; 0 is the record itself.
+    pub branch: u64,
+    /// The lowest hash of the page.
+    pub first: ItemHash,
+}
 
 /// Where the pages of one record are.
 pub trait Pages {
@@ -38,50 +57,42 @@ pub trait Pages {
     /// # Errors
     ///
     /// When the page can't be read.
-    fn read(&mut self, page: PageRange) -> Result<Option<Bytes>, Self::Error>;
+    fn read(&mut self, page: PageName) -> Result<Option<Bytes>, Self::Error>;
 
     /// Stores a page, or removes it.
     ///
     /// # Errors
     ///
     /// When the page can't be written.
-    fn write(&mut self, first: ItemHash, page: Option<&[u8]>) -> Result<(), Self::Error>;
+    fn write(&mut self, name: PageName, page: Option<&[u8]>) -> Result<(), Self::Error>;
 }
 
 impl ItemHash {
     /// Of an element of a set.
     #[must_use]
     pub fn of_element(element: &[u8]) -> Self {
-        Self(xxh3_64_with_seed(element, 0))
+        Self::of_element_in(element, 0)
     }
 
     /// Of a field of a map.
     #[must_use]
     pub fn of_field(field: &FieldName) -> Self {
-        Self::of_field_named(&field.name, field.kind)
+        Self::of_field_in(field, 0)
     }
 
-    /// As [`ItemHash::of_field`].
-    pub(super) fn of_field_named(name: &[u8], kind: FieldKind) -> Self {
-        Self(xxh3_64_with_seed(name, 1 + kind as u64))
+    /// Of an element of a set in a field; `seed` is the hash of that field.
+    pub(super) fn of_element_in(element: &[u8], seed: u64) -> Self {
+        Self(xxh3_64_with_seed(element, seed))
     }
-}
 
-impl Operation {
-    /// Hashes of the elements or fields that the operation names, sorted. Of counters and HyperLogLogs,
-    /// which have no parts, none.
-    #[must_use]
-    pub fn items(&self) -> Vec<ItemHash> {
-        let element = |element: &Bytes| ItemHash::of_element(element);
-        sorted(match self {
-            Self::Counter(_) | Self::Hll(_) => Vec::new(),
-            Self::Set(changes) => changes.iter().map(|change| element(change.element())).collect(),
-            Self::Gset(elements) => elements.iter().map(element).collect(),
-            Self::Map(map) => {
-                let updated = map.updates.iter().map(|update| ItemHash::of_field(&update.field()));
-                map.removes.iter().map(ItemHash::of_field).chain(updated).collect()
-            }
-        })
+    /// Of a field of a map in a field; `seed` is the hash of the field around.
+    pub(super) fn of_field_in(field: &FieldName, seed: u64) -> Self {
+        Self::of_field_named(&field.name, field.kind, seed)
+    }
+
+    /// As [`ItemHash::of_field_in`].
+    pub(super) fn of_field_named(name: &[u8], kind: FieldKind, seed: u64) -> Self {
+        Self(xxh3_64_with_seed(name, seed.wrapping_add(1 + kind as u64)))
     }
 }
 
@@ -95,28 +106,6 @@ impl SetChange {
     }
 }
 
-impl Delta {
-    /// As [`Operation::items`], of what the operation has changed.
-    #[must_use]
-    pub fn items(&self) -> Vec<ItemHash> {
-        sorted(match &self.change.content {
-            Change::Set(changes) => {
-                changes.keys().map(|element| ItemHash::of_element(element)).collect()
-            }
-            Change::Map(changes) => changes.keys().map(ItemHash::of_field).collect(),
-            Change::Counter(_) | Change::Register(_) | Change::Flag(_) | Change::Hll(_) => {
-                Vec::new()
-            }
-        })
-    }
-}
-
-fn sorted(mut hashes: Vec<ItemHash>) -> Vec<ItemHash> {
-    hashes.sort_unstable();
-    hashes.dedup();
-    hashes
-}
-
 impl Content {
     /// Whether it is of a kind that consists of elements or fields.
     fn has_items(&self) -> bool {
@@ -128,22 +117,29 @@ impl Content {
         match self {
             Self::Set(elements) => elements.len(),
             Self::Map(fields) => fields.len(),
-            Self::Counter(_) | Self::Register(_) | Self::Flag(_) | Self::Hll(_) => 0,
+            Self::Counter(_)
+            | Self::Register(_)
+            | Self::Flag(_)
+            | Self::Hll(_)
+            | Self::Branch(_) => 0,
         }
     }
 
-    /// Shows the hash of each element or field, and whether it counts.
-    pub(super) fn each_item(&self, mut show: impl FnMut(ItemHash, bool)) {
+    /// Shows the hash of each element or field, and whether it counts. `seed` is the hash of the field that
+    /// it is the content of, 0 for that of a record.
+    pub(super) fn each_item(&self, seed: u64, mut show: impl FnMut(ItemHash, bool)) {
         match self {
-            Self::Set(elements) => elements
-                .iter()
-                .for_each(|(element, item)| show(ItemHash::of_element(element), item.is_live())),
-            Self::Map(fields) => {
-                fields
-                    .iter()
-                    .for_each(|(name, field)| show(ItemHash::of_field(name), field.is_live()));
-            }
-            Self::Counter(_) | Self::Register(_) | Self::Flag(_) | Self::Hll(_) => {}
+            Self::Set(elements) => elements.iter().for_each(|(element, item)| {
+                show(ItemHash::of_element_in(element, seed), item.is_live());
+            }),
+            Self::Map(fields) => fields.iter().for_each(|(name, field)| {
+                show(ItemHash::of_field_in(name, seed), field.is_live());
+            }),
+            Self::Counter(_)
+            | Self::Register(_)
+            | Self::Flag(_)
+            | Self::Hll(_)
+            | Self::Branch(_) => {}
         }
     }
 
@@ -158,12 +154,12 @@ impl Content {
     }
 
     /// Elements or fields by their pages.
-    fn divide(self, page_of: impl Fn(ItemHash) -> ItemHash) -> BTreeMap<ItemHash, Self> {
+    fn divide(self, seed: u64, page_of: impl Fn(ItemHash) -> ItemHash) -> BTreeMap<ItemHash, Self> {
         let mut parts = BTreeMap::new();
         match self {
             Self::Set(elements) => {
                 for (element, item) in elements {
-                    let page = parts.entry(page_of(ItemHash::of_element(&element)));
+                    let page = parts.entry(page_of(ItemHash::of_element_in(&element, seed)));
                     if let Self::Set(page) = page.or_insert_with(|| Self::Set(BTreeMap::new())) {
                         page.insert(element, item);
                     }
@@ -171,13 +167,17 @@ impl Content {
             }
             Self::Map(fields) => {
                 for (name, field) in fields {
-                    let page = parts.entry(page_of(ItemHash::of_field(&name)));
+                    let page = parts.entry(page_of(ItemHash::of_field_in(&name, seed)));
                     if let Self::Map(page) = page.or_insert_with(|| Self::Map(BTreeMap::new())) {
                         page.insert(name, field);
                     }
                 }
             }
-            Self::Counter(_) | Self::Register(_) | Self::Flag(_) | Self::Hll(_) => {}
+            Self::Counter(_)
+            | Self::Register(_)
+            | Self::Flag(_)
+            | Self::Hll(_)
+            | Self::Branch(_) => {}
         }
         parts
     }

@@ -1,6 +1,6 @@
 //! Questions about parts of a data type, which need not read the rest.
 
-use super::pages::{ItemHash, Loaded, PageRange, PagedObject, Pages};
+use super::pages::{ItemHash, Loaded, PageRange, PagedObject, Pages, Wanted};
 use super::value::value_of;
 use super::{FieldName, State, Value};
 use crate::props::Datatype;
@@ -101,7 +101,7 @@ impl From<State> for Part {
     /// All of a state.
     fn from(state: State) -> Self {
         let mut size = 0;
-        state.record.content.each_item(|_, is_live| size += u64::from(is_live));
+        state.record.content.each_item(0, |_, is_live| size += u64::from(is_live));
         Self { state, last: ItemHash(u64::MAX), size }
     }
 }
@@ -116,16 +116,25 @@ impl PagedObject {
         let root = self.root().clone();
         let size = root.item_count();
         let (loaded, last) = match wanted {
-            WantedPart::Size => (Loaded::read_items(root, &[], pages)?, ItemHash(u64::MAX)),
-            WantedPart::Item(item) => (Loaded::read_items(root, &[item], pages)?, item),
+            WantedPart::Size => {
+                (Loaded::read_items(root, &Wanted::default(), pages)?, ItemHash(u64::MAX))
+            }
+            WantedPart::Item(item) => {
+                (Loaded::read_items(root, &Wanted::whole(item), pages)?, item)
+            }
             WantedPart::Items { from, count } => {
                 let ranges = self.pages_with(from, count, pages)?;
                 let last = ranges.last().map_or(from, |range| range.last());
                 let firsts: Vec<ItemHash> = ranges.into_iter().map(PageRange::first).collect();
-                (Loaded::read(root, &firsts, pages)?, last)
+                (Loaded::read_pages(root, &firsts, |_| true, pages)?, last)
             }
         };
-        Ok(Part { state: loaded.into_state(), last, size })
+        let mut state = loaded.into_state();
+        if let WantedPart::Item(item) = wanted {
+            // What waits for events was read, too, but not what is in it.
+            state.record.content = state.record.content.extract(0, |hash| hash == item);
+        }
+        Ok(Part { state, last, size })
     }
 
     /// The page of an item and as many after it as have more than `count` items from that one on.
@@ -141,9 +150,9 @@ impl PagedObject {
         let mut found = 0;
         while let Some(range) = next {
             ranges.push(range);
-            if let Some(stored) = pages.read(range)? {
-                let content = State::decode(&stored)?.record.content;
-                content.each_item(|item, is_live| found += usize::from(is_live && item >= from));
+            if let Some(stored) = pages.read(self.root().trunk_page(range))? {
+                let content = State::decode_page(&stored)?.record.content;
+                content.each_item(0, |item, is_live| found += usize::from(is_live && item >= from));
             }
             next = table.page_after(range).filter(|_| found <= count);
         }
@@ -176,7 +185,7 @@ impl Part {
 
     fn page(&self, from: ItemHash, count: usize) -> Answer {
         let mut hashes = Vec::new();
-        self.state.record.content.each_item(|item, is_live| {
+        self.state.record.content.each_item(0, |item, is_live| {
             if is_live && item >= from {
                 hashes.push(item);
             }

@@ -61,7 +61,9 @@ impl State {
             Content::Set(elements) => RiakDataType::Set(set(elements, clock)),
             Content::Map(fields) => RiakDataType::Map(map(fields, clock)),
             Content::Hll(item) => RiakDataType::Hll(union(item)),
-            Content::Register(_) | Content::Flag(_) => unreachable!("these are in maps alone"),
+            Content::Register(_) | Content::Flag(_) | Content::Branch(_) => {
+                unreachable!("these are in maps alone")
+            }
         }
     }
 }
@@ -129,5 +131,6 @@ fn embedded(content: &Content, clock: &VersionVector) -> RiakEmbedded {
         }
         Content::Map(fields) => RiakEmbedded::Map(map(fields, &clock())),
         Content::Hll(_) => unreachable!("HyperLogLogs are not in maps"),
+        Content::Branch(_) => unreachable!("what is shown was opened"),
     }
 }

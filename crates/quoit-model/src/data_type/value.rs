@@ -51,5 +51,6 @@ pub(super) fn value_of(content: &Content) -> Value {
             live.for_each(|other| sum.merge(other));
             Value::Hll(sum.estimate())
         }
+        Content::Branch(_) => unreachable!("what is shown was opened"),
     }
 }

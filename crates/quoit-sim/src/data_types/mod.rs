@@ -2,7 +2,7 @@
 //!
 //! Each addition to a counter is another power of four, so that a counter's value tells which of them have
 //! counted, and how often. Elements are few and long: the same are added and removed again and again, and
-//! records grow into pages and shrink out of them.
+//! records grow into pages and shrink out of them, as do sets in maps.
 
 mod check;
 mod client;

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = VERSION_SCANS;
+pub const VERSION_MAX: u32 = VERSION_INNER_RANGES;
 /// The first version whose nodes know objects that are data types.
 pub const VERSION_DATA_TYPES: u32 = 2;
 /// The first version whose nodes compare copies of large sets and maps by ranges.
@@ -16,6 +16,8 @@ pub const VERSION_RANGES: u32 = 3;
 /// The first version whose nodes scan keys, records and entries of secondary indexes for others, and say of
 /// each object that they send whether it has such entries.
 pub const VERSION_SCANS: u32 = 4;
+/// The first version whose nodes compare copies of large fields of maps by ranges, too.
+pub const VERSION_INNER_RANGES: u32 = 5;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

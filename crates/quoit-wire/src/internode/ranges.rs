@@ -6,7 +6,9 @@
 //!
 //! Ranges are numbered as the nodes of a binary tree are: all hashes are 1, the halves of range `n` are `2 n`
 //! and `2 n + 1`. They are in the order of their hashes, and none overlaps another. Nodes that speak no
-//! version from [`VERSION_RANGES`](super::VERSION_RANGES) on are sent none of these.
+//! version from [`VERSION_RANGES`](super::VERSION_RANGES) on are sent none of these. Ranges of the items of
+//! fields of maps are sent to those that speak a version from
+//! [`VERSION_INNER_RANGES`](super::VERSION_INNER_RANGES) on.
 
 use bytes::Bytes;
 
@@ -32,6 +34,32 @@ pub struct RangesOf {
     /// The ranges.
     #[prost(uint64, repeated, tag = "4")]
     pub ranges: Vec<u64>,
+    /// Fields of which not all is meant, but only ranges of their items, those of fields around first. Where
+    /// ranges are compared, they are those of the record or of one field.
+    #[prost(message, repeated, tag = "5")]
+    pub fields: Vec<RangesInField>,
+}
+
+/// Ranges of the items of a field.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RangesInField {
+    /// The field and those around it, the outermost first.
+    #[prost(message, repeated, tag = "1")]
+    pub path: Vec<FieldStep>,
+    /// The ranges.
+    #[prost(uint64, repeated, tag = "2")]
+    pub ranges: Vec<u64>,
+}
+
+/// A field of a map.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct FieldStep {
+    /// Its name.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
+    /// Its kind: 0 counter, 1 set, 2 register, 3 flag, 4 map.
+    #[prost(uint32, tag = "2")]
+    pub kind: u32,
 }
 
 /// Compares ranges with those of the sender's copy.

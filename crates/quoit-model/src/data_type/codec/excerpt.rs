@@ -2,7 +2,7 @@
 
 use super::read::Reader;
 use super::write::{put_element, put_named_field};
-use super::{STATE_FORMAT_1, bad, field_kind_number, read_end, read_field_kind, read_format};
+use super::{IS_BRANCH, STATE_FORMAT_1, bad, field_kind_number, read_end, read_format};
 use crate::clock::Actor;
 use crate::cursor::put_varint;
 use crate::data_type::content::{Content, Field};
@@ -33,7 +33,8 @@ pub(in crate::data_type) struct Excerpt {
 #[derive(Clone, Debug)]
 struct Entry {
     all: Range<usize>,
-    /// Its name, or the element. The kind of a field is in the byte after it.
+    /// Its name, or the element. The kind of a field is in the byte after it, with what says that it holds a
+    /// branch.
     name: Range<usize>,
 }
 
@@ -58,16 +59,18 @@ impl Passed {
 
 impl State {
     /// Takes entries out of a stored set or map of which nothing else is known: those that are wanted by
-    /// their hashes, and those that wait for events. `is_wanted` is asked about each entry once.
+    /// their hashes, which `seed` goes into, and those that wait for events. `is_wanted` is asked about each
+    /// entry once.
     ///
     /// # Errors
     ///
     /// When the bytes are cut off, of another format, or those of something else.
     pub(in crate::data_type) fn take_entries(
         stored: &Bytes,
+        seed: u64,
         mut is_wanted: impl FnMut(ItemHash) -> bool,
     ) -> Result<(Content, Excerpt), StoredFormError> {
-        let mut reader = Reader::new(stored);
+        let mut reader = Reader::of_page(stored);
         let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
         reader.actors()?;
         let is_everything_wanted = reader.actors.len() > ACTORS_MAX;
@@ -89,16 +92,16 @@ impl State {
             let name = reader.cursor.counted_slice()?;
             let name_end = reader.cursor.at();
             let is_map = matches!(content, Content::Map(_));
-            let kind = if is_map { Some(read_field_kind(&mut reader.cursor)?) } else { None };
+            let kind = if is_map { Some(reader.kind(1)?) } else { None };
             let hash = match kind {
-                Some(kind) => ItemHash::of_field_named(name, kind),
-                None => ItemHash::of_element(name),
+                Some((kind, _)) => ItemHash::of_field_named(name, kind, seed),
+                None => ItemHash::of_element_in(name, seed),
             };
             let mut is_taken = is_wanted(hash) | is_everything_wanted;
             let after_name = reader.cursor.at();
             if !is_taken {
                 let passed = match kind {
-                    Some(kind) => reader.pass_field(kind, 2)?,
+                    Some((kind, branch)) => reader.pass_field(kind, branch, 2)?,
                     None => reader.pass_item::<()>()?,
                 };
                 is_taken = passed.has_deferred;
@@ -112,8 +115,8 @@ impl State {
             reader.cursor.go_to(after_name);
             let name = stored.slice(name_end - name.len()..name_end);
             match (&mut content, kind) {
-                (Content::Map(fields), Some(kind)) => {
-                    let field = reader.field(Content::empty(kind), 2)?;
+                (Content::Map(fields), Some((kind, branch))) => {
+                    let field = reader.field_or_branch(kind, branch, 2)?;
                     fields.insert(FieldName { name, kind }, field);
                 }
                 (Content::Set(elements), _) => {
@@ -184,7 +187,7 @@ impl Excerpt {
     ///
     /// As for [`State::decode`].
     pub(in crate::data_type) fn whole(&self, content: Content) -> Result<Content, StoredFormError> {
-        let mut whole = State::decode(&self.stored)?.record.content;
+        let mut whole = State::decode_page(&self.stored)?.record.content;
         match &mut whole {
             Content::Set(elements) => {
                 elements.retain(|element, _| self.place_of(element, None).is_ok());
@@ -202,7 +205,8 @@ impl Excerpt {
         self.left.binary_search_by(|entry| {
             let named = self.stored[entry.name.clone()].cmp(name);
             named.then_with(|| {
-                kind.map_or(Ordering::Equal, |kind| self.stored[entry.name.end].cmp(&kind))
+                let stored = || self.stored[entry.name.end] & !IS_BRANCH;
+                kind.map_or(Ordering::Equal, |kind| stored().cmp(&kind))
             })
         })
     }

@@ -1,11 +1,15 @@
 //! Reading states. Whatever the input claims, room is made for a few entries at a time.
 
 use super::excerpt::Passed;
-use super::{HAS_DEFERRED, STATE_FORMAT_1, bad, read_end, read_field_kind, read_format, read_wide};
+use super::{
+    HAS_DEFERRED, STATE_FORMAT_1, bad, read_end, read_field_kind, read_format, read_paged_kind,
+    read_wide,
+};
 use crate::clock::{Actor, Dot};
 use crate::cursor::Cursor;
 use crate::data_type::content::{Assigned, Content, Field, Totals};
 use crate::data_type::item::{Item, Write};
+use crate::data_type::pages::Branch;
 use crate::data_type::{EventSet, FieldKind, FieldName, MAP_DEPTH_MAX, State, StoredFormError};
 use crate::hll::HyperLogLog;
 use crate::props::Datatype;
@@ -56,7 +60,15 @@ impl State {
     ///
     /// When the bytes are cut off, of another format, or not what a writer makes.
     pub fn decode(input: &Bytes) -> Result<Self, StoredFormError> {
-        let mut reader = Reader::new(input);
+        Self::read(Reader::new(input))
+    }
+
+    /// Reads a page, which may have branches in it.
+    pub(in crate::data_type) fn decode_page(input: &Bytes) -> Result<Self, StoredFormError> {
+        Self::read(Reader::of_page(input))
+    }
+
+    fn read(mut reader: Reader<'_>) -> Result<Self, StoredFormError> {
         let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
         reader.actors()?;
         let record = reader.field(Content::of_record(datatype), 1)?;
@@ -79,7 +91,8 @@ impl State {
         stored: &[u8],
         look: &mut dyn FnMut(&[u8]),
     ) -> Result<u64, StoredFormError> {
-        let mut reader = Reader { cursor: Cursor::borrowing(stored), actors: Actors::new() };
+        let cursor = Cursor::borrowing(stored);
+        let mut reader = Reader { cursor, actors: Actors::new(), is_page: false };
         let datatype = read_format(&mut reader.cursor, STATE_FORMAT_1)?;
         if !matches!(datatype, Datatype::Set | Datatype::Gset) {
             return Err(bad(&reader.cursor, "no set"));
@@ -107,11 +120,17 @@ pub(super) type Actors = SmallVec<[(Actor, bool); 4]>;
 pub(super) struct Reader<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) actors: Actors,
+    /// Whether it is a page, where fields may hold branches.
+    is_page: bool,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(input: &'a Bytes) -> Self {
-        Self { cursor: Cursor::new(input), actors: Actors::new() }
+        Self { cursor: Cursor::new(input), actors: Actors::new(), is_page: false }
+    }
+
+    pub(super) fn of_page(input: &'a Bytes) -> Self {
+        Self { is_page: true, ..Self::new(input) }
     }
 }
 
@@ -142,15 +161,14 @@ impl Reader<'_> {
             Content::Flag(_) => Content::Flag(self.item()?),
             Content::Map(_) => Content::Map(self.entries(|reader| {
                 let name = reader.cursor.counted_bytes()?;
-                let kind = read_field_kind(&mut reader.cursor)?;
-                let empty = Content::empty(kind);
-                if depth == MAP_DEPTH_MAX && matches!(empty, Content::Map(_)) {
-                    return Err(bad(&reader.cursor, "maps nested too deeply"));
-                }
-                let field = reader.field(empty, depth + 1)?;
+                let (kind, branch) = reader.kind(depth)?;
+                let field = reader.field_or_branch(kind, branch, depth + 1)?;
                 Ok((!field.is_void()).then_some((FieldName { name, kind }, field)))
             })?),
             Content::Hll(_) => Content::Hll(self.item()?),
+            Content::Branch(branch) => {
+                Content::Branch(Box::new(Branch::decode(branch.datatype, &mut self.cursor)?))
+            }
         };
         let field = Field { presence, content, deferred };
         let is_deferred = |dot: &Dot| field.deferred.contains(dot);
@@ -158,6 +176,28 @@ impl Reader<'_> {
             return Err(bad(&self.cursor, "a write of an event that is deferred"));
         }
         Ok(field)
+    }
+
+    /// The kind of a field in a map of this depth, and the type of its branch.
+    pub(super) fn kind(&mut self, depth: usize) -> Read<(FieldKind, Option<Datatype>)> {
+        let (kind, branch) = match self.is_page {
+            true => read_paged_kind(&mut self.cursor)?,
+            false => (read_field_kind(&mut self.cursor)?, None),
+        };
+        if depth == MAP_DEPTH_MAX && kind == FieldKind::Map {
+            return Err(bad(&self.cursor, "maps nested too deeply"));
+        }
+        Ok((kind, branch))
+    }
+
+    /// As [`Reader::field`], of one whose kind was read.
+    pub(super) fn field_or_branch(
+        &mut self,
+        kind: FieldKind,
+        branch: Option<Datatype>,
+        depth: usize,
+    ) -> Read<Field> {
+        self.field(branch.map_or_else(|| Content::empty(kind), Content::empty_branch), depth)
     }
 
     /// Sorted entries; `read` answers `None` for one that holds nothing.
@@ -202,11 +242,21 @@ impl Reader<'_> {
         Ok(passed)
     }
 
-    /// Passes over a field; `depth` as for [`Reader::field`].
-    pub(super) fn pass_field(&mut self, kind: FieldKind, depth: usize) -> Read<Passed> {
+    /// Passes over a field; `depth` as for [`Reader::field`]. Where it holds a branch, what is in that counts
+    /// for nothing.
+    pub(super) fn pass_field(
+        &mut self,
+        kind: FieldKind,
+        branch: Option<Datatype>,
+        depth: usize,
+    ) -> Read<Passed> {
         let has_deferred = !EventSet::decode(&mut self.cursor)?.is_empty();
         let mut passed = Passed { has_deferred, ..Passed::default() };
         passed.add(self.pass_item::<()>()?);
+        if let Some(datatype) = branch {
+            Branch::decode(datatype, &mut self.cursor)?;
+            return Ok(passed);
+        }
         match kind {
             FieldKind::Counter => passed.add(self.pass_item::<Totals>()?),
             FieldKind::Register => passed.add(self.pass_item::<Assigned>()?),
@@ -220,11 +270,8 @@ impl Reader<'_> {
             FieldKind::Map => {
                 for _ in 0..self.cursor.count()? {
                     self.cursor.counted_slice()?;
-                    let kind = read_field_kind(&mut self.cursor)?;
-                    if depth == MAP_DEPTH_MAX && kind == FieldKind::Map {
-                        return Err(bad(&self.cursor, "maps nested too deeply"));
-                    }
-                    passed.add(self.pass_field(kind, depth + 1)?);
+                    let (kind, branch) = self.kind(depth)?;
+                    passed.add(self.pass_field(kind, branch, depth + 1)?);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Writing states.
 
-use super::{HAS_DEFERRED, STATE_FORMAT_1, put_datatype, put_field_kind, put_wide};
+use super::{HAS_DEFERRED, IS_BRANCH, STATE_FORMAT_1, field_kind_number, put_datatype, put_wide};
 use crate::clock::Actor;
 use crate::cursor::{put_counted, put_varint};
 use crate::data_type::content::{Assigned, Content, Field, Totals};
@@ -88,6 +88,7 @@ fn put_field(field: &Field, actors: &Actors<'_>, out: &mut Vec<u8>) {
             }
         }
         Content::Hll(item) => put_item(item, actors, out),
+        Content::Branch(branch) => branch.encode_into(out),
     }
 }
 
@@ -105,7 +106,8 @@ pub(super) fn put_named_field(
     out: &mut Vec<u8>,
 ) {
     put_counted(out, &name.name);
-    put_field_kind(name.kind, out);
+    let is_branch = matches!(field.content, Content::Branch(_));
+    out.push(field_kind_number(name.kind) | if is_branch { IS_BRANCH } else { 0 });
     put_field(field, actors, out);
 }
 

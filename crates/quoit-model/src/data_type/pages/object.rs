@@ -1,8 +1,11 @@
 //! Objects whose state lies in pages.
 
-use super::{Loaded, Pages, Root};
+use super::open::Opening;
+use super::{ItemHash, Loaded, PageName, Pages, Root};
 use crate::cursor::{Cursor, put_varint};
+use crate::data_type::content::Content;
 use crate::data_type::object::{Described, Life};
+use crate::data_type::value::value_of;
 use crate::data_type::{
     CausalClock, Coordinator, Delta, FieldName, Operation, State, StoredFormError, UpdateError,
     Value,
@@ -140,19 +143,22 @@ impl PagedObject {
         look: &mut dyn FnMut(ShownItem<'_>),
     ) -> Result<(), P::Error> {
         let is_map = self.root.datatype() == Datatype::Map;
+        let mut trunk = self.root.trunk.clone();
         let (mut item_count, mut page_bytes) = (0, 0);
         for range in self.root.table().pages() {
-            if let Some(stored) = pages.read(range)? {
+            if is_map {
+                if let Some((content, stored)) = trunk.take_page(0, range, pages)? {
+                    page_bytes += stored.len() as u64;
+                    item_count += each_field(content, pages, look)?;
+                }
+            } else if let Some(stored) = pages.read(trunk.name_of(range.first()))? {
                 page_bytes += stored.len() as u64;
-                item_count += match is_map {
-                    true => each_field(&stored, look)?,
-                    false => State::each_stored_element(&stored, &mut |element| {
-                        look(ShownItem::Element(element));
-                    })?,
-                };
+                item_count += State::each_stored_element(&stored, &mut |element| {
+                    look(ShownItem::Element(element));
+                })?;
             }
         }
-        if (item_count, page_bytes) == (self.root.item_count(), self.root.page_bytes()) {
+        if (item_count, page_bytes) == (self.root.item_count(), self.root.trunk.page_bytes) {
             return Ok(());
         }
         Err(StoredFormError::BadForm { what: "other pages than its root knows of", at: 0 }.into())
@@ -188,12 +194,21 @@ impl PagedObject {
     ///
     /// When one can't be removed.
     pub fn remove_pages<P: Pages>(&self, pages: &mut P) -> Result<(), P::Error> {
-        for page in self.root.table().pages() {
-            if pages.read(page)?.is_some() {
-                pages.write(page.first(), None)?;
+        let mut names = Vec::new();
+        self.root.trunk.each_name(1, pages, true, &mut |name| names.push(name))?;
+        for name in names {
+            if pages.read(name)?.is_some() {
+                pages.write(name, None)?;
             }
         }
         Ok(())
+    }
+
+    /// Shows the names of all pages that there may be, as far as they can be found: those of branches are
+    /// not, where the pages that tell of them can't be read.
+    pub fn each_page_name<P: Pages + ?Sized>(&self, pages: &mut P, look: &mut dyn FnMut(PageName)) {
+        // What can't be read is passed over.
+        let _ = self.root.trunk.each_name(1, pages, false, look);
     }
 
     /// As [`Object::update_data_type`], reading and writing the pages of what the operation names. The
@@ -216,7 +231,7 @@ impl PagedObject {
             return Ok(Err(UpdateError::OtherType { stored, bucket }));
         }
         let mut clock = object.causal_clock()?;
-        let mut loaded = Loaded::read_items(root, &operation.items(), pages)?;
+        let mut loaded = Loaded::read_items(root, &operation.wanted(), pages)?;
         let applied = loaded.state_mut().apply(&mut clock, operation, context, coordinator);
         let delta = match applied {
             Ok(delta) => delta,
@@ -245,7 +260,7 @@ impl PagedObject {
             return Ok(None);
         }
         let mut clock = object.causal_clock()?;
-        let mut loaded = Loaded::read_items(root, &delta.items(), pages)?;
+        let mut loaded = Loaded::read_items(root, &delta.wanted(), pages)?;
         if loaded.state_mut().join(&mut clock, delta).is_err() {
             return Ok(None);
         }
@@ -305,13 +320,24 @@ impl PagedObject {
     }
 }
 
-/// Shows the fields of a page of a map; their number.
-fn each_field(stored: &Bytes, look: &mut dyn FnMut(ShownItem<'_>)) -> Result<u64, StoredFormError> {
-    let Value::Map(fields) = State::decode(stored)?.value() else {
-        return Err(StoredFormError::BadForm { what: "no map", at: 0 });
+/// Shows the fields of a page of a map, one by one with all that is in them; their number.
+fn each_field<P: Pages + ?Sized>(
+    content: Content,
+    pages: &mut P,
+    look: &mut dyn FnMut(ShownItem<'_>),
+) -> Result<u64, P::Error> {
+    let Content::Map(fields) = content else {
+        return Err(StoredFormError::BadForm { what: "no map", at: 0 }.into());
     };
-    fields.iter().for_each(|(name, value)| look(ShownItem::Field(name, value)));
-    Ok(fields.len() as u64)
+    let mut live_count = 0;
+    for (name, mut field) in fields {
+        if field.is_live() {
+            field.content.open(ItemHash::of_field(&name).0, Opening::All, 2, pages)?;
+            look(ShownItem::Field(&name, &value_of(&field.content)));
+            live_count += 1;
+        }
+    }
+    Ok(live_count)
 }
 
 /// Puts a root in the place of the one that is there, and of tombstones, which the operation has seen.

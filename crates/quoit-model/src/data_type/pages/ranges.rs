@@ -11,7 +11,8 @@
 //! nothing is merged: the comparison begins again.
 
 use super::object::{PagedObject, replace_root};
-use super::{ItemHash, Loaded, PageRange, Pages, Root};
+use super::region::Splitting;
+use super::{ItemHash, Loaded, PageRange, PageTable, Pages, Region};
 use crate::data_type::content::Content;
 use crate::data_type::{CausalClock, State, StoredFormError};
 use crate::object::{Object, Sibling};
@@ -101,7 +102,7 @@ impl HashRange {
 }
 
 /// Which of some ranges in order a hash is in.
-fn place_of(ranges: &[HashRange], hash: ItemHash) -> Option<usize> {
+pub(super) fn place_of(ranges: &[HashRange], hash: ItemHash) -> Option<usize> {
     let place = ranges.partition_point(|range| range.last() < hash);
     ranges.get(place).is_some_and(|range| range.first() <= hash).then_some(place)
 }
@@ -115,10 +116,10 @@ pub struct RangeFigures {
     pub item_count: u64,
 }
 
-/// What one copy has in some ranges, as of one moment.
+/// What one copy has in a region, as of one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RangeCopy {
-    /// The object, of whose state only the items of the ranges are there.
+    /// The object, of whose state only the items of the region are there.
     pub object: Object,
     /// Sum of the digests of all other items.
     pub rest: u64,
@@ -202,56 +203,22 @@ impl PagedObject {
         self.object().causal_clock()
     }
 
-    /// What is in each of some ranges, which are in order. Reads the pages that they touch.
-    ///
-    /// # Errors
-    ///
-    /// When a page can't be read.
-    pub fn range_figures<P: Pages + ?Sized>(
-        &self,
-        ranges: &[HashRange],
-        pages: &mut P,
-    ) -> Result<Vec<RangeFigures>, P::Error> {
-        let clock = self.causal_clock()?;
-        let mut figures = vec![RangeFigures::default(); ranges.len()];
-        let mut root = self.root().clone();
-        for page in pages_of(&root, ranges) {
-            let Some((content, _)) = root.take_page(page, pages)? else { continue };
-            content.each_item_digest(&clock, |hash, digest, is_live| {
-                if let Some(figures) = place_of(ranges, hash).map(|place| &mut figures[place]) {
-                    figures.digest = figures.digest.wrapping_add(digest);
-                    figures.item_count += u64::from(is_live);
-                }
-            });
-        }
-        Ok(figures)
-    }
-
-    /// The items of some ranges, which are in order, and the sum of all others' digests. Reads all pages, one
-    /// by one.
+    /// The items of a region, and the sum of all others' digests. Reads all pages of the record, one by one,
+    /// and of large fields those that it has to.
     ///
     /// # Errors
     ///
     /// When a page can't be read, or they are not those that belong to the root.
     pub fn read_ranges<P: Pages + ?Sized>(
         &self,
-        ranges: &[HashRange],
+        region: &Region,
         pages: &mut P,
     ) -> Result<RangeCopy, P::Error> {
         let clock = self.causal_clock()?;
-        let mut root = self.root().clone();
-        let mut record = root.shell.record.clone();
-        let mut rest = 0u64;
-        for page in root.table().pages() {
-            let Some((mut content, _)) = root.take_page(page, pages)? else { continue };
-            let sent = content.extract(|hash| place_of(ranges, hash).is_some());
-            content.each_item_digest(&clock, |_, digest, _| rest = rest.wrapping_add(digest));
-            record.content.append(sent);
-        }
-        if !root.is_bare() {
-            return Err(other_pages().into());
-        }
-        let state = State::from_record(root.datatype(), record);
+        let (items, rest) = self.split(region, &clock, true, pages)?;
+        let mut record = self.root().shell.record.clone();
+        record.content.append(items);
+        let state = State::from_record(self.root().datatype(), record);
         let mut object = self.object().clone();
         if let Some(place) = object.siblings.iter().position(Sibling::is_data_type) {
             let life = object.siblings.remove(place).life();
@@ -260,40 +227,47 @@ impl PagedObject {
         Ok(RangeCopy { object, rest })
     }
 
-    /// The sum of the digests of all items beside those of some ranges, which are in order. Reads all pages,
-    /// one by one.
+    /// The sum of the digests of all items beside those of a region. Reads what
+    /// [`PagedObject::read_ranges`] does, but not what is in the region.
     ///
     /// # Errors
     ///
     /// As [`PagedObject::read_ranges`].
-    pub fn rest<P: Pages + ?Sized>(
-        &self,
-        ranges: &[HashRange],
-        pages: &mut P,
-    ) -> Result<u64, P::Error> {
-        let clock = self.causal_clock()?;
-        let mut root = self.root().clone();
-        let mut rest = 0u64;
-        for page in root.table().pages() {
-            let Some((content, _)) = root.take_page(page, pages)? else { continue };
-            content.each_item_digest(&clock, |hash, digest, _| {
-                if place_of(ranges, hash).is_none() {
-                    rest = rest.wrapping_add(digest);
-                }
-            });
-        }
-        if root.is_bare() { Ok(rest) } else { Err(other_pages().into()) }
+    pub fn rest<P: Pages + ?Sized>(&self, region: &Region, pages: &mut P) -> Result<u64, P::Error> {
+        let (_, rest) = self.split(region, &self.causal_clock()?, false, pages)?;
+        Ok(rest)
     }
 
-    /// Merges what another copy has in some ranges, which are in order. `compared` is what this copy had seen
-    /// when its other items had the same sum as the other copy's. Reads and writes the pages of the ranges.
+    fn split<P: Pages + ?Sized>(
+        &self,
+        region: &Region,
+        clock: &CausalClock,
+        wants_items: bool,
+        pages: &mut P,
+    ) -> Result<(Content, u64), P::Error> {
+        let mut trunk = self.root().trunk.clone();
+        let (mut items, mut rest) = (trunk.no_items(), 0u64);
+        for page in trunk.table.pages() {
+            let Some((content, _)) = trunk.take_page(0, page, pages)? else { continue };
+            let mut splitting = Splitting { pages: &mut *pages, clock, wants_items };
+            let (some, others) = splitting.split(content, 0, region, 1)?;
+            rest = rest.wrapping_add(others);
+            if wants_items {
+                items.append(some);
+            }
+        }
+        if trunk.is_bare() { Ok((items, rest)) } else { Err(other_pages().into()) }
+    }
+
+    /// Merges what another copy has in a region. `compared` is what this copy had seen when its other items
+    /// had the same sum as the other copy's. Reads and writes the pages of the region.
     ///
     /// # Errors
     ///
     /// When a page can't be read or written.
     pub fn take_ranges<P: Pages>(
         self,
-        ranges: &[HashRange],
+        region: &Region,
         theirs: &Object,
         compared: &CausalClock,
         pages: &mut P,
@@ -311,21 +285,16 @@ impl PagedObject {
         if !is_sound(&clock, compared, &their_clock) {
             return Ok(RangesTaken::Stale);
         }
-        let mut is_asked_for = true;
-        their_state
-            .record
-            .content
-            .each_item(|hash, _| is_asked_for &= place_of(ranges, hash).is_some());
-        if !is_asked_for {
+        if !their_state.record.content.is_in(0, region) {
             return Ok(RangesTaken::NeedsWhole);
         }
-        let firsts: Vec<ItemHash> = pages_of(&root, ranges).map(PageRange::first).collect();
-        let mut loaded = Loaded::read(root, &firsts, pages)?;
+        let mut loaded = Loaded::read_region(root, region, pages)?;
         let is_behind = their_clock.covers(&clock);
         let state = loaded.state_mut();
-        let rest = state.record.content.extract(|hash| place_of(ranges, hash).is_none());
+        let items = state.record.content.take_region(0, region);
+        let rest = std::mem::replace(&mut state.record.content, items);
         state.merge(&mut clock, &their_state, &their_clock);
-        state.record.content.append(rest);
+        state.record.content.join_region(rest);
         let root = loaded.store(pages)?;
         let life = |object: &Object| object.siblings.first().map(Sibling::life);
         let life = match (life(&object), life(theirs)) {
@@ -356,8 +325,10 @@ fn other_pages() -> StoredFormError {
 }
 
 /// The pages that ranges in order touch, in order.
-fn pages_of(root: &Root, ranges: &[HashRange]) -> impl Iterator<Item = PageRange> + use<> {
-    let table = root.table();
+pub(super) fn pages_of(
+    table: PageTable,
+    ranges: &[HashRange],
+) -> impl Iterator<Item = PageRange> + use<> {
     let ranges: Vec<HashRange> = ranges.to_vec();
     let mut next = 0;
     let mut after: Option<PageRange> = None;
@@ -380,16 +351,25 @@ fn pages_of(root: &Root, ranges: &[HashRange]) -> impl Iterator<Item = PageRange
 }
 
 impl Content {
-    /// Takes out the elements or fields whose hashes are asked for.
-    fn extract(&mut self, is_asked_for: impl Fn(ItemHash) -> bool) -> Self {
+    /// Takes out the elements or fields whose hashes are asked for. `seed` is the hash of the field that it
+    /// is the content of, 0 for that of a record.
+    pub(in crate::data_type) fn extract(
+        &mut self,
+        seed: u64,
+        is_asked_for: impl Fn(ItemHash) -> bool,
+    ) -> Self {
         match self {
             Self::Set(elements) => Self::Set(
                 elements
-                    .extract_if(.., |element, _| is_asked_for(ItemHash::of_element(element)))
+                    .extract_if(.., |element, _| {
+                        is_asked_for(ItemHash::of_element_in(element, seed))
+                    })
                     .collect(),
             ),
             Self::Map(fields) => Self::Map(
-                fields.extract_if(.., |name, _| is_asked_for(ItemHash::of_field(name))).collect(),
+                fields
+                    .extract_if(.., |name, _| is_asked_for(ItemHash::of_field_in(name, seed)))
+                    .collect(),
             ),
             other => unreachable!("{other:?} has no items"),
         }

@@ -1,19 +1,21 @@
 use super::*;
 use crate::clock::Actor;
 use crate::data_type::{
-    ApplyError, CausalClock, Coordinator, FieldKind, FieldOperation, FieldUpdate, MapOperation,
-    State, Value,
+    ApplyError, CausalClock, Coordinator, Delta, FieldOperation, FieldUpdate, MapOperation,
+    Operation, State, Value,
 };
 use crate::hll::Precision;
 use crate::props::Datatype;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
+mod branches;
 mod objects;
 mod ranges;
 
 #[derive(Default)]
 struct Stored {
-    pages: BTreeMap<ItemHash, Bytes>,
+    pages: BTreeMap<PageName, Bytes>,
     read_count: usize,
     written_bytes: usize,
 }
@@ -21,19 +23,19 @@ struct Stored {
 impl Pages for Stored {
     type Error = StoredFormError;
 
-    fn read(&mut self, page: PageRange) -> Result<Option<Bytes>, StoredFormError> {
+    fn read(&mut self, name: PageName) -> Result<Option<Bytes>, StoredFormError> {
         self.read_count += 1;
-        Ok(self.pages.get(&page.first()).cloned())
+        Ok(self.pages.get(&name).cloned())
     }
 
-    fn write(&mut self, first: ItemHash, page: Option<&[u8]>) -> Result<(), StoredFormError> {
+    fn write(&mut self, name: PageName, page: Option<&[u8]>) -> Result<(), StoredFormError> {
         match page {
             Some(page) => {
                 self.written_bytes += page.len();
-                self.pages.insert(first, Bytes::copy_from_slice(page));
+                self.pages.insert(name, Bytes::copy_from_slice(page));
             }
             None => {
-                self.pages.remove(&first).expect("only what is stored is removed");
+                self.pages.remove(&name).expect("only what is stored is removed");
             }
         }
         Ok(())
@@ -64,25 +66,25 @@ impl Paged {
         context: Option<&CausalClock>,
         coordinator: Coordinator<'_>,
     ) -> Result<Delta, ApplyError> {
-        let mut loaded = self.load(&operation.items());
+        let mut loaded = self.load(&operation.wanted());
         let delta = loaded.state_mut().apply(&mut self.clock, operation, context, coordinator)?;
         self.store(loaded);
         Ok(delta)
     }
 
     fn join(&mut self, delta: &Delta) {
-        let mut loaded = self.load(&delta.items());
+        let mut loaded = self.load(&delta.wanted());
         loaded.state_mut().join(&mut self.clock, delta).unwrap();
         self.store(loaded);
     }
 
-    fn load(&mut self, items: &[ItemHash]) -> Loaded {
+    fn load(&mut self, wanted: &Wanted) -> Loaded {
         (self.stored.read_count, self.stored.written_bytes) = (0, 0);
         let mut encoded = Vec::new();
         self.root.encode_into(&mut encoded);
         let root = Root::decode(&encoded.into()).unwrap();
         assert_eq!(root, self.root);
-        Loaded::read_items(root, items, &mut self.stored).unwrap()
+        Loaded::read_items(root, wanted, &mut self.stored).unwrap()
     }
 
     fn store(&mut self, loaded: Loaded) {
@@ -95,13 +97,17 @@ impl Paged {
 
     /// Holds the pages to what the root says of them.
     fn check(&self) {
-        let firsts: Vec<ItemHash> = self.root.table().pages().map(PageRange::first).collect();
-        assert!(self.stored.pages.keys().all(|first| firsts.contains(first)));
+        let mut names = BTreeSet::new();
+        let mut pages = Stored { pages: self.stored.pages.clone(), ..Stored::default() };
+        let trunk = &self.root.trunk;
+        trunk.each_name(1, &mut pages, true, &mut |name| assert!(names.insert(name))).unwrap();
+        assert!(self.stored.pages.keys().all(|name| names.contains(name)));
+        assert_eq!(self.root.has_branches(), self.stored.pages.keys().any(|name| name.branch > 0));
         let page_bytes: usize = self.stored.pages.values().map(Bytes::len).sum();
         assert_eq!(self.root.page_bytes(), page_bytes as u64);
         for page in self.stored.pages.values() {
             let mut encoded = Vec::new();
-            State::decode(page).unwrap().encode_into(&mut encoded);
+            State::decode_page(page).unwrap().encode_into(&mut encoded);
             assert_eq!(*page, encoded);
         }
     }
@@ -154,6 +160,54 @@ fn map_operation() -> impl Strategy<Value = Operation> {
         .prop_map(|(removes, updates)| Operation::Map(MapOperation { removes, updates }))
 }
 
+/// Changes of a few fields, among them sets and maps that become large, in maps in maps.
+fn deep_operation() -> impl Strategy<Value = Operation> {
+    deep_map(3).prop_map(Operation::Map)
+}
+
+fn deep_map(depth: usize) -> BoxedStrategy<MapOperation> {
+    let name = || prop::sample::select(vec!["a", "b"]);
+    let change = (0..300u16, any::<bool>()).prop_map(|(number, adds)| {
+        vec![if adds {
+            SetChange::Add(element(number))
+        } else {
+            SetChange::Remove(element(number))
+        }]
+    });
+    let many = (0..300u16, 0..120u16, prop::bool::weighted(0.7)).prop_map(|(from, count, adds)| {
+        let elements = (from..from + count).map(element);
+        elements.map(if adds { SetChange::Add } else { SetChange::Remove }).collect()
+    });
+    let set =
+        prop_oneof![change, many].prop_map(|changes: Vec<SetChange>| FieldOperation::Set(changes));
+    let set = (name(), set).prop_map(|(name, set)| FieldUpdate::new(name, set));
+    let count = (0..90u16).prop_map(|number| {
+        FieldUpdate::new(element(number), FieldOperation::Counter(1 + i64::from(number)))
+    });
+    let small = prop_oneof![2 => set, 1 => count];
+    let update = if depth > 1 {
+        let map = (name(), deep_map(depth - 1))
+            .prop_map(|(name, map)| FieldUpdate::new(name, FieldOperation::Map(map)));
+        prop_oneof![1 => small, 1 => map].boxed()
+    } else {
+        small.boxed()
+    };
+    let kind = prop::sample::select(vec![FieldKind::Set, FieldKind::Map]);
+    let removed = (name(), kind).prop_map(|(name, kind)| FieldName::new(name, kind));
+    let removes = prop_oneof![
+        6 => Just(Vec::new()),
+        1 => prop::collection::vec(removed, 1..2),
+    ];
+    let counts = (0..60u16, 0..60u16).prop_map(|(from, count)| {
+        let count_in =
+            |number| FieldUpdate::new(element(number), FieldOperation::Counter(i64::from(number)));
+        MapOperation { updates: (from..from + count).map(count_in).collect(), ..Default::default() }
+    });
+    let some = (removes, prop::collection::vec(update, 0..3))
+        .prop_map(|(removes, updates)| MapOperation { removes, updates });
+    prop_oneof![5 => some, 1 => counts].boxed()
+}
+
 /// Operations of two coordinators; whether each says what it has seen, and how many deltas late the other
 /// hears of it.
 fn history(
@@ -192,7 +246,7 @@ fn check(datatype: Datatype, history: Vec<(Operation, bool, bool, usize)>) {
     for ((whole, clock), mut paged) in wholes.into_iter().zip(paged) {
         let mut found = paged.whole();
         let mut live = 0;
-        whole.record.content.each_item(|_, is_live| live += u64::from(is_live));
+        whole.record.content.each_item(0, |_, is_live| live += u64::from(is_live));
         assert_eq!((found.value(), paged.root.item_count()), (whole.value(), live));
         // What the whole state has forgotten of events that have come, pages forget when they are touched.
         found.merge(&mut clock.clone(), &whole, &clock);
@@ -214,6 +268,11 @@ proptest! {
 
     #[test]
     fn a_map_in_pages_is_the_map(history in history(map_operation())) {
+        check(Datatype::Map, history);
+    }
+
+    #[test]
+    fn a_map_with_large_fields_in_pages_is_the_map(history in history(deep_operation())) {
         check(Datatype::Map, history);
     }
 }
@@ -265,12 +324,19 @@ fn a_page_of_another_record_is_refused() {
     let first = *set.stored.pages.keys().next().unwrap();
     for page in &pages[1..] {
         set.stored.pages.insert(first, page.clone());
-        assert!(Loaded::read(set.root.clone(), &[first], &mut set.stored).is_err());
-        assert!(Loaded::read_items(set.root.clone(), &[first], &mut set.stored).is_err());
+        assert!(is_refused(&mut set, first));
     }
     set.stored.pages.insert(first, Bytes::from_static(b"\x44"));
-    assert!(Loaded::read(set.root.clone(), &[first], &mut set.stored).is_err());
-    assert!(Loaded::read_items(set.root.clone(), &[first], &mut set.stored).is_err());
+    assert!(is_refused(&mut set, first));
+}
+
+fn is_refused(set: &mut Paged, page: PageName) -> bool {
+    let root = || set.root.clone();
+    let whole = Loaded::read_pages(root(), &[page.first], |_| true, &mut set.stored);
+    let wanted = Wanted::items(vec![page.first]);
+    let some = Loaded::read_items(root(), &wanted, &mut set.stored);
+    assert_eq!(whole.is_err(), some.is_err());
+    whole.is_err()
 }
 
 #[test]
@@ -279,7 +345,7 @@ fn what_an_operation_does_not_name_is_not_read() {
     let mut set = Paged::empty(Datatype::Gset);
     let elements = (0..1_000u32).map(|number| number.to_string().into()).collect();
     set.apply(&Operation::Gset(elements), None, coordinator(&one)).unwrap();
-    let loaded = set.load(&[ItemHash::of_element(b"500")]);
+    let loaded = set.load(&Wanted::items(vec![ItemHash::of_element(b"500")]));
     assert_eq!(loaded.state().value(), Value::Set(vec!["500".into()]));
 }
 

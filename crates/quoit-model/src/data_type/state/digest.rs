@@ -5,10 +5,9 @@ use crate::clock::Dot;
 use crate::data_type::content::{Content, Field};
 use crate::data_type::item::Item;
 use crate::data_type::pages::ItemHash;
-use crate::data_type::{CausalClock, EventSet, FieldName};
+use crate::data_type::{CausalClock, EventSet};
 use crate::digest::hash_dot_of;
 use std::num::Wrapping;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const PRESENCE: u8 = 16;
 const COUNTER: u8 = 17;
@@ -33,34 +32,46 @@ impl State {
 }
 
 impl Content {
-    /// What the content of a record adds to the state's digest.
-    pub(in crate::data_type) fn digest(&self) -> u64 {
-        of_content(self, 0).0
+    /// What the content of a record or field adds to the state's digest. `seed` stands for the names of the
+    /// fields around it; of a record it is 0.
+    pub(in crate::data_type) fn digest(&self, seed: u64) -> u64 {
+        of_content(self, seed).0
     }
 
-    /// Shows the hash of each element or field, what it adds to the digest, and whether it counts. Here what
-    /// waits for events that the clock has not is in the digest: the clocks of those who compare differ.
+    /// As [`Content::digest`], with what waits for events that the clock has not: the clocks of those who
+    /// compare differ.
+    pub(in crate::data_type) fn digest_of_all(&self, clock: &CausalClock, seed: u64) -> u64 {
+        (of_content(self, seed) + waiting_in_content(self, seed, clock)).0
+    }
+
+    /// Shows the hash of each element or field, what it adds to the digest, and whether it counts. What waits
+    /// for events that the clock has not is in the digest, as in [`Content::digest_of_all`].
     pub(in crate::data_type) fn each_item_digest(
         &self,
         clock: &CausalClock,
+        seed: u64,
         mut show: impl FnMut(ItemHash, u64, bool),
     ) {
         match self {
             Self::Set(elements) => {
                 for (element, item) in elements {
-                    let hash = ItemHash::of_element(element);
+                    let hash = ItemHash::of_element_in(element, seed);
                     let waiting = waiting_in(ELEMENT, item.deferred(), hash.0, clock);
                     show(hash, (of_item(ELEMENT, item, hash.0) + waiting).0, item.is_live());
                 }
             }
             Self::Map(fields) => {
                 for (name, field) in fields {
-                    let hash = ItemHash::of_field(name);
+                    let hash = ItemHash::of_field_in(name, seed);
                     let digest = of_field(field, hash.0) + waiting_in_field(field, hash.0, clock);
                     show(hash, digest.0, field.is_live());
                 }
             }
-            Self::Counter(_) | Self::Register(_) | Self::Flag(_) | Self::Hll(_) => {}
+            Self::Counter(_)
+            | Self::Register(_)
+            | Self::Flag(_)
+            | Self::Hll(_)
+            | Self::Branch(_) => {}
         }
     }
 }
@@ -83,13 +94,18 @@ fn waiting_in_content(content: &Content, seed: u64, clock: &CausalClock) -> Wrap
             .iter()
             .filter(|(_, item)| item.deferred().is_some())
             .map(|(element, item)| {
-                waiting_in(ELEMENT, item.deferred(), xxh3_64_with_seed(element, seed), clock)
+                let hash = ItemHash::of_element_in(element, seed);
+                waiting_in(ELEMENT, item.deferred(), hash.0, clock)
             })
             .sum(),
         Content::Map(fields) => fields
             .iter()
-            .map(|(name, field)| waiting_in_field(field, seed_of_field(name, seed), clock))
+            .map(|(name, field)| {
+                waiting_in_field(field, ItemHash::of_field_in(name, seed).0, clock)
+            })
             .sum(),
+        // One in which something waits was opened.
+        Content::Branch(_) => Wrapping(0),
     }
 }
 
@@ -111,11 +127,6 @@ fn waiting_in(
     .sum()
 }
 
-/// What stands for the names of a field and those around it.
-fn seed_of_field(name: &FieldName, seed: u64) -> u64 {
-    xxh3_64_with_seed(&name.name, seed.wrapping_add(1 + name.kind as u64))
-}
-
 /// `seed` stands for the names of the fields around.
 fn of_field(field: &Field, seed: u64) -> Wrapping<u64> {
     of_item(PRESENCE, &field.presence, seed) + of_content(&field.content, seed)
@@ -126,14 +137,16 @@ fn of_content(content: &Content, seed: u64) -> Wrapping<u64> {
         Content::Counter(item) => of_item(COUNTER, item, seed),
         Content::Set(elements) => elements
             .iter()
-            .map(|(element, item)| of_item(ELEMENT, item, xxh3_64_with_seed(element, seed)))
+            .map(|(element, item)| of_item(ELEMENT, item, ItemHash::of_element_in(element, seed).0))
             .sum(),
         Content::Register(item) => of_item(REGISTER, item, seed),
         Content::Flag(item) => of_item(FLAG, item, seed),
         Content::Map(fields) => {
-            fields.iter().map(|(name, field)| of_field(field, seed_of_field(name, seed))).sum()
+            let fields = fields.iter();
+            fields.map(|(name, field)| of_field(field, ItemHash::of_field_in(name, seed).0)).sum()
         }
         Content::Hll(item) => of_item(HLL, item, seed),
+        Content::Branch(branch) => Wrapping(branch.digest),
     }
 }
 

@@ -380,6 +380,7 @@ fn list_field(field: &Field, path: &Path, live: &mut Live) {
         Content::Hll(item) => {
             list(item, below(path, Step::Only), |_| Payload::Counted(BTreeSet::new()), live);
         }
+        Content::Branch(_) => panic!("a whole state has no branches"),
     }
 }
 

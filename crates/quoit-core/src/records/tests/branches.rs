@@ -1,0 +1,186 @@
+//! Large sets in fields of maps, which have pages of their own.
+
+use super::*;
+use quoit_model::data_type::{FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation};
+use std::collections::BTreeMap;
+
+/// The elements of each of the sets of a map.
+type Model = BTreeMap<u8, BTreeSet<Bytes>>;
+
+fn field_name(field: u8) -> FieldName {
+    FieldName::new(vec![b'a' + field], FieldKind::Set)
+}
+
+/// Adds elements to a set, or removes them: the odd ones are in a map in the map.
+fn change_set(field: u8, numbers: impl Iterator<Item = u16>, adds: bool) -> Operation {
+    let change = if adds { SetChange::Add } else { SetChange::Remove };
+    let changes = numbers.map(element).map(change).collect();
+    let update = FieldUpdate::new(field_name(field).name, FieldOperation::Set(changes));
+    around(field, MapOperation { updates: vec![update], ..MapOperation::default() })
+}
+
+fn remove_set(field: u8) -> Operation {
+    around(field, MapOperation { removes: vec![field_name(field)], ..MapOperation::default() })
+}
+
+fn around(field: u8, operation: MapOperation) -> Operation {
+    if field.is_multiple_of(2) {
+        return Operation::Map(operation);
+    }
+    let update = FieldUpdate::new("inner", FieldOperation::Map(operation));
+    Operation::Map(MapOperation { updates: vec![update], ..MapOperation::default() })
+}
+
+fn sets(record: &Record) -> Model {
+    let object = Object::decode(&record.value).expect("a whole object");
+    assert_eq!(object.digest(), record.meta.digest);
+    let value = object.data_type().expect("readable").map(|state| state.value());
+    let Some(Value::Map(fields)) = value else { panic!("{value:?}") };
+    let mut found = Model::new();
+    for (name, value) in fields {
+        match value {
+            Value::Map(fields) => found.extend(fields.into_iter().map(set_of)),
+            value => found.extend([set_of((name, value))]),
+        }
+    }
+    found
+}
+
+fn set_of((name, value): (FieldName, Value)) -> (u8, BTreeSet<Bytes>) {
+    let Value::Set(elements) = value else { panic!("{value:?}") };
+    (name.name[0] - b'a', elements.into_iter().collect())
+}
+
+#[derive(Clone, Debug)]
+enum MapStep {
+    Change(u8, u16, u16, bool),
+    RemoveSet(u8),
+    Remove,
+    /// Power is cut: what was synced is left.
+    Restart,
+}
+
+fn map_steps() -> impl Strategy<Value = Vec<MapStep>> {
+    let field = || 0u8..4;
+    let step = prop_oneof![
+        8 => (field(), 0u16..300, 1u16..200, prop::bool::weighted(0.7))
+            .prop_map(|(field, from, count, adds)| MapStep::Change(field, from, count, adds)),
+        6 => (field(), 0u16..300, any::<bool>())
+            .prop_map(|(field, from, adds)| MapStep::Change(field, from, 1, adds)),
+        2 => field().prop_map(MapStep::RemoveSet),
+        1 => Just(MapStep::Remove),
+        1 => Just(MapStep::Restart),
+    ];
+    prop::collection::vec(step, 1..25)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_map_reads_the_same_wherever_its_sets_lie(steps in map_steps()) {
+        let mut disk = Arc::new(FaultyDisk::new(1));
+        let mut engine = open(&disk);
+        let mut records = Records::new(engine.clone(), 1);
+        let name = name("map");
+        let place = Place::new(&name, PARTITION).expect("a good name");
+        let at = place.at();
+        let mut model: Option<Model> = None;
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                MapStep::Change(field, from, count, adds) => {
+                    let range = from..from + count;
+                    let set = model.as_ref().and_then(|sets| sets.get(&field));
+                    let is_possible = adds || set.is_some_and(|elements| {
+                        range.clone().all(|number| elements.contains(&element(number)))
+                    });
+                    let operation = change_set(field, range.clone(), adds);
+                    prop_assert_eq!(update(&records, &at, &operation), is_possible);
+                    if is_possible {
+                        let sets = model.get_or_insert_default();
+                        let elements = sets.entry(field).or_default();
+                        for element in range.map(element) {
+                            if adds { elements.insert(element); } else { elements.remove(&element); }
+                        }
+                    }
+                }
+                MapStep::RemoveSet(field) => {
+                    let sets = model.as_mut();
+                    let is_possible = sets.is_some_and(|sets| sets.remove(&field).is_some());
+                    prop_assert_eq!(update(&records, &at, &remove_set(field)), is_possible);
+                }
+                MapStep::Remove => {
+                    let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
+                    records.update_whole(&at, Before::Front, Access::Wait, &mut change)
+                        .expect("the disk is good");
+                    prop_assert_eq!(page_count(&*engine, &name), 0);
+                    model = None;
+                }
+                MapStep::Restart => {
+                    engine.sync().expect("the disk is good");
+                    disk = Arc::new(disk.crash());
+                    engine = open(&disk);
+                    records = Records::new(engine.clone(), number as u64 + 2);
+                }
+            }
+            let record = found(&records, &at);
+            prop_assert_eq!(record.as_ref().map(sets), model.clone());
+            let folded = records.fold(PARTITION, Identity(0), 10).expect("the disk is good").entries;
+            prop_assert_eq!(folded.first().map(|(_, record)| sets(record)), model.clone());
+            prop_assert_eq!(engine.stats().key_count, u64::from(model.is_some()));
+            let is_large = |elements: &BTreeSet<Bytes>| elements.len() > 150;
+            let large_count = model.iter().flat_map(BTreeMap::values).filter(|set| is_large(set)).count();
+            prop_assert!(page_count(&*engine, &name) >= 2 * large_count, "each has several");
+        }
+    }
+}
+
+/// A page of a branch leads to its record, and goes with it when that is damaged.
+#[test]
+fn pages_of_branches_are_known_by_their_record() {
+    let disk = Arc::new(FaultyDisk::new(1));
+    let engine = open(&disk);
+    let records = Records::new(engine.clone(), 1);
+    let name = name("map");
+    let place = Place::new(&name, PARTITION).expect("a good name");
+    let at = place.at();
+    assert!(update(&records, &at, &change_set(1, 0..3_000, true)));
+    let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: &name };
+    let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 1_000).expect("a good disk");
+    let tag =
+        |(key, _): &(Bytes, RecordMeta)| Tag::of(KeyHash::of_piece(key, Placement(0)).identity);
+    let tags: BTreeSet<Tag> = listed.entries.iter().map(tag).collect();
+    assert!(tags.len() > 30);
+    let owners = records.owners_of_pages(PARTITION, &tags).expect("a good disk");
+    assert_eq!(owners, [(Tag::of(at.identity), tags)]);
+    let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        let object = Object::default();
+        object.encode_into(out);
+        Decision::Put(meta_of(&object, 3))
+    };
+    let applied = records.replace_damaged(&at, Access::Wait, &mut change);
+    assert!(matches!(applied, Ok(Applied::Written(_))));
+    assert_eq!(page_count(&*engine, &name), 0);
+}
+
+/// What a record became after its root was lost keeps its pages; those that nothing leads to go.
+#[test]
+fn pages_that_nothing_leads_to_are_removed_with_a_damaged_record() {
+    let disk = Arc::new(FaultyDisk::new(1));
+    let engine = open(&disk);
+    let records = Records::new(engine.clone(), 1);
+    let name = name("set");
+    let place = Place::new(&name, PARTITION).expect("a good name");
+    let at = place.at();
+    assert!(update(&records, &at, &changes(0..1_000, true)));
+    let lost = page_count(&*engine, &name);
+    // As if the root could not be read.
+    let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
+    engine.update(&at, Before::Skip, Access::Wait, &mut remove).expect("a good disk");
+    assert!(update(&records, &at, &changes(0..500, true)));
+    let left = page_count(&*engine, &name);
+    assert!(left > lost, "{left} pages, {lost} of them old");
+    records.collect_pages(&at).expect("a good disk");
+    assert_eq!(page_count(&*engine, &name), left - lost);
+    assert_eq!(elements(&found(&records, &at).expect("a record")).len(), 500);
+}

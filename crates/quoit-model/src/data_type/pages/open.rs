@@ -1,0 +1,224 @@
+//! Opens branches: puts what is wanted of their items where whoever looks expects it.
+
+use super::branch::Branch;
+use super::ranges::pages_of;
+use super::wanted::Within;
+use super::{HashRange, ItemHash, PageRange, Pages, Region, Wanted};
+use crate::data_type::codec::Excerpt;
+use crate::data_type::content::Content;
+use crate::data_type::{FieldName, MAP_DEPTH_MAX, StoredFormError};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// The pages that were read, by their lowest hash.
+pub(super) type Known = BTreeMap<ItemHash, KnownPage>;
+
+/// What was read of a page.
+#[derive(Clone, Debug)]
+pub(super) enum KnownPage {
+    /// There is none.
+    Absent,
+    /// All of it: its stored form.
+    Whole(Bytes),
+    /// Some of its items.
+    Part(Excerpt),
+}
+
+impl KnownPage {
+    pub(super) const fn stored(&self) -> Option<&Bytes> {
+        match self {
+            Self::Absent => None,
+            Self::Whole(stored) => Some(stored),
+            Self::Part(excerpt) => Some(excerpt.stored()),
+        }
+    }
+}
+
+/// A branch some of whose items are elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct OpenBranch {
+    /// Its figures are those of all other items.
+    pub(super) branch: Branch,
+    pub(super) known: Known,
+}
+
+/// What was opened in a content.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Opened {
+    /// The branch that it was itself.
+    pub(super) branch: Option<OpenBranch>,
+    /// In its fields.
+    pub(super) fields: BTreeMap<FieldName, Self>,
+}
+
+impl Opened {
+    /// Whether nothing had to be opened.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.branch.is_none() && self.fields.is_empty()
+    }
+}
+
+/// What is to be opened in a content.
+#[derive(Clone, Copy)]
+pub(super) enum Opening<'w> {
+    /// All that is in it.
+    All,
+    /// Those branches in which something waits for events.
+    Waiting,
+    /// What is wanted.
+    Some(&'w Wanted),
+    /// What is in a region.
+    Region(&'w Region),
+}
+
+impl<'w> Opening<'w> {
+    /// What is to be opened in a field; `None` for nothing.
+    fn within(self, name: &FieldName, field: ItemHash) -> Option<Self> {
+        match self {
+            Self::All | Self::Waiting => Some(self),
+            Self::Region(region) => match region.within(name) {
+                _ if !region.has(field) => None,
+                Some(inner) => Some(Self::Region(inner)),
+                None => Some(Self::All),
+            },
+            Self::Some(wanted) => match wanted.within(field)? {
+                Within::All => Some(Self::All),
+                Within::Some(wanted) => Some(Self::Some(wanted)),
+            },
+        }
+    }
+}
+
+impl OpenBranch {
+    /// One of which nothing was read.
+    pub(super) const fn new(branch: Branch) -> Self {
+        Self { branch, known: Known::new() }
+    }
+
+    /// Reads some items, and those beside them that wait for events.
+    pub(super) fn read_items<P: Pages + ?Sized>(
+        &mut self,
+        seed: u64,
+        items: &[ItemHash],
+        into: &mut Content,
+        pages: &mut P,
+    ) -> Result<(), P::Error> {
+        for item in items {
+            let range = self.branch.table.page_of(*item);
+            if let Entry::Vacant(place) = self.known.entry(range.first()) {
+                match self.branch.take_items(seed, range, items, pages)? {
+                    Some((content, excerpt)) => {
+                        place.insert(KnownPage::Part(excerpt));
+                        into.append(content);
+                    }
+                    None => {
+                        place.insert(KnownPage::Absent);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the pages that some ranges touch, which are in order.
+    pub(super) fn read_ranges<P: Pages + ?Sized>(
+        &mut self,
+        seed: u64,
+        ranges: &[HashRange],
+        into: &mut Content,
+        pages: &mut P,
+    ) -> Result<(), P::Error> {
+        for range in pages_of(self.branch.table, ranges) {
+            if let Some(content) = self.read_page(seed, range, pages)? {
+                into.append(content);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a page. Answers its items; `None` where it was read before.
+    pub(super) fn read_page<P: Pages + ?Sized>(
+        &mut self,
+        seed: u64,
+        range: PageRange,
+        pages: &mut P,
+    ) -> Result<Option<Content>, P::Error> {
+        let Entry::Vacant(place) = self.known.entry(range.first()) else { return Ok(None) };
+        let Some((content, stored)) = self.branch.take_page(seed, range, pages)? else {
+            place.insert(KnownPage::Absent);
+            return Ok(None);
+        };
+        place.insert(KnownPage::Whole(stored));
+        Ok(Some(content))
+    }
+}
+
+impl Content {
+    /// Opens what is wanted. `depth` is that of the content, should it be a map; a record's is 1.
+    pub(super) fn open<P: Pages + ?Sized>(
+        &mut self,
+        seed: u64,
+        opening: Opening<'_>,
+        depth: usize,
+        pages: &mut P,
+    ) -> Result<Opened, P::Error> {
+        let mut opened = Opened::default();
+        if depth > MAP_DEPTH_MAX + 1 {
+            return Err(StoredFormError::BadForm { what: "maps nested too deeply", at: 0 }.into());
+        }
+        if let Self::Branch(branch) = self {
+            if matches!(opening, Opening::Waiting) && branch.waiting_count == 0 {
+                return Ok(opened);
+            }
+            let mut open = OpenBranch::new((**branch).clone());
+            let mut items = branch.no_items();
+            match opening {
+                Opening::Some(wanted) => {
+                    open.read_items(seed, wanted.hashes(), &mut items, pages)?;
+                }
+                Opening::Region(region) => {
+                    open.read_ranges(seed, region.ranges(), &mut items, pages)?;
+                }
+                Opening::All | Opening::Waiting => {
+                    open.read_ranges(seed, &[HashRange::ALL], &mut items, pages)?;
+                    if !open.branch.is_bare() {
+                        return Err(less_than_known().into());
+                    }
+                }
+            }
+            opened.branch = Some(open);
+            *self = items;
+        }
+        self.open_fields(seed, opening, depth, pages, &mut opened.fields)?;
+        Ok(opened)
+    }
+
+    /// Opens what is wanted in the fields, should it be a map.
+    pub(super) fn open_fields<P: Pages + ?Sized>(
+        &mut self,
+        seed: u64,
+        opening: Opening<'_>,
+        depth: usize,
+        pages: &mut P,
+        opened: &mut BTreeMap<FieldName, Opened>,
+    ) -> Result<(), P::Error> {
+        let Self::Map(fields) = self else { return Ok(()) };
+        for (name, field) in fields {
+            if !matches!(field.content, Self::Branch(_) | Self::Map(_)) {
+                continue;
+            }
+            let hash = ItemHash::of_field_in(name, seed);
+            let Some(opening) = opening.within(name, hash) else { continue };
+            let inner = field.content.open(hash.0, opening, depth + 1, pages)?;
+            if !inner.is_nothing() {
+                opened.insert(name.clone(), inner);
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) const fn less_than_known() -> StoredFormError {
+    StoredFormError::BadForm { what: "less than its root knows of", at: 0 }
+}

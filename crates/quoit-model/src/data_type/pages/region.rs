@@ -1,0 +1,319 @@
+//! Which items of a record two copies are made equal in: ranges of hashes, and in fields ranges of theirs.
+
+use super::open::{OpenBranch, Opening};
+use super::ranges::{HashRange, RangeFigures, pages_of, place_of};
+use super::{ItemHash, PagedObject, Pages};
+use crate::data_type::content::{Content, Field};
+use crate::data_type::{CausalClock, FieldName, MAP_DEPTH_MAX, StoredFormError};
+use std::collections::BTreeMap;
+
+/// Items in ranges of hashes; of some of the fields among them only items in ranges again.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Region {
+    /// In order.
+    ranges: Vec<HashRange>,
+    /// Of these fields of the ranges their presence and no more than these items are meant.
+    fields: BTreeMap<FieldName, Self>,
+}
+
+impl From<Vec<HashRange>> for Region {
+    /// All items of some ranges, which are in order.
+    fn from(ranges: Vec<HashRange>) -> Self {
+        Self { ranges, fields: BTreeMap::new() }
+    }
+}
+
+impl Region {
+    /// Leaves of a field only some ranges, which are in order. Of the fields around, those that were not
+    /// narrowed before stay whole but for it.
+    pub fn narrow(&mut self, path: &[FieldName], ranges: Vec<HashRange>) {
+        let mut region = self;
+        for name in path {
+            let whole = || Self::from(vec![HashRange::ALL]);
+            region = region.fields.entry(name.clone()).or_insert_with(whole);
+        }
+        region.ranges = ranges;
+    }
+
+    /// Shows the ranges of the record, and of each field that is not whole, those of fields around first.
+    pub fn each(&self, look: &mut dyn FnMut(&[FieldName], &[HashRange])) {
+        self.each_in(&mut Vec::new(), look);
+    }
+
+    fn each_in(&self, path: &mut Vec<FieldName>, look: &mut dyn FnMut(&[FieldName], &[HashRange])) {
+        look(path, &self.ranges);
+        for (name, region) in &self.fields {
+            path.push(name.clone());
+            region.each_in(path, look);
+            path.pop();
+        }
+    }
+
+    /// Number of all its ranges.
+    #[must_use]
+    pub fn range_count(&self) -> usize {
+        self.ranges.len() + self.fields.values().map(Self::range_count).sum::<usize>()
+    }
+
+    pub(super) fn ranges(&self) -> &[HashRange] {
+        &self.ranges
+    }
+
+    pub(super) fn has(&self, item: ItemHash) -> bool {
+        place_of(&self.ranges, item).is_some()
+    }
+
+    /// What is meant of a field; `None` when that is all or nothing of it.
+    pub(super) fn within(&self, name: &FieldName) -> Option<&Self> {
+        self.fields.get(name)
+    }
+}
+
+impl Content {
+    /// Takes out what is in a region, which is open.
+    pub(super) fn take_region(&mut self, seed: u64, region: &Region) -> Self {
+        let Self::Map(fields) = self else { return self.extract(seed, |item| region.has(item)) };
+        let mut taken = BTreeMap::new();
+        fields.retain(|name, field| {
+            let hash = ItemHash::of_field_in(name, seed);
+            if !region.has(hash) {
+                return true;
+            }
+            let none = Field::empty(Self::empty(name.kind));
+            let mut part = std::mem::replace(field, none);
+            if let Some(inner) = region.within(name) {
+                let sent = part.content.take_region(hash.0, inner);
+                field.content = std::mem::replace(&mut part.content, sent);
+            }
+            if !part.is_void() {
+                taken.insert(name.clone(), part);
+            }
+            !field.is_void()
+        });
+        Self::Map(taken)
+    }
+
+    /// Puts back what was left by [`Content::take_region`].
+    pub(super) fn join_region(&mut self, rest: Self) {
+        match (self, rest) {
+            (Self::Map(own), Self::Map(rest)) => {
+                for (name, left) in rest {
+                    match own.get_mut(&name) {
+                        Some(field) => field.content.join_region(left.content),
+                        None => {
+                            own.insert(name, left);
+                        }
+                    }
+                }
+            }
+            (own, rest) => own.append(rest),
+        }
+    }
+
+    /// Whether all of it is in a region.
+    pub(super) fn is_in(&self, seed: u64, region: &Region) -> bool {
+        let mut is_in = true;
+        self.each_item(seed, |item, _| is_in &= region.has(item));
+        let Self::Map(fields) = self else { return is_in };
+        is_in
+            && region.fields.iter().all(|(name, inner)| {
+                let hash = ItemHash::of_field_in(name, seed);
+                fields.get(name).is_none_or(|field| field.content.is_in(hash.0, inner))
+            })
+    }
+}
+
+/// Divides a copy into what is in a region and the sum of all other digests.
+pub(super) struct Splitting<'p, P: ?Sized> {
+    pub(super) pages: &'p mut P,
+    /// The copy's.
+    pub(super) clock: &'p CausalClock,
+    /// Whether what is in the region is asked for at all.
+    pub(super) wants_items: bool,
+}
+
+impl<P: Pages + ?Sized> Splitting<'_, P> {
+    /// The items in the region, as far as they are wanted, and the sum of all others' digests.
+    pub(super) fn split(
+        &mut self,
+        content: Content,
+        seed: u64,
+        region: &Region,
+        depth: usize,
+    ) -> Result<(Content, u64), P::Error> {
+        match content {
+            Content::Branch(branch) => {
+                let mut open = OpenBranch::new(*branch);
+                let mut items = open.branch.no_items();
+                // Where nothing waits, the others' sum is what is left of that of all.
+                let is_all_read = open.branch.waiting_count > 0;
+                let all = [HashRange::ALL];
+                let ranges = if is_all_read { &all[..] } else { region.ranges() };
+                open.read_ranges(seed, ranges, &mut items, self.pages)?;
+                let others = open.branch.digest;
+                let (sent, rest) = self.split_items(items, seed, region, depth)?;
+                Ok((sent, rest.wrapping_add(others)))
+            }
+            content => self.split_items(content, seed, region, depth),
+        }
+    }
+
+    fn split_items(
+        &mut self,
+        mut content: Content,
+        seed: u64,
+        region: &Region,
+        depth: usize,
+    ) -> Result<(Content, u64), P::Error> {
+        if depth > MAP_DEPTH_MAX + 1 {
+            return Err(StoredFormError::BadForm { what: "maps nested too deeply", at: 0 }.into());
+        }
+        let Content::Map(fields) = &mut content else {
+            let sent = content.extract(seed, |item| region.has(item));
+            return Ok((sent, content.digest_of_all(self.clock, seed)));
+        };
+        let (mut sent, mut rest_of_parts) = (BTreeMap::new(), 0u64);
+        let taken = fields.extract_if(.., |name, _| region.has(ItemHash::of_field_in(name, seed)));
+        for (name, mut field) in taken {
+            let hash = ItemHash::of_field_in(&name, seed);
+            if let Some(inner) = region.within(&name) {
+                let (items, rest) = self.split(field.content, hash.0, inner, depth + 1)?;
+                rest_of_parts = rest_of_parts.wrapping_add(rest);
+                field.content = items;
+            } else if self.wants_items {
+                field.content.open(hash.0, Opening::All, depth + 1, self.pages)?;
+            }
+            if !field.is_void() {
+                sent.insert(name, field);
+            }
+        }
+        content.open_fields(seed, Opening::Waiting, depth, self.pages, &mut BTreeMap::new())?;
+        let rest = content.digest_of_all(self.clock, seed).wrapping_add(rest_of_parts);
+        Ok((Content::Map(sent), rest))
+    }
+}
+
+impl PagedObject {
+    /// The content of a field, and the hash that its items are seeded with; of the record where there is no
+    /// path. `None` where there is no such field.
+    fn at_path<P: Pages + ?Sized>(
+        &self,
+        path: &[FieldName],
+        pages: &mut P,
+    ) -> Result<Option<(Content, u64)>, P::Error> {
+        let mut content = Content::Branch(Box::new(self.root().trunk.clone()));
+        let mut seed = 0;
+        for name in path {
+            let hash = ItemHash::of_field_in(name, seed);
+            if let Content::Branch(branch) = content {
+                let mut open = OpenBranch::new(*branch);
+                content = open.branch.no_items();
+                open.read_items(seed, &[hash], &mut content, pages)?;
+            }
+            let Content::Map(mut fields) = content else { return Ok(None) };
+            let Some(field) = fields.remove(name) else { return Ok(None) };
+            (content, seed) = (field.content, hash.0);
+        }
+        Ok(Some((content, seed)))
+    }
+
+    /// Shows what lies in some ranges of a record or field, page by page, and beside it. Answers the number
+    /// of items that count.
+    fn each_page_in<P: Pages + ?Sized>(
+        &self,
+        path: &[FieldName],
+        ranges: &[HashRange],
+        pages: &mut P,
+        mut look: impl FnMut(&mut Content, u64, &mut P) -> Result<(), P::Error>,
+    ) -> Result<u64, P::Error> {
+        let Some((mut content, seed)) = self.at_path(path, pages)? else { return Ok(0) };
+        let Content::Branch(branch) = &mut content else {
+            let mut live_count = 0;
+            content.each_item(seed, |_, is_live| live_count += u64::from(is_live));
+            look(&mut content, seed, pages)?;
+            return Ok(live_count);
+        };
+        let item_count = branch.item_count;
+        for page in pages_of(branch.table, ranges) {
+            let Some((mut content, _)) = branch.take_page(seed, page, pages)? else { continue };
+            look(&mut content, seed, pages)?;
+        }
+        Ok(item_count)
+    }
+
+    /// Number of items of a field, or of the record where there is no path, and what is in each of some
+    /// ranges of them, which are in order. Reads the pages that they touch.
+    ///
+    /// # Errors
+    ///
+    /// When a page can't be read.
+    pub fn range_figures<P: Pages + ?Sized>(
+        &self,
+        path: &[FieldName],
+        ranges: &[HashRange],
+        pages: &mut P,
+    ) -> Result<(u64, Vec<RangeFigures>), P::Error> {
+        let clock = self.causal_clock()?;
+        let mut figures = vec![RangeFigures::default(); ranges.len()];
+        let item_count = self.each_page_in(path, ranges, pages, |content, seed, pages| {
+            content.open_fields(seed, Opening::Waiting, 1, pages, &mut BTreeMap::new())?;
+            content.each_item_digest(&clock, seed, |hash, digest, is_live| {
+                if let Some(figures) = place_of(ranges, hash).map(|place| &mut figures[place]) {
+                    figures.digest = figures.digest.wrapping_add(digest);
+                    figures.item_count += u64::from(is_live);
+                }
+            });
+            Ok(())
+        })?;
+        Ok((item_count, figures))
+    }
+
+    /// The paths of large fields in some ranges of a field, or of the record where there is no path: no more
+    /// than `count_max`. Those inside of other large fields are not among them.
+    ///
+    /// # Errors
+    ///
+    /// When a page can't be read.
+    pub fn large_fields<P: Pages + ?Sized>(
+        &self,
+        path: &[FieldName],
+        ranges: &[HashRange],
+        count_max: usize,
+        pages: &mut P,
+    ) -> Result<Vec<Vec<FieldName>>, P::Error> {
+        let mut found = Vec::new();
+        if !self.root().has_branches() {
+            return Ok(found);
+        }
+        let mut path = path.to_vec();
+        self.each_page_in(&path.clone(), ranges, pages, |content, seed, _| {
+            let Content::Map(fields) = content else { return Ok(()) };
+            for (name, field) in fields {
+                if place_of(ranges, ItemHash::of_field_in(name, seed)).is_some() {
+                    path.push(name.clone());
+                    field.content.find_branches(&mut path, &mut found);
+                    path.pop();
+                }
+            }
+            Ok(())
+        })?;
+        found.truncate(count_max);
+        Ok(found)
+    }
+}
+
+impl Content {
+    fn find_branches(&self, path: &mut Vec<FieldName>, found: &mut Vec<Vec<FieldName>>) {
+        match self {
+            Self::Branch(_) => found.push(path.clone()),
+            Self::Map(fields) => {
+                for (name, field) in fields {
+                    path.push(name.clone());
+                    field.content.find_branches(path, found);
+                    path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Which items an operation has to have at hand.
+
+use super::ItemHash;
+use crate::data_type::change::{Change, FieldChange};
+use crate::data_type::{Delta, FieldName, FieldOperation, MapOperation, Operation, SetChange};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// Elements or fields of a record or field, by their hashes, and how much of these fields.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// Sorted; the fields are among them.
+    items: Vec<ItemHash>,
+    /// Of these fields more is wanted than that they are there.
+    fields: BTreeMap<ItemHash, Within>,
+}
+
+/// How much of a field is wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Within {
+    /// All of it, as deep as it goes.
+    All,
+    /// Some of its elements or fields.
+    Some(Wanted),
+}
+
+impl Wanted {
+    /// Some elements, or fields of which nothing is looked at.
+    #[must_use]
+    pub fn items(items: Vec<ItemHash>) -> Self {
+        let mut wanted = Self { items, fields: BTreeMap::new() };
+        wanted.sort();
+        wanted
+    }
+
+    /// One element, or one field with everything in it.
+    #[must_use]
+    pub fn whole(item: ItemHash) -> Self {
+        Self { items: vec![item], fields: BTreeMap::from([(item, Within::All)]) }
+    }
+
+    /// The hashes, sorted.
+    pub(super) fn hashes(&self) -> &[ItemHash] {
+        &self.items
+    }
+
+    /// How much of a field is wanted; `None` where no look into it is.
+    pub(super) fn within(&self, field: ItemHash) -> Option<&Within> {
+        self.fields.get(&field)
+    }
+
+    fn sort(&mut self) {
+        self.items.sort_unstable();
+        self.items.dedup();
+    }
+
+    fn add(&mut self, field: ItemHash, within: Option<Within>) {
+        self.items.push(field);
+        let Some(within) = within else { return };
+        match self.fields.entry(field) {
+            Entry::Vacant(place) => {
+                place.insert(within);
+            }
+            Entry::Occupied(mut place) => place.get_mut().join(within),
+        }
+    }
+
+    fn of_operation(map: &MapOperation, seed: u64) -> Self {
+        let mut wanted = Self::default();
+        for name in &map.removes {
+            wanted.add(ItemHash::of_field_in(name, seed), Some(Within::All));
+        }
+        for update in &map.updates {
+            let field = ItemHash::of_field_in(&update.field(), seed);
+            let within = match &update.operation {
+                FieldOperation::Set(changes) => {
+                    let elements = changes.iter().map(SetChange::element);
+                    let items = elements.map(|element| ItemHash::of_element_in(element, field.0));
+                    Some(Within::Some(Self::items(items.collect())))
+                }
+                FieldOperation::Map(map) => Some(Within::Some(Self::of_operation(map, field.0))),
+                FieldOperation::Counter(_)
+                | FieldOperation::Register(_)
+                | FieldOperation::Flag(_) => None,
+            };
+            wanted.add(field, within);
+        }
+        wanted.sort();
+        wanted
+    }
+
+    fn of_changes(changes: &BTreeMap<FieldName, FieldChange>, seed: u64) -> Self {
+        let mut wanted = Self::default();
+        for (name, change) in changes {
+            let field = ItemHash::of_field_in(name, seed);
+            // What is undone may be anywhere in the field.
+            let within = match &change.content {
+                _ if !change.undone.is_empty() => Some(Within::All),
+                Change::Set(changes) => {
+                    let elements = changes.keys();
+                    let items = elements.map(|element| ItemHash::of_element_in(element, field.0));
+                    Some(Within::Some(Self::items(items.collect())))
+                }
+                Change::Map(changes) => Some(Within::Some(Self::of_changes(changes, field.0))),
+                Change::Counter(_) | Change::Register(_) | Change::Flag(_) | Change::Hll(_) => None,
+            };
+            wanted.add(field, within);
+        }
+        wanted.sort();
+        wanted
+    }
+}
+
+impl Within {
+    fn join(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::All, _) => {}
+            (_, Self::All) => *self = Self::All,
+            (Self::Some(own), Self::Some(other)) => {
+                own.items.extend(other.items);
+                own.sort();
+                for (field, within) in other.fields {
+                    own.add(field, Some(within));
+                }
+                own.sort();
+            }
+        }
+    }
+}
+
+impl Operation {
+    /// The elements or fields that the operation names. Of counters and HyperLogLogs, which have no parts,
+    /// none.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        let element = |element: &bytes::Bytes| ItemHash::of_element(element);
+        match self {
+            Self::Counter(_) | Self::Hll(_) => Wanted::default(),
+            Self::Set(changes) => {
+                Wanted::items(changes.iter().map(|change| element(change.element())).collect())
+            }
+            Self::Gset(elements) => Wanted::items(elements.iter().map(element).collect()),
+            Self::Map(map) => Wanted::of_operation(map, 0),
+        }
+    }
+}
+
+impl Delta {
+    /// As [`Operation::wanted`], of what the operation has changed.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        match &self.change.content {
+            Change::Set(changes) => {
+                Wanted::items(changes.keys().map(|element| ItemHash::of_element(element)).collect())
+            }
+            Change::Map(changes) => Wanted::of_changes(changes, 0),
+            Change::Counter(_) | Change::Register(_) | Change::Flag(_) | Change::Hll(_) => {
+                Wanted::default()
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Puts items back into pages, and what has become large into pages of its own.
+
+use super::branch::{Branch, Figures, encode_page};
+use super::open::{Known, KnownPage, OpenBranch, Opened};
+use super::{ItemHash, PageRange, Pages};
+use crate::data_type::content::{Content, Field};
+use crate::data_type::item::Item;
+use crate::data_type::{FieldName, State, StoredFormError};
+use crate::props::Datatype;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// Pages are split when they hold more than so many bytes on average. The fullest hold about twice as much: a
+/// change of one item writes less than 8 KiB, with the root and a split.
+pub(super) const PAGE_BYTES_TARGET: u64 = 1_400;
+
+/// Pages are joined when they hold fewer bytes on average: far below the target, so that a record whose size
+/// goes up and down is not split and joined all the time.
+const PAGE_BYTES_MIN: u64 = PAGE_BYTES_TARGET / 3;
+
+/// The content of a field becomes a branch when it takes about so many bytes, so that no field makes its page
+/// much larger than others.
+const BRANCH_BYTES: usize = 1_024;
+
+/// A branch is put into the page of its field when all its pages have fewer bytes.
+const BRANCH_BYTES_MIN: u64 = BRANCH_BYTES as u64 / 2;
+
+/// Bytes that a branch takes in the page of its field, about.
+const BRANCH_FIGURES_BYTES: usize = 24;
+
+/// Closes what was opened in a record.
+pub(super) struct Closing<'p, P: ?Sized> {
+    pub(super) pages: &'p mut P,
+    /// Number of the last branch of the record.
+    pub(super) last_branch: u64,
+}
+
+impl<P: Pages + ?Sized> Closing<'_, P> {
+    /// Puts the items of a record into its pages. Answers the figures of all.
+    pub(super) fn close_record(
+        &mut self,
+        mut content: Content,
+        open: OpenBranch,
+        fields: BTreeMap<FieldName, Opened>,
+    ) -> Result<Branch, P::Error> {
+        self.close_fields(&mut content, 0, fields)?;
+        let mut written = Written::put_back(open, 0, content)?;
+        written.fit(self.pages)?;
+        written.store(self.pages)
+    }
+
+    /// Puts what fields hold where it belongs. Those that were opened may be gone by now.
+    fn close_fields(
+        &mut self,
+        content: &mut Content,
+        seed: u64,
+        opened: BTreeMap<FieldName, Opened>,
+    ) -> Result<(), P::Error> {
+        let Content::Map(fields) = content else { return Ok(()) };
+        for (name, opened) in opened {
+            let none = || Field::empty(Content::empty(name.kind));
+            let field = fields.entry(name.clone()).or_insert_with(none);
+            let seed = ItemHash::of_field_in(&name, seed).0;
+            self.close_fields(&mut field.content, seed, opened.fields)?;
+            if let Some(open) = opened.branch {
+                let items = std::mem::replace(&mut field.content, Content::empty(name.kind));
+                field.content = self.close_branch(items, open, seed)?;
+            }
+            if field.is_void() {
+                fields.remove(&name);
+            }
+        }
+        for (name, field) in fields {
+            self.divide(&mut field.content, ItemHash::of_field_in(name, seed).0)?;
+        }
+        Ok(())
+    }
+
+    /// Puts items into the pages of their branch. Answers the branch, or all that is in it where that is
+    /// little.
+    fn close_branch(
+        &mut self,
+        items: Content,
+        open: OpenBranch,
+        seed: u64,
+    ) -> Result<Content, P::Error> {
+        let mut written = Written::put_back(open, seed, items)?;
+        if written.all_bytes() < BRANCH_BYTES_MIN {
+            let content = written.take_all(self.pages)?;
+            written.store(self.pages)?;
+            return Ok(content);
+        }
+        written.fit(self.pages)?;
+        Ok(Content::Branch(Box::new(written.store(self.pages)?)))
+    }
+
+    /// Makes branches of what is large in a field: of what is deepest first.
+    fn divide(&mut self, content: &mut Content, seed: u64) -> Result<(), P::Error> {
+        if !content.is_beyond(BRANCH_BYTES) {
+            return Ok(());
+        }
+        if let Content::Map(fields) = content {
+            for (name, field) in fields {
+                self.divide(&mut field.content, ItemHash::of_field_in(name, seed).0)?;
+            }
+        }
+        let datatype = match content {
+            Content::Set(_) => Datatype::Set,
+            Content::Map(_) => Datatype::Map,
+            _ => return Ok(()),
+        };
+        if !content.is_beyond(BRANCH_BYTES) {
+            return Ok(());
+        }
+        self.last_branch += 1;
+        let mut open = OpenBranch::new(Branch::empty(datatype, self.last_branch));
+        open.known.insert(ItemHash(0), KnownPage::Absent);
+        let items = std::mem::replace(content, Content::of_record(datatype));
+        let mut written = Written::put_back(open, seed, items)?;
+        written.fit(self.pages)?;
+        *content = Content::Branch(Box::new(written.store(self.pages)?));
+        Ok(())
+    }
+}
+
+impl Content {
+    /// Whether it takes more than about so many bytes. Looks at no more of it than it has to.
+    fn is_beyond(&self, size_bytes: usize) -> bool {
+        let mut left = Some(size_bytes);
+        self.spend(&mut left);
+        left.is_none()
+    }
+
+    /// Takes about as many bytes as it has from those that are left; `None` once there are too few.
+    fn spend(&self, left: &mut Option<usize>) {
+        let mut take = |bytes: usize| *left = left.and_then(|left| left.checked_sub(bytes));
+        match self {
+            Self::Set(elements) => {
+                for (element, item) in elements {
+                    if left.is_none() {
+                        return;
+                    }
+                    let bytes = 2 + element.len() + bytes_of(item);
+                    *left = left.and_then(|left| left.checked_sub(bytes));
+                }
+            }
+            Self::Map(fields) => {
+                for (name, field) in fields {
+                    if left.is_none() {
+                        return;
+                    }
+                    let bytes = 4 + name.name.len() + bytes_of(&field.presence);
+                    *left = left.and_then(|left| left.checked_sub(bytes));
+                    field.content.spend(left);
+                }
+            }
+            Self::Counter(item) => take(bytes_of(item) + 4 * item.live().len()),
+            Self::Register(item) => {
+                take(bytes_of(item));
+                item.live().iter().for_each(|write| take(8 + write.payload.value.len()));
+            }
+            Self::Flag(item) => take(bytes_of(item)),
+            Self::Hll(item) => take(bytes_of(item)),
+            Self::Branch(_) => take(BRANCH_FIGURES_BYTES),
+        }
+    }
+}
+
+/// Bytes of an item's events, about.
+fn bytes_of<T>(item: &Item<T>) -> usize {
+    let deferred = item.deferred().map_or(0, |deferred| 16 * deferred.run_count());
+    3 * item.live().len() + deferred
+}
+
+/// Items of a page and its stored form, which has further ones if it is not whole.
+struct Page {
+    content: Content,
+    is_whole: bool,
+    encoded: Vec<u8>,
+}
+
+impl Page {
+    /// A page of these items and no others.
+    fn of(datatype: Datatype, content: Content) -> Self {
+        let (content, encoded) = encode_page(datatype, content);
+        Self { content, is_whole: true, encoded }
+    }
+}
+
+/// Pages of a branch that are going to be written.
+struct Written {
+    /// Its figures are those of items that are in none of these pages.
+    branch: Branch,
+    seed: u64,
+    pages: BTreeMap<ItemHash, Page>,
+    /// Bytes of these pages.
+    size_bytes: u64,
+    /// Pages of which the store need not be asked.
+    known: Known,
+}
+
+impl Written {
+    /// Puts items into the pages that they were read from.
+    fn put_back(open: OpenBranch, seed: u64, content: Content) -> Result<Self, StoredFormError> {
+        let OpenBranch { branch, known } = open;
+        let mut written = Self { branch, seed, pages: BTreeMap::new(), size_bytes: 0, known };
+        let table = written.branch.table;
+        let mut parts = content.divide(seed, |item| table.page_of(item).first());
+        for (first, known) in &mut written.known {
+            let KnownPage::Part(excerpt) = known else { continue };
+            let content = parts.remove(first).unwrap_or_else(|| written.branch.no_items());
+            if excerpt.left_count() + content.item_count() > 0 {
+                let page = match excerpt.put_back(&content) {
+                    Some(encoded) => Page { content, is_whole: false, encoded },
+                    None => {
+                        let own = Figures::of(&content, seed);
+                        let whole = excerpt.whole(content)?;
+                        written.branch.take(&Figures::of(&whole, seed).without(&own))?;
+                        Page::of(written.branch.datatype, whole)
+                    }
+                };
+                written.size_bytes += page.encoded.len() as u64;
+                written.pages.insert(*first, page);
+            }
+            *known = KnownPage::Whole(excerpt.stored().clone());
+        }
+        written.insert(parts);
+        Ok(written)
+    }
+
+    /// Puts items into the pages where they belong; nothing is in those yet.
+    fn divide(&mut self, content: Content) {
+        let table = self.branch.table;
+        self.insert(content.divide(self.seed, |item| table.page_of(item).first()));
+    }
+
+    fn insert(&mut self, parts: BTreeMap<ItemHash, Content>) {
+        for (first, content) in parts {
+            let page = Page::of(self.branch.datatype, content);
+            self.known.entry(first).or_insert(KnownPage::Absent);
+            self.size_bytes += page.encoded.len() as u64;
+            self.pages.insert(first, page);
+        }
+    }
+
+    /// The items of a page, to be put elsewhere.
+    fn take<P: Pages + ?Sized>(
+        &mut self,
+        range: PageRange,
+        pages: &mut P,
+    ) -> Result<Content, P::Error> {
+        let content = match self.pages.remove(&range.first()) {
+            Some(page) => {
+                self.size_bytes -= page.encoded.len() as u64;
+                Some(if page.is_whole {
+                    page.content
+                } else {
+                    let whole = State::decode_page(&Bytes::from(page.encoded))?.record.content;
+                    let own = Figures::of(&page.content, self.seed);
+                    self.branch.take(&Figures::of(&whole, self.seed).without(&own))?;
+                    whole
+                })
+            }
+            None => match self.known.entry(range.first()) {
+                Entry::Occupied(_) => None,
+                Entry::Vacant(place) => match self.branch.take_page(self.seed, range, pages)? {
+                    Some((content, stored)) => {
+                        place.insert(KnownPage::Whole(stored));
+                        Some(content)
+                    }
+                    None => {
+                        place.insert(KnownPage::Absent);
+                        None
+                    }
+                },
+            },
+        };
+        Ok(content.unwrap_or_else(|| self.branch.no_items()))
+    }
+
+    /// All items; no page is left.
+    fn take_all<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<Content, P::Error> {
+        let mut content = self.branch.no_items();
+        for range in self.branch.table.pages() {
+            content.append(self.take(range, pages)?);
+        }
+        Ok(content)
+    }
+
+    /// Bytes of all pages.
+    const fn page_bytes(&self) -> u64 {
+        self.branch.page_bytes + self.size_bytes
+    }
+
+    /// Bytes of all pages, with those of branches in them.
+    fn all_bytes(&self) -> u64 {
+        let of_page = |page: &Page| Figures::of(&page.content, self.seed).inner_bytes();
+        let inner_bytes: u64 = self.pages.values().map(of_page).sum();
+        self.page_bytes() + self.branch.inner_bytes + inner_bytes
+    }
+
+    /// Splits and joins pages as their sizes ask for.
+    fn fit<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<(), P::Error> {
+        while self.page_bytes() / PAGE_BYTES_TARGET > u64::from(self.branch.table.page_count()) {
+            let Some((whole, _)) = self.branch.table.split() else { break };
+            let content = self.take(whole, pages)?;
+            self.divide(content);
+        }
+        while self.page_bytes() / PAGE_BYTES_MIN < u64::from(self.branch.table.page_count()) {
+            let before = self.branch.table;
+            let Some((whole, upper)) = self.branch.table.join() else { break };
+            let mut content = self.take(before.page_of(whole.first()), pages)?;
+            content.append(self.take(upper, pages)?);
+            self.divide(content);
+        }
+        Ok(())
+    }
+
+    fn store<P: Pages + ?Sized>(mut self, pages: &mut P) -> Result<Branch, P::Error> {
+        self.branch.page_bytes = self.page_bytes();
+        for (first, page) in &self.pages {
+            self.branch.add(&Figures::of(&page.content, self.seed));
+            let stored = self.known.get(first).and_then(KnownPage::stored);
+            if stored.is_none_or(|stored| **stored != *page.encoded) {
+                pages.write(self.branch.name_of(*first), Some(&page.encoded))?;
+            }
+        }
+        for (first, known) in &self.known {
+            if known.stored().is_some() && !self.pages.contains_key(first) {
+                pages.write(self.branch.name_of(*first), None)?;
+            }
+        }
+        Ok(self.branch)
+    }
+}
