@@ -3,39 +3,53 @@
 //! Its thresholds grow with the largest block that was ever freed: after one answer of 20 MB, blocks of
 //! that size are cut from the heap of the thread that wants one, and each thread keeps its own for the next
 //! time. A node would hold such an answer once for each of its threads. With fixed thresholds large blocks
-//! are asked of the system and given back to it. `docs/decisions/` says why not another allocator.
-
-/// Blocks of at least so many bytes are the system's, not the heap's. Values of usual sizes are smaller:
-/// asking the system for a block costs two system calls and a fault for each page.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const LARGE_BLOCK_BYTES: i32 = 4 << 20;
-/// A heap gives back what is free at its end from so many bytes on.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const KEPT_BYTES: i32 = 8 << 20;
+//! are asked of the system and given back to it.
+//!
+//! And it makes up to eight heaps for each processor, for threads that come and go: what one thread allocates
+//! and another frees leaves holes in all of them. As many heaps as processors are enough for threads not to
+//! wait for each other. `docs/decisions/` says why not another allocator.
 
 /// What an operator sets the C library's allocator with.
-const SETTINGS: [&str; 3] = ["MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"];
+const SETTINGS: [&str; 4] =
+    ["GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"];
 
-/// Lets large blocks go back to the system when they are freed. Does nothing if the environment sets the
-/// allocator, and where the C library is not glibc. True if the thresholds are set. To be called when the
-/// process begins, since blocks that were handed out before stay where they are.
-pub fn give_back_large_blocks() -> bool {
+/// Lets large blocks go back to the system when they are freed, and threads share heaps. Does nothing if the
+/// environment sets the allocator, and where the C library is not glibc. True if it is set. To be called when
+/// the process begins, since heaps and blocks that were made before stay.
+pub fn keep_little() -> bool {
     let is_set = SETTINGS.iter().any(|name| std::env::var_os(name).is_some());
-    !is_set && set_thresholds()
+    !is_set && set::all()
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[expect(unsafe_code, reason = "the C library has no other way to it")]
-fn set_thresholds() -> bool {
-    let set = |name, bytes| {
+mod set {
+    /// Blocks of at least so many bytes are the system's, not the heap's. Values of usual sizes are smaller:
+    /// asking the system for a block costs two system calls and a fault for each page.
+    const LARGE_BLOCK_BYTES: i32 = 4 << 20;
+    /// A heap gives back what is free at its end from so many bytes on.
+    const KEPT_BYTES: i32 = 8 << 20;
+    /// Heaps that there may be at least.
+    const HEAPS_MIN: usize = 2;
+
+    pub(super) fn all() -> bool {
+        let processors = std::thread::available_parallelism().map_or(HEAPS_MIN, usize::from);
+        let heaps_max = i32::try_from(processors.max(HEAPS_MIN)).unwrap_or(i32::MAX);
+        one(libc::M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+            && one(libc::M_TRIM_THRESHOLD, KEPT_BYTES)
+            && one(libc::M_ARENA_MAX, heaps_max)
+    }
+
+    #[expect(unsafe_code, reason = "the C library has no other way to it")]
+    fn one(name: i32, value: i32) -> bool {
         // SAFETY: `mallopt` takes two integers by value, keeps no pointer, and takes the allocator's own lock
-        // while it stores them; both names are glibc's, for which every value from 0 on is allowed.
-        unsafe { libc::mallopt(name, bytes) == 1 }
-    };
-    set(libc::M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES) && set(libc::M_TRIM_THRESHOLD, KEPT_BYTES)
+        // while it stores them; the names are glibc's, for which every value from 1 on is allowed.
+        unsafe { libc::mallopt(name, value) == 1 }
+    }
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-const fn set_thresholds() -> bool {
-    false
+mod set {
+    pub(super) const fn all() -> bool {
+        false
+    }
 }

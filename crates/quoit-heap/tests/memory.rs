@@ -1,4 +1,4 @@
-//! Memory of large blocks is the system's again, whichever thread has had them.
+//! Memory of large blocks is the system's again, whichever thread has had them, and threads share heaps.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -6,11 +6,14 @@
 use std::sync::{Arc, Barrier};
 
 const BLOCK_BYTES: usize = 20 << 20;
-const THREADS: usize = 4;
+/// Address space that glibc reserves for a heap.
+const HEAP_BYTES: usize = 64 << 20;
+/// Address space of a thread without a heap: its stack and what guards it.
+const STACK_BYTES: usize = 3 << 20;
 
-fn resident_bytes() -> usize {
+fn figure_bytes(name: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     let kib: usize = line.trim().trim_end_matches(" kB").parse().unwrap();
     kib << 10
 }
@@ -22,25 +25,39 @@ fn take_and_free() {
     assert_eq!(std::hint::black_box(&block)[BLOCK_BYTES - 1], 7);
 }
 
-#[test]
-fn threads_do_not_keep_large_blocks() {
-    assert!(quoit_heap::give_back_large_blocks(), "is the allocator set in the environment?");
-    let before = resident_bytes();
-    let (freed, looked) =
-        (Arc::new(Barrier::new(THREADS + 1)), Arc::new(Barrier::new(THREADS + 1)));
-    let threads: Vec<_> = (0..THREADS)
+/// By how much a figure of `/proc/self/status` has grown when threads have done something and all still live.
+fn grown_by(name: &str, threads: usize, work: fn()) -> usize {
+    let before = figure_bytes(name);
+    let (done, looked) = (Arc::new(Barrier::new(threads + 1)), Arc::new(Barrier::new(threads + 1)));
+    let threads: Vec<_> = (0..threads)
         .map(|_| {
-            let (freed, looked) = (Arc::clone(&freed), Arc::clone(&looked));
+            let (done, looked) = (Arc::clone(&done), Arc::clone(&looked));
             std::thread::spawn(move || {
-                (0..3).for_each(|_| take_and_free());
-                freed.wait();
+                work();
+                done.wait();
                 looked.wait();
             })
         })
         .collect();
-    freed.wait();
-    let kept = resident_bytes().saturating_sub(before);
+    done.wait();
+    let grown = figure_bytes(name).saturating_sub(before);
     looked.wait();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
+    grown
+}
+
+/// One test: the figures are the whole process's.
+#[test]
+fn threads_keep_no_large_blocks_and_share_heaps() {
+    assert!(quoit_heap::keep_little(), "is the allocator set in the environment?");
+    let kept = grown_by("VmRSS:", 4, || (0..3).for_each(|_| take_and_free()));
     assert!(kept < BLOCK_BYTES / 2, "{kept} bytes are kept of blocks that were freed");
+
+    let processors = std::thread::available_parallelism().unwrap().get().max(2);
+    let threads = 8 * processors;
+    let reserved = grown_by("VmSize:", threads, || {
+        std::hint::black_box(vec![7_u8; 100_000]);
+    });
+    let heaps = reserved.saturating_sub(threads * STACK_BYTES) / HEAP_BYTES;
+    assert!(heaps <= processors, "{heaps} heaps for {processors} processors");
 }

@@ -46,7 +46,7 @@ enum Command {
 
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
 fn main() -> ExitCode {
-    quoit_heap::give_back_large_blocks();
+    quoit_heap::keep_little();
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
