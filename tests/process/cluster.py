@@ -51,6 +51,34 @@ class Together(ClusterCase):
         self.assertIn("riak_kv is up", cluster[0].run("wait-for-service", "riak_kv",
                                                       cluster[1].name))
 
+    def test_clients_query_the_parts_of_a_bucket_from_the_nodes_that_hold_them(self):
+        cluster = self.cluster(5)
+        put_all(cluster[0], KEYS, "v")
+
+        def keys_of(entry, bucket="b"):
+            with Connection((entry["ip"].decode(), entry["port"])) as pb:
+                answer = pb.call("RpbIndexReq", bucket=bucket, index="$key", qtype="range",
+                                 range_min="", range_max="~", cover_context=entry["cover_context"])
+            return [key.decode() for key in answer.get("keys", [])]
+
+        with Connection(cluster[1].pb) as pb:
+            plan = pb.call("RpbCoverageReq", bucket="b")["entries"]
+            finer = pb.call("RpbCoverageReq", bucket="b", min_partitions=8)["entries"]
+            replaced = pb.call("RpbCoverageReq", bucket="b", replace_cover=plan[0]["cover_context"],
+                               unavailable_cover=[plan[0]["cover_context"]])["entries"]
+        for entries in (plan, finer, replaced + plan[1:]):
+            self.assertEqual(sorted(sum(map(keys_of, entries), [])), sorted(KEYS))
+        self.assertEqual(len(finer), 8)
+        self.assertLess(len(plan), 8)
+        places = {(entry["ip"].decode(), entry["port"]) for entry in plan}
+        self.assertLessEqual(places, {node.pb for node in cluster})
+        self.assertNotIn((plan[0]["ip"], plan[0]["port"]),
+                         {(entry["ip"], entry["port"]) for entry in replaced})
+        with self.assertRaisesRegex(Refused, "invalid_cover_context"):
+            keys_of(plan[0], bucket="another")
+        with self.assertRaisesRegex(Refused, "invalid_cover_context"):
+            keys_of(dict(plan[0], cover_context=b"garbage"))
+
 
 class Failures(ClusterCase):
     def test_a_killed_node_costs_no_request(self):

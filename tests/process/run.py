@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ sys.path[:0] = [os.path.dirname(HERE)]
 
 from support import unittest_runner  # noqa: E402
 from support.node import Node, TemporaryNode, binary_from_environment  # noqa: E402
-from support.pb import Connection, replay  # noqa: E402
+from support.pb import Connection, Refused, replay  # noqa: E402
 
 KILL_ROUNDS = 4
 WRITERS = 6
@@ -72,6 +73,17 @@ class Start(ProcessCase):
         self.assertEqual(node.record["name"], "quoit@test")
         with Connection(node.pb) as pb:
             self.assertEqual(pb.call("RpbGetServerInfoReq")["node"], b"quoit@test")
+
+    def test_codes_that_are_known_and_not_served_say_why(self):
+        node = self.start()
+        with Connection(node.pb) as pb:
+            for code, why in [(210, "compared by ranges"), (213, "compared by ranges"),
+                              (217, "no queues"), (250, "Unknown message code: 250")]:
+                pb.wire.start()
+                pb.wire.send(struct.pack(">IB", 1, code))
+                with self.assertRaisesRegex(Refused, why):
+                    pb.receive()
+            pb.ping()
 
     def test_the_data_directory_is_made_if_it_is_not_there(self):
         self.data_dir = os.path.join(self.folder, "some", "where", "data")
