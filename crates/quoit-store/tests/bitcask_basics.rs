@@ -5,11 +5,11 @@
 mod support;
 
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
-use quoit_store::engine::{BatchWrite, Engine, RecordMeta};
+use quoit_store::engine::{Access, BatchWrite, Before, Decision, Engine, RecordMeta, RecordRef};
 use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
-use support::{Name, keys, put, remove, value};
+use support::{Faulty, Name, keys, put, remove, value};
 
 fn open(directory: &Path, change: impl Fn(&mut BitcaskSettings)) -> (BitcaskEngine, OpenReport) {
     let disk = Arc::new(RealDisk::open(directory).unwrap());
@@ -69,4 +69,22 @@ fn batches_and_small_segments_survive_a_kill() {
     assert_eq!(value(&engine, "other").unwrap(), b"v");
     assert_eq!(value(&engine, "key001").unwrap(), [151; 100]);
     assert_eq!(keys(&engine).len(), 50);
+}
+
+#[test]
+fn the_front_of_a_record_with_a_very_long_name_is_no_whole_record() {
+    let store = Faulty::new(1 << 20);
+    for name_bytes in [20_000, 40_000, 65_000, 65_400] {
+        let key = "k".repeat(name_bytes);
+        put(store.engine(), &key, &[7; 3_000]);
+        let mut seen = None;
+        let look = &mut |before: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
+            seen = before.map(|record| (record.is_whole, record.value.len()));
+            Decision::Keep
+        };
+        let name = Name::new(&key);
+        store.engine().update(&name.at(), Before::Front, Access::Wait, look).unwrap();
+        let (is_whole, shown_bytes) = seen.unwrap();
+        assert_eq!(is_whole, shown_bytes == 3_000, "{name_bytes}: {shown_bytes} bytes are shown");
+    }
 }

@@ -194,11 +194,11 @@ async fn large_sets_and_maps_are_filled_read_and_emptied() {
     let size = map.as_map().unwrap().sets[&b"set"[..]].len() as u64;
     assert_eq!(size, results.count("map-set-insert"));
 
-    let run = |bucket_type: &str, rest: &str| {
+    let run_for = |length: &str, bucket_type: &str, rest: &str| {
         bench(
             None,
             &format!(
-                "{{mode, max}}. {{driver, riakc_dt_pb}}. {short} {{concurrent, 1}}.
+                "{{mode, max}}. {{driver, riakc_dt_pb}}. {length} {{concurrent, 1}}.
                  {{riakc_dt_pb_bucket, {{<<\"{bucket_type}\">>, <<\"test\">>}}}}.
                  {{key_generator, {{int_to_str, {{partitioned_sequential_int, 60}}}}}}.
                  {{value_generator, {{function, basho_bench_driver_riakc_pb, mapred_ordered_valgen, []}}}}.
@@ -206,7 +206,11 @@ async fn large_sets_and_maps_are_filled_read_and_emptied() {
             ),
         )
     };
-    run(
+    // Until each key has had its turn, however slow the machine is.
+    let long = format!("{{riakc_dt_pb_port, {port}}}. {{duration, 5}}.");
+    let run = |bucket_type: &str, rest: &str| run_for(&long, bucket_type, rest);
+    run_for(
+        &short,
         "sets",
         "{riakc_dt_preload_sets, true}. {riakc_dt_preload_sets_num, 3}.
          {riakc_dt_max_vals_for_preload, 5}.
@@ -222,8 +226,8 @@ async fn large_sets_and_maps_are_filled_read_and_emptied() {
     run("sets", "{operations, [{{set, remove}, 1}]}.");
     // The modification added the same element, so that nothing is left.
     assert!(fetch(&client, "sets", "8").await.unwrap().as_set().unwrap().is_empty());
-    let results =
-        run("sets", "{riakc_dt_pb_sets_batchsize, 7}. {operations, [{{set, batch_insert}, 1}]}.");
+    let batches = "{riakc_dt_pb_sets_batchsize, 7}. {operations, [{{set, batch_insert}, 1}]}.";
+    let results = run_for(&short, "sets", batches);
     let set = fetch(&client, "sets", "0").await.unwrap();
     assert_eq!(set.as_set().unwrap().len() as u64, 7 * results.count("set-batch-insert"));
 

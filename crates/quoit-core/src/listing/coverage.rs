@@ -20,6 +20,7 @@ use crate::store::{ReplicatedStore, bucket_props};
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
 use quoit_model::node::NodeId;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
@@ -159,20 +160,19 @@ fn seal(bucket: BucketRef<'_>, rest: &[u8]) -> [u8; 8] {
 
 /// Halves the largest shares until there are so many, or each is one partition.
 fn divided(mut shares: Vec<Share>, count_min: usize) -> Vec<Share> {
+    let sizes = shares.iter().map(|share| share.partitions.iter().count());
+    let mut by_size: BinaryHeap<(usize, usize)> = sizes.zip(0..).collect();
     while shares.len() < count_min {
-        let sizes = shares.iter().map(|share| share.partitions.iter().count());
-        let Some((place, size)) = sizes.enumerate().max_by_key(|(_, size)| *size) else { break };
-        if size < 2 {
-            break;
-        }
+        let Some((size, place)) = by_size.pop().filter(|(size, _)| *size > 1) else { break };
         let whole = &mut shares[place];
         let upper: Vec<_> = whole.partitions.iter().skip(size / 2).collect();
         let mut half = PartitionSet::from_bytes(&vec![0; whole.partitions.to_bytes().len()]);
-        for partition in upper {
-            half.insert(partition);
-            whole.partitions.remove(partition);
+        for partition in &upper {
+            half.insert(*partition);
+            whole.partitions.remove(*partition);
         }
         let node = whole.node;
+        by_size.extend([(size - upper.len(), place), (upper.len(), shares.len())]);
         shares.push(Share { node, partitions: half });
     }
     shares

@@ -109,22 +109,37 @@ pub(super) fn tag_of_page(at: &RecordAt<'_>, generation: u64, name: PageName) ->
     at_page(at, generation, name, |at| Tag::of(at.identity))
 }
 
+/// How many pages may be read where nobody may be kept waiting; `None` where that may take its time.
+fn reads_of(access: Access) -> Option<u32> {
+    (access == Access::NoWait).then_some(QUICK_PAGES_MAX)
+}
+
+/// Takes one of the pages that may still be read; `None` when there is none.
+fn count_read(left: &mut Option<u32>) -> Option<()> {
+    if let Some(left) = left {
+        *left = left.checked_sub(1)?;
+    }
+    Some(())
+}
+
 /// Pages that are read one by one; others may change them meanwhile.
 pub(super) struct ReadPages<'a> {
     engine: &'a dyn Engine,
     at: &'a RecordAt<'a>,
     generation: u64,
     access: Access,
+    /// Pages that may still be read; `None` where that may take its time.
+    reads_left: Option<u32>,
 }
 
 impl<'a> ReadPages<'a> {
-    pub(super) const fn new(
+    pub(super) fn new(
         engine: &'a dyn Engine,
         at: &'a RecordAt<'a>,
         generation: u64,
         access: Access,
     ) -> Self {
-        Self { engine, at, generation, access }
+        Self { engine, at, generation, access, reads_left: reads_of(access) }
     }
 }
 
@@ -132,6 +147,7 @@ impl Pages for ReadPages<'_> {
     type Error = PageFault;
 
     fn read(&mut self, name: PageName) -> Result<Option<Bytes>, PageFault> {
+        count_read(&mut self.reads_left).ok_or(PageFault::Cold)?;
         let fetched =
             at_page(self.at, self.generation, name, |at| self.engine.get(at, self.access));
         match fetched.map_err(PageFault::Store)? {
@@ -163,7 +179,7 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
         generation: u64,
         access: Access,
     ) -> Self {
-        let reads_left = (access == Access::NoWait).then_some(QUICK_PAGES_MAX);
+        let reads_left = reads_of(access);
         Self { transaction, at, generation, reads_left, written: BTreeMap::new() }
     }
 
@@ -188,12 +204,7 @@ impl Pages for WrittenPages<'_, '_> {
             return Ok(written.clone());
         }
         let Self { transaction, at, generation, reads_left, .. } = self;
-        if let Some(left) = reads_left {
-            let Some(fewer) = left.checked_sub(1) else {
-                return Err(PageFault::Interrupted(Interrupted::by_long_work()));
-            };
-            *left = fewer;
-        }
+        count_read(reads_left).ok_or(PageFault::Interrupted(Interrupted::by_long_work()))?;
         let read = at_page(at, *generation, name, |at| transaction.get(at));
         let record = read.map_err(PageFault::Interrupted)?;
         Ok(record.map(|record| record.value))

@@ -141,7 +141,7 @@ fn plain(profile: Profile, options: &Options) -> Vec<Variant> {
     options.engines(profile).into_iter().map(Variant::of).collect()
 }
 
-/// Each engine with what it compresses by itself, and without.
+/// Each engine with what it compresses by itself, or else with what is compressed for it, and without.
 fn compressing(profile: Profile, options: &Options) -> Vec<Variant> {
     let variants = options.engines(profile).into_iter().flat_map(|engine| {
         let plain = Variant::of(engine);
@@ -154,7 +154,10 @@ fn compressing(profile: Profile, options: &Options) -> Vec<Variant> {
                 plain.clone().with("lz4", &["leveled.compression_method=lz4"]),
                 plain.with("", &["leveled.compression_method=none"]),
             ],
-            _ => vec![plain],
+            _ => vec![
+                plain.clone().with("property lz4", &["buckets.default.compression=lz4"]),
+                plain,
+            ],
         }
     });
     variants.collect()

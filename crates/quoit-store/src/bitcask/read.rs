@@ -48,13 +48,13 @@ impl Stored {
 
     /// Shows the record, or its front if no more was read. A large one can be shared.
     pub(super) fn shown(self, look: &mut dyn FnMut(&RecordRef<'_>)) {
+        let is_whole = self.size_bytes as u64 == self.header.record_bytes();
         if self.buffer.is_kept() {
             let value_at = HEADER_BYTES + usize::from(self.header.key_bytes);
             let value = &self.buffer[value_at..self.size_bytes];
-            let is_whole = self.size_bytes as u64 == self.header.record_bytes();
             look(&RecordRef { meta: self.header.meta, value, is_whole, owner: None });
         } else {
-            look(&RecordRef::shared(&self.into_record()));
+            look(&RecordRef { is_whole, ..RecordRef::shared(&self.into_record()) });
         }
     }
 
