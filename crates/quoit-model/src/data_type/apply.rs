@@ -154,6 +154,8 @@ impl<'a> Request<'a> {
             }
             (change, operation) => unreachable!("{operation:?} makes no {change:?}"),
         }
+        // Once, and not after each part of a request that may change one field in many.
+        change.content.prune();
         Ok((change, Run { first: self.first, last: self.last }))
     }
 
@@ -297,7 +299,6 @@ impl<'a> Request<'a> {
                 }
             }
         }
-        changes.retain(|_, change| !change.is_none());
         Ok(())
     }
 
@@ -324,7 +325,6 @@ impl<'a> Request<'a> {
             let change = changes.entry(name.clone()).or_insert_with(none);
             self.update(field, change, around, &update.operation)?;
         }
-        changes.retain(|_, change| !change.is_none());
         Ok(())
     }
 

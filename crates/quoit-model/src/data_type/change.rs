@@ -66,6 +66,20 @@ impl Change {
     }
 }
 
+impl Change {
+    /// Drops the changes of items that do nothing.
+    pub(super) fn prune(&mut self) {
+        match self {
+            Self::Set(changes) => changes.retain(|_, change| !change.is_none()),
+            Self::Map(changes) => changes.retain(|_, change| {
+                change.content.prune();
+                !change.is_none()
+            }),
+            Self::Counter(_) | Self::Register(_) | Self::Flag(_) | Self::Hll(_) => {}
+        }
+    }
+}
+
 impl FieldChange {
     /// Whether it does nothing. What changes in the field's content is an update of the field, too.
     pub(super) fn is_none(&self) -> bool {

@@ -104,6 +104,18 @@ impl EventSet {
         });
     }
 
+    /// Whether any event is in both.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        other.runs.iter().any(|(actor, runs)| {
+            let own = self.of(actor);
+            runs.iter().any(|run| {
+                let candidate = own.partition_point(|own| own.last < run.first);
+                own.get(candidate).is_some_and(|own| own.first <= run.last)
+            })
+        })
+    }
+
     pub(super) fn has_run(&self, actor: &Actor, run: Run) -> bool {
         let runs = self.of(actor);
         let candidate = runs.partition_point(|own| own.last < run.last);

@@ -282,7 +282,7 @@ impl PagedObject {
         if clock.covers(&their_clock) {
             return Ok(RangesTaken::Known);
         }
-        if !is_sound(&clock, compared, &their_clock) {
+        if !is_sound(&clock, compared, &their_clock, &their_state, region) {
             return Ok(RangesTaken::Stale);
         }
         if !their_state.record.content.is_in(0, region) {
@@ -308,16 +308,23 @@ impl PagedObject {
 }
 
 /// Whether what the copy has seen since `compared` is all new to the other copy. What both have seen by now,
-/// but not one of them then, may have been undone there.
-fn is_sound(clock: &CausalClock, compared: &CausalClock, theirs: &CausalClock) -> bool {
+/// but not one of them then, may have been undone there. So has what a field of the other copy waits for to
+/// undo it: of a field that is narrowed, only what is in the region would be.
+fn is_sound(
+    clock: &CausalClock,
+    compared: &CausalClock,
+    their_clock: &CausalClock,
+    theirs: &State,
+    region: &Region,
+) -> bool {
     if !clock.covers(compared) {
         // It is another life of the record.
         return false;
     }
     let since = clock.beyond(compared);
     let mut new_to_them = since.clone();
-    new_to_them.subtract(theirs);
-    new_to_them == since
+    new_to_them.subtract(their_clock);
+    new_to_them == since && !theirs.record.waits_around(region, &since)
 }
 
 fn other_pages() -> StoredFormError {

@@ -4,7 +4,7 @@ use super::open::{OpenBranch, Opening};
 use super::ranges::{HashRange, RangeFigures, pages_of, place_of};
 use super::{ItemHash, PagedObject, Pages};
 use crate::data_type::content::{Content, Field};
-use crate::data_type::{CausalClock, FieldName, MAP_DEPTH_MAX, StoredFormError};
+use crate::data_type::{CausalClock, EventSet, FieldName, MAP_DEPTH_MAX, StoredFormError};
 use std::collections::BTreeMap;
 
 /// Items in ranges of hashes; of some of the fields among them only items in ranges again.
@@ -119,6 +119,17 @@ impl Content {
             && region.fields.iter().all(|(name, inner)| {
                 let hash = ItemHash::of_field_in(name, seed);
                 fields.get(name).is_none_or(|field| field.content.is_in(hash.0, inner))
+            })
+    }
+}
+
+impl Field {
+    /// Whether it waits for any of these events, or a field in it that is narrowed in a region of its items.
+    pub(super) fn waits_around(&self, region: &Region, events: &EventSet) -> bool {
+        let Content::Map(fields) = &self.content else { return self.deferred.meets(events) };
+        self.deferred.meets(events)
+            || region.fields.iter().any(|(name, inner)| {
+                fields.get(name).is_some_and(|field| field.waits_around(inner, events))
             })
     }
 }

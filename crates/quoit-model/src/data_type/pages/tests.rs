@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 mod branches;
 mod objects;
 mod ranges;
+mod repeated;
 
 #[derive(Default)]
 struct Stored {

@@ -49,11 +49,18 @@ impl Wanted {
         self.fields.get(&field)
     }
 
+    /// Puts the hashes in order, those in fields too: once, when all are added.
     fn sort(&mut self) {
         self.items.sort_unstable();
         self.items.dedup();
+        for within in self.fields.values_mut() {
+            if let Within::Some(wanted) = within {
+                wanted.sort();
+            }
+        }
     }
 
+    /// Leaves the hashes unsorted: a field may be added any number of times.
     fn add(&mut self, field: ItemHash, within: Option<Within>) {
         self.items.push(field);
         let Some(within) = within else { return };
@@ -65,6 +72,7 @@ impl Wanted {
         }
     }
 
+    /// Unsorted.
     fn of_operation(map: &MapOperation, seed: u64) -> Self {
         let mut wanted = Self::default();
         for name in &map.removes {
@@ -76,7 +84,7 @@ impl Wanted {
                 FieldOperation::Set(changes) => {
                     let elements = changes.iter().map(SetChange::element);
                     let items = elements.map(|element| ItemHash::of_element_in(element, field.0));
-                    Some(Within::Some(Self::items(items.collect())))
+                    Some(Within::Some(Self { items: items.collect(), ..Self::default() }))
                 }
                 FieldOperation::Map(map) => Some(Within::Some(Self::of_operation(map, field.0))),
                 FieldOperation::Counter(_)
@@ -85,10 +93,10 @@ impl Wanted {
             };
             wanted.add(field, within);
         }
-        wanted.sort();
         wanted
     }
 
+    /// Unsorted.
     fn of_changes(changes: &BTreeMap<FieldName, FieldChange>, seed: u64) -> Self {
         let mut wanted = Self::default();
         for (name, change) in changes {
@@ -99,30 +107,28 @@ impl Wanted {
                 Change::Set(changes) => {
                     let elements = changes.keys();
                     let items = elements.map(|element| ItemHash::of_element_in(element, field.0));
-                    Some(Within::Some(Self::items(items.collect())))
+                    Some(Within::Some(Self { items: items.collect(), ..Self::default() }))
                 }
                 Change::Map(changes) => Some(Within::Some(Self::of_changes(changes, field.0))),
                 Change::Counter(_) | Change::Register(_) | Change::Flag(_) | Change::Hll(_) => None,
             };
             wanted.add(field, within);
         }
-        wanted.sort();
         wanted
     }
 }
 
 impl Within {
+    /// Costs what `other` has, and leaves the hashes unsorted.
     fn join(&mut self, other: Self) {
         match (&mut *self, other) {
             (Self::All, _) => {}
             (_, Self::All) => *self = Self::All,
             (Self::Some(own), Self::Some(other)) => {
                 own.items.extend(other.items);
-                own.sort();
                 for (field, within) in other.fields {
                     own.add(field, Some(within));
                 }
-                own.sort();
             }
         }
     }
@@ -134,14 +140,16 @@ impl Operation {
     #[must_use]
     pub fn wanted(&self) -> Wanted {
         let element = |element: &bytes::Bytes| ItemHash::of_element(element);
-        match self {
+        let mut wanted = match self {
             Self::Counter(_) | Self::Hll(_) => Wanted::default(),
             Self::Set(changes) => {
                 Wanted::items(changes.iter().map(|change| element(change.element())).collect())
             }
             Self::Gset(elements) => Wanted::items(elements.iter().map(element).collect()),
             Self::Map(map) => Wanted::of_operation(map, 0),
-        }
+        };
+        wanted.sort();
+        wanted
     }
 }
 
@@ -149,7 +157,7 @@ impl Delta {
     /// As [`Operation::wanted`], of what the operation has changed.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
-        match &self.change.content {
+        let mut wanted = match &self.change.content {
             Change::Set(changes) => {
                 Wanted::items(changes.keys().map(|element| ItemHash::of_element(element)).collect())
             }
@@ -157,6 +165,8 @@ impl Delta {
             Change::Counter(_) | Change::Register(_) | Change::Flag(_) | Change::Hll(_) => {
                 Wanted::default()
             }
-        }
+        };
+        wanted.sort();
+        wanted
     }
 }

@@ -2,14 +2,16 @@
 
 use super::{Stored, actor, coordinator, deep_operation, element, map_operation, set_operation};
 use crate::clock::{Actor, Dot, VersionVector};
-use crate::data_type::pages::{PagedObject, ShownItem};
+use crate::data_type::pages::{PageName, PagedObject, ShownItem};
 use crate::data_type::{
-    Answer, CausalClock, Delta, FieldKind, FieldName, Operation, Part, Query, State, Value,
+    Answer, CausalClock, Delta, FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation,
+    Operation, Part, Query, State, Value,
 };
 use crate::merge::{NewValue, WritePolicy};
 use crate::object::Object;
 use bytes::Bytes;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// An object as a store would keep it: whole while it is small.
 #[derive(Default)]
@@ -321,4 +323,24 @@ fn what_expires_and_what_has_no_elements_stays_whole() {
         object.encode_into(&mut stored);
         assert!(PagedObject::may_be(&stored) && !PagedObject::is_one(&stored));
     }
+}
+
+/// Old pages and new ones of a map, all as long as each other, are told apart when it is shown.
+#[test]
+fn a_map_is_not_shown_with_fields_of_two_moments() {
+    let one = actor(b"one");
+    let count = |names: std::ops::Range<u16>| {
+        let updates = names.map(|name| FieldUpdate::new(element(name), FieldOperation::Counter(1)));
+        Operation::Map(MapOperation { updates: updates.collect(), ..MapOperation::default() })
+    };
+    let mut kept = Kept::default();
+    kept.update(&count(0..400), false, &one);
+    let (old, old_pages) = (kept.paged.clone().unwrap(), kept.pages.pages.clone());
+    kept.update(&count(7..8), false, &one);
+    let lengths = |pages: &BTreeMap<PageName, Bytes>| pages.values().map(Bytes::len).sum::<usize>();
+    assert_ne!(kept.pages.pages, old_pages);
+    assert_eq!(lengths(&kept.pages.pages), lengths(&old_pages));
+    let mut show = |paged: &PagedObject| paged.each_item(&mut kept.pages, &mut |_| ());
+    assert!(show(&old).is_err());
+    assert!(show(kept.paged.as_ref().unwrap()).is_ok());
 }

@@ -13,6 +13,8 @@ use crate::object::Object;
 use bytes::Bytes;
 use proptest::prelude::*;
 
+mod late;
+
 const COPY_COUNT: usize = 3;
 
 /// Who takes over what another one has, and how far this has come.
@@ -366,32 +368,4 @@ fn what_differs_in_a_large_set_in_a_map_is_all_that_is_sent() {
     assert_eq!(copies.merged_count, 1);
     copies.check();
     assert_eq!(copies.kept[0].object().digest(), copies.kept[1].object().digest());
-}
-
-/// What both have seen by now may be undone on the other side: nothing is merged on an old comparison.
-#[test]
-fn a_change_that_comes_late_has_copies_compared_again() {
-    let set = |change: fn(Bytes) -> SetChange| Operation::Set(vec![change("late".into())]);
-    let mut copies = Copies::of(&Operation::Set(many(300).map(SetChange::Add).collect()));
-    copies.update(0, &set(SetChange::Add), None);
-    copies.update(0, &set(SetChange::Remove), None);
-    copies.begin(1, 0);
-    copies.go_on(0);
-    copies.go_on(0);
-    // The copies have the same items; now one of them hears that something was added, not that it has gone.
-    copies.join(1, 1);
-    copies.go_on(0);
-    assert_eq!(copies.merged_count, 0);
-    copies.check();
-    for _ in 0..2 {
-        copies.begin(1, 0);
-        (0..3).for_each(|_| copies.go_on(0));
-    }
-    assert_eq!(copies.merged_count, 1);
-    copies.check();
-    let is_same = |kept: &PagedObject| kept.object().digest();
-    assert_eq!(
-        copies.kept[1].paged.as_ref().map(is_same),
-        copies.kept[0].paged.as_ref().map(is_same)
-    );
 }
