@@ -24,18 +24,18 @@ use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Memory that the list may take, by estimate: about a hundred thousand buckets. There is no setting for it:
 /// a store that has more buckets lists them by their keys, as slowly as without a list, and loses nothing
 /// else.
-const LIST_BYTES_MAX: u64 = 64 << 20;
+const LIST_BYTES_MAX: i64 = 64 << 20;
 
 /// What a bucket is taken to cost beside three times its name.
-const BUCKET_BYTES: u64 = 480;
+const BUCKET_BYTES: i64 = 480;
 
 /// What a witness is taken to cost beside its name.
-const WITNESS_BYTES: u64 = 96;
+const WITNESS_BYTES: i64 = 96;
 
 /// Witnesses of a bucket.
 const WITNESSES_MAX: usize = 16;
@@ -46,6 +46,13 @@ const NOTED_ONE_OF: u64 = 1_024;
 
 /// Says that most keys that become live need not be witnesses. The bits below count them.
 const IS_QUIET: u64 = 1 << 63;
+
+/// The number of witnesses that a bucket began with, or that were found by a search. No note has it: a witness
+/// that is noted again has another number than before.
+const NOT_NOTED: u64 = 0;
+
+/// The number of a bucket's first note.
+const FIRST_NOTE: u64 = NOT_NOTED + 1;
 
 /// A key that was live when it was last heard of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,8 +72,13 @@ impl Witness {
         look(&RecordAt { key, encoded: &self.encoded, identity, partition })
     }
 
-    fn cost_bytes(&self) -> u64 {
-        WITNESS_BYTES + self.encoded.len() as u64
+    fn cost_bytes(&self) -> i64 {
+        WITNESS_BYTES + self.encoded.len() as i64
+    }
+
+    /// Whether another witness is of the same record. Two partitions may each have one of a name.
+    fn is_same(&self, other: &Self) -> bool {
+        (self.partition, &self.encoded) == (other.partition, &other.encoded)
     }
 }
 
@@ -90,8 +102,9 @@ pub(crate) struct BucketList {
     known: RwLock<Known>,
     /// Held while buckets are learnt from keys.
     learning: Mutex<()>,
-    bytes: AtomicU64,
-    bytes_max: u64,
+    /// What it is taken to cost. Below zero for a moment where what has gone was not counted yet.
+    bytes: AtomicI64,
+    bytes_max: i64,
     /// Whether it has become too large, and is no list any more.
     is_off: AtomicBool,
 }
@@ -133,7 +146,7 @@ impl Learnt {
 struct Listed {
     bucket_type: Bytes,
     bucket: Bytes,
-    /// Keys that became live, and [`IS_QUIET`].
+    /// The number of the next key that becomes live, from [`FIRST_NOTE`] on, and [`IS_QUIET`].
     noted: AtomicU64,
     witnesses: Mutex<Witnesses>,
     /// Held while the bucket is searched.
@@ -157,11 +170,11 @@ impl Default for BucketList {
 }
 
 impl BucketList {
-    fn bounded(bytes_max: u64) -> Self {
+    fn bounded(bytes_max: i64) -> Self {
         Self {
             known: RwLock::default(),
             learning: Mutex::new(()),
-            bytes: AtomicU64::new(0),
+            bytes: AtomicI64::new(0),
             bytes_max,
             is_off: AtomicBool::new(false),
         }
@@ -197,8 +210,8 @@ impl BucketList {
         self.count(bytes);
     }
 
-    /// Counts bytes that were added to the list, and gives it up if they are too many.
-    fn count(&self, more_bytes: u64) {
+    /// Counts bytes that were added to the list or taken from it, and gives it up if they are too many.
+    fn count(&self, more_bytes: i64) {
         let bytes = self.bytes.fetch_add(more_bytes, Ordering::Relaxed) + more_bytes;
         if bytes > self.bytes_max && !self.is_off.swap(true, Ordering::SeqCst) {
             *self.known.write() = Known::default();
@@ -322,7 +335,7 @@ impl BucketList {
     /// Whether a bucket has a live key. It leaves the list if it has none.
     fn is_live(&self, keys: &dyn Keys, listed: &Listed) -> Result<bool, StoreError> {
         loop {
-            if listed.has_live_witness(keys)? {
+            if listed.has_live_witness(keys, &self.bytes)? {
                 return Ok(true);
             }
             if listed.is_empty() {
@@ -330,7 +343,8 @@ impl BucketList {
                 self.bytes.fetch_sub(bytes, Ordering::Relaxed);
                 return Ok(false);
             }
-            listed.search(keys)?;
+            let more_bytes = listed.search(keys)?;
+            self.count(more_bytes);
         }
     }
 }
@@ -339,7 +353,7 @@ impl Known {
     /// Adds a bucket with its first witness; if it is there already, the witness. Says what that costs.
     ///
     /// `mark` is that of a bucket that was found by a key: other keys of it may be live.
-    fn begin(&mut self, front: &[u8], witness: &Witness, mark: Option<u64>) -> u64 {
+    fn begin(&mut self, front: &[u8], witness: &Witness, mark: Option<u64>) -> i64 {
         if let Some(listed) = self.by_front.get(front) {
             let number = listed.noted.fetch_add(1, Ordering::AcqRel);
             return listed.add(number & !IS_QUIET, witness.clone());
@@ -354,9 +368,9 @@ impl Known {
         let listed = Arc::new(Listed {
             bucket_type,
             bucket: bucket.clone(),
-            noted: AtomicU64::new(if are_all { 0 } else { IS_QUIET }),
+            noted: AtomicU64::new(if are_all { FIRST_NOTE } else { IS_QUIET | FIRST_NOTE }),
             witnesses: Mutex::new(Witnesses {
-                keys: vec![(0, witness.clone())],
+                keys: vec![(NOT_NOTED, witness.clone())],
                 are_all,
                 have_overflown: false,
             }),
@@ -368,7 +382,7 @@ impl Known {
     }
 
     /// Takes out a bucket if it is empty still. Says what that gives back.
-    fn remove(&mut self, listed: &Listed) -> u64 {
+    fn remove(&mut self, listed: &Listed) -> i64 {
         let bucket = BucketRef { bucket_type: &listed.bucket_type, bucket: &listed.bucket };
         let front = bucket.key(&[]).encoded();
         let is_this = |known: &Arc<Listed>| std::ptr::eq(&raw const **known, listed);
@@ -384,11 +398,11 @@ impl Known {
 }
 
 impl Listed {
-    /// Adds a witness. Says what that costs.
-    fn add(&self, number: u64, witness: Witness) -> u64 {
+    /// Adds a witness. Says what that costs: less than nothing if one with a longer name makes room.
+    fn add(&self, number: u64, witness: Witness) -> i64 {
         let mut witnesses = self.witnesses.lock();
         let cost_bytes = witness.cost_bytes();
-        let same = witnesses.keys.iter().position(|(_, known)| known.encoded == witness.encoded);
+        let same = witnesses.keys.iter().position(|(_, known)| known.is_same(&witness));
         if let Some(same) = same {
             witnesses.keys.remove(same);
             witnesses.keys.push((number, witness));
@@ -404,12 +418,11 @@ impl Listed {
             witnesses.are_all = false;
             self.noted.fetch_or(IS_QUIET, Ordering::AcqRel);
         }
-        // What is given back is not counted: the estimate may be too high.
-        cost_bytes.saturating_sub(oldest.cost_bytes())
+        cost_bytes - oldest.cost_bytes()
     }
 
-    /// Whether one of the witnesses is live. Forgets those that are not.
-    fn has_live_witness(&self, keys: &dyn Keys) -> Result<bool, StoreError> {
+    /// Whether one of the witnesses is live. Forgets those that are not, and takes what they cost from `bytes`.
+    fn has_live_witness(&self, keys: &dyn Keys, bytes: &AtomicI64) -> Result<bool, StoreError> {
         let noted = self.witnesses.lock().keys.clone();
         // The youngest ones are most likely live.
         for (number, witness) in noted.iter().rev() {
@@ -419,10 +432,13 @@ impl Listed {
             let at = witnesses
                 .keys
                 .iter()
-                .position(|(known, same)| (known, &same.encoded) == (number, &witness.encoded));
+                .position(|(known, same)| known == number && same.is_same(witness));
             match (at, place) {
                 (Some(at), Some(place)) => witnesses.keys[at].1.place = place,
-                (Some(at), None) => drop(witnesses.keys.remove(at)),
+                (Some(at), None) => {
+                    let (_, gone) = witnesses.keys.remove(at);
+                    bytes.fetch_sub(gone.cost_bytes(), Ordering::Relaxed);
+                }
                 (None, _) => {}
             }
             if place.is_some() {
@@ -439,12 +455,13 @@ impl Listed {
     }
 
     /// Goes through the keys of the bucket until the first one that is live, unless there are witnesses.
-    fn search(&self, keys: &dyn Keys) -> Result<(), StoreError> {
+    /// Says what the witness costs that it finds.
+    fn search(&self, keys: &dyn Keys) -> Result<i64, StoreError> {
         let _one_at_a_time = self.searching.lock();
         {
             let mut witnesses = self.witnesses.lock();
             if witnesses.are_all || !witnesses.keys.is_empty() {
-                return Ok(());
+                return Ok(0);
             }
             witnesses.have_overflown = false;
             // What was counted before is seen by the search; what is counted from now on becomes a witness.
@@ -454,16 +471,18 @@ impl Listed {
         let found = keys.live_keys(KeyRange::Bucket(bucket), None, 1)?.pop();
         let mut witnesses = self.witnesses.lock();
         witnesses.are_all = found.is_none() && !witnesses.have_overflown;
+        let mut more_bytes = 0;
         if let Some(found) = found {
-            let is_known = witnesses.keys.iter().any(|(_, known)| known.encoded == found.encoded);
+            let is_known = witnesses.keys.iter().any(|(_, known)| known.is_same(&found));
             if !is_known {
-                witnesses.keys.insert(0, (0, found));
+                more_bytes = found.cost_bytes();
+                witnesses.keys.insert(0, (NOT_NOTED, found));
             }
         }
         if !witnesses.are_all {
             self.noted.fetch_or(IS_QUIET, Ordering::AcqRel);
         }
-        Ok(())
+        Ok(more_bytes)
     }
 }
 
@@ -472,8 +491,8 @@ fn witness(at: &RecordAt<'_>, place: DataPlace) -> Witness {
     Witness { encoded, identity: at.identity, partition: at.partition, place }
 }
 
-fn bucket_bytes(front: &[u8]) -> u64 {
-    BUCKET_BYTES + 3 * front.len() as u64
+fn bucket_bytes(front: &[u8]) -> i64 {
+    BUCKET_BYTES + 3 * front.len() as i64
 }
 
 fn wanted_of(limit: usize, found: &[(Bytes, Bytes)]) -> usize {

@@ -4,8 +4,11 @@ use std::sync::atomic::AtomicBool;
 
 const TYPE: &[u8] = b"t";
 
-/// Keys of a bucket, and whether they are live.
-type KeysOfBucket = BTreeMap<Vec<u8>, bool>;
+/// Keys of a bucket with their partitions, and whether they are live.
+type KeysOfBucket = BTreeMap<(Vec<u8>, Partition), bool>;
+
+/// The partition of records that are not said to be in another one.
+const PARTITION: Partition = Partition(0);
 
 /// Keys of one bucket type by bucket.
 #[derive(Default)]
@@ -20,11 +23,22 @@ struct FakeKeys {
 impl FakeKeys {
     /// Sets whether a key is live; by who makes it live, the list is told.
     fn set(&self, list: &BucketList, bucket: &[u8], key: &[u8], is_live: bool) {
+        self.set_in(list, PARTITION, bucket, key, is_live);
+    }
+
+    fn set_in(
+        &self,
+        list: &BucketList,
+        partition: Partition,
+        bucket: &[u8],
+        key: &[u8],
+        is_live: bool,
+    ) {
         let mut buckets = self.buckets.lock();
         let keys = buckets.entry(bucket.to_vec()).or_default();
-        let was_live = keys.insert(key.to_vec(), is_live);
+        let was_live = keys.insert((key.to_vec(), partition), is_live);
         if is_live && was_live != Some(true) {
-            witness_of(bucket, key).at(|at| list.note(at, DataPlace::default()));
+            witness_of(bucket, key, partition).at(|at| list.note(at, DataPlace::default()));
         }
     }
 
@@ -39,17 +53,21 @@ impl FakeKeys {
     }
 }
 
-fn witness_of(bucket: &[u8], key: &[u8]) -> Witness {
+fn witness_of(bucket: &[u8], key: &[u8], partition: Partition) -> Witness {
     let encoded = BucketRef { bucket_type: TYPE, bucket }.key(key).encoded();
     let (encoded, place) = (Bytes::copy_from_slice(&encoded), DataPlace::default());
-    Witness { encoded, identity: Identity(0), partition: Partition(0), place }
+    Witness { encoded, identity: Identity(0), partition, place }
 }
 
 impl Keys for FakeKeys {
     fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let buckets = self.buckets.lock();
-        let is_live = witness.at(|at| buckets.get(at.key.bucket.bucket)?.get(at.key.key).copied());
+        let is_live = witness.at(|at| {
+            let name = (at.key.key.to_vec(), at.partition);
+            self.buckets.lock().get(at.key.bucket.bucket)?.get(&name).copied()
+        });
+        // What was looked for may change before it is known.
+        std::thread::yield_now();
         Ok(is_live.unwrap_or(false).then_some(witness.place))
     }
 
@@ -69,11 +87,48 @@ impl Keys for FakeKeys {
                 let dead = keys.values().take_while(|is_live| !**is_live).count();
                 self.passed.fetch_add(dead as u64 + 1, Ordering::Relaxed);
                 let live = keys.iter().find(|(_, is_live)| **is_live);
-                found.extend(live.map(|(key, _)| witness_of(bucket, key)));
+                found.extend(live.map(|((key, partition), _)| witness_of(bucket, key, *partition)));
             }
         }
         Ok(found)
     }
+}
+
+/// Keys, one of which is changed by somebody else after the first look at a witness.
+struct ChangedMeanwhile<'a, F: Fn()> {
+    keys: &'a FakeKeys,
+    is_changed: AtomicBool,
+    change: F,
+}
+
+impl<F: Fn()> Keys for ChangedMeanwhile<'_, F> {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+        let place = self.keys.live_place(witness);
+        if !self.is_changed.swap(true, Ordering::Relaxed) {
+            (self.change)();
+        }
+        place
+    }
+
+    fn live_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<Witness>, StoreError> {
+        self.keys.live_keys(range, after, limit)
+    }
+}
+
+/// What the list is taken to cost, and what it should be taken to cost.
+fn bytes_and_recounted(list: &BucketList) -> (i64, i64) {
+    let known = list.known.read();
+    let costs = known.by_front.iter().map(|(front, listed)| {
+        let witnesses = listed.witnesses.lock();
+        let costs = witnesses.keys.iter().map(|(_, witness)| witness.cost_bytes());
+        bucket_bytes(front) + costs.sum::<i64>()
+    });
+    (list.bytes.load(Ordering::Relaxed), costs.sum())
 }
 
 /// All buckets, page by page.
@@ -99,7 +154,7 @@ fn number(number: usize) -> Vec<u8> {
 fn filled(bucket_count: usize, key_count: usize, is_live: bool) -> FakeKeys {
     let keys = FakeKeys::default();
     for bucket in 0..bucket_count {
-        let all = (0..key_count).map(|key| (number(key), is_live)).collect();
+        let all = (0..key_count).map(|key| ((number(key), PARTITION), is_live)).collect();
         keys.buckets.lock().insert(number(bucket), all);
     }
     keys
@@ -132,6 +187,58 @@ fn a_bucket_of_tombstones_is_gone_through_once_however_often_it_is_filled_and_em
         assert_eq!(listed(&list, &keys, 10).len(), 1, "{round}");
     }
     assert_eq!(keys.passed(), passed);
+}
+
+#[test]
+fn a_key_that_is_written_again_while_it_is_looked_for_keeps_its_bucket_listed() {
+    for is_learnt in [true, false] {
+        let (list, keys) = (BucketList::default(), FakeKeys::default());
+        if is_learnt {
+            assert!(listed(&list, &keys, 10).is_empty());
+        }
+        keys.set(&list, b"b", b"k", true);
+        keys.set(&list, b"b", b"k", false);
+        let (is_changed, change) = (AtomicBool::new(false), || keys.set(&list, b"b", b"k", true));
+        let changed = ChangedMeanwhile { keys: &keys, is_changed, change };
+        list.list(&changed, Some(TYPE), None, 10).unwrap();
+        assert_eq!(listed(&list, &keys, 10), keys.live(), "learnt: {is_learnt}");
+    }
+}
+
+#[test]
+fn records_of_one_name_in_two_partitions_are_two_witnesses() {
+    let (list, keys) = (BucketList::default(), FakeKeys::default());
+    assert!(listed(&list, &keys, 10).is_empty());
+    let other = Partition(7);
+    keys.set(&list, b"b", b"k", true);
+    keys.set_in(&list, other, b"b", b"k", true);
+    keys.set_in(&list, other, b"b", b"k", false);
+    assert_eq!(listed(&list, &keys, 10), [b"b"]);
+    keys.set(&list, b"b", b"k", false);
+    assert!(listed(&list, &keys, 10).is_empty());
+}
+
+#[test]
+fn what_leaves_the_list_is_given_back() {
+    let (list, keys) = (BucketList::default(), FakeKeys::default());
+    assert!(listed(&list, &keys, 10).is_empty());
+    for round in 0..100 {
+        let bucket = number(round % 3);
+        // Names of all lengths, and every now and then more than there are witnesses.
+        let count = if round % 10 == 0 { 2 * WITNESSES_MAX } else { 1 + round % 5 };
+        let all: Vec<_> = (0..count).map(|key| vec![b'k'; 1 + (round + 53 * key) % 250]).collect();
+        all.iter().for_each(|key| keys.set(&list, &bucket, key, true));
+        let (bytes, recounted) = bytes_and_recounted(&list);
+        assert_eq!(bytes, recounted, "{round}: filled");
+        // The last one is found by a search where there were too many.
+        all[1..].iter().for_each(|key| keys.set(&list, &bucket, key, false));
+        assert_eq!(listed(&list, &keys, 10), keys.live());
+        let (bytes, recounted) = bytes_and_recounted(&list);
+        assert_eq!(bytes, recounted, "{round}: one is left");
+        keys.set(&list, &bucket, &all[0], false);
+        assert!(listed(&list, &keys, 10).is_empty());
+        assert_eq!(bytes_and_recounted(&list), (0, 0), "{round}: emptied");
+    }
 }
 
 #[test]
@@ -176,6 +283,7 @@ enum Step {
     Set {
         bucket: usize,
         key: usize,
+        partition: u16,
         is_live: bool,
     },
     /// More keys than there are witnesses.
@@ -194,8 +302,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..6usize, 0..8usize, any::<bool>())
-            .prop_map(|(bucket, key, is_live)| Step::Set { bucket, key, is_live }),
+        6 => (0..6usize, 0..8usize, 0..2u16, any::<bool>()).prop_map(
+            |(bucket, key, partition, is_live)| Step::Set { bucket, key, partition, is_live }
+        ),
         1 => (0..6usize, any::<bool>()).prop_map(|(bucket, is_live)| Step::Fill { bucket, is_live }),
         2 => (1..8usize).prop_map(|limit| Step::List { limit }),
         1 => (0..7usize, 1..8usize).prop_map(|(after, limit)| Step::Page { after, limit }),
@@ -211,12 +320,13 @@ proptest! {
         let (list, keys) = (BucketList::default(), FakeKeys::default());
         for (bucket, key, is_live) in unknown {
             let mut buckets = keys.buckets.lock();
-            buckets.entry(number(bucket)).or_default().insert(number(key), is_live);
+            buckets.entry(number(bucket)).or_default().insert((number(key), PARTITION), is_live);
         }
         for step in steps {
             match step {
-                Step::Set { bucket, key, is_live } => {
-                    keys.set(&list, &number(bucket), &number(key), is_live);
+                Step::Set { bucket, key, partition, is_live } => {
+                    let (bucket, key) = (number(bucket), number(key));
+                    keys.set_in(&list, Partition(partition), &bucket, &key, is_live);
                 }
                 Step::Fill { bucket, is_live } => {
                     let all = 0..2 * WITNESSES_MAX;
@@ -235,6 +345,8 @@ proptest! {
             }
         }
         prop_assert_eq!(listed(&list, &keys, 4), keys.live());
+        let (bytes, recounted) = bytes_and_recounted(&list);
+        prop_assert_eq!(bytes, recounted);
     }
 }
 
@@ -268,13 +380,24 @@ fn who_has_written_finds_it_listed_whatever_others_do() {
                         assert!(has(&bucket), "{own} {round}: still there and not listed");
                         keys.set(list, &bucket, &number(round), false);
                         assert!(!has(&bucket), "{own} {round}: gone and listed");
+                        // The only key is written again while others find it gone.
+                        let only = number(round);
+                        for is_live in [true, false, true] {
+                            keys.set(list, &bucket, &only, is_live);
+                            std::thread::yield_now();
+                        }
+                        assert!(has(&bucket), "{own} {round}: written again and not listed");
+                        keys.set(list, &bucket, &only, false);
+                        assert!(!has(&bucket), "{own} {round}: gone again and listed");
                     }
                 })
             })
             .collect();
-        for writer in writers {
-            writer.join().expect("no writer has failed");
-        }
+        let results: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        // First, so that a failure is seen and not waited for.
         is_done.store(true, Ordering::Release);
+        results.into_iter().for_each(|result| result.expect("no writer has failed"));
     });
+    let (bytes, recounted) = bytes_and_recounted(&list);
+    assert_eq!(bytes, recounted);
 }
