@@ -188,7 +188,9 @@ fn what(from: &str, to: &str) -> UnderWay {
     }
 }
 
-const NOTES: Notes = Notes { every_bytes: 100_000, now_secs: NOW_SECS, accepts_damage: false };
+static CLOCK: ManualClock = ManualClock::at(NOW_SECS * 1_000_000);
+
+static NOTES: Notes<'static> = Notes { every_bytes: 100_000, clock: &CLOCK, accepts_damage: false };
 
 /// One run of the converter, which ends when `is_killed` says so of the number of pages copied. False when it
 /// was.
@@ -196,7 +198,7 @@ fn run(
     base: &Path,
     from: &str,
     to: &str,
-    notes: &Notes,
+    notes: &Notes<'_>,
     is_killed: impl Fn(usize) -> bool,
 ) -> Result<bool, ConvertError> {
     let ring_size = RingSize::DEFAULT;

@@ -41,7 +41,7 @@ fn refused(data_dir: &Path, words: &[&str]) -> String {
 /// Begins to convert and kills the converter when it has noted so many times how far it has come. False when
 /// it was done before.
 fn kill_after(data_dir: &Path, to: &str, notes: usize) -> bool {
-    let mut command = converter(data_dir, &[to, "--note-every", "20000", "--format", "json"]);
+    let mut command = converter(data_dir, &[to, "--note-every", "5000", "--format", "json"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut noted = lines.filter(|line| line.contains("\"noted\":true"));

@@ -6,6 +6,7 @@ use crate::compare::hour_of;
 use crate::compressed::frame;
 use crate::engine::{Access, BatchWrite, Engine, Fetch, KeyRange, Record, RecordAt, Ticket};
 use crate::error::StoreError;
+use crate::seam::Clock;
 use bytes::Bytes;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule};
@@ -17,7 +18,11 @@ const BATCH_BYTES: usize = 4 << 20;
 const BATCH_COUNT: usize = 512;
 
 /// Records that are read at once, at most; fewer where they are large.
-const PAGE_COUNT_MAX: u64 = 256;
+const PAGE_COUNT_MAX: usize = 256;
+
+/// So many are read first of each partition: how large they are is not known, and those before may have been
+/// of other buckets.
+const PAGE_COUNT_FIRST: usize = 1;
 
 /// Pieces of a record that are listed at once.
 const PIECE_COUNT: usize = 256;
@@ -42,12 +47,12 @@ pub struct Progress {
 }
 
 /// How a conversion notes how far it has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Notes {
+#[derive(Clone, Copy)]
+pub struct Notes<'c> {
     /// After so many bytes.
     pub every_bytes: u64,
-    /// What the time is, seconds since 1970: what expires soon is not compared.
-    pub now_secs: u64,
+    /// The clock of both engines: what has expired when all is copied, or does soon, is not compared.
+    pub clock: &'c dyn Clock,
     /// Whether the new engine may lack what can't be read in the old one.
     pub accepts_damage: bool,
 }
@@ -66,7 +71,11 @@ impl Waiting {
     }
 }
 
-fn record_at<'a>(key: KeyRef<'a>, encoded: &'a [u8], partition: Partition) -> RecordAt<'a> {
+pub(super) fn record_at<'a>(
+    key: KeyRef<'a>,
+    encoded: &'a [u8],
+    partition: Partition,
+) -> RecordAt<'a> {
     let identity = if key.is_piece() {
         KeyHash::of_piece(encoded, Placement(0)).identity
     } else {
@@ -88,7 +97,7 @@ struct Copying<'c> {
 
 impl Copying<'_> {
     fn add(&mut self, encoded: Bytes, partition: Partition, record: Record) {
-        self.waiting_bytes += encoded.len() + record.value.len();
+        self.waiting_bytes += size_bytes(&encoded, &record);
         self.waiting.push(Waiting { encoded, partition, record });
     }
 
@@ -200,20 +209,21 @@ impl Conversion {
         &mut self,
         from: &dyn Engine,
         to: &dyn Engine,
-        notes: &Notes,
+        notes: &Notes<'_>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<(), ConvertError> {
         let record_count_all = from.stats().key_count;
         let mut copying =
             Copying { from, to, waiting: Vec::new(), waiting_bytes: 0, copied_bytes: 0 };
         let mut state = self.state.clone();
+        let mut limit = PAGE_COUNT_FIRST;
         while state.partition < self.ring_size.get() {
             let partition = Partition(state.partition);
-            let limit = page_count(state.record_count, state.byte_count);
             let page = from.fold(partition, state.identity, limit, false)?;
+            limit = next_limit(limit, &page.entries);
             for (encoded, record) in page.entries {
                 state.record_count += 1;
-                state.byte_count += (encoded.len() + record.value.len()) as u64;
+                state.byte_count += size_bytes(&encoded, &record) as u64;
                 state.damaged_count += copying.pieces(&encoded, partition, &record)?;
                 copying.add(encoded, partition, record);
                 if copying.is_full() {
@@ -222,7 +232,10 @@ impl Conversion {
             }
             match page.next {
                 Some(next) => state.identity = next,
-                None => (state.partition, state.identity) = (state.partition + 1, Identity(0)),
+                None => {
+                    (state.partition, state.identity) = (state.partition + 1, Identity(0));
+                    limit = PAGE_COUNT_FIRST;
+                }
             }
             let is_end = state.partition == self.ring_size.get();
             let is_noted =
@@ -249,12 +262,13 @@ impl Conversion {
         &mut self,
         from: &dyn Engine,
         to: &dyn Engine,
-        notes: &Notes,
+        notes: &Notes<'_>,
     ) -> Result<(), ConvertError> {
         let mut unequal = Vec::new();
         if let (Some(old), Some(new)) = (from.compared(), to.compared()) {
-            // What expires within the hour may have, on one side.
-            let hour_min = hour_of(notes.now_secs) + 2;
+            // What expires within the hour may have, on one side. The hour of now, not of the beginning:
+            // what has expired since then was not copied.
+            let hour_min = hour_of(notes.clock.unix_secs()) + 2;
             for number in 0..self.ring_size.get() {
                 let partition = Partition(number);
                 if old.digests(partition, hour_min)? != new.digests(partition, hour_min)? {
@@ -278,8 +292,18 @@ impl Conversion {
     }
 }
 
-/// So many records are read at once that they have some megabytes.
-fn page_count(record_count: u64, byte_count: u64) -> usize {
-    let record_bytes = byte_count / record_count.max(1) + 1;
-    (BATCH_BYTES as u64 / record_bytes).clamp(1, PAGE_COUNT_MAX) as usize
+fn size_bytes(encoded: &[u8], record: &Record) -> usize {
+    encoded.len() + record.value.len()
+}
+
+/// How many records are read at once after a page that was asked for `limit` of them: so many that they have
+/// some megabytes if they are like those, but no more than twice as many, since the next ones may be larger.
+fn next_limit(limit: usize, page: &[(Bytes, Record)]) -> usize {
+    if page.is_empty() {
+        // Whatever is there has expired, which tells nothing of the others.
+        return limit;
+    }
+    let page_bytes: usize = page.iter().map(|(encoded, record)| size_bytes(encoded, record)).sum();
+    let wanted = BATCH_BYTES / (page_bytes / page.len() + 1);
+    wanted.clamp(1, PAGE_COUNT_MAX.min(2 * limit))
 }

@@ -10,7 +10,8 @@
 //! 2. [`Conversion::copy`] copies records partition by partition, and notes from time to time, after a sync,
 //!    how far it has come. At the end both engines are compared by their digests.
 //! 3. [`Conversion::complete`] gives the new store the old one's incarnation and counters, so that no event
-//!    is made twice, and lets the new data count.
+//!    is made twice, and lets the new data count. If records are lacking, a new incarnation begins: that of
+//!    the engine, and that of several engines of which it is one ([`note_loss`]).
 //! 4. [`Conversion::switch`] puts the new directory in the place of the old one, and removes that.
 //!
 //! No node may start while the file is there: [`under_way`] tells.
@@ -23,7 +24,7 @@ mod switch;
 pub use copy::{Notes, Progress};
 pub use error::ConvertError;
 pub use state::UnderWay;
-pub use switch::{Conversion, under_way};
+pub use switch::{Conversion, note_loss, under_way};
 
 #[cfg(test)]
 mod tests;

@@ -73,6 +73,23 @@ fn meta_of(directory: &Path) -> Result<(RealDisk, Option<MetaFile>), StoreError>
     Ok((disk, meta))
 }
 
+/// Notes durably that one of several engines in `base` may have forgotten events, so that their store begins
+/// a new incarnation when it is opened next. Where no store of several engines is, there is nothing to note:
+/// an engine alone notes it in its own directory.
+///
+/// What an engine alone has lost shows when it is opened, and only then: whoever opens it beside the others
+/// has to note it, before the engine is closed in good order.
+///
+/// # Errors
+///
+/// When the disk refuses, or a newer release wrote the file that says whose store it is.
+pub fn note_loss(base: &Path) -> Result<(), StoreError> {
+    // One that can't be read becomes another store.
+    let Some(mut of_all) = meta_of(base)?.1 else { return Ok(()) };
+    let last = of_all.meta().clone();
+    if last.clean { of_all.write(Meta { clean: false, ..last }) } else { Ok(()) }
+}
+
 fn no_identity(directory: &Path) -> StoreError {
     StoreError::Corrupt {
         path: directory.join(META_NAME).display().to_string(),
@@ -173,7 +190,8 @@ impl Conversion {
     /// Lets the new data count: both engines are closed, and everything was copied.
     ///
     /// The new store goes on where the old one stopped: with its incarnation and its counters. If it lacks
-    /// records, it begins a new incarnation: their events may have been this store's, and known elsewhere.
+    /// records, it begins a new incarnation: their events may have been this store's, and known elsewhere. So
+    /// does the store of several engines that it is one of.
     ///
     /// # Errors
     ///
@@ -185,6 +203,10 @@ impl Conversion {
         let (old, new) = (of_old.meta().clone(), of_new.meta().clone());
         assert!(old.store_id == new.store_id, "the new directory is of the same store");
         assert!(old.clean && new.clean, "both engines were closed in good order");
+        if self.lacks_records {
+            // First: once the new data counts, nothing tells that it lacks any.
+            note_loss(&self.base)?;
+        }
         of_new.write(Meta {
             // The new one began others when it was killed; nobody has made events in them.
             incarnation: old.incarnation.max(new.incarnation) + u64::from(self.lacks_records),

@@ -1,24 +1,41 @@
-//! Killed between any two steps of the switch.
+//! Killed between any two steps of the switch; what is read at once, what has expired meanwhile, and what a
+//! store of several engines is told.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use super::copy::record_at;
 use super::*;
-use crate::bitcask::{BitcaskEngine, BitcaskSettings};
-use crate::engine::Engine;
+use crate::bitcask::{BitcaskEngine, BitcaskSettings, Meta};
+use crate::engine::{BatchWrite, Engine, RecordMeta};
 use crate::engine_of;
+use crate::identity;
 use crate::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use crate::seam::{Disk, ManualClock, ManualExecution, RealDisk};
-use quoit_model::hash::RingSize;
+use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
+use quoit_model::key::BucketRef;
 use std::path::Path;
 use std::sync::Arc;
 
-fn made(base: &Path, old_name: &str, new_name: &str) {
-    let ring_size = RingSize::DEFAULT;
-    let clock = Arc::new(ManualClock::at(0));
+const NOW_SECS: u64 = 1_700_000_000;
+const HOUR_US: u64 = 3_600_000_000;
+
+/// A conversion from bitcask to innostore, and both engines.
+struct Begun {
+    conversion: Conversion,
+    old: BitcaskEngine,
+    new: OrderedEngine,
+    clock: Arc<ManualClock>,
+}
+
+fn open_old(base: &Path, name: &str, clock: &Arc<ManualClock>) -> BitcaskEngine {
+    let disk = Arc::new(RealDisk::open(base.join(name)).unwrap());
     let execution = ManualExecution::default();
-    let disk = Arc::new(RealDisk::open(base.join(old_name)).unwrap());
-    let old = BitcaskEngine::open(disk, clock.clone(), &execution, BitcaskSettings::new(1));
-    let old = old.unwrap().0;
+    BitcaskEngine::open(disk, clock.clone(), &execution, BitcaskSettings::new(1)).unwrap().0
+}
+
+fn begun(base: &Path, old_name: &str, new_name: &str) -> Begun {
+    let clock = Arc::new(ManualClock::at(NOW_SECS * 1_000_000));
+    let old = open_old(base, old_name, &clock);
     let what = UnderWay {
         from: "bitcask".into(),
         to: "innostore".into(),
@@ -26,16 +43,57 @@ fn made(base: &Path, old_name: &str, new_name: &str) {
         new_name: new_name.into(),
         is_complete: false,
     };
-    let mut conversion = Conversion::begin(base, ring_size, what).unwrap();
+    let conversion = Conversion::begin(base, RingSize::DEFAULT, what).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(conversion.new_path()).unwrap());
     let (settings, of_tree) = (OrderedSettings::new(1), TreeSettings::default());
-    let new = OrderedEngine::open_innostore(&disk, clock, &execution, settings, of_tree);
-    let new = new.unwrap().0;
-    let notes = Notes { every_bytes: 1, now_secs: 0, accepts_damage: false };
-    conversion.copy(&old, &new, &notes, &mut |_| {}).unwrap();
-    new.close().unwrap();
-    old.close().unwrap();
-    conversion.complete().unwrap();
+    let execution = ManualExecution::default();
+    let new = OrderedEngine::open_innostore(&disk, clock.clone(), &execution, settings, of_tree);
+    Begun { conversion, old, new: new.unwrap().0, clock }
+}
+
+impl Begun {
+    fn copy(
+        &mut self,
+        accepts_damage: bool,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<(), ConvertError> {
+        let notes = Notes { every_bytes: 1, clock: &*self.clock, accepts_damage };
+        self.conversion.copy(&self.old, &self.new, &notes, observe)
+    }
+
+    fn complete(mut self) {
+        self.new.close().unwrap();
+        self.old.close().unwrap();
+        self.conversion.complete().unwrap();
+    }
+}
+
+fn made(base: &Path, old_name: &str, new_name: &str) {
+    let mut begun = begun(base, old_name, new_name);
+    begun.copy(false, &mut |_| {}).unwrap();
+    begun.complete();
+}
+
+const BUCKET: BucketRef<'static> = BucketRef { bucket_type: b"default", bucket: b"bucket" };
+
+fn partition_of(key: &str) -> Partition {
+    let encoded = BUCKET.key(key.as_bytes()).encoded();
+    let hash = KeyHash::of(&encoded, BUCKET, PlacementRule::BucketAndKey);
+    RingSize::DEFAULT.partition(hash.placement)
+}
+
+fn put(engine: &dyn Engine, key: &str, value: &[u8], expires_at_secs: u32) {
+    let encoded = BUCKET.key(key.as_bytes()).encoded();
+    let at = record_at(BUCKET.key(key.as_bytes()), &encoded, partition_of(key));
+    let meta = RecordMeta { expires_at_secs, ..RecordMeta::default() };
+    engine.batch(&[BatchWrite::Put { at, meta, value }]).unwrap();
+}
+
+/// Writes so many records that belong to one partition.
+fn put_many(engine: &dyn Engine, partition: u16, count: usize, value: &[u8]) {
+    let keys = (0..).map(|number| format!("k{number}"));
+    let there = keys.filter(|key| partition_of(key) == Partition(partition));
+    there.take(count).for_each(|key| put(engine, &key, value, 0));
 }
 
 #[test]
@@ -79,4 +137,86 @@ fn the_new_data_can_not_be_given_up() {
     let complete = Conversion::resume(base.path(), RingSize::DEFAULT).unwrap().unwrap();
     assert!(matches!(complete.abandon(), Err(ConvertError::TooLate)));
     assert!(under_way(base.path()).unwrap().is_some_and(|what| what.is_complete));
+}
+
+#[test]
+fn large_records_are_read_a_few_at_a_time_whatever_came_before() {
+    const MIB: u64 = 1 << 20;
+    let base = tempfile::tempdir().unwrap();
+    let mut begun = begun(base.path(), "bitcask", "innostore");
+    put_many(&begun.old, 0, 10, &vec![7; MIB as usize]);
+    put_many(&begun.old, 1, 600, b"small");
+    put_many(&begun.old, 2, 10, &vec![7; MIB as usize]);
+    let mut pages = Vec::new();
+    let mut before = (0, 0);
+    let observe = &mut |progress: &Progress| {
+        let page = (progress.record_count - before.0, progress.byte_count - before.1);
+        before = (progress.record_count, progress.byte_count);
+        pages.push((progress.partition, page));
+    };
+    begun.copy(false, observe).unwrap();
+    let largest = pages.iter().map(|(_, (_, bytes))| *bytes).max();
+    assert!(largest.unwrap() <= 4 * MIB, "{pages:?}");
+    let counts = |of| pages.iter().filter(move |page| page.0 == of).map(|(_, page)| page.0);
+    for large in [0, 2] {
+        assert_eq!(counts(large).collect::<Vec<_>>()[..4], [1, 2, 3, 3]);
+    }
+    // Small ones are read many at a time soon.
+    assert_eq!(counts(1).max(), Some(256));
+    assert!(counts(1).count() <= 11, "{pages:?}");
+}
+
+#[test]
+fn what_expires_while_the_rest_is_copied_is_not_taken_for_damage() {
+    let base = tempfile::tempdir().unwrap();
+    let mut begun = begun(base.path(), "bitcask", "innostore");
+    for number in 0..200 {
+        put(&begun.old, &format!("short{number}"), b"v", NOW_SECS as u32 + 3 * 3_600);
+        put(&begun.old, &format!("long{number}"), b"v", NOW_SECS as u32 + 9 * 3_600);
+    }
+    let clock = Arc::clone(&begun.clock);
+    let mut page_count = 0;
+    let observe = &mut |_: &Progress| {
+        page_count += 1;
+        if page_count == 50 {
+            clock.advance_us(4 * HOUR_US);
+        }
+    };
+    begun.copy(false, observe).unwrap();
+    assert!(!begun.conversion.lacks_records());
+    assert!((200..400).contains(&begun.conversion.record_count()), "not all had expired");
+}
+
+/// What a store of several engines has become when it is opened again, after one of them was converted.
+fn incarnation_after(damaged: bool) -> u64 {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path();
+    let of_all = RealDisk::open(base).unwrap();
+    let mut meta = identity::open(&of_all, 9).unwrap().meta;
+    meta.write(Meta { clean: true, ..meta.meta().clone() }).unwrap();
+    let old = open_old(base, "fast", &Arc::new(ManualClock::at(NOW_SECS * 1_000_000)));
+    (0..20).for_each(|number| put(&old, &format!("k{number}"), &[number; 300], 0));
+    old.close().unwrap();
+    drop(old);
+    if damaged {
+        let segment = base.join("fast/0000001.log");
+        let mut bytes = std::fs::read(&segment).unwrap();
+        let place = bytes.windows(300).position(|window| window == [9; 300]).unwrap();
+        bytes[place + 100] ^= 1;
+        std::fs::write(&segment, bytes).unwrap();
+    }
+    let mut begun = begun(base, "fast", "fast");
+    begun.copy(true, &mut |_| {}).unwrap();
+    assert_eq!(begun.conversion.lacks_records(), damaged);
+    begun.complete();
+    Conversion::resume(base, RingSize::DEFAULT).unwrap().unwrap().switch().unwrap();
+    let reopened = identity::open(&of_all, 10).unwrap();
+    assert_eq!((reopened.meta.meta().store_id, reopened.created), (9, false));
+    reopened.meta.meta().incarnation
+}
+
+#[test]
+fn a_store_of_several_engines_begins_a_new_incarnation_if_one_of_them_lacks_records() {
+    assert_eq!(incarnation_after(true), 2);
+    assert_eq!(incarnation_after(false), 1);
 }

@@ -93,7 +93,7 @@ fn bitcask_settings(ring_size: RingSize, settings: &Settings) -> Result<BitcaskS
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
@@ -103,37 +103,27 @@ mod tests {
     use quoit_store::engine::{Access, Before, Decision, RecordAt, RecordMeta, RecordRef};
     use quoit_store::seam::SystemClock;
 
-    #[test]
-    fn a_store_that_lost_records_since_its_clean_stop_was_not_closed_in_good_order() {
-        let directory = tempfile::tempdir().unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let ring_size = RingSize::DEFAULT;
-        let settings = config::load(&Sources::default()).unwrap();
-        let reopen = || open(directory.path(), ring_size, &clock, &settings).unwrap();
-        let opened = reopen();
+    /// Writes a record of 500 bytes, for the default number of partitions.
+    pub(in super::super) fn put(engine: &dyn Engine, key: &[u8]) {
         let bucket = BucketRef::untyped(b"bucket");
-        let encoded = bucket.key(b"key").encoded();
+        let encoded = bucket.key(key).encoded();
         let hash = KeyHash::of(&encoded, bucket, PlacementRule::BucketAndKey);
         let at = RecordAt {
-            key: bucket.key(b"key"),
+            key: bucket.key(key),
             encoded: &encoded,
             identity: hash.identity,
-            partition: ring_size.partition(hash.placement),
+            partition: RingSize::DEFAULT.partition(hash.placement),
         };
         let write = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             out.extend_from_slice(&[7; 500]);
             Decision::Put(RecordMeta::default())
         };
-        opened.engine.update(&at, Before::Skip, Access::Wait, write).unwrap();
-        opened.engine.close().unwrap();
-        drop(opened);
-        let opened = reopen();
-        assert!(opened.clean);
-        opened.engine.close().unwrap();
-        drop(opened);
+        engine.update(&at, Before::Skip, Access::Wait, write).unwrap();
+    }
 
-        let names =
-            || std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    /// Damages the first record of each segment of a closed store, so that the next start finds that.
+    pub(in super::super) fn lose_records(directory: &Path) {
+        let names = || std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         let has_extension = |path: &std::path::PathBuf, wanted| {
             path.extension().is_some_and(|extension| extension == wanted)
         };
@@ -147,6 +137,23 @@ mod tests {
         names()
             .filter(|path| path.ends_with("INDEX") || has_extension(path, "keys"))
             .for_each(|path| std::fs::remove_file(path).unwrap());
+    }
+
+    #[test]
+    fn a_store_that_lost_records_since_its_clean_stop_was_not_closed_in_good_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let settings = config::load(&Sources::default()).unwrap();
+        let reopen = || open(directory.path(), RingSize::DEFAULT, &clock, &settings).unwrap();
+        let opened = reopen();
+        put(&*opened.engine, b"key");
+        opened.engine.close().unwrap();
+        drop(opened);
+        let opened = reopen();
+        assert!(opened.clean);
+        opened.engine.close().unwrap();
+        drop(opened);
+        lose_records(directory.path());
         assert!(!reopen().clean, "events may be lost that were acknowledged");
     }
 }

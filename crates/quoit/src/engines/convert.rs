@@ -1,13 +1,13 @@
 //! Moves the data of a node that does not run from one engine to another.
 
-use super::{directory, open_one};
+use super::{OnDisk, directory, open_one};
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::object::IndexTerm;
 use quoit_model::secondary_index::IndexRange;
-use quoit_store::convert::{Conversion, Notes, Progress, UnderWay, under_way};
+use quoit_store::convert::{Conversion, Notes, Progress, UnderWay, note_loss, under_way};
 use quoit_store::engine::Engine;
 use quoit_store::engine_of;
 use quoit_store::error::StoreError;
@@ -120,11 +120,15 @@ impl ConversionPlan<'_> {
     ) -> Result<Conversion> {
         let base = self.base();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let open = |storage, path: &Path| -> Result<Arc<dyn Engine>> {
-            let settings = self.engine_settings();
-            Ok(open_one(storage, path, self.ring_size, &clock, &settings)?.engine)
-        };
-        let old = open(from, &base.join(&what.old_name)).context("opening the old data")?;
+        let settings = self.engine_settings();
+        let open =
+            |storage, path: &Path| open_one(storage, path, self.ring_size, &clock, &settings);
+        let OnDisk { engine: old, created, clean, .. } =
+            open(from, &base.join(&what.old_name)).context("opening the old data")?;
+        if created || !clean {
+            // Closing it in good order would hide that from the next start, whatever becomes of this run.
+            note_loss(&base).context("noting that events may be lost")?;
+        }
         let mut conversion = match resumed {
             Some(resumed) => resumed,
             None => {
@@ -134,10 +138,10 @@ impl ConversionPlan<'_> {
                 Conversion::begin(&base, self.ring_size, what.clone())?
             }
         };
-        let new = open(self.to, &conversion.new_path()).context("opening the new data")?;
+        let new = open(self.to, &conversion.new_path()).context("opening the new data")?.engine;
         let notes = Notes {
             every_bytes: self.note_every_bytes,
-            now_secs: clock.unix_secs(),
+            clock: &*clock,
             accepts_damage: self.accepts_damage,
         };
         let copied = conversion.copy(&*old, &*new, &notes, observe);
@@ -271,3 +275,6 @@ fn wait_for_indexes(engine: &dyn Engine) -> Result<()> {
 fn stored(name: &str) -> Result<Storage> {
     Storage::named(name).with_context(|| format!("this release knows no storage engine {name}"))
 }
+
+#[cfg(test)]
+mod tests;
