@@ -47,8 +47,8 @@ const NOTED_ONE_OF: u64 = 1_024;
 /// Says that most keys that become live need not be witnesses. The bits below count them.
 const IS_QUIET: u64 = 1 << 63;
 
-/// The number of witnesses that a bucket began with, or that were found by a search. No note has it: a witness
-/// that is noted again has another number than before.
+/// The number of witnesses that a bucket began with, or that were found by a search. No note has it: a
+/// witness that is noted again has another number than before.
 const NOT_NOTED: u64 = 0;
 
 /// The number of a bucket's first note.
@@ -421,7 +421,8 @@ impl Listed {
         cost_bytes - oldest.cost_bytes()
     }
 
-    /// Whether one of the witnesses is live. Forgets those that are not, and takes what they cost from `bytes`.
+    /// Whether one of the witnesses is live. Forgets those that are not, and takes what they cost from
+    /// `bytes`.
     fn has_live_witness(&self, keys: &dyn Keys, bytes: &AtomicI64) -> Result<bool, StoreError> {
         let noted = self.witnesses.lock().keys.clone();
         // The youngest ones are most likely live.
