@@ -1,3 +1,4 @@
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,7 +46,9 @@ impl Driver for Fragile {
     async fn perform(&mut self, (): &(), operation: usize, inputs: &mut Inputs) -> Outcome {
         let Ok(key) = inputs.next_key() else { return Outcome::Stop };
         match (operation, key.integer()) {
-            (0, 7) | (1, _) => panic!("at key {}", key.integer()),
+            // Without the panic hook: a backtrace may take longer than the span in which
+            // crashes are counted together.
+            (0, 7) | (1, _) => resume_unwind(Box::new(format!("at key {}", key.integer()))),
             (2, 4) => Outcome::Stop,
             (3, _) => Outcome::Silent,
             _ => Outcome::Success,
@@ -78,7 +81,9 @@ fn a_crashed_worker_starts_anew_until_there_are_too_many_crashes() {
     assert!(CONNECT_COUNT.load(Ordering::Relaxed) - before >= 6);
     let crash_count = report.total.error_count();
     assert!(crash_count >= 6, "{crash_count}");
-    assert_eq!(report.total.success_count(), 7 * crash_count);
+    // The end of the run may stop the last life before it crashes.
+    let of_the_last = report.total.success_count() - 7 * crash_count;
+    assert!(of_the_last <= 7, "{of_the_last} beyond {crash_count} lives");
     let (_, reason) = report.total.errors().keys().next().expect("a reason");
     assert_eq!(reason, &Term::atom("crash"));
     assert_eq!(crashes.lines().count() as u64, crash_count);
