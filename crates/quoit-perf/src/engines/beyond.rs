@@ -51,24 +51,64 @@ struct Outcome {
 /// Runs the profile on all engines.
 pub(super) fn run(profile: Profile, options: &Options) -> Result<String> {
     let mut outcomes = Vec::new();
-    let mut words = format!("Held to {} MiB by a control group of its own.\n", MEMORY_BYTES >> 20);
+    let mut starts = Vec::new();
     for engine in options.engines(profile) {
         let variant = variant_of(engine);
         let held = Held::start(profile, options, &variant)?;
-        if let Some(reason) = &held.instead {
-            words = format!(
-                "No control group ({reason}). Instead the pages of the data files were dropped from the page \
-                 cache every second, which is harsher than {} MiB.\n",
-                MEMORY_BYTES >> 20
-            );
-        }
+        starts.push(held.told(&variant, "data that fit"));
         let small = cached_run(&held.trial, profile, options)?;
         held.stop()?;
         let held = Held::start(profile, options, &variant)?;
+        starts.push(held.told(&variant, "data beyond memory"));
         outcomes.push(large_run(&held.trial, profile, options, variant.label, small)?);
         held.stop()?;
     }
-    Ok(format!("{words}\n{}", tables(&outcomes)))
+    Ok(format!("{}\n{}", words(&starts), tables(&outcomes)))
+}
+
+/// How one node was held.
+struct Start {
+    /// The engine, and which of its two nodes.
+    whose: String,
+    how: How,
+}
+
+/// By what means a node was held.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum How {
+    Caged,
+    /// By a control group that does not bound swap.
+    CagedWithSwap,
+    /// By dropping cached pages, for this reason.
+    Dropping(String),
+}
+
+/// What was not as it should be goes above the table, for each node that it was so for.
+fn words(starts: &[Start]) -> String {
+    let mib = MEMORY_BYTES >> 20;
+    let mut text = String::new();
+    if starts.iter().any(|start| start.how == How::Caged) {
+        text.push_str(&format!(
+            "Held to {mib} MiB by a control group of each node's own, without swap"
+        ));
+        let is_all = starts.iter().all(|start| start.how == How::Caged);
+        text.push_str(if is_all { ".\n" } else { ", but for these:\n" });
+    }
+    for Start { whose, how } in starts {
+        match how {
+            How::Caged => {}
+            How::CagedWithSwap => text.push_str(&format!(
+                "- {whose}: held to {mib} MiB by a control group, but swap is not bounded by it, so that the \
+                 node may have had more.\n"
+            )),
+            How::Dropping(reason) => text.push_str(&format!(
+                "- {whose}: not held by a control group ({reason}). Instead the pages of the data files were \
+                 dropped from the page cache every second, which is harsher than {mib} MiB to what is read, \
+                 and no bound for what the node takes for itself.\n"
+            )),
+        }
+    }
+    text
 }
 
 /// The engine with its defaults; memory that it takes for itself leaves room for the rest of the node.
@@ -84,26 +124,42 @@ fn variant_of(engine: EngineName) -> Variant {
 /// A node with little memory.
 struct Held<'o> {
     trial: Trial<'o>,
-    /// Why it is held by other means than a control group.
-    instead: Option<String>,
+    how: How,
     dropping: Option<Dropping>,
 }
 
 impl<'o> Held<'o> {
     fn start(profile: Profile, options: &'o Options, variant: &Variant) -> Result<Self> {
-        let (cage, instead) = match Cage::of(MEMORY_BYTES) {
-            Ok(cage) => (Some(cage), None),
-            Err(error) => (None, Some(format!("{error:#}"))),
+        let (cage, how) = match Cage::of(MEMORY_BYTES) {
+            Ok(cage) if cage.is_swap_bound() || !has_swap() => (Some(cage), How::Caged),
+            Ok(cage) => (Some(cage), How::CagedWithSwap),
+            Err(error) => (None, How::Dropping(format!("{error:#}"))),
         };
+        let is_caged = cage.is_some();
         let trial = Trial::start(options, profile.name(), variant, cage)?;
-        let dropping = instead.is_some().then(|| Dropping::start(trial.data()));
-        Ok(Self { trial, instead, dropping })
+        let dropping = (!is_caged).then(|| Dropping::start(trial.data()));
+        Ok(Self { trial, how, dropping })
+    }
+
+    /// How it is held, said at once, too: a run takes long.
+    fn told(&self, variant: &Variant, which: &str) -> Start {
+        let start = Start { whose: format!("`{}`, {which}", variant.label), how: self.how.clone() };
+        if self.how != How::Caged {
+            print!("{}", words(std::slice::from_ref(&start)));
+        }
+        start
     }
 
     fn stop(self) -> Result<()> {
         drop(self.dropping);
         self.trial.stop()
     }
+}
+
+/// Whether the machine has swap; if it can't tell, it may have.
+fn has_swap() -> bool {
+    // A heading, and a line for each place.
+    std::fs::read_to_string("/proc/swaps").map_or(true, |table| table.lines().count() > 1)
 }
 
 /// Drops what is cached of files, again and again.
@@ -258,4 +314,44 @@ fn steadiness(outcome: &Outcome) -> [String; 7] {
         format!("{} / {}", ms(outcome.probe_cached_us), ms(outcome.probe_beside_us)),
         format!("{:.2}", outcome.probe_beside_us as f64 / outcome.probe_cached_us.max(1) as f64),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(whose: &str, how: How) -> Start {
+        Start { whose: whose.to_owned(), how }
+    }
+
+    #[test]
+    fn a_table_says_which_of_its_nodes_were_not_caged_and_why() {
+        let starts = [
+            start("`leveled`, data that fit", How::Caged),
+            start("`leveled`, data beyond memory", How::Dropping("no right".to_owned())),
+            start("`memory`, data that fit", How::CagedWithSwap),
+        ];
+        let text = words(&starts);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].contains("without swap, but for these"), "{text}");
+        assert!(
+            lines[1].starts_with(
+                "- `leveled`, data beyond memory: not held by a control group (no right)"
+            ),
+            "{text}"
+        );
+        assert!(
+            lines[2].starts_with("- `memory`, data that fit") && lines[2].contains("swap"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_table_says_that_all_its_nodes_were_caged_only_if_they_were() {
+        let caged = || start("`bitcask`, data that fit", How::Caged);
+        assert!(words(&[caged(), caged()]).ends_with("without swap.\n"));
+        let uncaged = [start("`bitcask`, data that fit", How::Dropping("no right".to_owned()))];
+        assert!(!words(&uncaged).contains("without swap"));
+    }
 }

@@ -1,20 +1,64 @@
 //! Memory that a node may use at most, its page cache included: a control group of its own.
 
 use anyhow::{Context, Result, bail};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often a group is tried to be removed that still has a process which is ending.
 const REMOVE_TRIES: u32 = 100;
 
+/// How many groups of earlier runs may be left over before no other is made.
+const GROUPS_MAX: u32 = 1000;
+
 /// A control group below this process's own. It is removed when it is dropped; processes in it must have
 /// ended.
 pub(super) struct Cage {
     group: PathBuf,
+    is_swap_bound: bool,
+}
+
+/// The files of a group that bound its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Limits {
+    memory: &'static str,
+    swap: &'static str,
+    /// Whether the second counts memory and swap together.
+    is_swap_total: bool,
+}
+
+impl Limits {
+    const VERSION_1: Self = Self {
+        memory: "memory.limit_in_bytes",
+        swap: "memory.memsw.limit_in_bytes",
+        is_swap_total: true,
+    };
+    const VERSION_2: Self =
+        Self { memory: "memory.max", swap: "memory.swap.max", is_swap_total: false };
+
+    /// Bounds a group, without swap; tells whether swap could be bounded, which not every kernel does.
+    fn set(self, group: &Path, limit_bytes: u64) -> Result<bool> {
+        let limit = group.join(self.memory);
+        if !limit.exists() {
+            bail!("{} has no {}: memory is not delegated here", group.display(), self.memory);
+        }
+        write_number(&limit, limit_bytes)?;
+        let swap = group.join(self.swap);
+        if !swap.exists() {
+            return Ok(false);
+        }
+        write_number(&swap, if self.is_swap_total { limit_bytes } else { 0 })?;
+        Ok(true)
+    }
+}
+
+fn write_number(file: &Path, number: u64) -> Result<()> {
+    std::fs::write(file, number.to_string())
+        .with_context(|| format!("writing {number} to {}", file.display()))
 }
 
 impl Cage {
-    /// Makes a group whose processes have so much memory.
+    /// Makes a group whose processes have so much memory, and no swap.
     ///
     /// # Errors
     ///
@@ -22,18 +66,17 @@ impl Cage {
     pub(super) fn of(limit_bytes: u64) -> Result<Self> {
         let table = std::fs::read_to_string("/proc/self/cgroup").context("reading own groups")?;
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").context("reading mounts")?;
-        let (parent, limit_file) =
+        let (parent, limits) =
             memory_group(&table, &mounts).context("there is no controller of memory")?;
-        let group = parent.join(format!("quoit-perf-{}", std::process::id()));
-        std::fs::create_dir(&group).with_context(|| format!("making {}", group.display()))?;
-        let cage = Self { group };
-        let limit = cage.group.join(limit_file);
-        if !limit.exists() {
-            bail!("{} has no {limit_file}: memory is not delegated here", cage.group.display());
-        }
-        std::fs::write(&limit, limit_bytes.to_string())
-            .with_context(|| format!("writing {limit_bytes} to {}", limit.display()))?;
+        // From here on it is removed, whatever fails.
+        let mut cage = Self { group: new_group(&parent)?, is_swap_bound: false };
+        cage.is_swap_bound = limits.set(&cage.group, limit_bytes)?;
         Ok(cage)
+    }
+
+    /// Whether its processes can't go on into swap.
+    pub(super) fn is_swap_bound(&self) -> bool {
+        self.is_swap_bound
     }
 
     /// The file that takes the number of a process which is to be in the group.
@@ -55,8 +98,24 @@ impl Drop for Cage {
     }
 }
 
-/// The group of this process that memory is counted in, and the name of the file with its limit.
-fn memory_group(table: &str, mounts: &str) -> Option<(PathBuf, &'static str)> {
+/// Makes a group that is nobody else's: one that an earlier run could not remove is left alone, since its
+/// bounds and what is counted in it are not known.
+fn new_group(parent: &Path) -> Result<PathBuf> {
+    for number in 0..GROUPS_MAX {
+        let group = parent.join(format!("quoit-perf-{}-{number}", std::process::id()));
+        match std::fs::create_dir(&group) {
+            Ok(()) => return Ok(group),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("making {}", group.display()));
+            }
+        }
+    }
+    bail!("{} has {GROUPS_MAX} groups of earlier runs; remove them with rmdir", parent.display())
+}
+
+/// The group of this process that memory is counted in, and the files with its bounds.
+fn memory_group(table: &str, mounts: &str) -> Option<(PathBuf, Limits)> {
     let of_controller = |wanted: &str| {
         table.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
@@ -67,11 +126,11 @@ fn memory_group(table: &str, mounts: &str) -> Option<(PathBuf, &'static str)> {
     };
     // Version 1 has a hierarchy for memory; in version 2 there is one for everything, without a name.
     let first = of_controller("memory").and_then(|path| {
-        Some((below(&mount_of(mounts, "cgroup", "memory")?, path), "memory.limit_in_bytes"))
+        Some((below(&mount_of(mounts, "cgroup", "memory")?, path), Limits::VERSION_1))
     });
     first.or_else(|| {
         let path = of_controller("")?;
-        Some((below(&mount_of(mounts, "cgroup2", "")?, path), "memory.max"))
+        Some((below(&mount_of(mounts, "cgroup2", "")?, path), Limits::VERSION_2))
     })
 }
 
@@ -104,14 +163,45 @@ mod tests {
     #[test]
     fn the_group_of_a_hierarchy_for_memory_comes_first() {
         let table = "9:name=systemd:/\n4:memory:/jobs/7\n1:cpu,cpuacct:/\n0::/user\n";
-        let expected = (PathBuf::from("/sys/fs/cgroup/memory/jobs/7"), "memory.limit_in_bytes");
+        let expected = (PathBuf::from("/sys/fs/cgroup/memory/jobs/7"), Limits::VERSION_1);
         assert_eq!(memory_group(table, MOUNTS), Some(expected));
     }
 
     #[test]
     fn without_one_the_group_of_the_one_hierarchy_is_taken() {
-        let expected = (PathBuf::from("/sys/fs/cgroup/unified/user"), "memory.max");
+        let expected = (PathBuf::from("/sys/fs/cgroup/unified/user"), Limits::VERSION_2);
         assert_eq!(memory_group("1:cpu,cpuacct:/\n0::/user\n", MOUNTS), Some(expected));
         assert_eq!(memory_group("1:cpu,cpuacct:/\n", MOUNTS), None);
+    }
+
+    #[test]
+    fn a_group_that_could_not_be_removed_is_not_taken_again() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = new_group(parent.path()).unwrap();
+        let second = new_group(parent.path()).unwrap();
+        assert_ne!(first, second);
+        std::fs::remove_dir(&first).unwrap();
+        assert_eq!(new_group(parent.path()).unwrap(), first);
+    }
+
+    #[test]
+    fn a_group_without_bounds_for_memory_is_refused() {
+        let group = tempfile::tempdir().unwrap();
+        let error = Limits::VERSION_2.set(group.path(), 1 << 30).unwrap_err().to_string();
+        assert!(error.contains("has no memory.max"), "{error}");
+    }
+
+    #[test]
+    fn memory_and_swap_are_bounded_together_in_version_1_and_apart_in_version_2() {
+        for (limits, swap) in [(Limits::VERSION_1, "1073741824"), (Limits::VERSION_2, "0")] {
+            let group = tempfile::tempdir().unwrap();
+            std::fs::write(group.path().join(limits.memory), "max").unwrap();
+            assert!(!limits.set(group.path(), 1 << 30).unwrap(), "swap is not counted here");
+            std::fs::write(group.path().join(limits.swap), "max").unwrap();
+            assert!(limits.set(group.path(), 1 << 30).unwrap());
+            let is = |file: &str| std::fs::read_to_string(group.path().join(file)).unwrap();
+            assert_eq!(is(limits.memory), "1073741824");
+            assert_eq!(is(limits.swap), swap);
+        }
     }
 }
