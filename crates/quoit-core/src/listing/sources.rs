@@ -12,6 +12,7 @@ use crate::votes::NodePlace;
 use bytes::Bytes;
 use quoit_cluster::Lane;
 use quoit_model::key::BucketRef;
+use quoit_store::error::StoreError;
 use quoit_wire::internode::data::{METHOD_SCAN, Scan, ScanSpan, Scanned};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -20,6 +21,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long a query waits for entries that are being rebuilt, where no other node could answer it.
+const REBUILD_PATIENCE: Duration = Duration::from_secs(2);
+/// How often it looks whether they are.
+const REBUILD_PAUSE: Duration = Duration::from_millis(20);
 
 /// In which order positions come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -221,7 +229,9 @@ impl Sources {
         match &self.topology.node(source.share.node).reach {
             Reach::Own => {
                 let store = Arc::clone(&self.store);
-                Box::pin(async move { own(store.local_scan(scan).await) })
+                let is_alone = self.topology.is_alone();
+                let patience = if is_alone { REBUILD_PATIENCE } else { Duration::ZERO };
+                Box::pin(async move { own(scan_once_rebuilt(&store, scan, patience).await) })
             }
             Reach::Peer(peer) => {
                 let peer = Arc::clone(peer);
@@ -265,6 +275,25 @@ impl Sources {
             self.sources.push(Source::done(share, positions));
         }
         Ok(())
+    }
+}
+
+/// As [`ReplicatedStore::local_scan`], which after a crash may have to wait for index entries: those of few
+/// records are there again before anybody has asked twice.
+async fn scan_once_rebuilt(
+    store: &Arc<ReplicatedStore>,
+    scan: Scan,
+    patience: Duration,
+) -> Result<Option<Scanned>, RequestError> {
+    let until = Instant::now() + patience;
+    loop {
+        let scanned = store.local_scan(scan.clone()).await;
+        let is_unavailable =
+            matches!(scanned, Err(RequestError::Store(StoreError::IndexesUnavailable { .. })));
+        if !is_unavailable || Instant::now() >= until {
+            return scanned;
+        }
+        sleep(REBUILD_PAUSE).await;
     }
 }
 
