@@ -137,10 +137,11 @@ impl ReplicatedStore {
         let mut left = wanted;
         while !left.is_empty() {
             self.transfers.throttle.check_outbound()?;
+            let batch_bytes = self.transfers.yielding.stride(BATCH_BYTES);
             let mut size_bytes = 0;
             let fits = |(_, record): &&&(Bytes, Record)| {
                 size_bytes += record.value.len();
-                size_bytes <= BATCH_BYTES
+                size_bytes <= batch_bytes
             };
             let count = left.iter().take_while(fits).count().max(1);
             let (batch, rest) = left.split_at(count);

@@ -71,9 +71,11 @@ impl ReplicatedStore {
         let mut left = identities.into_iter();
         while !left.as_slice().is_empty() {
             let store = Arc::clone(self);
+            let count = self.transfers.yielding.stride(PAGE_COUNT);
             let read = move || {
                 let (mut records, mut size_bytes) = (Vec::new(), 0);
-                while size_bytes < PAGE_BYTES
+                while records.len() < count
+                    && size_bytes < PAGE_BYTES
                     && let Some(identity) = left.next()
                 {
                     let page = store.records.fold(partition, identity, 1)?;

@@ -19,8 +19,6 @@ const PRESENT_WEIGHT: f64 = 0.5;
 const CALM_WEIGHT: f64 = 0.2;
 /// What the share grows by in an interval without pressure.
 const SHARE_STEP: f64 = 1.0 / 16.0;
-/// The share that transfers begin with where there are requests that they could hold up.
-const SHARE_FIRST: f64 = 1.0 / 8.0;
 
 /// Judges the latencies of one kind of requests.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -92,7 +90,7 @@ impl Share {
         self.is_resting = true;
     }
 
-    /// Something is handed over: with a small part of the time at first where there are requests.
+    /// Something is handed over: with the least part of the time at first where there are requests.
     pub(super) fn begin(&mut self, has_requests: bool) {
         if !self.is_resting {
             return;
@@ -100,7 +98,7 @@ impl Share {
         self.is_resting = false;
         self.is_rising = true;
         if has_requests {
-            self.share = SHARE_FIRST.max(self.share_min);
+            self.share = self.share_min;
         }
     }
 
@@ -193,10 +191,10 @@ mod tests {
             share.begin(true);
             seen.push(share.get());
         }
-        assert_eq!(seen, [0.125, 0.25, 0.5, 0.25, 0.3125]);
+        assert_eq!(seen, [0.05, 0.1, 0.2, 0.1, 0.1625]);
         share.rest();
         share.begin(true);
-        (0..3).for_each(|_| share.adjust(Some(1.0)));
+        (0..5).for_each(|_| share.adjust(Some(1.0)));
         assert_eq!(share.get(), 1.0);
     }
 

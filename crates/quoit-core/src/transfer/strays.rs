@@ -136,7 +136,7 @@ impl ReplicatedStore {
         Ok(all_went)
     }
 
-    /// A page of a partition's records.
+    /// A page of a partition's records: at most so many, and fewer while transfers yield.
     pub(super) async fn page(
         self: &Arc<Self>,
         partition: Partition,
@@ -144,6 +144,7 @@ impl ReplicatedStore {
         count: usize,
     ) -> Result<Page, TransferError> {
         let store = Arc::clone(self);
+        let count = self.transfers.yielding.stride(count);
         let fold = move || {
             let page = store.records.fold(partition, from, count)?;
             Ok(Page { records: page.entries, next: page.next })

@@ -10,11 +10,13 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How often latencies are looked at while something moves.
-const MOVING_INTERVAL: Duration = Duration::from_millis(500);
+const MOVING_INTERVAL: Duration = Duration::from_millis(250);
 /// How often they are looked at while nothing does, to know what is usual.
 const CALM_INTERVAL: Duration = Duration::from_secs(5);
 /// What a receiver has told counts for so long, and records that came in count as moving for so long.
 const MEMORY: Duration = Duration::from_secs(2);
+/// The smallest part of a page or batch: each has a cost of its own.
+const STRIDE_MIN: f64 = 1.0 / 16.0;
 /// The longest rest after one batch.
 const REST_MAX: Duration = Duration::from_secs(5);
 /// The requests that are looked at.
@@ -58,6 +60,13 @@ impl Yielding {
     /// Whether transfers do the least that they may.
     pub(super) fn is_least(&self) -> bool {
         self.state.lock().share.is_least()
+    }
+
+    /// How much is done at once of what is done at once with all of the time. A request that comes meanwhile
+    /// may have to wait for all of it, so less of the time alone would make fewer requests slow, not less so.
+    pub(super) fn stride(&self, whole: usize) -> usize {
+        let share = self.share().max(STRIDE_MIN);
+        (whole as f64 * share).ceil() as usize
     }
 
     /// Rests after work, by the share of the time that transfers have at present.
