@@ -1,5 +1,7 @@
 //! Where steps that may wait for the disk are done.
 
+mod background;
+
 use crate::error::RequestError;
 
 /// How steps that wait for the disk, or read it in long strides, are kept from holding up others.
@@ -43,6 +45,25 @@ impl Blocking {
             Ok(result) => result,
             Err(stopped) if stopped.is_panic() => std::panic::resume_unwind(stopped.into_panic()),
             Err(_) => Err(RequestError::Overload),
+        }
+    }
+
+    /// Does a step that no request waits for, with the time that requests leave.
+    ///
+    /// # Errors
+    ///
+    /// The step's own; `Overload` where there are no threads for it.
+    pub(crate) async fn behind<T: Send + 'static>(
+        self,
+        step: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
+    ) -> Result<T, RequestError> {
+        if self == Self::Inline {
+            return step();
+        }
+        match background::run(step).await {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Err(RequestError::Overload),
         }
     }
 }

@@ -75,7 +75,14 @@ impl ReplicatedStore {
             self.room_to_reap(CHUNK_COUNT).await?;
         }
         let (store, layout_version) = (Arc::clone(self), scan.layout_version);
-        let scanned = self.settings.blocking.aside(move || store.read_span(&scan)).await?;
+        let is_query = matches!(scan.span, Some(ScanSpan::Terms(_)));
+        let blocking = self.settings.blocking;
+        let read = move || store.read_span(&scan);
+        let scanned = match is_query {
+            true => blocking.aside(read).await?,
+            // Whole buckets: other requests go first.
+            false => blocking.behind(read).await?,
+        };
         Ok(self.unless_moved(scanned, layout_version))
     }
 

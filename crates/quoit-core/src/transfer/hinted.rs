@@ -90,7 +90,7 @@ impl ReplicatedStore {
                 Ok((records, left))
             };
             let records;
-            (records, left) = self.settings.blocking.aside(read).await?;
+            (records, left) = self.settings.blocking.behind(read).await?;
             self.deliver_those(peer, partition, &records, report).await?;
         }
         Ok(())

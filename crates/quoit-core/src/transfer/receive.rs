@@ -23,7 +23,7 @@ impl ReplicatedStore {
         let pressure_percent = self.transfers.yielding.receives(offer.is_least);
         tokio::spawn(async move {
             let blocking = self.settings.blocking;
-            match blocking.aside(move || Ok(self.wanted(&offer))).await {
+            match blocking.behind(move || Ok(self.wanted(&offer))).await {
                 Ok(Ok(wanted)) => {
                     reply.send(&Offered { wanted: wanted.into(), pressure_percent }, b"");
                 }
@@ -69,7 +69,7 @@ impl ReplicatedStore {
         tokio::spawn(async move {
             let taker = Arc::clone(&self);
             let take = move || Ok(taker.take_delivered(&deliver, objects));
-            let taken = match self.settings.blocking.aside(take).await {
+            let taken = match self.settings.blocking.behind(take).await {
                 Ok(taken) => taken,
                 Err(fault) => Err(fault.into()),
             };

@@ -97,7 +97,7 @@ impl ReplicatedStore {
         }
         let store = Arc::clone(self);
         let remove = move || store.remove_strays(partition, &leaving);
-        Ok(self.settings.blocking.aside(remove).await?)
+        Ok(self.settings.blocking.behind(remove).await?)
     }
 
     /// Removes records that are as they were when they were handed over, unless this node is to have them
@@ -150,7 +150,7 @@ impl ReplicatedStore {
             Ok(Page { records: page.entries, next: page.next })
         };
         let began = Instant::now();
-        let page = self.settings.blocking.aside(fold).await?;
+        let page = self.settings.blocking.behind(fold).await?;
         self.transfers.yielding.rest_after(began.elapsed()).await;
         Ok(page)
     }
