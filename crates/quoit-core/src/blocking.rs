@@ -73,22 +73,37 @@ mod tests {
     use super::*;
     use std::thread::ThreadId;
 
-    async fn threads_of(blocking: Blocking) -> [ThreadId; 3] {
+    async fn threads_of(blocking: Blocking) -> [ThreadId; 4] {
         let here = || std::thread::current().id();
         let aside = blocking.aside(move || Ok(here())).await.expect("the step succeeds");
-        [here(), blocking.in_place(here), aside]
+        let behind = blocking.behind(move || Ok(here())).await.expect("the step succeeds");
+        [here(), blocking.in_place(here), aside, behind]
     }
 
     #[tokio::test]
     async fn inline_steps_stay_on_the_only_thread() {
-        let [own, in_place, aside] = threads_of(Blocking::Inline).await;
-        assert_eq!([own, own], [in_place, aside]);
+        let [own, in_place, aside, behind] = threads_of(Blocking::Inline).await;
+        assert_eq!([own, own, own], [in_place, aside, behind]);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn long_steps_of_a_pool_leave_the_thread() {
-        let [own, in_place, aside] = threads_of(Blocking::Pool).await;
+        let [own, in_place, aside, behind] = threads_of(Blocking::Pool).await;
         assert_eq!(own, in_place);
         assert_ne!(own, aside);
+        assert!(behind != own && behind != aside);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn what_is_behind_gets_what_others_leave_and_its_panics_reach_the_caller() {
+        let nice = || rustix::process::getpriority_process(None).map_err(|_| RequestError::Overload);
+        let own = nice().expect("a priority");
+        let behind = Blocking::Pool.behind(nice).await.expect("the step succeeds");
+        assert!(behind > own, "{behind} beside {own}");
+        let panics = tokio::spawn(Blocking::Pool.behind(|| -> Result<(), RequestError> {
+            std::panic::resume_unwind(Box::new("on purpose"))
+        }));
+        assert!(panics.await.is_err_and(|fault| fault.is_panic()));
+        Blocking::Pool.behind(|| Ok(())).await.expect("threads go on after a panic");
     }
 }
