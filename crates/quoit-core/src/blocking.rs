@@ -96,7 +96,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn what_is_behind_gets_what_others_leave_and_its_panics_reach_the_caller() {
-        let nice = || rustix::process::getpriority_process(None).map_err(|_| RequestError::Overload);
+        let nice =
+            || rustix::process::getpriority_process(None).map_err(|_| RequestError::Overload);
         let own = nice().expect("a priority");
         let behind = Blocking::Pool.behind(nice).await.expect("the step succeeds");
         assert!(behind > own, "{behind} beside {own}");

@@ -8,7 +8,7 @@
 //! all begin at once with all of the time would be over before anybody could notice.
 
 /// Requests of a kind in an interval, at least, for their latency to say anything.
-pub(super) const SAMPLES_MIN: u64 = 20;
+pub(super) const SAMPLES_MIN: u64 = 10;
 /// Latencies may be so many times the calm ones.
 const TOLERATED_RATIO: f64 = 1.5;
 /// And so much above that, microseconds: differences that small come and go by themselves.

@@ -1,0 +1,63 @@
+//! Threads for work that nobody waits for: the system gives them what requests leave.
+//!
+//! A step that moves or compares records for a millisecond takes a processor from requests whenever more
+//! threads want to run than there are processors. Sharing it evenly makes a request wait for the rest of a time
+//! slice, which is longer than the request itself. Threads of a higher nice value are put aside as soon as
+//! another one wants to run (`sched(7)`).
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::thread;
+use tokio::sync::oneshot;
+
+/// Threads of a process. One may wait for the disk while another works; more would not be quicker where they
+/// get what is left.
+const THREAD_COUNT: usize = 2;
+/// Nice value of the threads: about a tenth of what requests' threads get where both want all.
+const NICE: i32 = 10;
+
+type Step = Box<dyn FnOnce() + Send>;
+
+/// Started with the first step, for all nodes of the process.
+static THREADS: LazyLock<Sender<Step>> = LazyLock::new(start);
+
+/// Does a step on one of the threads. Its panic is the caller's; `None` without any thread.
+pub(super) async fn run<T: Send + 'static>(
+    step: impl FnOnce() -> T + Send + 'static,
+) -> Option<Result<T, Box<dyn Any + Send>>> {
+    let (answer, answered) = oneshot::channel();
+    let step = move || {
+        // Who asked may be gone.
+        let _ = answer.send(catch_unwind(AssertUnwindSafe(step)));
+    };
+    THREADS.send(Box::new(step)).ok()?;
+    answered.await.ok()
+}
+
+fn start() -> Sender<Step> {
+    let (steps, taken) = channel();
+    let taken = Arc::new(Mutex::new(taken));
+    for _ in 0..THREAD_COUNT {
+        let taken = Arc::clone(&taken);
+        let started =
+            thread::Builder::new().name("background".to_owned()).spawn(move || work(&taken));
+        if let Err(fault) = started {
+            tracing::warn!(%fault, "a thread for background work could not be started");
+        }
+    }
+    steps
+}
+
+fn work(steps: &Mutex<Receiver<Step>>) {
+    // Where it can't be set, the thread works like any other.
+    let _ = rustix::process::setpriority_process(None, NICE);
+    loop {
+        let next = steps.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match next {
+            Ok(step) => step(),
+            Err(_) => return,
+        }
+    }
+}
