@@ -1,9 +1,9 @@
 //! Threads for work that nobody waits for: the system gives them what requests leave.
 //!
 //! A step that moves or compares records for a millisecond takes a processor from requests whenever more
-//! threads want to run than there are processors. Sharing it evenly makes a request wait for the rest of a time
-//! slice, which is longer than the request itself. Threads of a higher nice value are put aside as soon as
-//! another one wants to run (`sched(7)`).
+//! threads want to run than there are processors. Sharing it evenly makes a request wait for the rest of a
+//! time slice, which is longer than the request itself. Threads of a higher nice value are put aside sooner
+//! when others want to run, and get a smaller part of the time (`sched(7)`).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
