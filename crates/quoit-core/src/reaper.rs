@@ -201,7 +201,7 @@ impl ReplicatedStore {
             }
             let store = Arc::clone(&self);
             let reap = move || Ok(store.reap_step(delay_ms)?);
-            if let Err(fault) = self.settings.blocking.aside(reap).await {
+            if let Err(fault) = self.settings.blocking.behind(reap).await {
                 tracing::warn!(%fault, "reaping put off");
             }
         }

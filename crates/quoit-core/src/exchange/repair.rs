@@ -197,7 +197,7 @@ impl ReplicatedStore {
             });
             Ok(placed.collect())
         };
-        Ok(self.settings.blocking.aside(read).await?)
+        Ok(self.settings.blocking.behind(read).await?)
     }
 
     async fn records(
@@ -242,7 +242,7 @@ impl ReplicatedStore {
             }
             Ok::<_, RequestError>(Some(taken))
         };
-        Ok(self.settings.blocking.aside(take).await?)
+        Ok(self.settings.blocking.behind(take).await?)
     }
 }
 

@@ -227,7 +227,7 @@ impl ReplicatedStore {
             let asked = walking.ask(engine)?;
             Ok((asked, walking))
         };
-        let (asked, walked) = self.settings.blocking.aside(step).await?;
+        let (asked, walked) = self.settings.blocking.behind(step).await?;
         *walk = walked;
         let Some((ranges, asked)) = asked else { return Ok(false) };
         let &With { layout_version, hour_min, salt, .. } = with;

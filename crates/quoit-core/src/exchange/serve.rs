@@ -59,7 +59,7 @@ impl ReplicatedStore {
         };
         tokio::spawn(async move {
             let blocking = self.settings.blocking;
-            match blocking.aside(move || Ok(self.descended(&asked))).await {
+            match blocking.behind(move || Ok(self.descended(&asked))).await {
                 Ok(Ok(descended)) => reply.send(&descended, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
@@ -87,7 +87,7 @@ impl ReplicatedStore {
         };
         tokio::spawn(async move {
             let blocking = self.settings.blocking;
-            match blocking.aside(move || Ok(self.pulled(&pull))).await {
+            match blocking.behind(move || Ok(self.pulled(&pull))).await {
                 Ok(Ok((pulled, records))) => {
                     let records: Vec<_> = records.iter().collect();
                     reply.send(&pulled, &Objects(&records));

@@ -38,7 +38,7 @@ impl ReplicatedStore {
             let store = Arc::clone(&self);
             let piece_bytes = PIECE_BYTES.min(bytes_per_sec);
             let read = move || Ok(store.engine.verify(place, piece_bytes)?);
-            let verified = match self.settings.blocking.aside(read).await {
+            let verified = match self.settings.blocking.behind(read).await {
                 Ok(verified) => verified,
                 Err(fault) => {
                     tracing::warn!(%fault, "data on disk could not be verified");
@@ -110,7 +110,7 @@ impl ReplicatedStore {
     ) -> usize {
         let store = Arc::clone(self);
         let seek = move || Ok(store.records.owners_of_pages(partition, &tags)?);
-        let owners = match self.settings.blocking.aside(seek).await {
+        let owners = match self.settings.blocking.behind(seek).await {
             Ok(owners) => owners,
             Err(fault) => {
                 tracing::warn!(%fault, "whose pages are damaged could not be found out");

@@ -71,7 +71,7 @@ impl ReplicatedStore {
         self.reaper.graves.forget(self.clock.monotonic_us());
         let store = Arc::clone(self);
         let due = move || Ok(store.due_tombstones(delay_ms)?);
-        let due = match self.settings.blocking.aside(due).await {
+        let due = match self.settings.blocking.behind(due).await {
             Ok(due) if due.is_empty() => return,
             Ok(due) => due,
             Err(fault) => {
@@ -165,7 +165,7 @@ impl ReplicatedStore {
             batch.retain(|candidate| store.holds(&candidate.noted));
             Ok(batch)
         };
-        self.settings.blocking.aside(look).await.unwrap_or_default()
+        self.settings.blocking.behind(look).await.unwrap_or_default()
     }
 
     /// Whether a tombstone is here as it was noted.
@@ -224,7 +224,7 @@ impl ReplicatedStore {
             };
             Ok(batch.into_iter().filter(failed).collect())
         };
-        self.settings.blocking.aside(reap).await.unwrap_or_default()
+        self.settings.blocking.behind(reap).await.unwrap_or_default()
     }
 
     fn reap_later(&self, tombstones: Vec<Noted>) {

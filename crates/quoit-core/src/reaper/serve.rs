@@ -16,7 +16,7 @@ impl ReplicatedStore {
         };
         let blocking = self.settings.blocking;
         tokio::spawn(async move {
-            match blocking.aside(move || Ok(self.reaped(&reap))).await {
+            match blocking.behind(move || Ok(self.reaped(&reap))).await {
                 Ok(Ok(agreed)) => reply.send(&Reaped { agreed: agreed.into_bytes() }, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
