@@ -87,6 +87,21 @@ fn both_interfaces_take_every_operation_that_is_offered() {
         ),
     );
     assert!(results.count("listkeys") > 0 && results.count("update-with2i") > 0);
+    // Against each range its count is checked over HTTP.
+    let integers = "{mode, max}. {concurrent, 1}. {key_generator, {sequential_int, 300}}.";
+    let indexed = |operations: &str| {
+        bench(
+            None,
+            &format!(
+                "{integers} {{driver, '2i'}}. {{pb_port, {pb}}}. {{http_port, {http}}}.
+                 {{enforce_keyrange, 299}}. {{operations, [{operations}]}}."
+            ),
+        )
+    };
+    assert_eq!(indexed("{{put_pb, 3}, 1}").count("put-pb-3"), 300);
+    let results =
+        indexed("{get_pb, 1}, {{query_pb, 1}, 1}, {{query_pb, 20}, 1}, {{query_http, 20}, 2}");
+    assert!(results.count("query-pb-20") > 0 && results.count("query-http-20") > 0);
     let results = bench(
         None,
         &format!(

@@ -17,7 +17,8 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub(super) struct HttpLink {
     connection: Option<Connection>,
-    /// Bodies are kept, and what writes is sent once: a second time it would be a second write.
+    keeps_bodies: bool,
+    /// What writes is sent once: a second time it would be a second write.
     is_verified: bool,
 }
 
@@ -61,16 +62,22 @@ impl HttpLink {
         let connection = Connection::open(target, timeout).await.map_err(|error| {
             StartError::Connect { target: target.to_string(), reason: error.to_string() }
         })?;
-        Ok(Self { connection: Some(connection), is_verified: false })
+        Ok(Self { connection: Some(connection), ..Self::default() })
     }
 
-    /// What is read and written from now on is verified.
+    /// What is read and written from now on is verified: bodies are kept, too.
     pub(super) fn verify(&mut self) {
         self.is_verified = true;
+        self.keep_bodies();
+    }
+
+    /// The bodies of responses are kept from now on.
+    pub(super) fn keep_bodies(&mut self) {
+        self.keeps_bodies = true;
         self.connection.iter_mut().for_each(Connection::keep_bodies);
     }
 
-    /// Content type and body of the last response, where it is verified.
+    /// Content type and body of the last response, where bodies are kept.
     pub(super) fn content(&self) -> (&[u8], &[u8]) {
         self.connection.as_ref().map_or((&[], &[]), Connection::content)
     }
@@ -104,7 +111,7 @@ impl HttpLink {
                 match Connection::open(target, timeout).await {
                     Ok(connection) => {
                         let connection = self.connection.insert(connection);
-                        if self.is_verified {
+                        if self.keeps_bodies {
                             connection.keep_bodies();
                         }
                     }

@@ -5,11 +5,13 @@
 //! is counted is the business of the run.
 
 mod bitcask;
+mod both_targets;
 mod disconnect;
 mod engine;
 mod http_link;
 mod http_raw;
 mod http_templated;
+mod index_queries;
 mod indexes;
 mod inputs;
 mod memory;
@@ -201,6 +203,7 @@ pub(crate) fn with_named<T: DriverTask>(
         http_templated::HttpTemplated::NAME => task.with::<http_templated::HttpTemplated>(),
         riakc_dt_pb::RiakcDtPb::NAME => task.with::<riakc_dt_pb::RiakcDtPb>(),
         riakc_pb::RiakcPb::NAME => task.with::<riakc_pb::RiakcPb>(),
+        index_queries::IndexQueries::NAME => task.with::<index_queries::IndexQueries>(),
         nhs::Nhs::NAME => task.with::<nhs::Nhs>(),
         bitcask::Bitcask::NAME => task.with::<bitcask::Bitcask>(),
         OnEleveldb::NAME => task.with::<OnEleveldb>(),

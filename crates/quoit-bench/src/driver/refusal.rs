@@ -4,13 +4,14 @@ use crate::config::{Config, ConfigError};
 use crate::names::nearest;
 
 /// The drivers, by the names that configurations may use.
-const OFFERED: [&str; 16] = [
+const OFFERED: [&str; 17] = [
     "http_raw",
     "http",
     "riakc_pb",
     "riakc_dt_pb",
     "riakclient",
     "nhs",
+    "2i",
     "bitcask",
     "eleveldb",
     "leveled",
@@ -24,8 +25,7 @@ const OFFERED: [&str; 16] = [
 ];
 
 /// Drivers of basho_bench that are not offered, and what to use instead.
-const REFUSED: [(&str, &str); 17] = [
-    ("2i", "use riakc_pb or nhs, whose operations query indexes of made-up people"),
+const REFUSED: [(&str, &str); 16] = [
     ("riakclient_sets", "use riakc_dt_pb, which reads and changes sets over Protocol Buffers"),
     ("bigset", "use riakc_dt_pb: every set of Quoit is one that may be large"),
     ("kv_backend", "the engines that run in this process are Quoit's own: use bitcask or memory"),

@@ -7,6 +7,7 @@ mod convert;
 mod engines;
 mod http;
 mod http_templated;
+mod index_queries;
 mod nhs;
 mod null;
 mod pb;

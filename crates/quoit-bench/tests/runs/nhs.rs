@@ -184,7 +184,9 @@ fn documents_are_written_read_and_deleted_in_order() {
                 assert!(deleted < number && number <= written + 2, "{deleted} {number} {written}");
             }
             Seen::Get(get) => assert_eq!(text(&get.bucket), "domainRecord"),
-            Seen::ListKeys(_) | Seen::Layout(_) => panic!("nothing lists keys or learns"),
+            Seen::ListKeys(_) | Seen::Index(_) | Seen::Layout(_) => {
+                panic!("nothing lists keys, queries or learns")
+            }
             Seen::Delete(delete) => {
                 deleted += 1;
                 assert_eq!(number_of(&delete.key), deleted);

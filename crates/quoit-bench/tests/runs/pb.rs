@@ -135,7 +135,9 @@ fn nodes_of_erlang_are_reached_over_protocol_buffers() {
             Seen::Get(get) => (get.bucket, get.r),
             Seen::Put(put) => (put.bucket, put.w),
             Seen::Delete(delete) => (delete.bucket, Some(2)),
-            Seen::ListKeys(_) | Seen::Layout(_) => panic!("nothing lists keys or learns"),
+            Seen::ListKeys(_) | Seen::Index(_) | Seen::Layout(_) => {
+                panic!("nothing lists keys, queries or learns")
+            }
         };
         assert_eq!((&bucket[..], replies), (&b"old"[..], Some(2)));
     }

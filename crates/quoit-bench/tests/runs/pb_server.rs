@@ -9,7 +9,7 @@ use std::thread;
 use bytes::{Bytes, BytesMut};
 use quoit_client::wire::messages::{
     RpbContent, RpbDelReq, RpbDelResp, RpbErrorResp, RpbGetLayoutReq, RpbGetReq, RpbGetResp,
-    RpbListKeysReq, RpbListKeysResp, RpbPutReq, RpbPutResp,
+    RpbIndexReq, RpbIndexResp, RpbListKeysReq, RpbListKeysResp, RpbPutReq, RpbPutResp,
 };
 use quoit_client::wire::{Body, Frame, FrameDecoder, MessageCode, append_message};
 
@@ -20,6 +20,7 @@ pub enum Seen {
     Put(Box<RpbPutReq>),
     Delete(RpbDelReq),
     ListKeys(RpbListKeysReq),
+    Index(RpbIndexReq),
     Layout(RpbGetLayoutReq),
 }
 
@@ -120,6 +121,7 @@ fn decode(frame: Frame) -> Seen {
         Some(MessageCode::PutReq) => Seen::Put(Box::new(frame.decode().unwrap())),
         Some(MessageCode::DelReq) => Seen::Delete(frame.decode().unwrap()),
         Some(MessageCode::ListKeysReq) => Seen::ListKeys(frame.decode().unwrap()),
+        Some(MessageCode::IndexReq) => Seen::Index(frame.decode().unwrap()),
         Some(MessageCode::GetLayoutReq) => Seen::Layout(frame.decode().unwrap()),
         other => panic!("{other:?} is no request of the driver"),
     }
@@ -163,10 +165,29 @@ impl Objects {
                 }
                 append(answer, &RpbListKeysResp { keys: Vec::new(), done: Some(true) });
             }
+            Seen::Index(query) => {
+                let keys = objects
+                    .iter()
+                    .filter(|(_, (_, content))| is_asked(content, &query))
+                    .map(|(key, _)| key.clone())
+                    .collect();
+                append(answer, &RpbIndexResp { keys, ..RpbIndexResp::default() });
+            }
             Seen::Layout(_) => {
                 let errmsg = Bytes::from_static(b"Unknown message code: 160");
                 append(answer, &RpbErrorResp { errmsg, errcode: 0 });
             }
         }
     }
+}
+
+/// Whether an object has an entry that a query of an index of integers asks for.
+fn is_asked(content: &RpbContent, query: &RpbIndexReq) -> bool {
+    let number = |bytes: &Bytes| std::str::from_utf8(bytes).unwrap().parse::<i64>().unwrap();
+    let first = query.key.as_ref().or(query.range_min.as_ref()).unwrap();
+    let last = query.key.as_ref().or(query.range_max.as_ref()).unwrap();
+    content.indexes.iter().any(|entry| {
+        let term = number(entry.value.as_ref().unwrap());
+        entry.key == query.index && (number(first)..=number(last)).contains(&term)
+    })
 }

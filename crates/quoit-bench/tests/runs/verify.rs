@@ -131,7 +131,9 @@ impl Store {
                     self.delete(&delete.key);
                     append(&mut answer, &RpbDelResp {});
                 }
-                Seen::ListKeys(_) | Seen::Layout(_) => unreachable!("no verified run does it"),
+                Seen::ListKeys(_) | Seen::Index(_) | Seen::Layout(_) => {
+                    unreachable!("no verified run does it")
+                }
             }
             match (hangs, number % 97) {
                 (true, 96) => Reply::Nothing,

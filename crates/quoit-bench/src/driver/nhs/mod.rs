@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use self::keys::{Identity, pick};
 use self::plan::Plan;
+use super::both_targets::target_of;
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
 use super::indexes::{self, DateForm};
 use super::pb_link::{CallError, PbLink, kept_metadata};
@@ -190,11 +191,6 @@ impl Driver for Nhs {
             Err(reason) => Outcome::Failure(reason),
         }
     }
-}
-
-/// The target that a worker keeps.
-fn target_of(targets: &[Target], place: WorkerPlace) -> &Target {
-    &targets[place.number as usize % targets.len()]
 }
 
 impl Nhs {

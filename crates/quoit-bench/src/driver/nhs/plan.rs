@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::keys::Order;
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
+use crate::driver::both_targets::{BothTargets, of_file};
 use crate::driver::{Asks, check_values_are_bytes};
 use crate::keygen::Kind;
 use crate::term::Term;
@@ -64,15 +65,14 @@ impl Plan {
     pub(super) fn read(config: &Config, driver: &str) -> Result<Self, ConfigError> {
         check_values_are_bytes(config, driver)?;
         let settings = &config.settings;
-        let of_file = Config { target_overrides: Vec::new(), ..config.clone() };
-        let (pb_targets, http_targets) = read_targets(config, &of_file)?;
+        let BothTargets { pb: pb_targets, http: http_targets } = BothTargets::read(config)?;
         let milliseconds = |key, default| {
             settings.integer(key, default, 1..=86_400_000).map(Duration::from_millis)
         };
         let (document_bytes, document_order) = read_unique(settings)?;
         Ok(Self {
             pb_targets,
-            repl_targets: of_file.targets("replpb_ips", "pb_port", 8087)?,
+            repl_targets: of_file(config).targets("replpb_ips", "pb_port", 8087)?,
             http_targets,
             pb_timeout: milliseconds("pb_timeout_general", 30_000)?,
             http_timeout: milliseconds("http_timeout_general", 30_000)?,
@@ -112,22 +112,6 @@ impl Plan {
         );
         Asks { targets: self.pb_targets.clone(), durability }
     }
-}
-
-/// The Protocol Buffers and the HTTP servers. Servers of the command line are the former; the
-/// latter are on the same hosts then.
-fn read_targets(
-    config: &Config,
-    of_file: &Config,
-) -> Result<(Vec<Target>, Vec<Target>), ConfigError> {
-    let pb_targets = config.targets("pb_ips", "pb_port", 8087)?;
-    let mut http_targets = of_file.targets("http_ips", "http_port", 8098)?;
-    if !config.target_overrides.is_empty() {
-        let port = config.settings.integer("http_port", 8098, 1..=65_535)? as u16;
-        let on_port = |target: &Target| Target { host: target.host.clone(), port };
-        http_targets = pb_targets.iter().map(on_port).collect();
-    }
-    Ok((pb_targets, http_targets))
 }
 
 fn read_node_name(settings: &Settings) -> Result<Vec<u8>, ConfigError> {

@@ -1,8 +1,9 @@
 //! What is set up once before the workers start.
 
+use super::REPL_CONNECT_TIMEOUT;
 use super::plan::Plan;
-use super::{REPL_CONNECT_TIMEOUT, target_of};
 use crate::config::Target;
+use crate::driver::both_targets::target_of;
 use crate::driver::http_link::{HttpLink, Method, SEGMENT, append_to_path};
 use crate::driver::pb_link::PbLink;
 use crate::term::Term;

@@ -14,7 +14,7 @@ use quoit_client::wire::messages::{
 use tokio::time::Instant;
 
 use self::data_types::DataTypeOperation;
-pub(super) use self::plan::{Plan, check_keys, read_quorum};
+pub(super) use self::plan::{Plan, check_keys, read_bucket, read_quorum};
 use self::plan::{check_generators, quorum_text, read_plan};
 use super::indexes::{self, DateForm, TermRange};
 use super::inputs::acknowledge;

@@ -157,18 +157,7 @@ pub(super) fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
     let settings = &config.settings;
     let replies = read_quorum(settings, "riakc_pb_replies", Quorum::Majority)?;
     let quorum = |key| read_quorum(settings, key, replies).map(Quorum::to_field);
-    let expected = "write <<\"bucket\">> or {<<\"type\">>, <<\"bucket\">>}";
-    let default_bucket = (None, Bytes::from_static(b"test"));
-    let (bucket_type, bucket) =
-        settings.read("riakc_pb_bucket", default_bucket, expected, |term| match term {
-            Term::Tuple(parts) => match parts.as_slice() {
-                [of_type, bucket] => {
-                    Some((Some(bytes_of(of_type)?.into()), bytes_of(bucket)?.into()))
-                }
-                _ => None,
-            },
-            name => Some((None, bytes_of(name)?.into())),
-        })?;
+    let (bucket_type, bucket) = read_bucket(settings, "test")?;
     settings.read("pb_connect_options", (), "TLS and credentials are not offered", |term| {
         let is_plain = |option: &Term| {
             let name = option.as_tuple().and_then(|pair| pair.first()).unwrap_or(option);
@@ -207,6 +196,22 @@ pub(super) fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         is_verified: config.verify.is_some(),
         key_kind: config.key_generator.kind(),
         replica_aware: settings.boolean("riakc_pb_replica_aware", false)?,
+    })
+}
+
+/// The bucket type, if one is named, and the bucket of `riakc_pb_bucket`.
+pub(in crate::driver) fn read_bucket(
+    settings: &Settings,
+    default: &'static str,
+) -> Result<(Option<Bytes>, Bytes), ConfigError> {
+    let expected = "write <<\"bucket\">> or {<<\"type\">>, <<\"bucket\">>}";
+    let default = (None, Bytes::from_static(default.as_bytes()));
+    settings.read("riakc_pb_bucket", default, expected, |term| match term {
+        Term::Tuple(parts) => match parts.as_slice() {
+            [of_type, bucket] => Some((Some(bytes_of(of_type)?.into()), bytes_of(bucket)?.into())),
+            _ => None,
+        },
+        name => Some((None, bytes_of(name)?.into())),
     })
 }
 

@@ -1,0 +1,36 @@
+//! Servers of drivers that speak both interfaces.
+
+use crate::config::{Config, ConfigError, Target};
+use crate::worker_place::WorkerPlace;
+
+/// The servers of both interfaces; one list of each, in the order in which workers take them.
+#[derive(Debug)]
+pub(super) struct BothTargets {
+    pub(super) pb: Vec<Target>,
+    pub(super) http: Vec<Target>,
+}
+
+impl BothTargets {
+    /// Reads `pb_ips` and `http_ips`. Servers of the command line are those of Protocol Buffers; HTTP is on
+    /// the same hosts then.
+    pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
+        let pb = config.targets("pb_ips", "pb_port", 8087)?;
+        let mut http = of_file(config).targets("http_ips", "http_port", 8098)?;
+        if !config.target_overrides.is_empty() {
+            let port = config.settings.integer("http_port", 8098, 1..=65_535)? as u16;
+            let on_port = |target: &Target| Target { host: target.host.clone(), port };
+            http = pb.iter().map(on_port).collect();
+        }
+        Ok(Self { pb, http })
+    }
+}
+
+/// The configuration without the servers of the command line.
+pub(super) fn of_file(config: &Config) -> Config {
+    Config { target_overrides: Vec::new(), ..config.clone() }
+}
+
+/// The target that a worker keeps.
+pub(super) fn target_of(targets: &[Target], place: WorkerPlace) -> &Target {
+    &targets[place.number as usize % targets.len()]
+}

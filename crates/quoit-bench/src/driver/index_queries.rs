@@ -1,0 +1,327 @@
+//! The driver of index queries: objects with integer indexes that equal their keys, and ranges of them, over
+//! both interfaces.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quoit_client::wire::messages::{
+    IndexQueryType, RpbContent, RpbGetReq, RpbGetResp, RpbIndexReq, RpbIndexResp, RpbPair,
+    RpbPutReq, RpbPutResp,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tokio::time::Instant;
+
+use super::both_targets::{BothTargets, target_of};
+use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
+use super::pb_link::PbLink;
+use super::riakc_pb::read_bucket;
+use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
+use crate::config::{Config, ConfigError, Target};
+use crate::keygen::Kind;
+use crate::term::Term;
+use crate::worker_place::WorkerPlace;
+
+/// The index that is asked.
+const QUERIED: &str = "field1_int";
+
+/// Most indexes of an object.
+const INDEX_COUNT_MAX: u64 = 1000;
+
+/// Most numbers of a range.
+const RANGE_MAX: u64 = 10_000_000;
+
+/// Wrong counts that a worker prints; the rest of them would say nothing more.
+const PRINTED_MAX: u32 = 10;
+
+/// One worker: a connection of each interface.
+#[derive(Debug)]
+pub(super) struct IndexQueries {
+    pb: PbLink,
+    http: HttpLink,
+    http_target: Target,
+    printed_count: u32,
+}
+
+/// The settings that all workers share.
+#[derive(Debug)]
+pub(super) struct Plan {
+    targets: BothTargets,
+    bucket_type: Option<Bytes>,
+    bucket: Bytes,
+    pb_timeout: Duration,
+    http_timeout: Duration,
+    /// The greatest key that is stored: of a range, what is above it is not expected.
+    key_max: Option<i128>,
+}
+
+/// What to request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Get,
+    Put { index_count: u64 },
+    QueryByPb { range: u64 },
+    QueryByHttp { range: u64 },
+}
+
+/// What an answer held in place of what it should have.
+struct WrongCount {
+    found: u64,
+    expected: u64,
+}
+
+impl Driver for IndexQueries {
+    const NAME: &'static str = "2i";
+    const OPERATIONS: &'static str = "get_pb, {put_pb, N}, {query_pb, N}, {query_http, N}";
+
+    type Operation = Operation;
+    type Plan = Plan;
+
+    fn plan(config: &Config) -> Result<Plan, ConfigError> {
+        check_values_are_bytes(config, Self::NAME)?;
+        let settings = &config.settings;
+        if config.key_generator.kind() != Kind::Integer {
+            let expected = "the driver 2i takes integers, which indexes hold: write for instance \
+                            {uniform_int, 100000}";
+            return Err(settings.value_error("key_generator", expected));
+        }
+        let (bucket_type, bucket) = read_bucket(settings, "mybucket")?;
+        let timeout =
+            |key| settings.integer(key, 30_000, 1..=86_400_000).map(Duration::from_millis);
+        let key_max = match settings.get("enforce_keyrange") {
+            None => None,
+            Some(_) => Some(settings.integer("enforce_keyrange", 0, 0..=u64::MAX)?.into()),
+        };
+        Ok(Plan {
+            targets: BothTargets::read(config)?,
+            bucket_type,
+            bucket,
+            pb_timeout: timeout("pb_timeout_general")?,
+            http_timeout: timeout("http_timeout_general")?,
+            key_max,
+        })
+    }
+
+    fn asks(plan: &Plan) -> Asks {
+        let durability = "requests carry no quorums, the bucket decides".to_owned();
+        Asks { targets: plan.targets.pb.clone(), durability }
+    }
+
+    fn operation(_: &Plan, term: &Term) -> Option<Operation> {
+        if let Some("get_pb") = term.as_atom() {
+            return Some(Operation::Get);
+        }
+        let [name, count] = term.as_tuple()? else { return None };
+        let count = u64::try_from(count.as_integer()?).ok()?;
+        let is_range = (1..=RANGE_MAX).contains(&count);
+        match name.as_atom()? {
+            "put_pb" if count <= INDEX_COUNT_MAX => Some(Operation::Put { index_count: count }),
+            "query_pb" if is_range => Some(Operation::QueryByPb { range: count }),
+            "query_http" if is_range => Some(Operation::QueryByHttp { range: count }),
+            _ => None,
+        }
+    }
+
+    fn missing(term: &Term) -> Option<&'static str> {
+        match term.as_tuple()?.first()?.as_atom()? {
+            "query_mr" | "query_mr2" => Some("MapReduce of Quoit takes no indexes for inputs"),
+            "put_pb" => Some("write {put_pb, N} with N from 0 to 1000 indexes"),
+            "query_pb" | "query_http" => {
+                Some("write N from 1 to 10000000 as the size of the range")
+            }
+            _ => None,
+        }
+    }
+
+    fn draws_values(operation: Operation) -> bool {
+        matches!(operation, Operation::Put { .. })
+    }
+
+    async fn connect(plan: &Plan, place: WorkerPlace) -> Result<Self, StartError> {
+        let mut http = HttpLink::default();
+        http.keep_bodies();
+        Ok(Self {
+            pb: PbLink::open(target_of(&plan.targets.pb, place), plan.pb_timeout).await?,
+            http,
+            http_target: target_of(&plan.targets.http, place).clone(),
+            printed_count: 0,
+        })
+    }
+
+    async fn perform(&mut self, plan: &Plan, operation: Operation, inputs: &mut Inputs) -> Outcome {
+        let Ok(key) = inputs.next_key() else { return Outcome::Stop };
+        let key = key.integer();
+        match self.attempt(plan, operation, key, inputs).await {
+            Ok(()) => Outcome::Success,
+            Err(reason) => Outcome::Failure(reason),
+        }
+    }
+}
+
+impl IndexQueries {
+    async fn attempt(
+        &mut self,
+        plan: &Plan,
+        operation: Operation,
+        key: i64,
+        inputs: &mut Inputs,
+    ) -> Result<(), Term> {
+        match operation {
+            Operation::Get => self.get(plan, key).await,
+            Operation::Put { index_count } => {
+                self.put(plan, key, index_count, inputs.next_shared_bytes()).await
+            }
+            Operation::QueryByPb { range } => {
+                let found = self.query_by_pb(plan, key, range).await?;
+                if let Err(wrong) = check_count(plan, key, range, found) {
+                    // As in basho_bench, this is told and not counted.
+                    self.print(key, range, &wrong);
+                }
+                Ok(())
+            }
+            Operation::QueryByHttp { range } => {
+                let found = self.query_by_http(plan, key, range).await?;
+                let Err(wrong) = check_count(plan, key, range, found) else { return Ok(()) };
+                self.print(key, range, &wrong);
+                if plan.key_max.is_some() { Err(wrong.reason()) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Connects anew after an operation that lost the connection.
+    async fn ready(&mut self, plan: &Plan) -> Result<(), Term> {
+        if self.pb.is_down() {
+            self.pb.reconnect(Instant::now() + plan.pb_timeout).await?;
+        }
+        Ok(())
+    }
+
+    async fn get(&mut self, plan: &Plan, key: i64) -> Result<(), Term> {
+        self.ready(plan).await?;
+        let request = RpbGetReq {
+            bucket: plan.bucket.clone(),
+            bucket_type: plan.bucket_type.clone(),
+            key: key.to_string().into(),
+            ..RpbGetReq::default()
+        };
+        let _: RpbGetResp = self.pb.call(&request, plan.pb_timeout).await?;
+        Ok(())
+    }
+
+    async fn put(
+        &mut self,
+        plan: &Plan,
+        key: i64,
+        index_count: u64,
+        value: Bytes,
+    ) -> Result<(), Term> {
+        self.ready(plan).await?;
+        let key = Bytes::from(key.to_string());
+        let entry = |number: u64| RpbPair {
+            key: format!("field{number}_int").into(),
+            value: Some(key.clone()),
+        };
+        let content = RpbContent {
+            value,
+            content_type: Some(Bytes::from_static(b"application/octet-stream")),
+            indexes: (1..=index_count).map(entry).collect(),
+            ..RpbContent::default()
+        };
+        let request = RpbPutReq {
+            bucket: plan.bucket.clone(),
+            bucket_type: plan.bucket_type.clone(),
+            key: Some(key.clone()),
+            content,
+            ..RpbPutReq::default()
+        };
+        let _: RpbPutResp = self.pb.call(&request, plan.pb_timeout).await?;
+        Ok(())
+    }
+
+    /// Asks for the keys of one number or a range; gives how many there are.
+    async fn query_by_pb(&mut self, plan: &Plan, first: i64, range: u64) -> Result<u64, Term> {
+        self.ready(plan).await?;
+        let first_text = Some(Bytes::from(first.to_string()));
+        let mut request = RpbIndexReq {
+            bucket: plan.bucket.clone(),
+            bucket_type: plan.bucket_type.clone(),
+            index: Bytes::from_static(QUERIED.as_bytes()),
+            ..RpbIndexReq::default()
+        };
+        if range == 1 {
+            (request.qtype, request.key) = (IndexQueryType::Eq as i32, first_text);
+        } else {
+            request.qtype = IndexQueryType::Range as i32;
+            request.range_min = first_text;
+            request.range_max = Some(last_of(first, range).to_string().into());
+        }
+        let answer: RpbIndexResp = self.pb.call(&request, plan.pb_timeout).await?;
+        Ok(answer.keys.len() as u64)
+    }
+
+    /// The same over HTTP, one number as a range of it.
+    async fn query_by_http(&mut self, plan: &Plan, first: i64, range: u64) -> Result<u64, Term> {
+        let mut head = b"GET ".to_vec();
+        if let Some(bucket_type) = &plan.bucket_type {
+            head.extend_from_slice(b"/types/");
+            append_to_path(&mut head, bucket_type, SEGMENT);
+        }
+        head.extend_from_slice(b"/buckets/");
+        append_to_path(&mut head, &plan.bucket, SEGMENT);
+        let (last, host) = (last_of(first, range), &self.http_target);
+        let rest = format!("/index/{QUERIED}/{first}/{last} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        head.extend_from_slice(rest.as_bytes());
+        let (target, timeout) = (&self.http_target, plan.http_timeout);
+        let response = self.http.request(target, timeout, Method::Get, &head, &[]).await?;
+        check_status(response.status, &[200])?;
+        key_count(self.http.content().1)
+    }
+
+    fn print(&mut self, first: i64, range: u64, wrong: &WrongCount) {
+        if self.printed_count == PRINTED_MAX {
+            return;
+        }
+        self.printed_count += 1;
+        let last = last_of(first, range);
+        let WrongCount { found, expected } = wrong;
+        // What nobody reads need not be printed.
+        let _ = writeln!(
+            std::io::stdout(),
+            "{QUERIED} from {first} to {last}: {found} keys, {expected} were expected"
+        );
+    }
+}
+
+impl WrongCount {
+    fn reason(&self) -> Term {
+        let numbers = [self.expected, self.found].map(|count| Term::Integer(count.into()));
+        let [expected, found] = numbers;
+        Term::Tuple(vec![Term::atom("wrong_count"), expected, found])
+    }
+}
+
+fn last_of(first: i64, range: u64) -> i128 {
+    i128::from(first) + i128::from(range) - 1
+}
+
+/// Whether as many keys were found as there are numbers in the range that may be stored.
+fn check_count(plan: &Plan, first: i64, range: u64, found: u64) -> Result<(), WrongCount> {
+    let last = last_of(first, range);
+    let last = plan.key_max.map_or(last, |key_max| last.min(key_max));
+    let expected = u64::try_from(last - i128::from(first) + 1).unwrap_or(0);
+    if found == expected { Ok(()) } else { Err(WrongCount { found, expected }) }
+}
+
+/// How many keys the document of an answer lists.
+fn key_count(body: &[u8]) -> Result<u64, Term> {
+    #[derive(Deserialize)]
+    struct Answer {
+        keys: Vec<IgnoredAny>,
+    }
+    let answer: Answer = serde_json::from_slice(body).map_err(|error| {
+        let reason = [Term::atom("bad_response"), Term::String(error.to_string())];
+        Term::Tuple(vec![Term::atom("get"), Term::Tuple(reason.into())])
+    })?;
+    Ok(answer.keys.len() as u64)
+}
