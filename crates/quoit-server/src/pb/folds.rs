@@ -6,7 +6,7 @@ use super::kv::bucket_of;
 use super::listing::listing_fault;
 use crate::index_query::WHOLE_ANSWER_BYTES_MAX;
 use bytes::Bytes;
-use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange};
+use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::TypeState;
 use quoit_wire::messages::{
@@ -19,6 +19,9 @@ use quoit_wire::messages::{
 
 /// Time that a fold has: an hour.
 const FOLD_TIMEOUT_MS: u64 = 3_600_000;
+
+/// Memory that the list of all buckets may take before it is sent.
+const BUCKETS_BYTES_MAX: usize = 16 << 20;
 
 /// What all requests for folds say of the records.
 struct Asked<'a> {
@@ -183,20 +186,39 @@ impl Connection {
     }
 
     pub(super) async fn fold_buckets(&mut self, _: RpbAaeFoldListBucketsReq) -> Result<(), Fault> {
+        let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
+        let limited = async { deadline.limit(self.all_buckets()).await.map_err(listing_fault) };
+        let Some(bucket_list) = self.unless_gone(limited).await? else {
+            return Err(Fault::Text(format!(
+                "the answer has more than {BUCKETS_BYTES_MAX} bytes; list the buckets of one bucket type \
+                 after the other, as streams (code 15 with stream true)"
+            )));
+        };
+        self.send(&RpbAaeFoldListBucketsResp { bucket_list })
+    }
+
+    /// The buckets of all bucket types; `None` if they are too many for one answer.
+    async fn all_buckets(&self) -> Result<Option<Vec<RpbAaeFoldBucket>>, RequestError> {
         let listed = self.context.store.control().read().list_types();
         let active = listed.into_iter().filter(|(_, state)| *state == TypeState::Active);
-        let mut bucket_list = Vec::new();
+        let (mut bucket_list, mut size_bytes) = (Vec::new(), 0);
         for (bucket_type, _) in active {
-            let mut listing =
-                self.context.store.list_buckets(&bucket_type).await.map_err(listing_fault)?;
+            let type_name = typed(&Bytes::copy_from_slice(&bucket_type));
+            let mut listing = self.context.store.list_buckets(&bucket_type).await?;
             while let Some(buckets) = listing.next().await? {
-                bucket_list.extend(buckets.into_iter().map(|bucket| RpbAaeFoldBucket {
-                    bucket_type: typed(&Bytes::copy_from_slice(&bucket_type)),
-                    bucket,
-                }));
+                size_bytes +=
+                    buckets.iter().map(|bucket| bucket.len() + ENTRY_BYTES).sum::<usize>();
+                if size_bytes > BUCKETS_BYTES_MAX {
+                    return Ok(None);
+                }
+                bucket_list.extend(
+                    buckets
+                        .into_iter()
+                        .map(|bucket| RpbAaeFoldBucket { bucket_type: type_name.clone(), bucket }),
+                );
             }
         }
-        self.send(&RpbAaeFoldListBucketsResp { bucket_list })
+        Ok(Some(bucket_list))
     }
 
     /// Runs a fold to its end: what it has named, and its figures.

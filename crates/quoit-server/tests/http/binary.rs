@@ -44,7 +44,7 @@ impl Binary {
     }
 
     /// The text of the error that answers a request.
-    fn refusal(&mut self, request: &impl Body) -> String {
+    pub(crate) fn refusal(&mut self, request: &impl Body) -> String {
         let answer: RpbErrorResp = self.ask(request);
         String::from_utf8(answer.errmsg.to_vec()).unwrap()
     }
