@@ -212,7 +212,8 @@ impl Conversion {
         notes: &Notes<'_>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<(), ConvertError> {
-        let record_count_all = from.stats().key_count;
+        let before = from.stats();
+        let record_count_all = before.key_count;
         let mut copying =
             Copying { from, to, waiting: Vec::new(), waiting_bytes: 0, copied_bytes: 0 };
         let mut state = self.state.clone();
@@ -243,6 +244,9 @@ impl Conversion {
             if is_noted {
                 copying.flush()?;
                 caught_up(|| to.sync())?;
+                // An engine that is killed and opened again may not know any more of what it could not read.
+                state.lacks_records |=
+                    from.stats().corrupt_record_count > before.corrupt_record_count;
                 self.note(state.clone())?;
                 copying.copied_bytes = 0;
             }
@@ -277,15 +281,16 @@ impl Conversion {
             }
         }
         let tombstones = from.stats().tombstone_count.saturating_sub(to.stats().tombstone_count);
-        if unequal.is_empty() && tombstones == 0 && self.state.damaged_count == 0 {
+        let is_known_to_lack = self.state.lacks_records || self.state.damaged_count > 0;
+        if unequal.is_empty() && tombstones == 0 && !is_known_to_lack {
             return Ok(());
         }
-        self.lacks_records = true;
+        self.state.lacks_records = true;
         if notes.accepts_damage {
             return Ok(());
         }
         let records = from.stats().key_count.saturating_sub(to.stats().key_count);
-        let count = (records + self.state.damaged_count).max(unequal.len() as u64);
+        let count = (records + self.state.damaged_count).max(unequal.len() as u64).max(1);
         let partitions =
             if unequal.is_empty() { "not known".to_owned() } else { unequal.join(", ") };
         Err(ConvertError::Damaged { count, partitions })

@@ -41,16 +41,20 @@ pub(super) struct State {
     pub(super) byte_count: u64,
     /// Pieces of records that could not be read.
     pub(super) damaged_count: u64,
+    /// Whether the new data lacks records of the old engine that can't be read.
+    pub(super) lacks_records: bool,
 }
 
 impl State {
     fn text(&self) -> String {
         let UnderWay { from, to, old_name, new_name, is_complete } = &self.what;
         let Self { partition, identity, record_count, byte_count, damaged_count, .. } = self;
+        let lacking = u8::from(self.lacks_records);
         let phase = if *is_complete { "switch" } else { "copy" };
         let place = format!("partition {partition}\nidentity {}\n", identity.0);
-        let counts =
-            format!("records {record_count}\nbytes {byte_count}\ndamaged {damaged_count}\n");
+        let counts = format!(
+            "records {record_count}\nbytes {byte_count}\ndamaged {damaged_count}\nlacking {lacking}\n"
+        );
         let names = format!("from {from}\nto {to}\nold {old_name}\nnew {new_name}\n");
         format!("format {FORMAT}\n{names}phase {phase}\n{place}{counts}")
     }
@@ -87,6 +91,8 @@ impl State {
             record_count: number(value("records")?)?,
             byte_count: number(value("bytes")?)?,
             damaged_count: number(value("damaged")?)?,
+            // Earlier releases have not written it, and do not mind it.
+            lacks_records: value("lacking").is_ok_and(|lacking| lacking != "0"),
         })
     }
 
@@ -140,9 +146,14 @@ mod tests {
             record_count: 1,
             byte_count: 2,
             damaged_count: 3,
+            lacks_records: true,
         };
         let text = state.text();
-        assert_eq!(State::read(&text), Ok(state));
+        assert_eq!(State::read(&text), Ok(state.clone()));
+        let of_earlier_release = text.replace("lacking 1\n", "");
+        let read = State::read(&of_earlier_release);
+        assert_eq!(read, Ok(State { lacks_records: false, ..state.clone() }));
+        let text = of_earlier_release;
         for end in 0..text.len() - 1 {
             let cut = State::read(&text[..end]);
             assert!(cut.is_err() || text[end..].trim_end().parse::<u64>().is_ok(), "{end}");

@@ -26,8 +26,6 @@ pub struct Conversion {
     base: PathBuf,
     pub(super) ring_size: RingSize,
     pub(super) state: State,
-    /// Whether the new engine lacks records that can't be read in the old one.
-    pub(super) lacks_records: bool,
 }
 
 /// What is converted in a base directory; `None` when nothing is.
@@ -107,7 +105,7 @@ impl Conversion {
     pub fn resume(base: &Path, ring_size: RingSize) -> Result<Option<Self>, ConvertError> {
         let state = State::load(&base.join(WORK))?;
         let base = base.to_owned();
-        Ok(state.map(|state| Self { base, ring_size, state, lacks_records: false }))
+        Ok(state.map(|state| Self { base, ring_size, state }))
     }
 
     /// Begins a conversion of what is in a directory of `base`, which is open: makes the new directory, as
@@ -141,9 +139,10 @@ impl Conversion {
             record_count: 0,
             byte_count: 0,
             damaged_count: 0,
+            lacks_records: false,
         };
         state.write(&work)?;
-        Ok(Self { base: base.to_owned(), ring_size, state, lacks_records: false })
+        Ok(Self { base: base.to_owned(), ring_size, state })
     }
 
     /// What is converted.
@@ -170,10 +169,10 @@ impl Conversion {
         self.state.record_count
     }
 
-    /// Whether the new data lacks records that could not be read.
+    /// Whether the new data lacks records that could not be read, in this run or in one before.
     #[must_use]
     pub const fn lacks_records(&self) -> bool {
-        self.lacks_records
+        self.state.lacks_records
     }
 
     fn work(&self) -> PathBuf {
@@ -203,13 +202,13 @@ impl Conversion {
         let (old, new) = (of_old.meta().clone(), of_new.meta().clone());
         assert!(old.store_id == new.store_id, "the new directory is of the same store");
         assert!(old.clean && new.clean, "both engines were closed in good order");
-        if self.lacks_records {
+        if self.state.lacks_records {
             // First: once the new data counts, nothing tells that it lacks any.
             note_loss(&self.base)?;
         }
         of_new.write(Meta {
             // The new one began others when it was killed; nobody has made events in them.
-            incarnation: old.incarnation.max(new.incarnation) + u64::from(self.lacks_records),
+            incarnation: old.incarnation.max(new.incarnation) + u64::from(self.state.lacks_records),
             reserved_counter: old.reserved_counter,
             given_away_counter: old.given_away_counter,
             ..new

@@ -13,6 +13,7 @@ use crate::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use crate::seam::{Disk, ManualClock, ManualExecution, RealDisk};
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::BucketRef;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -187,6 +188,42 @@ fn what_expires_while_the_rest_is_copied_is_not_taken_for_damage() {
     assert!((200..400).contains(&begun.conversion.record_count()), "not all had expired");
 }
 
+/// Spoils a value of a bitcask engine that is closed.
+fn spoil(directory: &Path, value: &[u8]) {
+    let segment = directory.join("0000001.log");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let place = bytes.windows(value.len()).position(|window| window == value).unwrap();
+    bytes[place + value.len() / 3] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+}
+
+#[test]
+fn what_the_first_part_could_not_read_is_remembered_by_the_next() {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path();
+    let old = open_old(base, "bitcask", &Arc::new(ManualClock::at(NOW_SECS * 1_000_000)));
+    (0..20).for_each(|number| put(&old, &format!("k{number}"), &[number; 300], 0));
+    old.close().unwrap();
+    drop(old);
+    spoil(&base.join("bitcask"), &[9; 300]);
+    let mut begun = begun(base, "bitcask", "innostore");
+    // Killed when all is copied and nothing is compared.
+    let killed = catch_unwind(AssertUnwindSafe(|| {
+        begun.copy(false, &mut |progress| {
+            let is_last = progress.partition + 1 == RingSize::DEFAULT.get();
+            assert!(!is_last, "killed");
+        })
+    }));
+    assert!(killed.is_err());
+    let resumed = Conversion::resume(base, RingSize::DEFAULT).unwrap().unwrap();
+    assert!(resumed.lacks_records());
+    // So it is told in the end, whatever the engines say of each other then.
+    begun.conversion = resumed;
+    assert!(matches!(begun.copy(false, &mut |_| {}), Err(ConvertError::Damaged { .. })));
+    begun.copy(true, &mut |_| {}).unwrap();
+    assert!(begun.conversion.lacks_records());
+}
+
 /// What a store of several engines has become when it is opened again, after one of them was converted.
 fn incarnation_after(damaged: bool) -> u64 {
     let base = tempfile::tempdir().unwrap();
@@ -199,17 +236,16 @@ fn incarnation_after(damaged: bool) -> u64 {
     old.close().unwrap();
     drop(old);
     if damaged {
-        let segment = base.join("fast/0000001.log");
-        let mut bytes = std::fs::read(&segment).unwrap();
-        let place = bytes.windows(300).position(|window| window == [9; 300]).unwrap();
-        bytes[place + 100] ^= 1;
-        std::fs::write(&segment, bytes).unwrap();
+        spoil(&base.join("fast"), &[9; 300]);
     }
     let mut begun = begun(base, "fast", "fast");
     begun.copy(true, &mut |_| {}).unwrap();
     assert_eq!(begun.conversion.lacks_records(), damaged);
     begun.complete();
-    Conversion::resume(base, RingSize::DEFAULT).unwrap().unwrap().switch().unwrap();
+    // As by another process, which was not there when records were found to lack.
+    let resumed = Conversion::resume(base, RingSize::DEFAULT).unwrap().unwrap();
+    assert_eq!(resumed.lacks_records(), damaged);
+    resumed.switch().unwrap();
     let reopened = identity::open(&of_all, 10).unwrap();
     assert_eq!((reopened.meta.meta().store_id, reopened.created), (9, false));
     reopened.meta.meta().incarnation

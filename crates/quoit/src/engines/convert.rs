@@ -29,6 +29,8 @@ pub(crate) struct ConversionPlan<'p> {
     pub(crate) settings: &'p Settings,
     pub(crate) accepts_damage: bool,
     pub(crate) ignores_room: bool,
+    /// Asks for the room on the disk of a directory: [`free_bytes`].
+    pub(crate) ask_for_room: fn(&Path) -> Result<u64>,
     /// Bytes after which it is noted how far copying has come.
     pub(crate) note_every_bytes: u64,
 }
@@ -129,13 +131,13 @@ impl ConversionPlan<'_> {
             // Closing it in good order would hide that from the next start, whatever becomes of this run.
             note_loss(&base).context("noting that events may be lost")?;
         }
-        let mut conversion = match resumed {
-            Some(resumed) => resumed,
-            None => {
-                if !self.ignores_room {
-                    self.check_room(&base, old.stats().live_bytes())?;
-                }
-                Conversion::begin(&base, self.ring_size, what.clone())?
+        let begun = resumed.map_or_else(|| self.begin(&base, what, &*old), Ok);
+        let mut conversion = match begun {
+            Ok(conversion) => conversion,
+            Err(refused) => {
+                // Or the next start would take it for one after a crash.
+                old.close().context("closing the old data")?;
+                return Err(refused);
             }
         };
         let new = open(self.to, &conversion.new_path()).context("opening the new data")?.engine;
@@ -154,6 +156,14 @@ impl ConversionPlan<'_> {
         drop((old, new));
         conversion.complete()?;
         Ok(conversion)
+    }
+
+    /// Begins to convert what an engine has, if there is room.
+    fn begin(&self, base: &Path, what: &UnderWay, old: &dyn Engine) -> Result<Conversion> {
+        if !self.ignores_room {
+            self.check_room(base, old.stats().live_bytes())?;
+        }
+        Ok(Conversion::begin(base, self.ring_size, what.clone())?)
     }
 
     /// The settings of the engine: those of the one of several that is meant.
@@ -239,8 +249,7 @@ impl ConversionPlan<'_> {
 
     /// Refuses to begin where the new data would hardly find room beside the old.
     fn check_room(&self, base: &Path, live_bytes: u64) -> Result<()> {
-        let room = rustix::fs::statvfs(base).context("asking for the room on the disk")?;
-        let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+        let free_bytes = (self.ask_for_room)(base)?;
         // Pages of a tree that grows at random are between half full and full.
         let times = if self.to == Storage::Innostore { 2 } else { 1 };
         let needed_bytes = live_bytes.saturating_mul(times) + live_bytes / 4;
@@ -256,6 +265,12 @@ impl ConversionPlan<'_> {
             (needed_bytes >> 20) + 1
         );
     }
+}
+
+/// The room on the disk of a directory, in bytes.
+pub(crate) fn free_bytes(directory: &Path) -> Result<u64> {
+    let room = rustix::fs::statvfs(directory).context("asking for the room on the disk")?;
+    Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
 /// Waits until the new engine has index entries of all records: one that was killed makes them again in the

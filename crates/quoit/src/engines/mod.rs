@@ -8,7 +8,7 @@ mod memory;
 mod multi;
 mod ordered;
 
-pub(crate) use convert::{ConversionPlan, Converted};
+pub(crate) use convert::{ConversionPlan, Converted, free_bytes};
 pub(crate) use directory::refuse_orphaned_data;
 
 use anyhow::Result;
