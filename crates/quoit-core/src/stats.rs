@@ -9,8 +9,10 @@ mod times;
 
 use crate::error::RequestError;
 use crate::in_place::Found;
+use parking_lot::Mutex;
 use quoit_model::object::Object;
 use quoit_model::props::Datatype;
+use quoit_store::IndexActivity;
 use recorder::{Recorder, Samples, Snapshot, Sums};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,8 +85,19 @@ pub enum Counter {
     IndexQueryErrors,
     /// Index queries answered to the end.
     IndexQueriesComplete,
+    /// Chunks of indexes read here: one for each node that a query asks, and one more for each thousand
+    /// results of it.
+    IndexReads,
+    /// Records stored here that have index entries.
+    IndexWrites,
+    /// Index entries that records here got.
+    IndexEntriesWritten,
+    /// Records here that have lost all of their index entries.
+    IndexDeletes,
+    /// Index entries that records here have lost.
+    IndexEntriesDeleted,
 }
-const COUNTER_COUNT: usize = 28;
+const COUNTER_COUNT: usize = 33;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,6 +149,8 @@ pub struct Stats {
     samples: Samples<COUNTER_COUNT, DISTRIBUTION_COUNT>,
     data_types: DataTypeStats,
     index_queries_active: AtomicUsize,
+    /// What the engine's writes had done to index entries when it was asked last.
+    index_activity: Mutex<IndexActivity>,
 }
 
 /// Figures at one moment.
@@ -148,6 +163,7 @@ impl Default for Stats {
             samples: Samples::default(),
             data_types: DataTypeStats::default(),
             index_queries_active: AtomicUsize::new(0),
+            index_activity: Mutex::default(),
         }
     }
 }
@@ -222,13 +238,29 @@ impl Stats {
         self.index_queries_active.load(Ordering::Relaxed)
     }
 
+    /// Counts what the engine has done to index entries since the last time. It is asked under a lock, so
+    /// that nothing is counted twice.
+    pub(crate) fn follow_indexes(&self, ask: impl FnOnce() -> IndexActivity) {
+        let mut known = self.index_activity.lock();
+        let before = std::mem::replace(&mut *known, ask());
+        let shard = self.shard();
+        for (counter, before, now) in [
+            (Counter::IndexWrites, before.writes, known.writes),
+            (Counter::IndexEntriesWritten, before.entries_written, known.entries_written),
+            (Counter::IndexDeletes, before.deletes, known.deletes),
+            (Counter::IndexEntriesDeleted, before.entries_deleted, known.entries_deleted),
+        ] {
+            shard.add(counter as usize, now.saturating_sub(before));
+        }
+    }
+
     /// Figures by data type.
     pub(crate) const fn data_types(&self) -> &DataTypeStats {
         &self.data_types
     }
 
-    /// Keeps the present sums; call it once a second.
-    pub fn sample(&self) {
+    /// Keeps the present sums.
+    pub(crate) fn sample(&self) {
         self.samples.keep(Sums::of(&self.shards));
         self.data_types.sample();
     }

@@ -11,7 +11,7 @@ use crate::options::WriteOptions;
 use crate::reaper::{DeleteMode, Reaper};
 use crate::records::Records;
 use crate::service::ReplicaService;
-use crate::stats::Stats;
+use crate::stats::{Stats, StatsSnapshot};
 use crate::topology::Topology;
 use crate::transfer::{TransferLimits, Transfers, n_vals};
 use crate::write_clock::WriteClock;
@@ -213,6 +213,19 @@ impl ReplicatedStore {
     #[must_use]
     pub const fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// Figures since the start and of the last minute, those of the engine included.
+    #[must_use]
+    pub fn figures(&self) -> StatsSnapshot {
+        self.stats.follow_indexes(|| self.engine.index_activity());
+        self.stats.snapshot()
+    }
+
+    /// Keeps the present figures, so that later ones can tell of the last minute; call it once a second.
+    pub fn sample_figures(&self) {
+        self.stats.follow_indexes(|| self.engine.index_activity());
+        self.stats.sample();
     }
 
     /// The storage engine, for figures and operators.

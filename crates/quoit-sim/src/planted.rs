@@ -12,6 +12,7 @@ use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use quoit_store::IndexActivity;
 use quoit_store::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use quoit_store::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
@@ -386,6 +387,10 @@ impl Engine for PlantedEngine {
 
     fn stats(&self) -> EngineStats {
         self.inner.stats()
+    }
+
+    fn index_activity(&self) -> IndexActivity {
+        self.inner.index_activity()
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -7,108 +7,25 @@
 //! [`Access::NoWait`] never waits for a disk read: it answers `WouldBlock`, and the caller repeats the call
 //! with [`Access::Wait`] where waiting is allowed.
 
+mod pages;
+mod record;
+mod transaction;
+
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key::BucketRef;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use std::task::{Poll, Waker};
 
 use crate::compare::Compare;
 use crate::error::StoreError;
-use crate::index::Tag;
+use crate::index_activity::IndexActivity;
 
-/// Where a record lives: its name, encoded name, identity and partition.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordAt<'a> {
-    /// The name.
-    pub key: KeyRef<'a>,
-    /// The name in its encoded form (`KeyRef::encode_into`), made once a request.
-    pub encoded: &'a [u8],
-    /// Hash that names the record in the index.
-    pub identity: Identity,
-    /// The partition that the record belongs to.
-    pub partition: Partition,
-}
-
-/// What an engine has to know about a record besides its bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecordMeta {
-    /// Fingerprint of the object's causal state: equal for equal objects on all replicas.
-    pub digest: u64,
-    /// Whether the object is a tombstone.
-    pub tombstone: bool,
-    /// Number of replicas of the record's bucket, 1 to 15 (more count as 15): digests are kept apart by it.
-    /// 0 for a piece of a record ([`RecordMeta::PIECE`]).
-    pub n_val_class: u8,
-    /// When the record expires, seconds since 1970; 0 = never. An expired record reads as missing.
-    pub expires_at_secs: u32,
-    /// Whether the value is an object with index entries (`Object::has_index_entries`): only then engines
-    /// look for entries in it.
-    pub indexed: bool,
-}
-
-impl RecordMeta {
-    /// A piece of a record, under a name of [`KeyRef::piece`]: found by that name, and in listings of its
-    /// record's pieces. Listings of everything, folds, counts of keys and digests know nothing of it; whoever
-    /// stores pieces keeps them in step with their record.
-    pub const PIECE: Self =
-        Self { digest: 0, tombstone: false, n_val_class: 0, expires_at_secs: 0, indexed: false };
-
-    /// Whether the record is a piece of another.
-    #[must_use]
-    pub const fn is_piece(&self) -> bool {
-        self.n_val_class == 0
-    }
-}
-
-impl Default for RecordMeta {
-    /// A live record that one node keeps and that never expires.
-    fn default() -> Self {
-        Self { n_val_class: 1, ..Self::PIECE }
-    }
-}
-
-/// A stored record.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Record {
-    /// What the engine was told about the record.
-    pub meta: RecordMeta,
-    /// The value, a slice of the buffer that it was read into.
-    pub value: Bytes,
-}
-
-/// A stored record, for as long as the engine shows it.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordRef<'a> {
-    /// What the engine was told about the record.
-    pub meta: RecordMeta,
-    /// The value; its front where only that was asked for ([`Before::Front`]).
-    pub value: &'a [u8],
-    /// Whether all of the value is there. If not, its checksum was not looked at.
-    pub is_whole: bool,
-    /// Whom the value can be shared with, if that is cheaper than a copy.
-    pub(crate) owner: Option<&'a Bytes>,
-}
-
-impl<'a> RecordRef<'a> {
-    /// A record that is shown from bytes that may be shared.
-    #[must_use]
-    pub fn shared(record: &'a Record) -> Self {
-        Self { meta: record.meta, value: &record.value, is_whole: true, owner: Some(&record.value) }
-    }
-
-    /// The value as bytes that outlive the call: a copy if it is small, shared if it is large.
-    #[must_use]
-    pub fn to_bytes(&self) -> Bytes {
-        self.owner.cloned().unwrap_or_else(|| Bytes::copy_from_slice(self.value))
-    }
-
-    /// The record as one that outlives the call.
-    #[must_use]
-    pub fn to_record(&self) -> Record {
-        Record { meta: self.meta, value: self.to_bytes() }
-    }
-}
+pub(crate) use pages::listing_place;
+pub use pages::{DataPlace, IndexPage, KeyPage, KeyRange, RecordPage, Verified};
+pub use record::{Record, RecordAt, RecordMeta, RecordRef};
+pub(crate) use transaction::Interruption;
+pub use transaction::{BatchWrite, Body, Interrupted, Transaction};
 
 /// Whether a call may wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,164 +106,6 @@ pub enum Applied {
 /// A change function: gets the stored record (not expired), appends the new value to the buffer, and
 /// decides. Called at most once for an update, under the record's stripe lock: it must not call the engine.
 pub type Change<'f> = dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision + 'f;
-
-/// One write of an atomic batch.
-#[derive(Clone, Copy, Debug)]
-pub enum BatchWrite<'a> {
-    /// Store `value`.
-    Put {
-        /// Where.
-        at: RecordAt<'a>,
-        /// What the engine has to know.
-        meta: RecordMeta,
-        /// The bytes.
-        value: &'a [u8],
-    },
-    /// Remove the record.
-    Remove {
-        /// Where.
-        at: RecordAt<'a>,
-    },
-}
-
-/// Reads and changes of records of one partition that count all or not at all. See [`Engine::transact`].
-pub trait Transaction {
-    /// The record as it was before the transaction.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], which the body has to hand on.
-    ///
-    /// # Panics
-    ///
-    /// When the record belongs to another partition.
-    fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted>;
-
-    /// Stores a value when the transaction ends. Of several writes of one record the last one counts.
-    ///
-    /// # Errors
-    ///
-    /// As [`Transaction::get`].
-    ///
-    /// # Panics
-    ///
-    /// As [`Transaction::get`].
-    fn put(&mut self, at: &RecordAt<'_>, meta: RecordMeta, value: &[u8])
-    -> Result<(), Interrupted>;
-
-    /// Removes a record when the transaction ends, without a trace.
-    ///
-    /// # Errors
-    ///
-    /// As [`Transaction::get`].
-    ///
-    /// # Panics
-    ///
-    /// As [`Transaction::get`].
-    fn remove(&mut self, at: &RecordAt<'_>) -> Result<(), Interrupted>;
-}
-
-/// Why a transaction can't go on: its engine knows.
-#[derive(Debug)]
-pub struct Interrupted(pub(crate) Interruption);
-
-impl Interrupted {
-    /// The body has more to do than a call that must not wait should take: the transaction answers
-    /// [`Applied::WouldBlock`]. Only where waiting is not allowed.
-    #[must_use]
-    pub const fn by_long_work() -> Self {
-        Self(Interruption::Cold)
-    }
-}
-
-#[derive(Debug)]
-pub(crate) enum Interruption {
-    /// Where waiting is allowed there is more to be had: a record that has to come from the disk.
-    Cold,
-    /// A record can't be read.
-    Failed(StoreError),
-}
-
-impl From<StoreError> for Interrupted {
-    fn from(error: StoreError) -> Self {
-        Self(Interruption::Failed(error))
-    }
-}
-
-/// What a transaction does.
-pub type Body<'f> = dyn FnMut(&mut dyn Transaction) -> Result<(), Interrupted> + 'f;
-
-/// Which keys a listing wants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum KeyRange<'a> {
-    /// All keys of one bucket.
-    Bucket(BucketRef<'a>),
-    /// The keys of one bucket that start with a prefix.
-    Prefix(BucketRef<'a>, &'a [u8]),
-    /// The keys of one bucket between two, both inclusive; `None` = no upper bound. There are none when the
-    /// first is above the second.
-    Between(BucketRef<'a>, &'a [u8], Option<&'a [u8]>),
-    /// All keys of all buckets of a bucket type.
-    BucketType(&'a [u8]),
-    /// Everything but pieces of records.
-    All,
-}
-
-/// A chunk of a listing, in (bucket type, bucket, key) order.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct KeyPage {
-    /// Encoded record keys with what is known of each.
-    pub entries: Vec<(Bytes, RecordMeta)>,
-    /// Pass it to get the next chunk; `None` when the listing is complete.
-    pub next: Option<Bytes>,
-}
-
-/// A chunk of the entries of a secondary index, in order.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct IndexPage {
-    /// Terms and keys, each pair once.
-    pub entries: Vec<IndexPosition>,
-    /// Pass it to get the next chunk; `None` when there are no more entries.
-    pub next: Option<IndexPosition>,
-}
-
-/// The key that a [`KeyPage::next`] stands for.
-pub(crate) fn listing_place(next: Option<&[u8]>) -> Result<Option<KeyRef<'_>>, StoreError> {
-    next.map(KeyRef::decode).transpose().map_err(|error| StoreError::Corrupt {
-        path: "the place to go on a listing from".to_owned(),
-        offset: 0,
-        reason: error.to_string(),
-    })
-}
-
-/// A chunk of a fold in hash order.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct RecordPage {
-    /// Encoded record keys and records, by ascending identity.
-    pub entries: Vec<(Bytes, Record)>,
-    /// Where to go on; `None` when the fold is complete.
-    pub next: Option<Identity>,
-}
-
-/// A place in an engine's data.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct DataPlace {
-    /// Which of several engines behind one.
-    pub(crate) engine: u8,
-    pub(crate) segment: u32,
-    pub(crate) offset: u64,
-}
-
-/// What reading a piece of the data came to.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Verified {
-    /// Bytes that were read.
-    pub byte_count: u64,
-    /// Records that are damaged, by the highest bits of their identities; their names may be lost.
-    pub damaged: Vec<(Partition, Tag)>,
-    /// Where to go on; `None` at the end.
-    pub next: Option<DataPlace>,
-}
 
 /// Figures of an engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -507,6 +266,10 @@ pub trait Engine: Send + Sync {
 
     /// Figures for `/stats` and operators.
     fn stats(&self) -> EngineStats;
+
+    /// What writes have done to entries of secondary indexes. Costs a few loads; a write costs a few
+    /// additions if its record has entries or had some.
+    fn index_activity(&self) -> IndexActivity;
 
     /// Stops background work, syncs, and writes what makes the next start fast. Later calls fail.
     fn close(&self) -> Result<(), StoreError>;

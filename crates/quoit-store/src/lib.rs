@@ -10,6 +10,7 @@ pub mod engine;
 pub mod error;
 mod identity;
 pub mod index;
+mod index_activity;
 mod index_page;
 pub mod keyfile;
 mod marker;
@@ -22,5 +23,6 @@ mod range;
 pub mod seam;
 pub mod snapshot;
 
+pub use index_activity::IndexActivity;
 pub use marker::engine_of;
 pub use output::is_temporary_name;

@@ -114,6 +114,11 @@ fn behaves_like_the_model_on_a_real_disk() {
 }
 
 #[test]
+fn writes_of_index_entries_are_counted() {
+    conformance::writes_of_entries_are_counted(&mut Bitcask::on_disk());
+}
+
+#[test]
 fn concurrent_updates_are_not_lost() {
     conformance::concurrent_updates_are_not_lost(&Bitcask::on_disk());
 }

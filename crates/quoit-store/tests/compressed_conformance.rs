@@ -172,6 +172,11 @@ fn the_memory_engine_behaves_like_the_model_behind_compression() {
 }
 
 #[test]
+fn writes_of_index_entries_are_counted() {
+    conformance::writes_of_entries_are_counted(&mut Compressed::new(Which::Memory));
+}
+
+#[test]
 fn concurrent_updates_are_not_lost() {
     conformance::concurrent_updates_are_not_lost(&Compressed::new(Which::Memory));
 }

@@ -81,6 +81,11 @@ fn behaves_like_the_model_where_hashes_collide() {
 }
 
 #[test]
+fn writes_of_index_entries_are_counted() {
+    conformance::writes_of_entries_are_counted(&mut InMemory::with(MemorySettings::default()));
+}
+
+#[test]
 fn concurrent_updates_are_not_lost() {
     let subject = InMemory::with(MemorySettings::default());
     conformance::concurrent_updates_are_not_lost(&subject);

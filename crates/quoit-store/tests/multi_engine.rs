@@ -267,6 +267,11 @@ fn behave_like_the_model_while_buckets_are_assigned_to_other_engines() {
 }
 
 #[test]
+fn writes_of_index_entries_are_counted() {
+    conformance::writes_of_entries_are_counted(&mut Several::new(&[]));
+}
+
+#[test]
 fn concurrent_updates_are_not_lost() {
     conformance::concurrent_updates_are_not_lost(&Several::new(&[]));
 }

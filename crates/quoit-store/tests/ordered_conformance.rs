@@ -143,6 +143,13 @@ fn leveled_behaves_like_the_model_where_hashes_collide() {
 }
 
 #[test]
+fn writes_of_index_entries_are_counted() {
+    for which in [Which::Leveldb, Which::Leveled, Which::Innostore] {
+        conformance::writes_of_entries_are_counted(&mut Ordered::on_disk(which));
+    }
+}
+
+#[test]
 fn concurrent_updates_are_not_lost() {
     for which in [Which::Leveldb, Which::Leveled, Which::Innostore] {
         conformance::concurrent_updates_are_not_lost(&Ordered::on_disk(which));

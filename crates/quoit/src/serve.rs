@@ -214,7 +214,7 @@ async fn background(store: Arc<ReplicatedStore>) {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;
-            sampling.stats().sample();
+            sampling.sample_figures();
         }
     };
     tokio::join!(sample, store.run_background());

@@ -3,6 +3,7 @@
 use super::pattern::Pattern;
 use super::plan::PartitionSet;
 use crate::error::RequestError;
+use crate::stats::Counter;
 use crate::store::{ReplicatedStore, bucket_props};
 use bytes::Bytes;
 use quoit_model::hash::{KeyHash, Partition, PlacementRule};
@@ -159,6 +160,7 @@ impl ReplicatedStore {
         span: &TermSpan,
         pattern: Option<&Pattern>,
     ) -> Result<Scanned, RequestError> {
+        self.stats().count(Counter::IndexReads);
         let held = Held::of(self, scan)?;
         let bucket = held.bucket;
         let (min, max) = (position(&span.min)?.term(), position(&span.max)?.term());

@@ -262,3 +262,32 @@ async fn queries_are_counted_when_they_begin_and_when_they_end() {
     assert_eq!(total(Counter::IndexQueryErrors), 1);
     assert_eq!(store.stats().index_queries_active(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_to_entries_is_counted_on_each_node_that_has_them() {
+    let cluster = Cluster::of(3).await;
+    let entry = |term| IndexEntry { field: "n_int".into(), term: number(term) };
+    put(&cluster, "one", vec![entry(1), entry(2)]).await;
+    put(&cluster, "none", Vec::new()).await;
+    let key = BucketRef::untyped(b"bucket").key(b"one");
+    let mut request = DeleteRequest::of(key);
+    request.write.w = Some(Quorum::All);
+    cluster.nodes[0].store.delete(request).await.unwrap();
+    for node in &cluster.nodes {
+        let figures = node.store.figures();
+        for (counter, expected) in [
+            (Counter::IndexWrites, 1),
+            (Counter::IndexEntriesWritten, 2),
+            (Counter::IndexDeletes, 1),
+            (Counter::IndexEntriesDeleted, 2),
+            (Counter::IndexReads, 0),
+        ] {
+            assert_eq!(figures.total(counter), expected, "{counter:?}");
+            assert_eq!(figures.last_minute(counter), expected, "{counter:?} of the last minute");
+        }
+    }
+    found(&cluster, 0, numbers(0, 9)).await;
+    let reads = |node: &crate::fixture::Node| node.store.figures().total(Counter::IndexReads);
+    let read_count: u64 = cluster.nodes.iter().map(reads).sum();
+    assert!((1..=3).contains(&read_count), "{read_count} nodes were asked");
+}

@@ -36,7 +36,7 @@ impl Connection {
 /// each local file system for its room.
 pub(crate) fn statistics(context: &ServerContext) -> Figures {
     let mut figures = Figures::new();
-    let snapshot = context.store.stats().snapshot();
+    let snapshot = context.store.figures();
     absent(&mut figures);
     requests(&mut figures, &snapshot);
     index_queries(&mut figures, &snapshot);
@@ -129,6 +129,11 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
         ("node_puts", &[Counter::Puts]),
         ("vnode_gets", &[Counter::Gets, Counter::ReplicaGets]),
         ("vnode_puts", &[Counter::Puts, Counter::ReplicaPuts]),
+        ("vnode_index_reads", &[Counter::IndexReads]),
+        ("vnode_index_writes", &[Counter::IndexWrites]),
+        ("vnode_index_writes_postings", &[Counter::IndexEntriesWritten]),
+        ("vnode_index_deletes", &[Counter::IndexDeletes]),
+        ("vnode_index_deletes_postings", &[Counter::IndexEntriesDeleted]),
         ("object_merge", &[Counter::Merges]),
         ("read_repairs", &[Counter::ReadRepairs]),
         ("skipped_read_repairs", &[Counter::ReadRepairsSkipped]),
@@ -310,12 +315,7 @@ const ZERO_WITH_TOTAL: &[&str] = &[
     "tictacaae_modtime",
     "tictacaae_not_supported",
     "vnode_heads",
-    "vnode_index_deletes",
-    "vnode_index_deletes_postings",
-    "vnode_index_reads",
     "vnode_index_refreshes",
-    "vnode_index_writes",
-    "vnode_index_writes_postings",
     "write_once_puts",
 ];
 
@@ -351,6 +351,10 @@ mod tests {
             "node_get_fsm_siblings_100",
             "read_repairs_total",
             "index_fsm_create",
+            "vnode_index_reads",
+            "vnode_index_writes_postings_total",
+            "vnode_index_deletes_postings_total",
+            "vnode_index_refreshes_total",
             "index_fsm_time_99",
             "index_fsm_results_mean",
             "read_repairs_primary_notfound_count",

@@ -91,7 +91,7 @@ impl Store {
                 }
             }
             let new = std::mem::take(&mut write.places);
-            self.indexes.change(header, &EntryChange { old: Vec::new(), new });
+            self.indexes.write_change(header, &EntryChange { old: Vec::new(), new });
         }
         Ok(appended.last().map_or(0, |last| last.sequence))
     }

@@ -13,6 +13,7 @@ use crate::engine::{
     Verified,
 };
 use crate::error::StoreError;
+use crate::index_activity::IndexActivity;
 use crate::seam::{Clock, Disk, Execution, WorkerHandle};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -258,6 +259,10 @@ impl Engine for BitcaskEngine {
 
     fn stats(&self) -> EngineStats {
         self.store.stats()
+    }
+
+    fn index_activity(&self) -> IndexActivity {
+        self.store.indexes.counters.activity()
     }
 
     fn close(&self) -> Result<(), StoreError> {

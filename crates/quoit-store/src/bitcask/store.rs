@@ -140,7 +140,7 @@ impl Store {
         let table = self.table.load();
         let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
         place(&mut index, &table, old, new);
-        self.indexes.change(header, change);
+        self.indexes.write_change(header, change);
         self.note_live(at, old, &new);
     }
 
@@ -164,7 +164,7 @@ impl Store {
         let table = self.table.load();
         let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
         take_out(&mut index, &table, old);
-        self.indexes.change(header, change);
+        self.indexes.write_change(header, change);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::engine::{
     Shown, Ticket, Verified,
 };
 use crate::error::StoreError;
+use crate::index_activity::IndexActivity;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
@@ -293,6 +294,10 @@ impl Engine for CompressedEngine {
 
     fn stats(&self) -> EngineStats {
         self.engine.stats()
+    }
+
+    fn index_activity(&self) -> IndexActivity {
+        self.engine.index_activity()
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -13,6 +13,7 @@ use crate::engine::{
 };
 use crate::error::StoreError;
 use crate::index::Tag;
+use crate::index_activity::IndexActivity;
 use crate::index_page::places_of;
 use crate::seam::Clock;
 use bytes::Bytes;
@@ -165,7 +166,7 @@ impl Engine for MemoryEngine {
                 let places = self.checked(at, &meta, &value)?;
                 stripe.put(at, Record { meta, value: Bytes::from(value) }, places, now_secs);
             }
-            Decision::Remove => stripe.remove(at.identity, at.encoded),
+            Decision::Remove => stripe.remove_asked(at.identity, at.encoded),
         }
         stripe.settle(now_secs);
         Ok(Applied::Written(self.next_ticket()))
@@ -206,7 +207,7 @@ impl Engine for MemoryEngine {
         for ((name, record), places) in writes.into_iter().zip(places) {
             match record {
                 Some(record) => stripe.put(&name.at(partition), record, places, now_secs),
-                None => stripe.remove(name.identity(), name.encoded()),
+                None => stripe.remove_asked(name.identity(), name.encoded()),
             }
         }
         stripe.settle(now_secs);
@@ -239,7 +240,7 @@ impl Engine for MemoryEngine {
                     let record = Record { meta: *meta, value: Bytes::copy_from_slice(value) };
                     stripe.put(at, record, places, now_secs);
                 }
-                BatchWrite::Remove { .. } => stripe.remove(at.identity, at.encoded),
+                BatchWrite::Remove { .. } => stripe.remove_asked(at.identity, at.encoded),
             }
         }
         partitions.values_mut().flatten().for_each(|stripe| stripe.settle(now_secs));
@@ -324,6 +325,10 @@ impl Engine for MemoryEngine {
             stats.index_bytes += stripe.bytes();
         }
         stats
+    }
+
+    fn index_activity(&self) -> IndexActivity {
+        self.indexes.counters.activity()
     }
 
     fn close(&self) -> Result<(), StoreError> {

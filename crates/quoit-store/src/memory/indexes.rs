@@ -1,6 +1,7 @@
 //! The secondary indexes of all partitions, in one order.
 
 use crate::engine::IndexPage;
+use crate::index_activity::IndexCounters;
 use crate::index_page::PageInMaking;
 use parking_lot::RwLock;
 use quoit_model::hash::Partition;
@@ -21,6 +22,8 @@ pub(super) fn entries_cost_bytes(places: &[Vec<u8>]) -> u64 {
 pub(super) struct Indexes {
     /// When entries end, seconds since 1970, 0 = never; by place and partition.
     entries: RwLock<BTreeMap<Vec<u8>, u32>>,
+    /// What writes do; not what ends or is evicted.
+    pub(super) counters: IndexCounters,
 }
 
 impl Indexes {

@@ -185,6 +185,7 @@ impl Stripe {
         let stored = Stored { encoded, record, ends_at_secs, used: self.next_use };
         self.next_use += 1;
         self.records.entry(at.identity).or_default().push(stored);
+        self.indexes.counters.count(&former.places, &places);
         self.indexes.replace(self.partition, former.places, places, ends_at_secs);
         if becomes_live {
             self.buckets.note(at, DataPlace::default());
@@ -241,8 +242,15 @@ impl Stripe {
         own.map(|(name, identity)| (name.clone(), *identity)).collect()
     }
 
-    /// Removes a record, whether it has ended or not.
-    pub(super) fn remove(&mut self, identity: Identity, encoded: &[u8]) {
+    /// Removes a record because somebody asks for it, whether it has ended or not.
+    pub(super) fn remove_asked(&mut self, identity: Identity, encoded: &[u8]) {
+        let former = self.take_out(identity, encoded);
+        self.indexes.counters.count(&former.places, &[]);
+        self.indexes.replace(self.partition, former.places, Vec::new(), 0);
+    }
+
+    /// Removes a record that has ended or is evicted.
+    fn remove(&mut self, identity: Identity, encoded: &[u8]) {
         let former = self.take_out(identity, encoded);
         self.indexes.replace(self.partition, former.places, Vec::new(), 0);
     }

@@ -14,6 +14,7 @@ use crate::engine::{
     RecordRef, Shown, Ticket, Verified,
 };
 use crate::error::StoreError;
+use crate::index_activity::IndexActivity;
 use crate::seam::{Disk, DiskLock};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -331,6 +332,11 @@ impl Engine for MultiEngine {
 
     fn stats(&self) -> EngineStats {
         merge::stats(self.named.engines.iter().map(|engine| engine.stats()))
+    }
+
+    fn index_activity(&self) -> IndexActivity {
+        let activities = self.named.engines.iter().map(|engine| engine.index_activity());
+        activities.fold(IndexActivity::default(), IndexActivity::plus)
     }
 
     fn close(&self) -> Result<(), StoreError> {

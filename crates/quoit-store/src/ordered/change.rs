@@ -234,6 +234,7 @@ impl Store {
     fn stage(&self, write: &Write<'_>, places: &[Vec<u8>], stored: &mut Writes) {
         let Write { at, former, after } = write;
         let expires_at_secs = after.map_or(0, |(meta, _)| meta.expires_at_secs);
+        self.index_counters.count(&former.places, places);
         self.stage_entries(at.partition, &former.places, places, expires_at_secs, stored);
         let key = self.key_of(at);
         let name = name_key(at.key, at.partition, self.partition(at.partition).epoch());

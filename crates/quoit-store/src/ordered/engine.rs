@@ -16,6 +16,7 @@ use crate::engine::{
     Verified,
 };
 use crate::error::StoreError;
+use crate::index_activity::IndexActivity;
 use crate::seam::{Clock, Disk, Execution, RealDisk, WorkerHandle};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -335,6 +336,10 @@ impl Engine for OrderedEngine {
             stats.tombstone_count += tallies.sums().tombstone_count;
         }
         stats
+    }
+
+    fn index_activity(&self) -> IndexActivity {
+        self.store.index_counters.activity()
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -78,6 +78,7 @@ impl Store {
             upkeep: OnceLock::new(),
             meta: Mutex::new(meta),
             corrupt_records: Default::default(),
+            index_counters: Default::default(),
             closed: Default::default(),
             _lock: lock,
         };

@@ -9,6 +9,7 @@ use crate::bitcask::MetaFile;
 use crate::buckets::BucketList;
 use crate::engine::{RecordAt, RecordMeta};
 use crate::error::StoreError;
+use crate::index_activity::IndexCounters;
 use crate::seam::{Clock, DiskLock, WorkerHandle};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -55,6 +56,7 @@ pub(super) struct Store {
     pub(super) upkeep: OnceLock<Arc<dyn WorkerHandle>>,
     pub(super) meta: Mutex<MetaFile>,
     pub(super) corrupt_records: AtomicU64,
+    pub(super) index_counters: IndexCounters,
     pub(super) closed: AtomicBool,
     /// Held until the store is dropped.
     pub(super) _lock: Box<dyn DiskLock>,

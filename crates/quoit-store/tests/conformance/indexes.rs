@@ -5,11 +5,14 @@ use super::model::BUCKETS;
 use super::program::{Content, Query, TERMS};
 use bytes::Bytes;
 use quoit_model::clock::{Actor, Dot, VersionVector};
-use quoit_model::hash::Partition;
+use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::{IndexEntry, IndexTerm, Object, Sibling};
 use quoit_model::secondary_index::{IndexPosition, IndexRange, index_entries_of};
-use quoit_store::engine::{Engine, KeyRange, Record, RecordMeta};
+use quoit_store::IndexActivity;
+use quoit_store::engine::{
+    Access, Before, Decision, Engine, KeyRange, Record, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_store::error::StoreError;
 use std::collections::BTreeSet;
 
@@ -135,4 +138,37 @@ pub fn check(subject: &impl Subject, records: &[(KeyRef<'_>, Partition, &Record)
         }
     }
     assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{query:?}");
+}
+
+/// Stores a record with other entries again and again, removes it, and compares what was counted; after a
+/// restart the engine begins anew, or goes on if it has forgotten nothing.
+pub fn writes_of_entries_are_counted(subject: &mut impl Subject) {
+    let (bucket_type, bucket) = BUCKETS[0];
+    let key = BucketRef { bucket_type, bucket }.key(b"counted");
+    let encoded = key.encoded();
+    let at = RecordAt { key, encoded: &encoded, identity: Identity(7), partition: Partition(0) };
+    let update = |engine: &dyn Engine, entries: Option<u16>| {
+        let mut change = |_: Option<&RecordRef<'_>>, value: &mut Vec<u8>| {
+            let Some(entries) = entries else { return Decision::Remove };
+            let meta = RecordMeta::default();
+            let content = Content { fill: 1, size: 10, meta, expires_in_secs: 0, entries };
+            let record = indexed_record(&content, meta);
+            value.extend_from_slice(&record.value);
+            Decision::Put(record.meta)
+        };
+        engine.update(&at, Before::Read, Access::Wait, &mut change).unwrap();
+    };
+    let before = subject.engine().index_activity();
+    assert_eq!(before, IndexActivity::default());
+    // Two entries; one other in the place of one of them; none, twice; one; gone.
+    for entries in [Some(0b011), Some(0b110), Some(0), Some(0), Some(0b1000), None] {
+        update(subject.engine(), entries);
+    }
+    let expected = IndexActivity { writes: 3, entries_written: 4, deletes: 2, entries_deleted: 4 };
+    assert_eq!(subject.engine().index_activity(), expected);
+    update(subject.engine(), Some(0b1));
+    let counted = subject.engine().index_activity();
+    subject.restart();
+    let after = subject.engine().index_activity();
+    assert!(after == counted || after == IndexActivity::default(), "{after:?} after a restart");
 }

@@ -10,6 +10,7 @@ mod model;
 mod program;
 
 pub use beside_writes::folds_beside_writes_are_right;
+pub use indexes::writes_of_entries_are_counted;
 use model::Model;
 use program::steps;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};

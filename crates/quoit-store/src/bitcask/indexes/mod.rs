@@ -25,6 +25,7 @@ use super::record::Header;
 use super::store::Store;
 use crate::compare::compared_digest;
 use crate::error::StoreError;
+use crate::index_activity::IndexCounters;
 use crate::index_page::places_of;
 use crate::ordered::{Batch, OrderedStore, Overlay, Space};
 use crate::seam::{Disk, WorkerHandle};
@@ -141,6 +142,8 @@ pub(super) struct Indexes {
     start: OnceLock<Start>,
     /// How often the tree was lost.
     losses: AtomicU64,
+    /// What writes do; not what is read from the log or rebuilt.
+    pub(super) counters: IndexCounters,
     /// Held while entries are moved, and while the tree is replaced.
     moving: Mutex<()>,
     worker: OnceLock<Arc<dyn WorkerHandle>>,
@@ -158,6 +161,7 @@ impl Indexes {
             state: Mutex::new(State::Unknown),
             start: OnceLock::new(),
             losses: AtomicU64::new(0),
+            counters: IndexCounters::default(),
             moving: Mutex::new(()),
             worker: OnceLock::new(),
         }
@@ -184,6 +188,12 @@ impl Indexes {
         if !self.is_used() {
             self.is_used.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Changes the entries of a record that is written, and counts that. As [`Indexes::change`].
+    pub(super) fn write_change(&self, header: &Header, change: &EntryChange) {
+        self.counters.count(&change.old, &change.new);
+        self.change(header, change);
     }
 
     /// Changes the entries of a record. The caller holds its stripe exclusively and changes the index.
