@@ -129,6 +129,43 @@ fn a_batch_is_whole_or_absent_after_a_crash() {
 }
 
 #[test]
+fn a_read_that_fails_fails_no_other_read_and_no_write() {
+    let mut tree = Tree::new();
+    let body = vec![7; 100_000];
+    let names: Vec<String> = (0..40).map(|number| format!("key{number}")).collect();
+    for name in &names {
+        put(tree.engine(), name, &body);
+    }
+    // None of it is in memory any more.
+    tree.engine().close().unwrap();
+    tree.engine = None;
+    tree.open().unwrap();
+    let engine = tree.engine();
+    let read = |name: &str| engine.get(&Name::new(name).at(), Access::Wait);
+    let fail = |count| tree.disk.set_faults(|faults| faults.failing_reads = count);
+    let mut failed_count = 0;
+    for (number, name) in names.iter().enumerate() {
+        fail(1);
+        match read(name) {
+            Err(StoreError::Io { action: "read", reason, .. })
+                if reason == "input/output error" =>
+            {
+                failed_count += 1;
+            }
+            // Writes have brought it into memory.
+            Ok(Fetch::Found(_)) => fail(0),
+            other => panic!("{name}: {other:?}"),
+        }
+        assert!(matches!(read(name), Ok(Fetch::Found(record)) if record.value == body), "{name}");
+        let ticket = put(engine, &format!("new{number}"), b"v");
+        tree.execution.step(WRITE_WORKER);
+        assert!(is_durable(engine, ticket), "{name}");
+    }
+    assert!(failed_count > 10, "{failed_count}");
+    check_sums(engine);
+}
+
+#[test]
 fn a_full_disk_refuses_writes_and_goes_on_when_there_is_room() {
     let tree = Tree::new();
     let engine = tree.engine();

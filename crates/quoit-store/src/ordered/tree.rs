@@ -3,6 +3,10 @@
 //! `redb` has one writer, and each of its commits waits for the device: what it is given are batches of all
 //! that has come in since the last one. After an error of the disk it has to be opened again, which is done
 //! before the next batch. It may panic on a damaged file where an error would be right; that is caught.
+//!
+//! A read of the file that fails would fail all that comes after it, until the file is opened again, for
+//! which all of it has to be read. So a read transaction does not get to hear of it: it is left by unwinding,
+//! where it holds none of `redb`'s locks, and what others read and write goes on.
 
 use super::backend::{Figures, OrderedStore, Space, Visit};
 use super::overlay::Batch;
@@ -11,9 +15,10 @@ use crate::seam::{Disk, DiskFile};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableDefinition};
+use std::cell::Cell;
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// The file of an engine.
@@ -117,7 +122,10 @@ impl TreeStore {
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => Err(self.store_error(action, error)),
-            Err(_) => Err(corrupt("its pages contradict each other".to_owned())),
+            Err(thrown) => Err(match thrown.downcast::<FailedRead>() {
+                Ok(failed) => self.store_error(action, redb::Error::Io(failed.0)),
+                Err(_) => corrupt("its pages contradict each other".to_owned()),
+            }),
         }
     }
 
@@ -149,7 +157,10 @@ impl TreeStore {
     ) -> Result<T, StoreError> {
         let database = self.database.read();
         let opened = database.as_ref().ok_or_else(|| self.closed())?;
-        self.guarded("read", || read(&opened.begin_read()?))
+        self.guarded("read", || {
+            let _reading = Reading::begin();
+            read(&opened.begin_read()?)
+        })
     }
 
     fn closed(&self) -> StoreError {
@@ -226,6 +237,31 @@ impl OrderedStore for TreeStore {
     }
 }
 
+/// A read of the file that has failed in a read transaction.
+struct FailedRead(io::Error);
+
+thread_local! {
+    /// Whether this thread is in a read transaction.
+    static IS_READING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A read transaction of this thread.
+struct Reading {
+    was_reading: bool,
+}
+
+impl Reading {
+    fn begin() -> Self {
+        Self { was_reading: IS_READING.replace(true) }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        IS_READING.set(self.was_reading);
+    }
+}
+
 /// One file of a [`Disk`] as `redb` wants it.
 struct Backend {
     file: Arc<dyn DiskFile>,
@@ -243,8 +279,16 @@ impl StorageBackend for Backend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let count = self.file.read_at(out, offset).map_err(io::Error::other)?;
-        if count == out.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        let read = match self.file.read_at(out, offset) {
+            Ok(count) if count == out.len() => Ok(()),
+            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) => Err(io::Error::other(error)),
+        };
+        match read {
+            // `redb` would not read anything more.
+            Err(error) if IS_READING.get() => resume_unwind(Box::new(FailedRead(error))),
+            read => read,
+        }
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -1,14 +1,16 @@
 //! A disk in memory that does what real ones do on bad days.
 
+mod unsynced;
+
 use super::clock::ManualClock;
 use super::disk::{Disk, DiskFile, DiskLock, ReadAt};
 use crate::error::StoreError;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use unsynced::{Change, FileState, NameChange};
 
-/// What survives a crash is decided for pieces of this size.
-const SECTOR_BYTES: u64 = 512;
+pub(crate) use unsynced::Random;
 
 /// A data directory in memory, with faults on demand. Everything random follows from its seed.
 ///
@@ -35,26 +37,6 @@ struct State {
     faults: Faults,
 }
 
-#[derive(Default)]
-struct FileState {
-    bytes: Vec<u8>,
-    durable: Vec<u8>,
-    /// Changes since the file was synced.
-    changes: Vec<Change>,
-}
-
-enum Change {
-    Write { offset: u64, bytes: Vec<u8> },
-    Truncate { size_bytes: u64 },
-}
-
-#[derive(Clone)]
-enum NameChange {
-    Create { name: String, file: u64 },
-    Remove { name: String },
-    Rename { from: String, to: String },
-}
-
 /// What goes wrong. The default is nothing.
 #[derive(Clone, Default)]
 pub struct Faults {
@@ -64,6 +46,8 @@ pub struct Faults {
     pub operations_left: Option<u64>,
     /// So many of the next writes fail, after having written a part.
     pub failing_writes: u64,
+    /// So many of the next reads fail, of those that may wait.
+    pub failing_reads: u64,
     /// So many of the next syncs of files fail; what they should have covered is dropped.
     pub failing_syncs: u64,
     /// Of this many reads that don't want to wait one would have to; 0 = none.
@@ -284,6 +268,10 @@ impl FaultyFile {
 impl DiskFile for FaultyFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, StoreError> {
         let mut state = self.state("read")?;
+        if state.faults.failing_reads > 0 {
+            state.faults.failing_reads -= 1;
+            return Err(failed("read", &self.name, "input/output error"));
+        }
         let bytes = &state.file(self.number).bytes;
         let start = bytes.len().min(offset as usize);
         let count = (bytes.len() - start).min(buffer.len());
@@ -386,120 +374,6 @@ impl State {
         self.files.retain(|number, _| named.contains(number));
         for file in self.files.values_mut() {
             file.lose_unsynced(&mut self.random);
-        }
-    }
-}
-
-impl NameChange {
-    fn apply(&self, names: &mut BTreeMap<String, u64>) {
-        match self {
-            Self::Create { name, file } => {
-                names.insert(name.clone(), *file);
-            }
-            Self::Remove { name } => {
-                names.remove(name);
-            }
-            Self::Rename { from, to } => {
-                if let Some(file) = names.remove(from) {
-                    names.insert(to.clone(), file);
-                }
-            }
-        }
-    }
-}
-
-impl FileState {
-    fn size(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    fn write(&mut self, bytes: &[u8], offset: u64) {
-        write(&mut self.bytes, bytes, offset);
-        self.changes.push(Change::Write { offset, bytes: bytes.to_vec() });
-    }
-
-    /// Makes what was changed since the last sync durable.
-    fn keep_all(&mut self) {
-        for change in self.changes.drain(..) {
-            match change {
-                Change::Write { offset, bytes } => write(&mut self.durable, &bytes, offset),
-                Change::Truncate { size_bytes } => self.durable.resize(size_bytes as usize, 0),
-            }
-        }
-    }
-
-    /// Keeps what was synced, and of the rest all, nothing, the first part, or any sectors.
-    fn lose_unsynced(&mut self, random: &mut Random) {
-        let changes = std::mem::take(&mut self.changes);
-        let any_order = random.below(3) == 0;
-        let kept = if any_order { changes.len() } else { random.part_of(changes.len()) };
-        for (number, change) in changes.iter().take(kept).enumerate() {
-            let is_last = number + 1 == kept && kept < changes.len();
-            match change {
-                Change::Write { offset, bytes } if any_order => {
-                    write_sectors(&mut self.durable, bytes, *offset, random);
-                }
-                Change::Write { offset, bytes } => {
-                    let size = bytes.len() as u64;
-                    let part = if is_last { random.below(size + 1) } else { size };
-                    write(&mut self.durable, &bytes[..part as usize], *offset);
-                }
-                Change::Truncate { size_bytes } => {
-                    if !any_order || random.below(2) == 0 {
-                        self.durable.resize(*size_bytes as usize, 0);
-                    }
-                }
-            }
-        }
-        self.bytes.clone_from(&self.durable);
-    }
-}
-
-fn write(target: &mut Vec<u8>, bytes: &[u8], offset: u64) {
-    let (start, end) = (offset as usize, offset as usize + bytes.len());
-    if target.len() < end {
-        target.resize(end, 0);
-    }
-    target[start..end].copy_from_slice(bytes);
-}
-
-/// Writes some of the sectors that a write touches.
-fn write_sectors(target: &mut Vec<u8>, bytes: &[u8], offset: u64, random: &mut Random) {
-    let end = offset + bytes.len() as u64;
-    let mut start = offset;
-    while start < end {
-        let next = ((start / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
-        if random.below(2) == 0 {
-            let sector = &bytes[(start - offset) as usize..(next - offset) as usize];
-            write(target, sector, start);
-        }
-        start = next;
-    }
-}
-
-/// Sebastiano Vigna's SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`, which is not 0.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// How many of `count` things survive: none, all, or any number.
-    fn part_of(&mut self, count: usize) -> usize {
-        match self.below(4) {
-            0 => 0,
-            1 => count,
-            _ => self.below(count as u64 + 1) as usize,
         }
     }
 }

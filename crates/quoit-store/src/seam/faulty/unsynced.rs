@@ -1,0 +1,143 @@
+//! What a crash may lose: changes of files and of names that no sync has covered.
+
+use std::collections::BTreeMap;
+
+/// What survives a crash is decided for pieces of this size.
+const SECTOR_BYTES: u64 = 512;
+
+/// A file.
+#[derive(Default)]
+pub(super) struct FileState {
+    pub(super) bytes: Vec<u8>,
+    pub(super) durable: Vec<u8>,
+    /// Changes since the file was synced.
+    pub(super) changes: Vec<Change>,
+}
+
+/// A change of a file.
+pub(super) enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    Truncate { size_bytes: u64 },
+}
+
+/// A change of the directory.
+#[derive(Clone)]
+pub(super) enum NameChange {
+    Create { name: String, file: u64 },
+    Remove { name: String },
+    Rename { from: String, to: String },
+}
+
+impl NameChange {
+    pub(super) fn apply(&self, names: &mut BTreeMap<String, u64>) {
+        match self {
+            Self::Create { name, file } => {
+                names.insert(name.clone(), *file);
+            }
+            Self::Remove { name } => {
+                names.remove(name);
+            }
+            Self::Rename { from, to } => {
+                if let Some(file) = names.remove(from) {
+                    names.insert(to.clone(), file);
+                }
+            }
+        }
+    }
+}
+
+impl FileState {
+    pub(super) fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
+        write(&mut self.bytes, bytes, offset);
+        self.changes.push(Change::Write { offset, bytes: bytes.to_vec() });
+    }
+
+    /// Makes what was changed since the last sync durable.
+    pub(super) fn keep_all(&mut self) {
+        for change in self.changes.drain(..) {
+            match change {
+                Change::Write { offset, bytes } => write(&mut self.durable, &bytes, offset),
+                Change::Truncate { size_bytes } => self.durable.resize(size_bytes as usize, 0),
+            }
+        }
+    }
+
+    /// Keeps what was synced, and of the rest all, nothing, the first part, or any sectors.
+    pub(super) fn lose_unsynced(&mut self, random: &mut Random) {
+        let changes = std::mem::take(&mut self.changes);
+        let any_order = random.below(3) == 0;
+        let kept = if any_order { changes.len() } else { random.part_of(changes.len()) };
+        for (number, change) in changes.iter().take(kept).enumerate() {
+            let is_last = number + 1 == kept && kept < changes.len();
+            match change {
+                Change::Write { offset, bytes } if any_order => {
+                    write_sectors(&mut self.durable, bytes, *offset, random);
+                }
+                Change::Write { offset, bytes } => {
+                    let size = bytes.len() as u64;
+                    let part = if is_last { random.below(size + 1) } else { size };
+                    write(&mut self.durable, &bytes[..part as usize], *offset);
+                }
+                Change::Truncate { size_bytes } => {
+                    if !any_order || random.below(2) == 0 {
+                        self.durable.resize(*size_bytes as usize, 0);
+                    }
+                }
+            }
+        }
+        self.bytes.clone_from(&self.durable);
+    }
+}
+
+fn write(target: &mut Vec<u8>, bytes: &[u8], offset: u64) {
+    let (start, end) = (offset as usize, offset as usize + bytes.len());
+    if target.len() < end {
+        target.resize(end, 0);
+    }
+    target[start..end].copy_from_slice(bytes);
+}
+
+/// Writes some of the sectors that a write touches.
+fn write_sectors(target: &mut Vec<u8>, bytes: &[u8], offset: u64, random: &mut Random) {
+    let end = offset + bytes.len() as u64;
+    let mut start = offset;
+    while start < end {
+        let next = ((start / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
+        if random.below(2) == 0 {
+            let sector = &bytes[(start - offset) as usize..(next - offset) as usize];
+            write(target, sector, start);
+        }
+        start = next;
+    }
+}
+
+/// Sebastiano Vigna's SplitMix64.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, which is not 0.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// How many of `count` things survive: none, all, or any number.
+    pub(super) fn part_of(&mut self, count: usize) -> usize {
+        match self.below(4) {
+            0 => 0,
+            1 => count,
+            _ => self.below(count as u64 + 1) as usize,
+        }
+    }
+}
