@@ -1,5 +1,7 @@
+use super::listed::WITNESSES_MAX;
 use super::*;
 use proptest::prelude::*;
+use quoit_model::hash::{Identity, Partition};
 use std::sync::atomic::AtomicBool;
 
 const TYPE: &[u8] = b"t";
@@ -239,6 +241,25 @@ fn what_leaves_the_list_is_given_back() {
         assert!(listed(&list, &keys, 10).is_empty());
         assert_eq!(bytes_and_recounted(&list), (0, 0), "{round}: emptied");
     }
+}
+
+#[test]
+fn a_longer_name_that_makes_room_gives_back_what_it_costs_more() {
+    let (list, keys) = (BucketList::default(), FakeKeys::default());
+    assert!(listed(&list, &keys, 10).is_empty());
+    let named = |key: usize, length: usize| format!("{key:0length$}").into_bytes();
+    (0..WITNESSES_MAX).for_each(|key| keys.set(&list, b"b", &named(key, 200), true));
+    let (of_long, _) = bytes_and_recounted(&list);
+    list.known.read().by_front.values().for_each(|listed| {
+        for key in 0..WITNESSES_MAX {
+            let number = FIRST_NOTE + (WITNESSES_MAX + key) as u64;
+            let cheaper = listed.add(number, witness_of(b"b", &named(key, 50), PARTITION));
+            assert_eq!(cheaper, -150, "a name of 50 bytes in the place of one of 200");
+            list.count(cheaper);
+        }
+    });
+    let (bytes, recounted) = bytes_and_recounted(&list);
+    assert_eq!((bytes, of_long - bytes), (recounted, 150 * WITNESSES_MAX as i64));
 }
 
 #[test]
