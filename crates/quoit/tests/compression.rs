@@ -110,3 +110,50 @@ fn the_property_is_set_and_shown_over_http_and_checked() {
     let (_, shown) = http(&node, "GET", props, "");
     assert!(shown.contains("\"compression\":\"none\""), "{shown}");
 }
+
+/// Whether a text is in one of the files of a directory.
+fn has_text(directory: &Path, text: &[u8]) -> bool {
+    let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
+    entries.map(|entry| entry.path()).any(|path| match path.is_dir() {
+        true => has_text(&path, text),
+        false => {
+            let bytes = std::fs::read(&path).unwrap();
+            bytes.windows(text.len()).any(|window| window == text)
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_several_engines_buckets_are_compressed_as_their_types_say() {
+    let mut node = Node::start_with(&[
+        "storage_backend=multi",
+        "multi_backend.log.storage_backend=bitcask",
+        "multi_backend.tree.storage_backend=innostore",
+        "multi_backend.default=log",
+    ]);
+    node.create_type("packed_log", r#"{"backend":"log","compression":"lz4","allow_mult":false}"#);
+    node.create_type("packed_tree", r#"{"backend":"tree","compression":"lz4","allow_mult":false}"#);
+    node.create_type("plain_tree", r#"{"backend":"tree","allow_mult":false}"#);
+    let packed = ["packed_log", "packed_tree"].map(|name| Bucket::typed(name, "bucket"));
+    let plain = [Bucket::new("bucket"), Bucket::typed("plain_tree", "bucket")];
+    let [log, tree] = ["log", "tree"].map(|name| node.data_dir().join("multi").join(name));
+    // More of a value than stays readable at its beginning.
+    let run = "says what all the others say. 7 ".repeat(20);
+    for (buckets, are_plain) in [(&packed, false), (&plain, true)] {
+        let client = Client::connect_to(node.pb.clone()).unwrap();
+        for bucket in buckets {
+            put_all(&client, bucket).await;
+            check_all(&client, bucket).await;
+        }
+        node.stop();
+        for directory in [&log, &tree] {
+            let is_there = has_text(directory, run.as_bytes());
+            assert_eq!(is_there, are_plain, "{}", directory.display());
+        }
+        node.start_again();
+    }
+    let client = Client::connect_to(node.pb.clone()).unwrap();
+    for bucket in packed.iter().chain(&plain) {
+        check_all(&client, bucket).await;
+    }
+}

@@ -13,7 +13,7 @@ use quoit_model::clock::Actor;
 use quoit_model::hash::{Partition, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
-use quoit_model::props::{PropUpdates, Quorum};
+use quoit_model::props::{BucketProps, PropUpdates, Quorum, Scope};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
 use quoit_wire::internode::VersionRange;
@@ -38,6 +38,20 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
 }
 
+/// What nodes of a cluster may have of their own.
+#[derive(Clone)]
+struct Kind {
+    /// Versions of the protocol between nodes that it speaks.
+    versions: VersionRange,
+    untyped_defaults: BucketProps,
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self { versions: VersionRange::CURRENT, untyped_defaults: BucketProps::untyped() }
+    }
+}
+
 pub fn host(number: usize) -> String {
     format!("n{number}")
 }
@@ -48,21 +62,34 @@ impl Cluster {
     }
 
     pub async fn with(count: usize, settings: StoreSettings) -> Self {
-        Self::speaking(&vec![VersionRange::CURRENT; count], settings).await
+        Self::made_of(&vec![Kind::default(); count], settings).await
     }
 
     /// Nodes that speak these versions of the protocol between nodes.
     pub async fn of_versions(versions: &[VersionRange]) -> Self {
-        Self::speaking(versions, StoreSettings::default()).await
+        let kind = |versions: &_| Kind { versions: *versions, ..Kind::default() };
+        let kinds: Vec<Kind> = versions.iter().map(kind).collect();
+        Self::made_of(&kinds, StoreSettings::default()).await
     }
 
-    async fn speaking(versions: &[VersionRange], settings: StoreSettings) -> Self {
-        let count = versions.len();
+    /// Nodes whose untyped buckets have these properties where nobody has said otherwise.
+    pub async fn with_untyped_defaults(defaults: &[Value]) -> Self {
+        let kind = |defaults: &Value| {
+            let updates = PropUpdates::from(defaults.as_object().unwrap().clone());
+            let props = BucketProps::untyped().updated(Scope::UntypedBucket, &updates);
+            Kind { untyped_defaults: props.unwrap(), ..Kind::default() }
+        };
+        let kinds: Vec<Kind> = defaults.iter().map(kind).collect();
+        Self::made_of(&kinds, StoreSettings::default()).await
+    }
+
+    async fn made_of(kinds: &[Kind], settings: StoreSettings) -> Self {
+        let count = kinds.len();
         seed_elections(11);
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
         let mut cluster = Self { network: MemoryNetwork::default(), clock, nodes: Vec::new() };
-        for (number, versions) in versions.iter().enumerate() {
-            let node = cluster.start(number, settings, *versions).await;
+        for (number, kind) in kinds.iter().enumerate() {
+            let node = cluster.start(number, settings, kind.clone()).await;
             cluster.nodes.push(node);
         }
         for number in 1..count {
@@ -78,7 +105,8 @@ impl Cluster {
         cluster
     }
 
-    async fn start(&self, number: usize, settings: StoreSettings, versions: VersionRange) -> Node {
+    async fn start(&self, number: usize, settings: StoreSettings, kind: Kind) -> Node {
+        let Kind { versions, untyped_defaults } = kind;
         let network = self.network.host(&host(number));
         let address = format!("{}:1", host(number));
         let listener = network.bind(&address).await.unwrap();
@@ -88,6 +116,7 @@ impl Cluster {
             addresses: Addresses { node: address.into(), ..Addresses::default() },
             ring_size: Some(RingSize::new(8).unwrap()),
             versions,
+            untyped_defaults,
             ..quoit_cluster::Settings::new(&name, id)
         };
         let disk = Arc::new(FaultyDisk::new(number as u64));
