@@ -32,6 +32,9 @@ pub(crate) struct Node {
     /// What operators call it; its id while its membership is not known.
     pub(crate) name: Arc<str>,
     pub(crate) reach: Reach,
+    /// Whether it speaks the version that knows scans, as members agree; false while its membership is not
+    /// known.
+    pub(crate) knows_scans: bool,
 }
 
 /// How a node is reached.
@@ -70,12 +73,16 @@ impl Topology {
             Some(peer) => Reach::Peer(peer),
             None => Reach::Unknown,
         };
-        let name = |id: &NodeId| match state.members().get(*id) {
-            Some(member) => Arc::clone(&member.name),
-            None => id.to_string().into(),
+        let node = |id: &NodeId| {
+            let member = state.members().get(*id);
+            Node {
+                id: *id,
+                name: member.map_or_else(|| id.to_string().into(), |known| Arc::clone(&known.name)),
+                reach: reach(*id),
+                knows_scans: member.is_some_and(|known| known.versions.max >= VERSION_SCANS),
+            }
         };
-        let nodes: Vec<Node> =
-            ids.iter().map(|id| Node { id: *id, name: name(id), reach: reach(*id) }).collect();
+        let nodes: Vec<Node> = ids.iter().map(node).collect();
         let place = |id: &NodeId| ids.binary_search(id).ok().map(|place| place as NodePlace);
         let layouts: SmallVec<[LiveLayout; 2]> = live
             .iter()

@@ -5,21 +5,27 @@
 //!
 //! ```text
 //! byte 0     1  version: 1
-//! byte 1     8  XXH3-64 of bucket type, bucket and the rest, little-endian
+//! byte 1     8  XXH3-64 of cluster, bucket type, bucket and the rest, little-endian
 //! byte 9    16  the node
 //! byte 25    .  the partitions, a bit each, lowest first
 //! ```
 //!
 //! The contexts of a plan name each partition once, so their answers together have each key once. Any node
 //! answers any of them, also after the layout has changed: the node that is named is one that needs no other.
+//! Nodes of versions that know no scans know no contexts either, and would answer with the whole bucket: none
+//! is named.
 
 use super::index::IndexQuery;
 use super::plan::{PartitionSet, Share, shares};
 use crate::error::RequestError;
 use crate::store::{ReplicatedStore, bucket_props};
+use crate::topology::Topology;
+use crate::votes::NodePlace;
 use bytes::Bytes;
+use quoit_cluster::ClusterId;
 use quoit_model::key::BucketRef;
 use quoit_model::node::NodeId;
+use quoit_wire::internode::VERSION_SCANS;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -32,7 +38,8 @@ const HEAD_BYTES: usize = 25;
 /// A coverage context that is none, or that belongs to another bucket or cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
-    "not a coverage context of this bucket; ask for a plan of this bucket, and send its contexts as they are"
+    "not a coverage context of this bucket in this cluster; ask for a plan of this bucket here, and send its \
+     contexts as they are"
 )]
 pub struct InvalidContext;
 
@@ -83,19 +90,23 @@ impl ReplicatedStore {
         request: CoverageRequest<'_>,
     ) -> Result<Vec<CoverageEntry>, CoverageError> {
         bucket.key(b"*").check().map_err(RequestError::from)?;
-        let n_val = bucket_props(&self.control.read(), bucket)?.n_val;
+        let (n_val, cluster) = {
+            let state = self.control.read();
+            (bucket_props(&state, bucket)?.n_val, state.cluster_id())
+        };
+        let sealed = Sealed { cluster, bucket };
         let ring_size = self.ring_size().get();
-        let replaced = request.replaced.map(|context| read(bucket, context, ring_size));
+        let replaced = request.replaced.map(|context| sealed.read(context, ring_size));
         let replaced = replaced.transpose()?;
         let mut avoided: Vec<NodeId> = replaced.iter().map(|(node, _)| *node).collect();
         for context in request.unavailable {
-            avoided.push(read(bucket, context, ring_size)?.0);
+            avoided.push(sealed.read(context, ring_size)?.0);
         }
         let topology = self.settled_topology(None).await;
         let is_avoided = |place: &u16| avoided.contains(&topology.node(*place).id);
-        let failed: Vec<u16> = topology.places().filter(is_avoided).collect();
+        let avoided: Vec<NodePlace> = topology.places().filter(is_avoided).collect();
         let wanted = replaced.map_or_else(|| PartitionSet::all(ring_size), |(_, wanted)| wanted);
-        let shares = shares(&topology, &wanted, n_val, &failed)?;
+        let shares = shares_with_scans(&topology, &wanted, n_val, &avoided)?;
         let entry_count_min = request.entry_count_min.min(ring_size.into()).next_power_of_two();
         let entry = |Share { node, partitions }: Share| {
             let node = topology.node(node);
@@ -103,7 +114,7 @@ impl ReplicatedStore {
                 node: node.id,
                 node_name: Arc::clone(&node.name),
                 partitions: partitions.iter().map(|partition| partition.0).collect(),
-                context: context(bucket, node.id, &partitions),
+                context: sealed.context(node.id, &partitions),
             }
         };
         Ok(divided(shares, entry_count_min as usize).into_iter().map(entry).collect())
@@ -116,46 +127,80 @@ impl ReplicatedStore {
     /// When the context is none of a plan of this bucket.
     pub fn restrict(&self, query: &mut IndexQuery, context: &[u8]) -> Result<(), InvalidContext> {
         let bucket = BucketRef { bucket_type: &query.bucket_type, bucket: &query.bucket };
-        let (_, partitions) = read(bucket, context, self.ring_size().get())?;
+        let sealed = Sealed { cluster: self.control.read().cluster_id(), bucket };
+        let (_, partitions) = sealed.read(context, self.ring_size().get())?;
         query.partitions = Some(partitions);
         Ok(())
     }
 }
 
-fn context(bucket: BucketRef<'_>, node: NodeId, partitions: &PartitionSet) -> Bytes {
-    let mut context = vec![VERSION];
-    context.extend_from_slice(&[0; SEAL_END - 1]);
-    context.extend_from_slice(&node.0);
-    context.extend_from_slice(&partitions.to_bytes());
-    let seal = seal(bucket, &context[SEAL_END..]);
-    context[1..SEAL_END].copy_from_slice(&seal);
-    Bytes::from(context)
+/// As [`shares`], of nodes that know scans.
+///
+/// # Errors
+///
+/// As there, and the name of a node that alone has some partition and knows no scans.
+fn shares_with_scans(
+    topology: &Topology,
+    wanted: &PartitionSet,
+    n_val: u32,
+    avoided: &[NodePlace],
+) -> Result<Vec<Share>, RequestError> {
+    let older = topology.places().filter(|place| !topology.node(*place).knows_scans);
+    let failed: Vec<NodePlace> = older.chain(avoided.iter().copied()).collect();
+    shares(topology, wanted, n_val, &failed).map_err(|nobody| {
+        let with_older = shares(topology, wanted, n_val, avoided).unwrap_or_default();
+        let mut nodes = with_older.iter().map(|share| topology.node(share.node));
+        nodes.find(|node| !node.knows_scans).map_or(nobody, |older| RequestError::OlderNode {
+            node: Arc::clone(&older.name),
+            needed: VERSION_SCANS,
+        })
+    })
 }
 
-/// The node and the partitions that a context names.
-fn read(
-    bucket: BucketRef<'_>,
-    context: &[u8],
-    ring_size: u16,
-) -> Result<(NodeId, PartitionSet), InvalidContext> {
-    let (head, partitions) = context.split_at_checked(HEAD_BYTES).ok_or(InvalidContext)?;
-    let is_one = head[0] == VERSION
-        && head[1..SEAL_END] == seal(bucket, &context[SEAL_END..])
-        && partitions.len() == usize::from(ring_size).div_ceil(8);
-    if !is_one {
-        return Err(InvalidContext);
-    }
-    let node = head[SEAL_END..].try_into().map_err(|_| InvalidContext)?;
-    Ok((NodeId(node), PartitionSet::from_bytes(partitions)))
+/// What contexts are good for.
+#[derive(Clone, Copy)]
+struct Sealed<'a> {
+    cluster: ClusterId,
+    bucket: BucketRef<'a>,
 }
 
-fn seal(bucket: BucketRef<'_>, rest: &[u8]) -> [u8; 8] {
-    let mut hash = Xxh3::new();
-    for part in [bucket.bucket_type, bucket.bucket, rest] {
-        hash.update(&(part.len() as u64).to_le_bytes());
-        hash.update(part);
+impl Sealed<'_> {
+    fn context(self, node: NodeId, partitions: &PartitionSet) -> Bytes {
+        let mut context = vec![VERSION];
+        context.extend_from_slice(&[0; SEAL_END - 1]);
+        context.extend_from_slice(&node.0);
+        context.extend_from_slice(&partitions.to_bytes());
+        let seal = self.seal(&context[SEAL_END..]);
+        context[1..SEAL_END].copy_from_slice(&seal);
+        Bytes::from(context)
     }
-    hash.digest().to_le_bytes()
+
+    /// The node and the partitions that a context names.
+    fn read(
+        self,
+        context: &[u8],
+        ring_size: u16,
+    ) -> Result<(NodeId, PartitionSet), InvalidContext> {
+        let (head, partitions) = context.split_at_checked(HEAD_BYTES).ok_or(InvalidContext)?;
+        let is_one = head[0] == VERSION
+            && head[1..SEAL_END] == self.seal(&context[SEAL_END..])
+            && partitions.len() == usize::from(ring_size).div_ceil(8);
+        if !is_one {
+            return Err(InvalidContext);
+        }
+        let node = head[SEAL_END..].try_into().map_err(|_| InvalidContext)?;
+        Ok((NodeId(node), PartitionSet::from_bytes(partitions)))
+    }
+
+    fn seal(self, rest: &[u8]) -> [u8; 8] {
+        let Self { cluster, bucket } = self;
+        let mut hash = Xxh3::new();
+        for part in [&cluster.0[..], bucket.bucket_type, bucket.bucket, rest] {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        hash.digest().to_le_bytes()
+    }
 }
 
 /// Halves the largest shares until there are so many, or each is one partition.
@@ -166,7 +211,7 @@ fn divided(mut shares: Vec<Share>, count_min: usize) -> Vec<Share> {
         let Some((size, place)) = by_size.pop().filter(|(size, _)| *size > 1) else { break };
         let whole = &mut shares[place];
         let upper: Vec<_> = whole.partitions.iter().skip(size / 2).collect();
-        let mut half = PartitionSet::from_bytes(&vec![0; whole.partitions.to_bytes().len()]);
+        let mut half = whole.partitions.none_like();
         for partition in &upper {
             half.insert(*partition);
             whole.partitions.remove(*partition);
@@ -183,7 +228,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BUCKET: BucketRef<'static> = BucketRef::untyped(b"b");
+    const SEALED: Sealed<'static> =
+        Sealed { cluster: ClusterId([3; 16]), bucket: BucketRef::untyped(b"b") };
 
     proptest! {
         #[test]
@@ -212,16 +258,19 @@ mod tests {
 
         #[test]
         fn what_was_changed_is_no_context(place: prop::sample::Index, by in 1..=255u8) {
-            let made = context(BUCKET, NodeId([7; 16]), &PartitionSet::all(64));
-            prop_assert_eq!(
-                read(BUCKET, &made, 64), Ok((NodeId([7; 16]), PartitionSet::all(64)))
-            );
-            prop_assert_eq!(read(BucketRef::untyped(b"c"), &made, 64), Err(InvalidContext));
-            prop_assert_eq!(read(BUCKET, &made, 128), Err(InvalidContext));
+            let made = SEALED.context(NodeId([7; 16]), &PartitionSet::all(64));
+            prop_assert_eq!(SEALED.read(&made, 64), Ok((NodeId([7; 16]), PartitionSet::all(64))));
+            for other in [
+                Sealed { bucket: BucketRef::untyped(b"c"), ..SEALED },
+                Sealed { cluster: ClusterId([4; 16]), ..SEALED },
+            ] {
+                prop_assert_eq!(other.read(&made, 64), Err(InvalidContext));
+            }
+            prop_assert_eq!(SEALED.read(&made, 128), Err(InvalidContext));
             let mut changed = made.to_vec();
             changed[place.index(made.len())] ^= by;
-            prop_assert_eq!(read(BUCKET, &changed, 64), Err(InvalidContext));
-            prop_assert_eq!(read(BUCKET, &made[..place.index(made.len())], 64), Err(InvalidContext));
+            prop_assert_eq!(SEALED.read(&changed, 64), Err(InvalidContext));
+            prop_assert_eq!(SEALED.read(&made[..place.index(made.len())], 64), Err(InvalidContext));
         }
     }
 }

@@ -23,6 +23,11 @@ impl PartitionSet {
         set
     }
 
+    /// The empty set of as many partitions as this one is of.
+    pub(super) fn none_like(&self) -> Self {
+        Self(vec![0; self.0.len()])
+    }
+
     pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
@@ -144,9 +149,8 @@ fn share_out(
 ) -> Result<Vec<Share>, RequestError> {
     let mut left: Vec<&(Partition, Vec<NodePlace>)> = holders.iter().collect();
     let mut shares = Vec::new();
+    let place_count = holders.iter().flat_map(|(_, nodes)| nodes).max().map_or(0, |max| max + 1);
     while !left.is_empty() {
-        let place_count =
-            holders.iter().flat_map(|(_, nodes)| nodes).max().map_or(0, |max| max + 1);
         let mut counts = vec![0usize; usize::from(place_count)];
         for (_, nodes) in &left {
             nodes.iter().for_each(|node| counts[usize::from(*node)] += 1);
@@ -157,7 +161,7 @@ fn share_out(
         let Some(node) = best else {
             return Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 });
         };
-        let mut partitions = PartitionSet(vec![0; wanted.0.len()]);
+        let mut partitions = wanted.none_like();
         left.retain(|(partition, nodes)| {
             let taken = nodes.contains(&node);
             if taken {

@@ -1,6 +1,6 @@
 //! Clients that query the parts of a bucket themselves.
 
-use crate::fixture::{Cluster, host, key, put_of};
+use crate::fixture::{Cluster, RING_SIZE, host, key, put_of};
 use bytes::Bytes;
 use quoit_core::{
     CoverageEntry, CoverageError, CoverageRequest, IndexQuery, IndexSelection, InvalidContext,
@@ -8,6 +8,7 @@ use quoit_core::{
 };
 use quoit_model::key::BucketRef;
 use quoit_model::props::Quorum;
+use quoit_wire::internode::{VERSION_SCANS, VersionRange};
 use std::collections::BTreeSet;
 
 const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
@@ -15,7 +16,11 @@ const NAMES: [&str; 12] =
     ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "a much longer name"];
 
 async fn filled(count: usize) -> Cluster {
-    let cluster = Cluster::of(count).await;
+    filled_with_versions(&vec![VersionRange::CURRENT; count]).await
+}
+
+async fn filled_with_versions(versions: &[VersionRange]) -> Cluster {
+    let cluster = Cluster::of_versions(versions).await;
     for name in NAMES {
         let mut put = put_of(key("default", name), "v");
         put.options = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
@@ -52,6 +57,13 @@ async fn part(cluster: &Cluster, node: usize, context: &[u8]) -> Vec<Bytes> {
     keys
 }
 
+/// The partitions of all entries, in order.
+fn partitions(entries: &[CoverageEntry]) -> Vec<u16> {
+    let mut all: Vec<u16> = entries.iter().flat_map(|entry| entry.partitions.clone()).collect();
+    all.sort_unstable();
+    all
+}
+
 fn all_names() -> Vec<Bytes> {
     let mut names: Vec<Bytes> =
         NAMES.iter().map(|name| Bytes::from_static(name.as_bytes())).collect();
@@ -65,11 +77,8 @@ async fn the_parts_of_a_plan_have_each_key_once_wherever_they_are_asked_for() {
     for entry_count_min in [0, 1, 7, 1_000_000] {
         let request = CoverageRequest { entry_count_min, ..CoverageRequest::default() };
         let entries = plan(&cluster, 1, request).await.unwrap();
-        let all: BTreeSet<u16> =
-            entries.iter().flat_map(|entry| entry.partitions.clone()).collect();
-        let count: usize = entries.iter().map(|entry| entry.partitions.len()).sum();
-        assert_eq!(all.len(), count, "a partition is in two entries");
-        let count_min = (entry_count_min as usize).next_power_of_two().min(count);
+        assert_eq!(partitions(&entries), (0..RING_SIZE).collect::<Vec<_>>());
+        let count_min = (entry_count_min as usize).next_power_of_two().min(RING_SIZE.into());
         assert!(entries.len() >= count_min, "{} entries", entries.len());
         for own in [true, false] {
             let mut keys = Vec::new();
@@ -91,10 +100,7 @@ async fn a_part_is_replaced_by_parts_on_other_nodes() {
     let request = CoverageRequest { replaced: Some(&failed.context), ..CoverageRequest::default() };
     let others = plan(&cluster, 1, request).await.unwrap();
     assert!(others.iter().all(|other| other.node != failed.node));
-    let mut partitions: Vec<u16> =
-        others.iter().flat_map(|other| other.partitions.clone()).collect();
-    partitions.sort_unstable();
-    assert_eq!(partitions, failed.partitions);
+    assert_eq!(partitions(&others), failed.partitions);
     let mut keys = Vec::new();
     for entry in entries[1..].iter().chain(&others) {
         keys.extend(part(&cluster, number_of(&cluster, entry), &entry.context).await);
@@ -133,5 +139,39 @@ async fn contexts_of_other_buckets_are_refused() {
         let request = CoverageRequest { unavailable: &unavailable, ..CoverageRequest::default() };
         let refused = plan(&cluster, 0, request).await;
         assert!(matches!(refused, Err(CoverageError::Context(InvalidContext))), "{sent:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn plans_name_no_node_of_a_version_without_scans() {
+    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
+    for older in 1..4 {
+        let mut versions = [new; 4];
+        versions[older] = old;
+        let cluster = filled_with_versions(&versions).await;
+        for planner in 0..4 {
+            let entries = plan(&cluster, planner, CoverageRequest::default()).await.unwrap();
+            assert_eq!(partitions(&entries), (0..RING_SIZE).collect::<Vec<_>>());
+            let mut keys = Vec::new();
+            for entry in &entries {
+                assert_ne!(number_of(&cluster, entry), older, "it would answer with all keys");
+                keys.extend(part(&cluster, number_of(&cluster, entry), &entry.context).await);
+            }
+            keys.sort();
+            assert_eq!(keys, all_names());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_only_nodes_of_older_versions_have_is_an_error_that_names_one() {
+    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
+    let cluster = filled_with_versions(&[new, old, old, old, old]).await;
+    match plan(&cluster, 0, CoverageRequest::default()).await {
+        Err(CoverageError::Request(RequestError::OlderNode { node, needed })) => {
+            assert!((1..5).any(|number| *node == *format!("{}@test", host(number))), "{node}");
+            assert_eq!(needed, VERSION_SCANS);
+        }
+        other => panic!("no such plan can be: {other:?}"),
     }
 }

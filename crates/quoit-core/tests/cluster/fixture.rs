@@ -22,6 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+/// Partitions of the clusters.
+pub const RING_SIZE: u16 = 8;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One node.
@@ -114,7 +117,7 @@ impl Cluster {
         let id = NodeId([number as u8 + 1; 16]);
         let control_settings = quoit_cluster::Settings {
             addresses: Addresses { node: address.into(), ..Addresses::default() },
-            ring_size: Some(RingSize::new(8).unwrap()),
+            ring_size: Some(RingSize::new(RING_SIZE).unwrap()),
             versions,
             untyped_defaults,
             ..quoit_cluster::Settings::new(&name, id)
