@@ -56,7 +56,8 @@ struct Keeper {
     cluster: Option<ClusterId>,
     /// Who knows of this start, and its number.
     fence: Option<(Fence, u64)>,
-    /// Since when nodes are away.
+    /// Since when nodes are away, noted in every round: whoever begins to lead must not believe what was so
+    /// when it led before.
     away: BTreeMap<NodeId, Instant>,
     /// Since when nodes that go have what they should know.
     informed: BTreeMap<NodeId, Instant>,
@@ -107,6 +108,7 @@ impl Keeper {
         }
         let state = plane.state();
         self.keep_ways(plane, &state);
+        self.note_away(plane, &state);
         if let Some(departure) = self.turned_away().or_else(|| outdated(plane, &state)) {
             plane.depart(departure);
             return;
@@ -136,7 +138,6 @@ impl Keeper {
         let led = plane.group().metrics();
         if let Some(metrics) = led.filter(leads) {
             let state = plane.state();
-            self.note_away(plane, &state);
             if timeout(STEP_TIMEOUT, self.lead(plane, &state, &metrics)).await.is_err() {
                 tracing::debug!("the electorate could not be changed in time");
             }

@@ -93,6 +93,56 @@ async fn voter_that_stays_away_is_replaced() {
     set(&town, 1, 1).await;
 }
 
+/// Cuts a node off from all others, or ends that.
+fn cut_off(town: &Town, number: u8, is_cut: bool) {
+    for other in town.running().filter(|other| *other != number) {
+        for (from, to) in [(number, other), (other, number)] {
+            let (from, to) = (format!("n{from}"), format!("n{to}"));
+            if is_cut {
+                town.network.silence(&from, &to);
+            } else {
+                town.network.heal(&from, &to);
+            }
+        }
+    }
+}
+
+fn leader(town: &Town, number: u8) -> Option<u8> {
+    town.control(number).claimant().map(|leader| leader.0[0])
+}
+
+#[tokio::test(start_paused = true)]
+async fn voter_that_is_away_for_a_moment_stays_whatever_a_leader_remembers_of_its_last_time() {
+    let mut town = Town::joined(4).await;
+    town.until("three vote", || voters(&town, 1).len() == 3).await;
+    town.until_equal().await;
+    let first = leader(&town, 1).unwrap();
+    let voting = voters(&town, first);
+    let other = *voting.iter().find(|voter| **voter != first).unwrap();
+    // To the leader that is cut off all others are away.
+    cut_off(&town, first, true);
+    town.until("another leads", || leader(&town, other).is_some_and(|now| now != first)).await;
+    let second = leader(&town, other).unwrap();
+    cut_off(&town, first, false);
+    town.until("the first follows", || leader(&town, first) == Some(second)).await;
+    // Longer than a voter may be away.
+    sleep(Duration::from_secs(40)).await;
+    assert_eq!((leader(&town, first), voters(&town, first)), (Some(second), voting.clone()));
+    town.crash(second);
+    let crashed = Instant::now();
+    let raft = town.control(first).group().raft().await.unwrap();
+    while leader(&town, first) != Some(first) {
+        raft.trigger().elect().await.unwrap();
+        sleep(Duration::from_millis(100)).await;
+    }
+    sleep(Duration::from_secs(5)).await;
+    assert!(crashed.elapsed() < Duration::from_secs(20), "away for {:?}", crashed.elapsed());
+    assert_eq!(voters(&town, first), voting);
+    town.start(second).await;
+    town.until_equal().await;
+    assert_eq!(voters(&town, second), voting);
+}
+
 #[tokio::test(start_paused = true)]
 async fn node_that_was_away_for_long_gets_a_snapshot() {
     let mut town = Town::joined(3).await;
