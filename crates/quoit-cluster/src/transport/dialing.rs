@@ -54,9 +54,9 @@ async fn connect_once(context: &Arc<Context>, peer: &Peer, lane: Lane) -> bool {
             return false;
         }
     };
-    let versions = greeted.newcomer.versions;
+    let (versions, common) = (greeted.newcomer.versions, greeted.version);
     let driver = OutboundDriver::new(context, peer, lane, greeted);
-    peer.connected(lane, versions);
+    peer.connected(lane, versions, common);
     let fault = if peer.is_retired() || peer.address() != address {
         drop(driver);
         Fault::Retired

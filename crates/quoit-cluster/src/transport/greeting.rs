@@ -25,6 +25,8 @@ pub(super) struct Greeted {
     pub(super) input: BytesMut,
     /// Who is there.
     pub(super) newcomer: Newcomer,
+    /// The newest version that both sides speak.
+    pub(super) version: u32,
     pub(super) lane: Lane,
     /// What the other side takes at most.
     pub(super) window: Window,
@@ -35,11 +37,18 @@ pub(super) struct Greeted {
 }
 
 impl Greeted {
-    fn new(context: &Context, stream: Stream, input: BytesMut, hello: &Hello) -> Greeted {
+    fn new(
+        context: &Context,
+        stream: Stream,
+        input: BytesMut,
+        hello: &Hello,
+        version: u32,
+    ) -> Greeted {
         Greeted {
             stream,
             input,
             newcomer: newcomer(hello),
+            version,
             lane: Lane::from_number(hello.lane),
             window: Window { bytes: hello.window_bytes, calls: hello.window_calls },
             frame_bytes_max: context.settings.limits.frame_bytes_max.min(hello.frame_bytes_max),
@@ -79,9 +88,9 @@ pub(super) async fn dial(
     };
     let theirs = within(limits.greeting_timeout, "greeting", greeting).await?;
     let ours = context.settings.versions;
-    if ours.common(theirs.versions()).is_none() {
+    let Some(version) = ours.common(theirs.versions()) else {
         return Err(Fault::Version { theirs: theirs.versions(), ours });
-    }
+    };
     let found = node_id(&theirs.node_id);
     if let Some(expected) = expected.filter(|&expected| expected != found) {
         return Err(Fault::OtherNode { address: address.to_owned(), found, expected });
@@ -92,7 +101,7 @@ pub(super) async fn dial(
     if let Err(fault) = check_versions(context, &newcomer(&theirs)) {
         return Err(Fault::Outdated(fault.0));
     }
-    Ok(Greeted::new(context, stream, input, &theirs))
+    Ok(Greeted::new(context, stream, input, &theirs, version))
 }
 
 /// Greets who has connected. A refusal is sent before it is returned.
@@ -106,7 +115,7 @@ pub(super) async fn receive(context: &Context, mut stream: Stream) -> Result<Gre
         let mut bytes = Vec::new();
         let verdict = check(context, &theirs);
         match &verdict {
-            Ok(()) => {
+            Ok(_) => {
                 let lane = Lane::from_number(theirs.lane);
                 append_hello(&mut bytes, &context.hello(lane))?;
             }
@@ -118,23 +127,23 @@ pub(super) async fn receive(context: &Context, mut stream: Stream) -> Result<Gre
         stream.writer.write_all(&bytes).await?;
         stream.writer.flush().await?;
         match verdict {
-            Ok(()) => Ok(theirs),
+            Ok(version) => Ok((theirs, version)),
             Err(Refusal { code, text }) => {
                 stream.writer.shutdown().await?;
                 Err(Fault::Refused { code, text })
             }
         }
     };
-    let theirs = within(limits.greeting_timeout, "greeting", greeting).await?;
-    Ok(Greeted::new(context, stream, input, &theirs))
+    let (theirs, version) = within(limits.greeting_timeout, "greeting", greeting).await?;
+    Ok(Greeted::new(context, stream, input, &theirs, version))
 }
 
-/// Whether the node that says `theirs` may connect; if not, why.
-fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
+/// Whether the node that says `theirs` may connect, and the version to talk to it in; if not, why.
+fn check(context: &Context, theirs: &Hello) -> Result<u32, Refusal> {
     let refusal = |code, text: String| Err(Refusal { code, text });
     let name = &theirs.node_name;
     let ours = context.settings.versions;
-    if ours.common(theirs.versions()).is_none() {
+    let Some(version) = ours.common(theirs.versions()) else {
         let text = format!(
             "{name} speaks versions {} of the protocol between nodes, {} speaks {ours}; \
              upgrade the older one",
@@ -142,7 +151,7 @@ fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
             context.settings.node_name,
         );
         return refusal(code::VERSION, text);
-    }
+    };
     if context.inbounds.is_stopping() {
         return refusal(code::STOPPING, format!("{} is stopping", context.settings.node_name));
     }
@@ -176,7 +185,7 @@ fn check(context: &Context, theirs: &Hello) -> Result<(), Refusal> {
     }
     let admission = context.admission.read().clone();
     match admission.map_or(Ok(()), |admission| admission.admit(&newcomer)) {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(version),
         Err(fault) => refusal(code::NOT_ADMITTED, fault.0),
     }
 }

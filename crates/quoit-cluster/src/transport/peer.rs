@@ -38,6 +38,8 @@ pub struct Peer {
     is_retired: AtomicBool,
     /// The newest version that it spoke when it was connected last; 0 before that.
     version_max: AtomicU32,
+    /// The newest version that both it and this node spoke then.
+    version_common: AtomicU32,
 }
 
 /// Attempts to connect that have failed.
@@ -86,6 +88,7 @@ impl Peer {
             refusals: Mutex::default(),
             is_retired: AtomicBool::new(false),
             version_max: AtomicU32::new(0),
+            version_common: AtomicU32::new(0),
         }
     }
 
@@ -114,17 +117,18 @@ impl Peer {
         self.health.is_up(Instant::now())
     }
 
-    /// The newest version of the protocol that the node spoke when it was connected last; `None` if it never
-    /// was.
+    /// The newest version of the protocol that the node itself spoke when it was connected last, whether this
+    /// one speaks it or not; `None` if it never was. What the two say to each other is the business of
+    /// [`Peer::speaks`].
     #[must_use]
-    pub(crate) fn version_max(&self) -> Option<u32> {
+    pub fn version_max(&self) -> Option<u32> {
         Some(self.version_max.load(Ordering::Relaxed)).filter(|version| *version > 0)
     }
 
-    /// Whether the node spoke a version of the protocol when it was connected last.
+    /// Whether both the node and this one spoke a version of the protocol when they were connected last.
     #[must_use]
     pub fn speaks(&self, version: u32) -> bool {
-        self.version_max().is_some_and(|newest| newest >= version)
+        self.version_common.load(Ordering::Relaxed) >= version
     }
 
     /// How surprising the node's silence is ([`PhiDetector::phi`](crate::PhiDetector::phi)); infinite
@@ -318,10 +322,11 @@ impl Peer {
         self.health.heard(now);
     }
 
-    /// A connection of `lane` was made.
-    pub(super) fn connected(&self, lane: Lane, versions: VersionRange) {
+    /// A connection of `lane` was made. `common` is the newest version that both sides speak.
+    pub(super) fn connected(&self, lane: Lane, versions: VersionRange, common: u32) {
         self.refusals.lock().trouble = None;
         self.version_max.store(versions.max, Ordering::Relaxed);
+        self.version_common.store(common, Ordering::Relaxed);
         if lane == Lane::Small {
             self.health.connected(Instant::now());
         }

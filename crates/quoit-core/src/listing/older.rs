@@ -21,14 +21,21 @@ pub(super) fn all_keys() -> ScanSpan {
     ScanSpan::Keys(KeySpan { with_tombstones: true, ..KeySpan::default() })
 }
 
-/// Whether a node is there and knows no scans.
+/// Whether a node is there and it, or this one, knows no scans.
 pub(super) fn is_older(peer: &Peer) -> bool {
     peer.is_up() && !peer.speaks(VERSION_SCANS)
 }
 
-/// What a node that knows no scans answers.
-pub(super) async fn ask(peer: Arc<Peer>, node: Arc<str>, scan: Scan) -> Result<Scanned, Failed> {
+/// What a node answers that knows no scans, or that this one, `own`, does not ask for them.
+pub(super) async fn ask(
+    peer: Arc<Peer>,
+    node: Arc<str>,
+    own: Arc<str>,
+    scan: Scan,
+) -> Result<Scanned, Failed> {
     let Some(list) = list_of(scan) else {
+        let is_older = peer.version_max() < Some(VERSION_SCANS);
+        let node = if is_older { node } else { own };
         return Err(Failed::Node(Some(RequestError::OlderNode { node, needed: VERSION_SCANS })));
     };
     let method = METHOD_LIST_KEYS;

@@ -237,7 +237,8 @@ impl Sources {
                 let peer = Arc::clone(peer);
                 if older::is_older(&peer) {
                     let node = Arc::clone(&self.topology.node(source.share.node).name);
-                    return Box::pin(older::ask(peer, node, scan));
+                    let own = self.store.control.read().node_name().into();
+                    return Box::pin(older::ask(peer, node, own, scan));
                 }
                 Box::pin(async move {
                     let call =

@@ -111,6 +111,32 @@ async fn nodes_of_versions_without_scans_are_asked_in_their_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_is_held_at_a_version_without_scans_sends_none_and_says_that_it_is_held() {
+    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
+    let cluster = Cluster::of_versions(&[old, new, new, new, new]).await;
+    for name in names() {
+        let mut put = put_of(key("default", leak(name)), "v");
+        put.options.w = Some(Quorum::All);
+        cluster.nodes[0].store.put(put).await.unwrap();
+    }
+    assert_eq!(listed(&cluster, 0).await.unwrap(), names());
+    let query = IndexQuery::new(
+        Bytes::from_static(b"default"),
+        Bytes::from_static(b"bucket"),
+        IndexSelection::Keys(KeyBounds::ALL),
+    );
+    let mut results = cluster.nodes[0].store.query_index(query).await.unwrap();
+    let refused = loop {
+        match results.next().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("scans were sent to nodes with which it speaks an older version"),
+            Err(fault) => break fault,
+        }
+    };
+    assert!(refused.to_string().starts_with("n0@test speaks no version 4"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn others_answer_queries_in_the_place_of_a_node_of_an_older_version() {
     let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SCANS - 1));
     let cluster = Cluster::of_versions(&[new, new, new, new, old]).await;

@@ -43,8 +43,13 @@ async fn a_newer_node_talks_to_an_older_one_in_a_version_of_both() {
     let two = node(&network, 2).await;
     one.set_peers(&members(&[1, 2]));
     two.set_peers(&members(&[1, 2]));
-    assert_eq!(echo(&one.peer(id(2)).unwrap(), b"old").await.unwrap(), "old");
-    assert_eq!(echo(&two.peer(id(1)).unwrap(), b"new").await.unwrap(), "new");
+    let (older, newer) = (one.peer(id(2)).unwrap(), two.peer(id(1)).unwrap());
+    assert_eq!(echo(&older, b"old").await.unwrap(), "old");
+    assert_eq!(echo(&newer, b"new").await.unwrap(), "new");
+    assert_eq!((older.version_max(), newer.version_max()), (Some(VERSION_MAX), Some(9)));
+    for peer in [older, newer] {
+        assert!(peer.speaks(VERSION_MAX) && !peer.speaks(VERSION_MAX + 1), "{}", peer.name());
+    }
 }
 
 #[tokio::test(start_paused = true)]
