@@ -9,6 +9,7 @@ use crate::error::RequestError;
 use crate::listing::{RecordKind, RecordRange, RecordScan};
 use crate::options::{Precondition, ReadOptions};
 use crate::put::{DeleteRequest, Deleted};
+use crate::stats::{LongRequest, UnderWay};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::context::decode_context;
@@ -91,6 +92,7 @@ pub struct Fold {
     progress: FoldProgress,
     /// Matches after which it ends.
     limit: u64,
+    _under_way: UnderWay,
 }
 
 impl ReplicatedStore {
@@ -111,9 +113,17 @@ impl ReplicatedStore {
             FoldKind::ReapTombs(Method::Change) => RecordKind::TombstonesToReap,
             _ => RecordKind::Live,
         };
-        let records = self.scan_records(&range, wanted).await?;
-        let progress = FoldProgress::default();
-        Ok(Fold { store: Arc::clone(self), range, kind, records, progress, limit })
+        let under_way = UnderWay::begin(self, LongRequest::Fold);
+        let records = under_way.begun(self.scan_records(&range, wanted).await)?;
+        Ok(Fold {
+            store: Arc::clone(self),
+            range,
+            kind,
+            records,
+            progress: FoldProgress::default(),
+            limit,
+            _under_way: under_way,
+        })
     }
 }
 

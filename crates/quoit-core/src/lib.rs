@@ -55,7 +55,7 @@ pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reaper::{DeleteMode, ReapedMemory};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
-    LatencySummary, Stats, StatsSnapshot,
+    LatencySummary, LongRequest, Stats, StatsSnapshot,
 };
 pub use store::{
     HintCountMax, Limits, PreflistPlace, ReplicatedStore, StoreSettings, TIMEOUT_MS_DEFAULT,

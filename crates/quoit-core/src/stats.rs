@@ -6,6 +6,7 @@
 mod data_types;
 mod recorder;
 mod times;
+mod under_way;
 
 use crate::error::RequestError;
 use crate::in_place::Found;
@@ -21,6 +22,8 @@ pub(crate) use data_types::DataTypeStats;
 pub use data_types::{DataTypeCounter, DataTypeDistribution, DataTypeSnapshot};
 pub use recorder::{Cumulative, LatencySummary};
 pub(crate) use times::Times;
+pub use under_way::LongRequest;
+pub(crate) use under_way::UnderWay;
 
 /// Shards; threads beyond that share.
 const SHARD_COUNT: usize = 16;
@@ -96,8 +99,16 @@ pub enum Counter {
     IndexDeletes,
     /// Index entries that records here have lost.
     IndexEntriesDeleted,
+    /// Listings of keys and of buckets begun here.
+    Listings,
+    /// Listings that could not be begun.
+    ListingErrors,
+    /// Folds over records begun here.
+    Folds,
+    /// Folds that could not be begun.
+    FoldErrors,
 }
-const COUNTER_COUNT: usize = 33;
+const COUNTER_COUNT: usize = 37;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,9 +159,9 @@ pub struct Stats {
     shards: Box<[Shard]>,
     samples: Samples<COUNTER_COUNT, DISTRIBUTION_COUNT>,
     data_types: DataTypeStats,
-    index_queries_active: AtomicUsize,
     /// What the engine's writes had done to index entries when it was asked last.
     index_activity: Mutex<IndexActivity>,
+    active: under_way::Active,
 }
 
 /// Figures at one moment.
@@ -162,8 +173,8 @@ impl Default for Stats {
             shards: (0..SHARD_COUNT).map(|_| Shard::default()).collect(),
             samples: Samples::default(),
             data_types: DataTypeStats::default(),
-            index_queries_active: AtomicUsize::new(0),
             index_activity: Mutex::default(),
+            active: under_way::Active::default(),
         }
     }
 }
@@ -215,27 +226,12 @@ impl Stats {
         }
     }
 
-    /// Counts an index query that begins.
-    pub(crate) fn begin_index_query(&self) {
-        self.count(Counter::IndexQueries);
-        self.index_queries_active.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts an index query that ends; how long it took and how many results it had, if it came to its end.
-    pub(crate) fn end_index_query(&self, completed: Option<(u64, u64)>) {
-        self.index_queries_active.fetch_sub(1, Ordering::Relaxed);
-        if let Some((time_us, result_count)) = completed {
-            let shard = self.shard();
-            shard.add(Counter::IndexQueriesComplete as usize, 1);
-            shard.record(Distribution::IndexTimeUs as usize, time_us);
-            shard.record(Distribution::IndexResults as usize, result_count);
-        }
-    }
-
-    /// Index queries under way.
-    #[must_use]
-    pub fn index_queries_active(&self) -> usize {
-        self.index_queries_active.load(Ordering::Relaxed)
+    /// Counts an index query that was answered to the end: how long it took and how many results it had.
+    pub(crate) fn record_index_query(&self, time_us: u64, result_count: u64) {
+        let shard = self.shard();
+        shard.add(Counter::IndexQueriesComplete as usize, 1);
+        shard.record(Distribution::IndexTimeUs as usize, time_us);
+        shard.record(Distribution::IndexResults as usize, result_count);
     }
 
     /// Counts what the engine has done to index entries since the last time. It is asked under a lock, so

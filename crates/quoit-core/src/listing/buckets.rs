@@ -5,6 +5,7 @@ use super::scan::CHUNK_COUNT;
 use super::{CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
+use crate::stats::{LongRequest, UnderWay};
 use crate::store::{ReplicatedStore, bucket_props};
 use crate::topology::{Reach, Topology};
 use crate::votes::NodePlace;
@@ -27,6 +28,7 @@ pub struct BucketListing {
     failed: Vec<NodePlace>,
     /// The last bucket that was listed.
     last: Option<Bytes>,
+    _under_way: UnderWay,
 }
 
 struct Source {
@@ -45,20 +47,25 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         bucket_type: &[u8],
     ) -> Result<BucketListing, RequestError> {
-        let any = BucketRef { bucket_type, bucket: b"*" }.key(b"*");
-        any.check()?;
-        let n_val = bucket_props(&self.control.read(), any.bucket)?.n_val;
-        let mut listing = BucketListing {
+        let under_way = UnderWay::begin(self, LongRequest::Listing);
+        let planned = async {
+            let any = BucketRef { bucket_type, bucket: b"*" }.key(b"*");
+            any.check()?;
+            let n_val = bucket_props(&self.control.read(), any.bucket)?.n_val;
+            let topology = self.settled_topology(None).await;
+            sources(&topology, n_val, &[]).map(|sources| (topology, n_val, sources))
+        };
+        let (topology, n_val, sources) = under_way.begun(planned.await)?;
+        Ok(BucketListing {
             store: Arc::clone(self),
-            topology: self.settled_topology(None).await,
+            topology,
             bucket_type: Bytes::copy_from_slice(bucket_type),
             n_val,
-            sources: Vec::new(),
+            sources,
             failed: Vec::new(),
             last: None,
-        };
-        listing.plan()?;
-        Ok(listing)
+            _under_way: under_way,
+        })
     }
 
     /// A chunk of the buckets that this node holds keys of; `None` when the layouts of the request are past.
@@ -108,12 +115,7 @@ impl BucketListing {
 
     /// Chooses the nodes that list; they begin after what was listed already.
     fn plan(&mut self) -> Result<(), RequestError> {
-        // First primaries hold every bucket, whatever its n_val; the others those of the type's n_val.
-        let wanted = PartitionSet::all(self.store.ring_size().get());
-        let shared = shares(&self.topology, &wanted, 1, &self.failed)
-            .or_else(|_| shares(&self.topology, &wanted, self.n_val, &self.failed))?;
-        let source = |node| Source { node, names: VecDeque::new(), complete: false };
-        self.sources = shared.into_iter().map(|share| source(share.node)).collect();
+        self.sources = sources(&self.topology, self.n_val, &self.failed)?;
         Ok(())
     }
 
@@ -165,4 +167,18 @@ impl BucketListing {
             Reach::Unknown => Err(Failed::Node(None)),
         }
     }
+}
+
+/// The nodes that list, `failed` ones left out.
+fn sources(
+    topology: &Topology,
+    n_val: u32,
+    failed: &[NodePlace],
+) -> Result<Vec<Source>, RequestError> {
+    // First primaries hold every bucket, whatever its n_val; the others those of the type's n_val.
+    let wanted = PartitionSet::all(topology.partition_count());
+    let shared = shares(topology, &wanted, 1, failed)
+        .or_else(|_| shares(topology, &wanted, n_val, failed))?;
+    let source = |node| Source { node, names: VecDeque::new(), complete: false };
+    Ok(shared.into_iter().map(|share| source(share.node)).collect())
 }

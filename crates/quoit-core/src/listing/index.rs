@@ -5,7 +5,7 @@ use super::plan::PartitionSet;
 use super::scan::CHUNK_COUNT;
 use super::sources::{Order, Sources, Wanted};
 use crate::error::RequestError;
-use crate::stats::Counter;
+use crate::stats::{LongRequest, UnderWay};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::object::IndexTerm;
@@ -170,31 +170,10 @@ pub struct IndexResults {
     /// Matches that are left of the page.
     left: Option<u32>,
     last: Option<Bytes>,
-    under_way: UnderWay,
-}
-
-/// A query as statistics have it, until it is dropped.
-struct UnderWay {
-    store: Arc<ReplicatedStore>,
-    begun: Instant,
     result_count: u64,
-    is_complete: bool,
-}
-
-impl UnderWay {
-    fn begin(store: &Arc<ReplicatedStore>) -> Self {
-        store.stats().begin_index_query();
-        let (store, begun) = (Arc::clone(store), Instant::now());
-        Self { store, begun, result_count: 0, is_complete: false }
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let time_us = self.begun.elapsed().as_micros() as u64;
-        let completed = self.is_complete.then_some((time_us, self.result_count));
-        self.store.stats().end_index_query(completed);
-    }
+    /// When it began, until it has come to its end.
+    begun: Option<Instant>,
+    under_way: UnderWay,
 }
 
 impl ReplicatedStore {
@@ -208,11 +187,12 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         query: IndexQuery,
     ) -> Result<IndexResults, RequestError> {
-        let under_way = UnderWay::begin(self);
-        let begun = self.scan(query.wanted()).await;
-        let sources = begun.inspect_err(|_| self.stats().count(Counter::IndexQueryErrors))?;
+        let begun = Some(Instant::now());
+        let under_way = UnderWay::begin(self, LongRequest::IndexQuery);
+        let sources = under_way.begun(self.scan(query.wanted()).await)?;
         let sources = (!query.selection.is_empty()).then_some(sources);
-        Ok(IndexResults { left: query.max_results, query, sources, last: None, under_way })
+        let (left, last) = (query.max_results, None);
+        Ok(IndexResults { query, sources, left, last, result_count: 0, begun, under_way })
     }
 }
 
@@ -225,9 +205,11 @@ impl IndexResults {
     /// error, never cut short in silence.
     pub async fn next(&mut self) -> Result<Option<Vec<IndexMatch>>, RequestError> {
         let matches = self.next_matches().await?;
-        match &matches {
-            Some(matches) => self.under_way.result_count += matches.len() as u64,
-            None => self.under_way.is_complete = true,
+        if let Some(matches) = &matches {
+            self.result_count += matches.len() as u64;
+        } else if let Some(begun) = self.begun.take() {
+            let time_us = begun.elapsed().as_micros() as u64;
+            self.under_way.stats().record_index_query(time_us, self.result_count);
         }
         Ok(matches)
     }

@@ -4,6 +4,7 @@ use super::older;
 use super::scan::CHUNK_COUNT;
 use super::sources::{Order, Sources, Wanted};
 use crate::error::RequestError;
+use crate::stats::{LongRequest, UnderWay};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 /// A listing of keys under way. Dropping it ends it.
 pub struct KeyListing {
     sources: Sources,
+    _under_way: UnderWay,
 }
 
 impl ReplicatedStore {
@@ -34,7 +36,9 @@ impl ReplicatedStore {
             partitions: None,
             order: Order::Arrival,
         };
-        Ok(KeyListing { sources: self.scan(wanted).await? })
+        let under_way = UnderWay::begin(self, LongRequest::Listing);
+        let sources = under_way.begun(self.scan(wanted).await)?;
+        Ok(KeyListing { sources, _under_way: under_way })
     }
 }
 

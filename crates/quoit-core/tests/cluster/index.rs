@@ -4,7 +4,7 @@ use crate::fixture::{Cluster, host};
 use bytes::Bytes;
 use quoit_core::{
     Counter, DeleteRequest, Distribution, IndexMatch, IndexQuery, IndexSelection, KeyBounds,
-    Pattern, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
+    LongRequest, Pattern, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
 };
 use quoit_model::key::BucketRef;
 use quoit_model::object::{IndexEntry, IndexTerm};
@@ -243,13 +243,13 @@ async fn queries_are_counted_when_they_begin_and_when_they_end() {
     let store = &cluster.nodes[0].store;
     let total = |counter| store.stats().snapshot().total(counter);
     let mut results = store.query_index(numbers(0, 3)).await.unwrap();
-    assert_eq!(store.stats().index_queries_active(), 1);
+    assert_eq!(store.stats().active(LongRequest::IndexQuery), 1);
     let mut count = 0;
     while let Some(chunk) = results.next().await.unwrap() {
         count += chunk.len() as u64;
     }
     drop(results);
-    assert_eq!(store.stats().index_queries_active(), 0);
+    assert_eq!(store.stats().active(LongRequest::IndexQuery), 0);
     let summary = store.stats().snapshot().summary(Distribution::IndexResults);
     assert_eq!((summary.count, summary.mean), (1, count));
     // One that nobody reads to the end, and one that can't begin.
@@ -260,7 +260,7 @@ async fn queries_are_counted_when_they_begin_and_when_they_end() {
     assert_eq!(total(Counter::IndexQueries), 3);
     assert_eq!(total(Counter::IndexQueriesComplete), 1);
     assert_eq!(total(Counter::IndexQueryErrors), 1);
-    assert_eq!(store.stats().index_queries_active(), 0);
+    assert_eq!(store.stats().active(LongRequest::IndexQuery), 0);
 }
 
 #[tokio::test(start_paused = true)]

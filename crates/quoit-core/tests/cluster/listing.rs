@@ -2,7 +2,10 @@
 
 use crate::fixture::{Cluster, key, put_of};
 use bytes::Bytes;
-use quoit_core::{IndexQuery, IndexSelection, KeyBounds, RequestError};
+use quoit_core::{
+    Counter, FoldKind, IndexQuery, IndexSelection, KeyBounds, LongRequest, RecordRange,
+    RequestError,
+};
 use quoit_model::key::BucketRef;
 use quoit_model::props::Quorum;
 use quoit_wire::internode::{VERSION_SCANS, VersionRange};
@@ -161,4 +164,27 @@ async fn others_answer_queries_in_the_place_of_a_node_of_an_older_version() {
         found.sort();
         assert_eq!(found, names(), "{node}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn listings_and_folds_are_counted_when_they_begin_and_when_they_end() {
+    let cluster = Cluster::of(1).await;
+    let store = &cluster.nodes[0].store;
+    let active = |kind| store.stats().active(kind);
+    let total = |counter| store.stats().snapshot().total(counter);
+    let range = |bucket_type: &'static str| RecordRange::all(bucket_type.into(), "bucket".into());
+    let keys = store.list_keys(BucketRef::untyped(b"bucket")).await.unwrap();
+    let buckets = store.list_buckets(b"default").await.unwrap();
+    let fold = store.fold(range("default"), FoldKind::ObjectStats, u64::MAX).await.unwrap();
+    assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (2, 1));
+    drop((keys, buckets, fold));
+    assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (0, 0));
+    let unknown = BucketRef { bucket_type: b"unknown", bucket: b"bucket" };
+    assert!(store.list_keys(unknown).await.is_err());
+    assert!(store.list_buckets(b"unknown").await.is_err());
+    assert!(store.fold(range("unknown"), FoldKind::ObjectStats, u64::MAX).await.is_err());
+    assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (0, 0));
+    assert_eq!((total(Counter::Listings), total(Counter::ListingErrors)), (4, 2));
+    assert_eq!((total(Counter::Folds), total(Counter::FoldErrors)), (2, 1));
+    assert_eq!(total(Counter::IndexQueries), 0);
 }

@@ -9,7 +9,7 @@ use super::ring_figures::ring_figures;
 use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::disks::{Disk, disks};
 use crate::machine::Machine;
-use quoit_core::{Counter, Distribution, LatencySummary, StatsSnapshot};
+use quoit_core::{Counter, Distribution, LatencySummary, LongRequest, Stats, StatsSnapshot};
 use serde_json::{Map, Value, json};
 
 pub(super) type Figures = Map<String, Value>;
@@ -39,7 +39,7 @@ pub(crate) fn statistics(context: &ServerContext) -> Figures {
     let snapshot = context.store.figures();
     absent(&mut figures);
     requests(&mut figures, &snapshot);
-    index_queries(&mut figures, &snapshot);
+    long_requests(&mut figures, context.store.stats(), &snapshot);
     data_types(&mut figures, context.store.stats());
     node(&mut figures, context);
     machine(&mut figures);
@@ -109,14 +109,27 @@ fn absent(figures: &mut Figures) {
     put(figures, "leveldb_read_block_error", "undefined");
 }
 
-/// Index queries that were begun here.
-fn index_queries(figures: &mut Figures, snapshot: &StatsSnapshot) {
+/// Index queries, listings and folds that were begun here.
+fn long_requests(figures: &mut Figures, stats: &Stats, snapshot: &StatsSnapshot) {
     for (name, counter) in [
         ("index_fsm_create", Counter::IndexQueries),
         ("index_fsm_create_error", Counter::IndexQueryErrors),
         ("index_fsm_complete", Counter::IndexQueriesComplete),
+        ("list_fsm_create", Counter::Listings),
+        ("list_fsm_create_error", Counter::ListingErrors),
+        ("clusteraae_fsm_create", Counter::Folds),
+        ("clusteraae_fsm_create_error", Counter::FoldErrors),
     ] {
         put(figures, name, snapshot.last_minute(counter));
+    }
+    put(figures, "list_fsm_create_total", snapshot.total(Counter::Listings));
+    put(figures, "list_fsm_create_error_total", snapshot.total(Counter::ListingErrors));
+    for (name, kind) in [
+        ("index_fsm_active", LongRequest::IndexQuery),
+        ("list_fsm_active", LongRequest::Listing),
+        ("clusteraae_fsm_active", LongRequest::Fold),
+    ] {
+        put(figures, name, stats.active(kind));
     }
     put_summary(figures, "index_fsm_results", snapshot.summary(Distribution::IndexResults));
     put_summary(figures, "index_fsm_time", snapshot.summary(Distribution::IndexTimeUs));
@@ -209,7 +222,6 @@ fn node(figures: &mut Figures, context: &ServerContext) {
     let active = context.store.active();
     put(figures, "node_get_fsm_active", active.gets);
     put(figures, "node_put_fsm_active", active.puts);
-    put(figures, "index_fsm_active", context.store.stats().index_queries_active());
     put(figures, "riak_kv_stat_ts", context.store.clock().unix_secs());
     for application in ["riak_kv", "riak_core", "riak_api", "riak_pb", "riak_pipe", "riak_sysmon"] {
         put(figures, &format!("{application}_version"), RIAK_KV_VERSION);
@@ -258,9 +270,6 @@ fn machine(figures: &mut Figures) {
 /// (`coord_local_*`, `coord_redir_loaded_local_total`), and no queue is in front of a partition: what is too
 /// much is refused when it arrives (`node_put_fsm_rejected_total`), so nothing is dropped later.
 const ZERO: &[&str] = &[
-    "clusteraae_fsm_active",
-    "clusteraae_fsm_create",
-    "clusteraae_fsm_create_error",
     "coord_local_soft_loaded_total",
     "coord_local_unloaded_total",
     "coord_redir_loaded_local_total",
@@ -270,7 +279,6 @@ const ZERO: &[&str] = &[
     "handoff_timeouts",
     "ignored_gossip_total",
     "late_put_fsm_coordinator_ack",
-    "list_fsm_active",
     "pipeline_active",
     "pipeline_create_count",
     "pipeline_create_error_count",
@@ -301,8 +309,6 @@ const ZERO: &[&str] = &[
 const ZERO_WITH_TOTAL: &[&str] = &[
     "consistent_gets",
     "consistent_puts",
-    "list_fsm_create",
-    "list_fsm_create_error",
     "ngrfetch_nofetch",
     "ngrfetch_prefetch",
     "ngrfetch_tofetch",
@@ -337,9 +343,9 @@ mod tests {
     fn names_that_collectors_read_are_there_before_anything_has_happened() {
         let mut figures = Figures::new();
         absent(&mut figures);
-        let stats = quoit_core::Stats::default();
+        let stats = Stats::default();
         requests(&mut figures, &stats.snapshot());
-        index_queries(&mut figures, &stats.snapshot());
+        long_requests(&mut figures, &stats, &stats.snapshot());
         data_types(&mut figures, &stats);
         machine(&mut figures);
         for name in [
@@ -355,7 +361,11 @@ mod tests {
             "vnode_index_writes_postings_total",
             "vnode_index_deletes_postings_total",
             "vnode_index_refreshes_total",
+            "index_fsm_active",
             "index_fsm_time_99",
+            "list_fsm_active",
+            "list_fsm_create_total",
+            "clusteraae_fsm_create",
             "index_fsm_results_mean",
             "read_repairs_primary_notfound_count",
             "node_gets_counter_total",

@@ -1,0 +1,80 @@
+//! Requests that go through much, counted while they are under way.
+
+use super::{Counter, Stats};
+use crate::store::ReplicatedStore;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What is counted while it is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum LongRequest {
+    /// Queries of secondary indexes, and of keys in order.
+    IndexQuery,
+    /// Listings of keys and of buckets.
+    Listing,
+    /// Folds over records.
+    Fold,
+}
+const LONG_REQUEST_COUNT: usize = 3;
+
+impl LongRequest {
+    const fn begun(self) -> Counter {
+        match self {
+            Self::IndexQuery => Counter::IndexQueries,
+            Self::Listing => Counter::Listings,
+            Self::Fold => Counter::Folds,
+        }
+    }
+
+    const fn failed(self) -> Counter {
+        match self {
+            Self::IndexQuery => Counter::IndexQueryErrors,
+            Self::Listing => Counter::ListingErrors,
+            Self::Fold => Counter::FoldErrors,
+        }
+    }
+}
+
+/// Requests of each kind that are under way.
+#[derive(Default)]
+pub(super) struct Active([AtomicUsize; LONG_REQUEST_COUNT]);
+
+/// A request that is under way until this is dropped.
+pub(crate) struct UnderWay {
+    store: Arc<ReplicatedStore>,
+    kind: LongRequest,
+}
+
+impl UnderWay {
+    /// Counts a request that begins.
+    pub(crate) fn begin(store: &Arc<ReplicatedStore>, kind: LongRequest) -> Self {
+        store.stats().count(kind.begun());
+        store.stats().active.0[kind as usize].fetch_add(1, Ordering::Relaxed);
+        Self { store: Arc::clone(store), kind }
+    }
+
+    /// The statistics that it is counted in.
+    pub(crate) fn stats(&self) -> &Stats {
+        self.store.stats()
+    }
+
+    /// Counts the request as one that could not be begun, if so.
+    pub(crate) fn begun<T, E>(&self, begun: Result<T, E>) -> Result<T, E> {
+        begun.inspect_err(|_| self.store.stats().count(self.kind.failed()))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.store.stats().active.0[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Stats {
+    /// Requests of a kind that are under way.
+    #[must_use]
+    pub fn active(&self, kind: LongRequest) -> usize {
+        self.active.0[kind as usize].load(Ordering::Relaxed)
+    }
+}
