@@ -15,6 +15,9 @@ pub const RIAK_KV_VERSION: &str = "3.2.2";
 pub struct ServerSettings {
     /// Largest Protocol Buffers frame and HTTP body, in bytes. Larger ones end the connection.
     pub request_bytes_max: usize,
+    /// Memory in bytes that a list may take which is gathered before it is sent, as Protocol Buffers clients
+    /// get it that ask for no stream. Longer ones are refused, with a word of what to ask for instead.
+    pub whole_answer_bytes_max: usize,
     /// Whether names in URLs are percent-decoded (`http_url_encoding`).
     pub http_url_decoding: bool,
     /// Whether requests with a foreign `Referer` are refused (`secure_referer_check`).
@@ -34,6 +37,7 @@ impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             request_bytes_max: 1 << 30,
+            whole_answer_bytes_max: 512 << 20,
             http_url_decoding: true,
             secure_referer_check: true,
             admin_remote: false,

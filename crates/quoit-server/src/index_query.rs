@@ -14,9 +14,6 @@ const KEY_FIELD: &[u8] = b"$key";
 /// A query for all keys.
 const BUCKET_FIELD: &[u8] = b"$bucket";
 
-/// Bytes that an answer in one piece may have: it is gathered before it is sent.
-pub(crate) const WHOLE_ANSWER_BYTES_MAX: usize = 512 * 1024 * 1024;
-
 /// What a client asks for: one term, or all between two, both inclusive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Terms {

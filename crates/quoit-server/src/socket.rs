@@ -117,6 +117,20 @@ impl Socket {
         }
     }
 
+    /// Does something that takes long and writes nothing meanwhile; ends it when the client is gone. The work
+    /// is boxed: inside the connection's own task it would take its room in every connection.
+    ///
+    /// # Errors
+    ///
+    /// When the client is gone before it is done.
+    pub async fn unless_gone<T>(&self, work: Pin<Box<impl Future<Output = T>>>) -> io::Result<T> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.gone() => Err(io::ErrorKind::ConnectionAborted.into()),
+        }
+    }
+
     /// Whether the server stops: then this answer should say that it is the last.
     pub fn is_stopping(&self) -> bool {
         self.signal.is_stopping()

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use md5::{Digest, Md5};
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -339,6 +339,14 @@ impl Connection {
     /// Refuses what a foreign web page made a browser send.
     pub(super) fn check_origin(&self, head: &Head) -> Result<(), Refusal> {
         csrf::check(head, self.context.settings.secure_referer_check)
+    }
+
+    /// As [`Socket::unless_gone`].
+    pub(super) async fn unless_gone<T>(
+        &self,
+        work: Pin<Box<impl Future<Output = T>>>,
+    ) -> io::Result<T> {
+        self.socket.unless_gone(work).await
     }
 
     /// Appends a piece of a stream and writes it.

@@ -62,7 +62,8 @@ impl Connection {
         self.check_job(request, allowed, job, media_type)?;
         let default_ms = self.context.settings.index_timeout_ms;
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(default_ms));
-        let results = deadline.limit(self.context.store.query_index(query)).await?;
+        let results = deadline.limit(self.context.store.query_index(query));
+        let results = self.unless_gone(Box::pin(results)).await??;
         let mut matches = Listing::Matches { results: Box::new(results), shows_terms };
         if self.form.head_only {
             // Nobody would see the matches.
@@ -88,7 +89,8 @@ impl Connection {
         loop {
             let mut document = Vec::new();
             open_list(&mut document, matches.member());
-            let go_on = match deadline.limit(matches.append_next(&mut document, true)).await {
+            let next = deadline.limit(matches.append_next(&mut document, true));
+            let go_on = match self.unless_gone(Box::pin(next)).await? {
                 Ok(go_on) => go_on,
                 Err(fault) => {
                     self.send_part(&boundary, &error_document(&fault)).await?;

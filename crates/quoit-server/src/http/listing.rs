@@ -135,7 +135,8 @@ impl Connection {
             self.write_json(&json!({"buckets": []}));
             return Ok(());
         };
-        let listing = self.context.store.list_buckets(bucket_type).await?;
+        let listing = Box::pin(self.context.store.list_buckets(bucket_type));
+        let listing = self.unless_gone(listing).await??;
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(BUCKETS_TIMEOUT_MS).into());
         self.write_listing(mode, Listing::Buckets(listing), deadline, None).await
     }
@@ -192,11 +193,15 @@ impl Connection {
             self.write_json(&json!({}));
             return Ok(());
         };
+        let store = &self.context.store;
         let listing = match ordered_query(bucket, query)? {
-            None => Listing::Keys(Box::new(self.context.store.list_keys(bucket.as_ref()).await?)),
+            None => {
+                let listing = Box::pin(store.list_keys(bucket.as_ref()));
+                Listing::Keys(Box::new(self.unless_gone(listing).await??))
+            }
             Some(query) => {
-                let results = Box::new(self.context.store.query_index(query).await?);
-                Listing::Matches { results, shows_terms: false }
+                let results = self.unless_gone(Box::pin(store.query_index(query))).await??;
+                Listing::Matches { results: Box::new(results), shows_terms: false }
             }
         };
         let default_ms = match mode {
@@ -275,7 +280,8 @@ impl Connection {
         loop {
             let mut document = Vec::new();
             open_list(&mut document, listing.member());
-            let go_on = match deadline.limit(listing.append_next(&mut document, true)).await {
+            let next = deadline.limit(listing.append_next(&mut document, true));
+            let go_on = match self.unless_gone(Box::pin(next)).await? {
                 Ok(true) => {
                     document.extend_from_slice(b"]}");
                     true
@@ -319,7 +325,8 @@ impl Connection {
         open_member(&mut document, listing.member());
         let (mut is_first, mut streams) = (true, false);
         loop {
-            match deadline.limit(listing.append_next(&mut document, is_first)).await {
+            let next = deadline.limit(listing.append_next(&mut document, is_first));
+            match self.unless_gone(Box::pin(next)).await? {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(fault) if streams => {

@@ -10,6 +10,7 @@ use quoit_wire::frame::{Frame, FrameDecoder, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
 use quoit_wire::{DecodeError, FrameError, MessageCode};
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
@@ -237,18 +238,12 @@ impl Connection {
         }
     }
 
-    /// Does something that takes long and writes nothing meanwhile; ends it when the client is gone.
+    /// As [`Socket::unless_gone`].
     pub(super) async fn unless_gone<T>(
         &self,
-        work: impl Future<Output = Result<T, Fault>>,
+        work: Pin<Box<impl Future<Output = Result<T, Fault>>>>,
     ) -> Result<T, Fault> {
-        tokio::select! {
-            biased;
-            done = work => done,
-            () = self.socket.gone() => {
-                Err(Fault::Socket(io::ErrorKind::ConnectionAborted.into()))
-            }
-        }
+        self.socket.unless_gone(work).await?
     }
 
     /// Writes what has gathered. Streams call it after each of their frames, so that a slow reader slows

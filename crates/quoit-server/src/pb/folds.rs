@@ -4,7 +4,6 @@ use super::connection::{Connection, Fault};
 use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use super::listing::listing_fault;
-use crate::index_query::WHOLE_ANSWER_BYTES_MAX;
 use bytes::Bytes;
 use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
@@ -187,7 +186,8 @@ impl Connection {
 
     pub(super) async fn fold_buckets(&mut self, _: RpbAaeFoldListBucketsReq) -> Result<(), Fault> {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
-        let limited = async { deadline.limit(self.all_buckets()).await.map_err(listing_fault) };
+        let limited =
+            Box::pin(async { deadline.limit(self.all_buckets()).await.map_err(listing_fault) });
         let Some(bucket_list) = self.unless_gone(limited).await? else {
             return Err(Fault::Text(format!(
                 "the answer has more than {BUCKETS_BYTES_MAX} bytes; list the buckets of one bucket type \
@@ -228,22 +228,22 @@ impl Connection {
         kind: FoldKind,
     ) -> Result<(Vec<FoldFound>, FoldProgress), Fault> {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
-        let fold = async {
+        let limit = self.context.settings.whole_answer_bytes_max;
+        let fold = Box::pin(async {
             let mut fold = self.context.store.fold(range, kind, u64::MAX).await?;
             let (mut found, mut size_bytes) = (Vec::new(), 0);
             while let Some(some) = fold.step().await? {
                 size_bytes += some.iter().map(found_bytes).sum::<usize>();
-                if size_bytes > WHOLE_ANSWER_BYTES_MAX {
+                if size_bytes > limit {
                     return Ok(None);
                 }
                 found.extend(some);
             }
             Ok(Some((found, fold.progress().clone())))
-        };
-        let limited = async { deadline.limit(fold).await.map_err(listing_fault) };
+        });
+        let limited = Box::pin(async { deadline.limit(fold).await.map_err(listing_fault) });
         let folded: Option<_> = self.unless_gone(limited).await?;
         folded.ok_or_else(|| {
-            let limit = WHOLE_ANSWER_BYTES_MAX;
             Fault::Text(format!(
                 "the answer has more than {limit} bytes; ask for less with key_range"
             ))

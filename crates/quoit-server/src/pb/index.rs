@@ -5,7 +5,7 @@ use super::content::fault_text;
 use super::kv::{bucket_of, get_response};
 use super::text;
 use crate::index_entries::term_text;
-use crate::index_query::{self, QueryFault, Terms, WHOLE_ANSWER_BYTES_MAX};
+use crate::index_query::{self, QueryFault, Terms};
 use bytes::Bytes;
 use quoit_core::{
     Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds, ReadOptions,
@@ -20,6 +20,9 @@ use quoit_wire::messages::{
 
 /// Memory of an entry of an answer beside its bytes.
 pub(super) const ENTRY_BYTES: usize = 128;
+
+/// What a client whose answer is too large in one piece may do instead.
+const SMALLER_ANSWERS: &str = "ask for a stream, or in pages with max_results";
 
 /// Objects that are read for one frame.
 const OBJECT_COUNT: usize = 16;
@@ -65,8 +68,7 @@ impl Connection {
         let shows_terms = request.return_terms == Some(true)
             && index_query::has_terms(&query.selection, is_range);
         let deadline = self.deadline(request.timeout);
-        let results = deadline.limit(self.context.store.query_index(query)).await;
-        let results = results.map_err(query_fault)?;
+        let results = self.begin_query(query, deadline).await?;
         if request.return_body == Some(true) && of_keys {
             let bucket = bucket_of(&request.bucket_type, &request.bucket);
             return self.send_bodies(bucket, results, deadline, is_stream).await;
@@ -109,7 +111,7 @@ impl Connection {
     ) -> Result<(), Fault> {
         let mut answer = RpbIndexResp::default();
         let mut gathered_bytes = 0;
-        while let Some(matches) = deadline.limit(results.next()).await.map_err(query_fault)? {
+        while let Some(matches) = self.next_matches(&mut results, deadline).await? {
             gathered_bytes += matches.iter().map(match_bytes).sum::<usize>();
             if shows_terms {
                 answer.results.extend(matches.into_iter().map(pair));
@@ -119,8 +121,8 @@ impl Connection {
             if is_stream {
                 self.send(&std::mem::take(&mut answer))?;
                 self.flush().await?;
-            } else if gathered_bytes > WHOLE_ANSWER_BYTES_MAX {
-                return Err(too_much());
+            } else {
+                self.check_gathered(gathered_bytes, SMALLER_ANSWERS)?;
             }
         }
         answer.continuation = continuation(&results);
@@ -137,17 +139,16 @@ impl Connection {
     ) -> Result<(), Fault> {
         let mut answer = RpbIndexBodyResp::default();
         let mut gathered_bytes = 0;
-        while let Some(matches) = deadline.limit(results.next()).await.map_err(query_fault)? {
+        while let Some(matches) = self.next_matches(&mut results, deadline).await? {
             for keys in matches.chunks(OBJECT_COUNT) {
-                let read = deadline.limit(self.objects(bucket, keys)).await;
-                let objects = read.map_err(query_fault)?;
+                let objects = self.objects_of(bucket, keys, deadline).await?;
                 gathered_bytes += objects.iter().map(object_bytes).sum::<usize>();
                 answer.objects.extend(objects);
                 if is_stream {
                     self.send(&std::mem::take(&mut answer))?;
                     self.flush().await?;
-                } else if gathered_bytes > WHOLE_ANSWER_BYTES_MAX {
-                    return Err(too_much());
+                } else {
+                    self.check_gathered(gathered_bytes, SMALLER_ANSWERS)?;
                 }
             }
         }
@@ -165,12 +166,10 @@ impl Connection {
         self.restrict(&mut query, request.cover_context.as_ref())?;
         set_page(&mut query, request.max_results, request.continuation.as_ref())?;
         let deadline = self.deadline(request.timeout);
-        let results = deadline.limit(self.context.store.query_index(query)).await;
-        let mut results = results.map_err(query_fault)?;
-        while let Some(matches) = deadline.limit(results.next()).await.map_err(query_fault)? {
+        let mut results = self.begin_query(query, deadline).await?;
+        while let Some(matches) = self.next_matches(&mut results, deadline).await? {
             for keys in matches.chunks(OBJECT_COUNT) {
-                let read = deadline.limit(self.objects(bucket, keys)).await;
-                let objects = read.map_err(query_fault)?;
+                let objects = self.objects_of(bucket, keys, deadline).await?;
                 if !objects.is_empty() {
                     self.send(&RpbCSBucketResp { objects, ..RpbCSBucketResp::default() })?;
                     self.flush().await?;
@@ -179,6 +178,38 @@ impl Connection {
         }
         let continuation = continuation(&results);
         self.send(&RpbCSBucketResp { objects: Vec::new(), continuation, done: Some(true) })
+    }
+
+    async fn begin_query(
+        &self,
+        query: IndexQuery,
+        deadline: Deadline,
+    ) -> Result<IndexResults, Fault> {
+        let begun = async {
+            deadline.limit(self.context.store.query_index(query)).await.map_err(query_fault)
+        };
+        self.unless_gone(Box::pin(begun)).await
+    }
+
+    /// The next matches, while there is somebody to send them to.
+    async fn next_matches(
+        &self,
+        results: &mut IndexResults,
+        deadline: Deadline,
+    ) -> Result<Option<Vec<IndexMatch>>, Fault> {
+        let next = async { deadline.limit(results.next()).await.map_err(query_fault) };
+        self.unless_gone(Box::pin(next)).await
+    }
+
+    /// As [`Connection::objects`], while there is somebody to send them to.
+    async fn objects_of(
+        &self,
+        bucket: BucketRef<'_>,
+        keys: &[IndexMatch],
+        deadline: Deadline,
+    ) -> Result<Vec<RpbIndexObject>, Fault> {
+        let read = async { deadline.limit(self.objects(bucket, keys)).await.map_err(query_fault) };
+        self.unless_gone(Box::pin(read)).await
     }
 
     /// The objects of some keys, in their order; those that have been deleted meanwhile are left out.
@@ -219,13 +250,6 @@ fn match_bytes(each: &IndexMatch) -> usize {
         Some(IndexTerm::Integer(_)) | None => 0,
     };
     each.key.len() + term_bytes + ENTRY_BYTES
-}
-
-fn too_much() -> Fault {
-    Fault::Text(format!(
-        "the answer has more than {WHOLE_ANSWER_BYTES_MAX} bytes; ask for a stream, or in pages with \
-         max_results"
-    ))
 }
 
 fn new_query(bucket: BucketRef<'_>, selection: IndexSelection) -> IndexQuery {

@@ -1,6 +1,7 @@
 //! Listing buckets and keys.
 
 use super::connection::{Connection, Fault};
+use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use super::text;
 use bytes::Bytes;
@@ -17,9 +18,10 @@ impl Connection {
     pub(super) async fn list_keys(&mut self, request: RpbListKeysReq) -> Result<(), Fault> {
         self.allowed(self.context.settings.jobs.stream_list_keys, "stream_list_keys")?;
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
-        let mut listing = self.context.store.list_keys(bucket).await.map_err(listing_fault)?;
+        let begun = async { self.context.store.list_keys(bucket).await.map_err(listing_fault) };
+        let mut listing = self.unless_gone(Box::pin(begun)).await?;
         let deadline = deadline(request.timeout, LIST_KEYS_TIMEOUT_MS);
-        while let Some(keys) = deadline.limit(listing.next()).await? {
+        while let Some(keys) = self.next_names(deadline, listing.next()).await? {
             self.send(&RpbListKeysResp { keys, done: None })?;
             self.flush().await?;
         }
@@ -35,20 +37,47 @@ impl Connection {
             self.allowed(jobs.list_buckets, "list_buckets")?;
         }
         let bucket_type = request.bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE);
-        let mut listing =
-            self.context.store.list_buckets(bucket_type).await.map_err(listing_fault)?;
+        let store = &self.context.store;
+        let begun = async { store.list_buckets(bucket_type).await.map_err(listing_fault) };
+        let mut listing = self.unless_gone(Box::pin(begun)).await?;
         let deadline = deadline(request.timeout, LIST_BUCKETS_TIMEOUT_MS);
         let mut gathered: Vec<Bytes> = Vec::new();
-        while let Some(buckets) = deadline.limit(listing.next()).await? {
+        let mut gathered_bytes = 0;
+        while let Some(buckets) = self.next_names(deadline, listing.next()).await? {
             if stream {
                 self.send(&RpbListBucketsResp { buckets, done: None })?;
                 self.flush().await?;
             } else {
+                gathered_bytes +=
+                    buckets.iter().map(|name| name.len() + ENTRY_BYTES).sum::<usize>();
+                self.check_gathered(gathered_bytes, "ask for a stream")?;
                 gathered.extend(buckets);
             }
         }
         let done = stream.then_some(true);
         self.send(&RpbListBucketsResp { buckets: gathered, done })
+    }
+
+    /// The next names of a listing, while there is somebody to send them to.
+    async fn next_names(
+        &self,
+        deadline: Deadline,
+        next: impl Future<Output = Result<Option<Vec<Bytes>>, RequestError>>,
+    ) -> Result<Option<Vec<Bytes>>, Fault> {
+        self.unless_gone(Box::pin(async { Ok(deadline.limit(next).await?) })).await
+    }
+
+    /// Refuses an answer in one piece that would be too large; `remedy` is what its client may do instead.
+    pub(super) fn check_gathered(
+        &self,
+        gathered_bytes: usize,
+        remedy: &'static str,
+    ) -> Result<(), Fault> {
+        let limit = self.context.settings.whole_answer_bytes_max;
+        if gathered_bytes <= limit {
+            return Ok(());
+        }
+        Err(Fault::Text(format!("the answer has more than {limit} bytes; {remedy}")))
     }
 
     pub(super) fn allowed(&self, enabled: bool, job: &str) -> Result<(), Fault> {

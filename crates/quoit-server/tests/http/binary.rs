@@ -43,6 +43,13 @@ impl Binary {
         self.send_bytes(&bytes).decode().expect("the answer asked for")
     }
 
+    /// Sends a request and goes away.
+    pub(crate) fn leave(mut self, request: &impl Body) {
+        let mut bytes = BytesMut::new();
+        append_message(&mut bytes, request).unwrap();
+        self.stream.write_all(&bytes).unwrap();
+    }
+
     /// The text of the error that answers a request.
     pub(crate) fn refusal(&mut self, request: &impl Body) -> String {
         let answer: RpbErrorResp = self.ask(request);

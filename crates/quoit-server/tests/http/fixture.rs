@@ -40,7 +40,7 @@ impl Node {
         Self::made(settings, builder.worker_threads(1).enable_all().build().unwrap())
     }
 
-    /// A node on a runtime that runs only inside [`Node::run`].
+    /// A node on a runtime of its own; one of a single thread runs only inside [`Node::run`].
     pub fn inside(runtime: Runtime) -> Self {
         Self::made(ServerSettings::default(), runtime)
     }

@@ -1,12 +1,20 @@
 //! Index queries, and keys in order.
 
+use crate::binary::Binary;
 use crate::fixture::Node;
 use quoit_server::{JobClasses, ServerSettings};
+use quoit_wire::messages::{
+    IndexQueryType, RpbIndexReq, RpbIndexResp, RpbListBucketsReq, RpbListBucketsResp,
+};
 use serde_json::{Value, json};
 
 /// Objects `k00` to `k09`, of numbers 0 to 9.
 fn filled() -> Node {
-    let node = Node::start();
+    filled_with(ServerSettings::default())
+}
+
+fn filled_with(settings: ServerSettings) -> Node {
+    let node = Node::with(settings);
     let mut client = node.connect();
     for number in 0..10 {
         let number = number.to_string();
@@ -94,4 +102,34 @@ fn keys_are_listed_by_prefix_and_range_in_order() {
     let rest = listed(&format!("&prefix=k&max_results=6&continuation={continuation}"));
     assert_eq!(rest, json!(["k06", "k07", "k08", "k09"]));
     assert_eq!(node.get("/buckets/b/keys?keys=true&max_results=0").status, 400);
+}
+
+#[test]
+fn lists_in_one_piece_have_a_bound_and_name_what_has_none() {
+    let settings = ServerSettings { whole_answer_bytes_max: 1_000, ..ServerSettings::default() };
+    let node = filled_with(settings);
+    for number in 0..10 {
+        assert_eq!(node.put(&format!("/buckets/bucket-{number}/keys/k"), "v").status, 204);
+    }
+    let mut client = Binary::connect(&node);
+    let refused = client.refusal(&RpbListBucketsReq::default());
+    assert_eq!(refused, "the answer has more than 1000 bytes; ask for a stream");
+    let stream = RpbListBucketsReq { stream: Some(true), ..RpbListBucketsReq::default() };
+    assert_eq!(client.ask::<RpbListBucketsResp>(&stream).buckets.len(), 11);
+    assert_eq!(client.ask::<RpbListBucketsResp>(&stream).done, Some(true), "the end of the stream");
+
+    let mut client = Binary::connect(&node);
+    let query = RpbIndexReq {
+        bucket: "b".into(),
+        index: "n_int".into(),
+        qtype: IndexQueryType::Range as i32,
+        range_min: Some("0".into()),
+        range_max: Some("9".into()),
+        ..RpbIndexReq::default()
+    };
+    let words =
+        "the answer has more than 1000 bytes; ask for a stream, or in pages with max_results";
+    assert_eq!(client.refusal(&query), words);
+    let page = RpbIndexReq { max_results: Some(4), ..query };
+    assert_eq!(client.ask::<RpbIndexResp>(&page).keys.len(), 4);
 }

@@ -8,6 +8,7 @@ mod connections;
 mod data_types;
 mod fixture;
 mod folds;
+mod gone_clients;
 mod indexes;
 mod lists_and_props;
 mod objects;

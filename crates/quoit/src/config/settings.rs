@@ -406,6 +406,7 @@ impl Settings {
                 secondary_index: self.flag("cluster.job.riak_kv.secondary_index"),
                 stream_secondary_index: self.flag("cluster.job.riak_kv.stream_secondary_index"),
             },
+            ..ServerSettings::default()
         }
     }
 }
