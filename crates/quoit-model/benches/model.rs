@@ -160,6 +160,10 @@ struct InMemory(BTreeMap<PageName, Bytes>);
 impl Pages for InMemory {
     type Error = StoredFormError;
 
+    fn can_have_branches(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, name: PageName) -> Result<Option<Bytes>, StoredFormError> {
         Ok(self.0.get(&name).cloned())
     }

@@ -12,8 +12,11 @@ use quoit_store::index::Tag;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// The longest key of a page: see [`at_page`].
-const PAGE_KEY_BYTES_MAX: usize = 24;
+/// Bytes of the key of a page of a record itself: see [`at_page`].
+const PAGE_KEY_BYTES: usize = 16;
+
+/// Bytes of the key of a page of a branch.
+const BRANCH_PAGE_KEY_BYTES: usize = 24;
 
 /// A change of a record's pages: gets the record with its root, and the pages; the answer is what the record
 /// has become, `None` when it stays as it is.
@@ -62,28 +65,39 @@ pub(super) fn corrupt(at: &RecordAt<'_>, reason: String) -> StoreError {
 
 /// Whether pages of a record can have names: those of records with very long ones can't.
 pub(super) fn can_have_pages(at: &RecordAt<'_>) -> bool {
-    KeyRef::piece(at.encoded, &[0; PAGE_KEY_BYTES_MAX]).check().is_ok()
+    KeyRef::piece(at.encoded, &[0; PAGE_KEY_BYTES]).check().is_ok()
 }
 
+/// As [`can_have_pages`], for pages of branches, which have longer names.
+fn can_have_branches(at: &RecordAt<'_>) -> bool {
+    KeyRef::piece(at.encoded, &[0; BRANCH_PAGE_KEY_BYTES]).check().is_ok()
+}
+
+/// A page that is said to be there though it can have no name.
+const NAMELESS: StoredFormError =
+    StoredFormError::BadForm { what: "a page whose name would be too long", at: 0 };
+
 /// Calls a function with the place of a page. Its key is the generation, the number of the branch if it is
-/// one's, and the page's lowest hash, each of 8 bytes, big-endian.
+/// one's, and the page's lowest hash, each of 8 bytes, big-endian. An error where that is too long: only a
+/// damaged record says that it has such pages.
 fn at_page<T>(
     at: &RecordAt<'_>,
     generation: u64,
     name: PageName,
     look: impl FnOnce(&RecordAt<'_>) -> T,
-) -> T {
-    let mut key = SmallVec::<[u8; PAGE_KEY_BYTES_MAX]>::new();
+) -> Result<T, StoredFormError> {
+    let mut key = SmallVec::<[u8; BRANCH_PAGE_KEY_BYTES]>::new();
     key.extend_from_slice(&generation.to_be_bytes());
     if name.branch > 0 {
         key.extend_from_slice(&name.branch.to_be_bytes());
     }
     key.extend_from_slice(&name.first.0.to_be_bytes());
     let key = KeyRef::piece(at.encoded, &key);
+    key.check().map_err(|_| NAMELESS)?;
     let encoded = key.encoded();
     // Where it is placed is known: with its record.
     let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
-    look(&RecordAt { key, encoded: &encoded, identity, partition: at.partition })
+    Ok(look(&RecordAt { key, encoded: &encoded, identity, partition: at.partition }))
 }
 
 /// Removes a page of a record, if it is of another generation than this.
@@ -104,9 +118,9 @@ pub(super) fn remove_of_others(
     transaction.remove(&RecordAt { key, encoded: page, identity, partition: at.partition })
 }
 
-/// The tag by which the engine knows a page.
-pub(super) fn tag_of_page(at: &RecordAt<'_>, generation: u64, name: PageName) -> Tag {
-    at_page(at, generation, name, |at| Tag::of(at.identity))
+/// The tag by which the engine knows a page; `None` when there can't be such a page.
+pub(super) fn tag_of_page(at: &RecordAt<'_>, generation: u64, name: PageName) -> Option<Tag> {
+    at_page(at, generation, name, |at| Tag::of(at.identity)).ok()
 }
 
 /// How many pages may be read where nobody may be kept waiting; `None` where that may take its time.
@@ -146,10 +160,14 @@ impl<'a> ReadPages<'a> {
 impl Pages for ReadPages<'_> {
     type Error = PageFault;
 
+    fn can_have_branches(&self) -> bool {
+        can_have_branches(self.at)
+    }
+
     fn read(&mut self, name: PageName) -> Result<Option<Bytes>, PageFault> {
         count_read(&mut self.reads_left).ok_or(PageFault::Cold)?;
         let fetched =
-            at_page(self.at, self.generation, name, |at| self.engine.get(at, self.access));
+            at_page(self.at, self.generation, name, |at| self.engine.get(at, self.access))?;
         match fetched.map_err(PageFault::Store)? {
             Fetch::Missing => Ok(None),
             Fetch::Found(record) => Ok(Some(record.value)),
@@ -187,10 +205,11 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
     pub(super) fn finish(self) -> Result<(), Interrupted> {
         let Self { transaction, at, generation, written, .. } = self;
         for (name, page) in &written {
-            at_page(at, generation, *name, |at| match page {
+            let written = at_page(at, generation, *name, |at| match page {
                 Some(page) => transaction.put(at, RecordMeta::PIECE, page),
                 None => transaction.remove(at),
-            })?;
+            });
+            written.map_err(|fault| PageFault::Form(fault).interrupts(at))??;
         }
         Ok(())
     }
@@ -199,13 +218,17 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
 impl Pages for WrittenPages<'_, '_> {
     type Error = PageFault;
 
+    fn can_have_branches(&self) -> bool {
+        can_have_branches(self.at)
+    }
+
     fn read(&mut self, name: PageName) -> Result<Option<Bytes>, PageFault> {
         if let Some(written) = self.written.get(&name) {
             return Ok(written.clone());
         }
         let Self { transaction, at, generation, reads_left, .. } = self;
         count_read(reads_left).ok_or(PageFault::Interrupted(Interrupted::by_long_work()))?;
-        let read = at_page(at, *generation, name, |at| transaction.get(at));
+        let read = at_page(at, *generation, name, |at| transaction.get(at))?;
         let record = read.map_err(PageFault::Interrupted)?;
         Ok(record.map(|record| record.value))
     }

@@ -98,10 +98,9 @@ impl Records {
                 let mut pages = ReadPages::new(&*self.engine, &at, generation, Access::Wait);
                 let mut own = BTreeSet::new();
                 paged.each_page_name(&mut pages, &mut |name| {
-                    let tag = tag_of_page(&at, generation, name);
-                    if tags.contains(&tag) {
-                        own.insert(tag);
-                    }
+                    own.extend(
+                        tag_of_page(&at, generation, name).filter(|tag| tags.contains(tag)),
+                    );
                 });
                 if !own.is_empty() {
                     owners.push((Tag::of(at.identity), own));

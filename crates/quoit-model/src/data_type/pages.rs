@@ -52,6 +52,10 @@ pub trait Pages {
     /// Why a page can't be read or written.
     type Error: From<StoredFormError>;
 
+    /// Whether pages of branches can have names: those of records with very long ones can't. Then what is in
+    /// a field stays in the page of the field, however large it is.
+    fn can_have_branches(&self) -> bool;
+
     /// The stored form of a page; `None` where nothing was ever written, or nothing is left.
     ///
     /// # Errors

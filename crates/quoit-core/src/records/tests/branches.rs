@@ -2,6 +2,7 @@
 
 use super::*;
 use quoit_model::data_type::{FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation};
+use quoit_model::key::{ENCODED_KEY_BYTES_MAX, KeyRef};
 use std::collections::BTreeMap;
 
 /// The elements of each of the sets of a map.
@@ -133,6 +134,98 @@ proptest! {
             prop_assert!(page_count(&*engine, &name) >= 2 * large_count, "each has several");
         }
     }
+}
+
+/// Bytes of the longest key of the tests' bucket whose record's own pages can have names, and of the longest
+/// whose fields' can.
+const PAGED_KEY_BYTES: usize = ENCODED_KEY_BYTES_MAX - 35;
+const BRANCHED_KEY_BYTES: usize = PAGED_KEY_BYTES - 8;
+
+/// Where a name is so long that no page of a field could have one, the field stays in its page.
+#[test]
+fn fields_of_maps_with_very_long_names_grow_in_their_pages() {
+    for (key_bytes, in_pages, in_branches) in [
+        (BRANCHED_KEY_BYTES, true, true),
+        (BRANCHED_KEY_BYTES + 1, true, false),
+        (PAGED_KEY_BYTES, true, false),
+        (PAGED_KEY_BYTES + 1, false, false),
+    ] {
+        let disk = Arc::new(FaultyDisk::new(1));
+        let engine = open(&disk);
+        let records = Records::new(engine.clone(), 1);
+        let name = name(&"k".repeat(key_bytes));
+        let place = Place::new(&name, PARTITION).expect("a good name");
+        let at = place.at();
+        let mut model = Model::new();
+        for from in (0..2_000).step_by(100) {
+            for field in 0..2 {
+                assert!(update(&records, &at, &change_set(field, from..from + 100, true)));
+                model.entry(field).or_default().extend((from..from + 100).map(element));
+            }
+            assert_eq!(sets(&found(&records, &at).expect("a record")), model);
+        }
+        let pages = page_count(&*engine, &name);
+        assert_eq!((pages > 0, pages > 20), (in_pages, in_branches), "{key_bytes}: {pages}");
+        for field in 0..2 {
+            assert!(update(&records, &at, &remove_set(field)));
+            model.remove(&field);
+            assert_eq!(sets(&found(&records, &at).expect("a record")), model);
+        }
+    }
+}
+
+/// No version has stored such a record; damage may say anything.
+#[test]
+fn pages_that_can_have_no_name_are_damage() {
+    let disk = Arc::new(FaultyDisk::new(1));
+    let engine = open(&disk);
+    let records = Records::new(engine.clone(), 1);
+    let [short, long] = ["k", &"k".repeat(PAGED_KEY_BYTES)].map(name);
+    let short_place = Place::new(&short, PARTITION).expect("a good name");
+    let long_place = Place::new(&long, PARTITION).expect("a good name");
+    let at = long_place.at();
+    assert!(update(&records, &short_place.at(), &change_set(1, 0..3_000, true)));
+    copy(&*engine, &short_place.at(), &at);
+    let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: &short };
+    let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 1_000).expect("a good disk");
+    for (page, _) in &listed.entries {
+        let piece = KeyRef::decode(page).expect("a name").key;
+        let [from, to] = [&short, &long].map(|record| KeyRef::piece(record, piece));
+        if to.check().is_ok() {
+            copy(&*engine, &piece_at(from, &from.encoded()), &piece_at(to, &to.encoded()));
+        }
+    }
+    let look = &mut |_: &RecordRef<'_>| panic!("there is nothing to be seen");
+    assert!(matches!(records.show(&at, Access::Wait, look), Err(StoreError::Corrupt { .. })));
+    let mut updating = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
+        let actor = Actor(b"incarnation"[..].into());
+        let updated = paged.update(&change_set(1, 0..1, true), None, author(&actor), pages)?;
+        Ok(updated.ok().map(|(paged, _)| paged))
+    };
+    let updated = records.change_pages(&at, Access::Wait, &mut updating);
+    assert!(matches!(updated, Err(StoreError::Corrupt { .. })), "{updated:?}");
+    let tags = BTreeSet::from([Tag::of(Identity(1))]);
+    assert_eq!(records.owners_of_pages(PARTITION, &tags).expect("a good disk"), []);
+    let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
+    let applied = records.replace_damaged(&at, Access::Wait, &mut remove);
+    assert!(matches!(applied, Ok(Applied::Written(_))), "{applied:?}");
+    assert_eq!(page_count(&*engine, &long), 0);
+}
+
+fn piece_at<'a>(key: KeyRef<'a>, encoded: &'a [u8]) -> RecordAt<'a> {
+    let identity = KeyHash::of_piece(encoded, Placement(0)).identity;
+    RecordAt { key, encoded, identity, partition: PARTITION }
+}
+
+fn copy(engine: &dyn Engine, from: &RecordAt<'_>, to: &RecordAt<'_>) {
+    let Fetch::Found(record) = engine.get(from, Access::Wait).expect("a good disk") else {
+        panic!("{from:?}")
+    };
+    let mut put = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        out.extend_from_slice(&record.value);
+        Decision::Put(record.meta)
+    };
+    engine.update(to, Before::Skip, Access::Wait, &mut put).expect("a good disk");
 }
 
 /// A page of a branch leads to its record, and goes with it when that is damaged.

@@ -24,6 +24,10 @@ struct Stored {
 impl Pages for Stored {
     type Error = StoredFormError;
 
+    fn can_have_branches(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, name: PageName) -> Result<Option<Bytes>, StoredFormError> {
         self.read_count += 1;
         Ok(self.pages.get(&name).cloned())

@@ -97,7 +97,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
 
     /// Makes branches of what is large in a field: of what is deepest first.
     fn divide(&mut self, content: &mut Content, seed: u64) -> Result<(), P::Error> {
-        if !content.is_beyond(BRANCH_BYTES) {
+        if !self.pages.can_have_branches() || !content.is_beyond(BRANCH_BYTES) {
             return Ok(());
         }
         if let Content::Map(fields) = content {
