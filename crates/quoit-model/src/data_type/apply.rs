@@ -14,7 +14,7 @@ use super::{
 use crate::clock::{Actor, Dot};
 use crate::hll::{HyperLogLog, Precision};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -87,6 +87,9 @@ pub(super) struct Request<'a> {
     last: u64,
     /// Whether all changes share one event.
     shared: bool,
+    /// Stored fields that were removed, by their addresses, which stay the same while the request is made:
+    /// all that the client had seen of them is undone, in the change of the field or of one around it.
+    removed: BTreeSet<*const Field>,
 }
 
 /// What a request has undone in the fields around an item.
@@ -120,8 +123,8 @@ impl<'a> Request<'a> {
         let ahead = context.filter(|context| !clock.covers(context));
         let ahead = ahead.map_or_else(EventSet::default, |context| context.beyond(clock));
         let deferred_run_count = if ahead.is_empty() { 0 } else { record.deferred_run_count() };
-        let last = first - 1;
-        Ok(Self { context, ahead, deferred_run_count, coordinator, first, last, shared })
+        let (last, removed) = (first - 1, BTreeSet::new());
+        Ok(Self { context, ahead, deferred_run_count, coordinator, first, last, shared, removed })
     }
 
     /// What an operation does to a record, and the events that it makes. The first one says that the
@@ -336,7 +339,8 @@ impl<'a> Request<'a> {
         around: Option<&Undone<'_>>,
     ) -> Result<bool, ApplyError> {
         let mut found = Vec::new();
-        if let Some(field) = field {
+        // Once for each field, which may be large and removed many times.
+        if let Some(field) = field.filter(|field| self.removed.insert(std::ptr::from_ref(*field))) {
             field.find_dot(&mut |dot| {
                 let seen = self.context.is_none_or(|context| context.contains(dot));
                 if seen && !is_undone(dot, around) && !change.undone.contains(dot) {

@@ -68,6 +68,49 @@ fn a_map_that_is_named_in_many_updates_costs_what_these_say() {
     check(map_updates());
 }
 
+fn tags_of(map: &MapOperation) -> FieldOperation {
+    FieldOperation::Map(map.clone())
+}
+
+/// Each would go on for minutes if every remove looked at all of the field again.
+#[test]
+fn a_large_field_that_is_removed_many_times_in_a_request_is_looked_at_once() {
+    let one = actor(b"one");
+    let mut stored = Paged::empty(Datatype::Map);
+    let (_, fill) = set_updates();
+    let old = stored.clock.clone();
+    stored.apply(&Operation::Map(map(vec![in_map(fill)])), None, coordinator(&one)).unwrap();
+    let tags = FieldName::new("tags", FieldKind::Set);
+    let removes = |count| MapOperation { removes: vec![tags.clone(); count], updates: Vec::new() };
+    let update = |map: &MapOperation| FieldUpdate::new("m", tags_of(map));
+    let add = map(vec![FieldUpdate::new("tags", FieldOperation::Set(vec![add(COUNT + 1)]))]);
+    let once = map(vec![update(&removes(1))]);
+    let again = || [update(&add), update(&removes(1))];
+    // In one list, in many updates, and each time added to before: without context, a field that is not there
+    // can't be removed.
+    let seen = stored.clock.clone();
+    let count = COUNT as usize;
+    let all = [
+        (map(vec![update(&removes(count))]), Some(&seen)),
+        (map(vec![update(&removes(1)); count]), Some(&seen)),
+        (map(vec![update(&removes(1)); count]), Some(&old)),
+        (map(std::iter::repeat_with(again).take(count).flatten().collect()), None),
+    ];
+    for (many, context) in all {
+        let pages = Stored { pages: stored.stored.pages.clone(), ..Stored::default() };
+        let (root, clock) = (stored.root.clone(), stored.clock.clone());
+        let mut removed = Paged { root: root.clone(), clock: clock.clone(), stored: pages };
+        removed.apply(&Operation::Map(many), context, coordinator(&one)).unwrap();
+        let read_count = removed.stored.read_count;
+        let pages = Stored { pages: stored.stored.pages.clone(), ..Stored::default() };
+        let mut expected = Paged { root, clock, stored: pages };
+        expected.apply(&Operation::Map(once.clone()), context, coordinator(&one)).unwrap();
+        assert_eq!(read_count, expected.stored.read_count);
+        assert_eq!(removed.whole().value(), expected.whole().value());
+        assert_eq!(removed.root.item_count(), 1);
+    }
+}
+
 /// What a request names but does not change is not in what it tells other stores, however deep it is.
 #[test]
 fn what_does_not_change_is_in_no_delta() {
