@@ -94,9 +94,9 @@ mod settings;
 
 pub use builder::ClientBuilder;
 pub use client::{
-    BucketProps, Client, DataTypePage, Fetched, FetchedDataType, IndexMatch, IndexPage, IndexQuery,
-    IndexResults, Listing, PageCursor, PreflistItem, ServerInfo, Stored, Term, UpdateOptions,
-    UpdatedDataType,
+    BucketProps, Client, DataTypePage, Fetched, FetchedDataType, FieldPath, FieldQueries,
+    IndexMatch, IndexPage, IndexQuery, IndexResults, Listing, PageCursor, PreflistItem, ServerInfo,
+    Stored, Term, UpdateOptions, UpdatedDataType,
 };
 pub use connection::Connection;
 pub use data_type::{DataTypeUpdate, DataTypeValue, FieldKind, MapUpdate, MapValue, SetUpdate};

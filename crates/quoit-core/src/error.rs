@@ -3,7 +3,7 @@
 use quoit_model::context::ContextError;
 use quoit_model::data_type::{self, OperationError, UpdateError};
 use quoit_model::key::KeyError;
-use quoit_model::props::{Datatype, NValViolation};
+use quoit_model::props::NValViolation;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 use thiserror::Error;
@@ -70,14 +70,8 @@ pub enum DataTypeError {
     #[error(transparent)]
     Update(#[from] UpdateError),
     /// What is asked for is no part of data types of this type.
-    #[error(
-        "a {} has no such part: sets have elements and sizes, maps have fields and sizes",
-        .datatype.as_str()
-    )]
-    Query {
-        /// The type.
-        datatype: Datatype,
-    },
+    #[error(transparent)]
+    Query(#[from] data_type::QueryError),
 }
 
 /// Faults of a request. The display form is for logs; the protocols have their own words for each.

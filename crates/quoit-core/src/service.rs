@@ -5,6 +5,7 @@
 
 use crate::data_type::{Joined, Joining};
 use crate::error::RequestError;
+use crate::exchange::read_path;
 use crate::records::PartCopy;
 use crate::replica::{Copy, Place, Replicated, Taken};
 use crate::stats::Counter;
@@ -139,7 +140,9 @@ impl ReplicatedStore {
             (false, 0) => WantedPart::Item(from),
             (false, count) => WantedPart::Items { from, count },
         };
-        let copy = self.records.part(&place.at(), wanted, access);
+        let no_path = || Refusal::Malformed("this is no field with anything in it".to_owned());
+        let path = read_path(&fetch.part_path).ok_or_else(no_path)?;
+        let copy = self.records.part(&place.at(), &path, wanted, access);
         Ok(copy.map_err(RequestError::from)?)
     }
 

@@ -328,6 +328,15 @@ fn questions_about_parts_of_data_types_are_quoits_own() {
     };
     let asked = [0x78, 7, 0x82, 1, 1, b'c'];
     check(page, &[&[0, 0, 0, 16, 162][..], &names, &asked].concat());
+    let in_field = DtQueryReq {
+        bucket: bytes("b"),
+        key: bytes("k"),
+        bucket_type: bytes("t"),
+        path: vec![MapField { name: bytes("f"), kind: MapFieldType::Set as i32 }],
+        ..DtQueryReq::default()
+    };
+    let path = [0x8a, 1, 5, 0x0a, 1, b'f', 0x10, 2];
+    check(in_field, &[&[0, 0, 0, 18, 162][..], &names, &path].concat());
     let size = DtQueryResp {
         kind: DataType::Set as i32,
         found: true,

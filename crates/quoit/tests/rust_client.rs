@@ -6,8 +6,8 @@ mod node;
 use node::Node;
 use quoit_client::{
     Bucket, Client, Content, DataTypeOptions, DataTypeUpdate, DataTypeValue, Error, Fetched,
-    FieldKind, GetOptions, LatestModified, Location, MapUpdate, MapValue, PutOptions, Quorum,
-    SetUpdate, UpdateOptions,
+    FieldKind, FieldPath, GetOptions, LatestModified, Location, MapUpdate, MapValue, PutOptions,
+    Quorum, SetUpdate, UpdateOptions,
 };
 use quoit_wire::messages::RpbBucketProps;
 use std::collections::BTreeSet;
@@ -201,6 +201,13 @@ async fn data_types_are_read_and_changed() {
     let gone = client.map_field(&profile, FieldKind::Register, "name").await.unwrap().unwrap();
     assert_eq!(gone.as_map(), Some(&MapValue::default()));
     assert_eq!(client.data_type_size(&profile).await.unwrap(), Some(1));
+    let languages = client.in_field(&profile, FieldPath::new().set("languages"));
+    assert_eq!(languages.size().await.unwrap(), Some(1));
+    assert!(languages.contains("ja").await.unwrap() && !languages.contains("en").await.unwrap());
+    let page = languages.page(10, None).await.unwrap().unwrap();
+    assert_eq!(page.value, DataTypeValue::Set(["ja".into()].into()));
+    let absent = client.in_field(&profile, FieldPath::new().map("m").set("s"));
+    assert_eq!(absent.size().await.unwrap(), None);
     let unsuitable = client.set_contains(&profile, "x").await;
     assert!(unsuitable.unwrap_err().server().unwrap().message.contains("has no such part"));
 

@@ -9,6 +9,48 @@ use crate::pool::Repeat;
 use bytes::Bytes;
 use quoit_wire::messages::{DtQueryReq, DtQueryResp, MapField};
 
+/// The way to a set or map in a map: the fields that it is in, the outermost first.
+///
+/// ```
+/// # use quoit_client::FieldPath;
+/// let tags = FieldPath::new().map("profile").set("tags");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldPath(Vec<MapField>);
+
+impl FieldPath {
+    /// No way at all: the set or map itself.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Goes on into a map.
+    #[must_use]
+    pub fn map(self, name: impl AsRef<[u8]>) -> Self {
+        self.step(FieldKind::Map, name.as_ref())
+    }
+
+    /// Goes on into a set, in which there is nothing to go on into.
+    #[must_use]
+    pub fn set(self, name: impl AsRef<[u8]>) -> Self {
+        self.step(FieldKind::Set, name.as_ref())
+    }
+
+    fn step(mut self, kind: FieldKind, name: &[u8]) -> Self {
+        self.0.push(MapField { name: Bytes::copy_from_slice(name), kind: kind as i32 });
+        self
+    }
+}
+
+/// Asks about a set or map in a field of a map: see [`Client::in_field`].
+#[derive(Debug, Clone)]
+pub struct FieldQueries<'c> {
+    client: &'c Client,
+    location: Location,
+    path: FieldPath,
+}
+
 /// Some elements of a set or fields of a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataTypePage {
@@ -30,8 +72,7 @@ impl Client {
     ///
     /// Any [`Error`]. Riak has no such request and refuses it.
     pub async fn data_type_size(&self, location: &Location) -> Result<Option<u64>, Error> {
-        let answer = self.ask(location, |_| {}).await?;
-        Ok(answer.size)
+        self.in_field(location, FieldPath::new()).size().await
     }
 
     /// Whether an element is in a set; of a set that is not there, nothing is.
@@ -44,10 +85,7 @@ impl Client {
         location: &Location,
         element: impl AsRef<[u8]>,
     ) -> Result<bool, Error> {
-        let element = Bytes::copy_from_slice(element.as_ref());
-        let ask = |request: &mut DtQueryReq| request.element = Some(element);
-        let answer = self.ask(location, ask).await?;
-        Ok(answer.contains == Some(true))
+        self.in_field(location, FieldPath::new()).contains(element).await
     }
 
     /// One field of a map, as a map with that field alone; empty if the map has no such field, `None` if
@@ -62,13 +100,7 @@ impl Client {
         kind: FieldKind,
         name: impl AsRef<[u8]>,
     ) -> Result<Option<DataTypeValue>, Error> {
-        let name = Bytes::copy_from_slice(name.as_ref());
-        let ask = |request: &mut DtQueryReq| {
-            request.field = Some(MapField { name, kind: kind as i32 });
-        };
-        let answer = self.ask(location, ask).await?;
-        let data_type = answer.kind();
-        Ok(answer.value.map(|value| DataTypeValue::of(data_type, value)))
+        self.in_field(location, FieldPath::new()).field(kind, name).await
     }
 
     /// About `count` elements of a set or fields of a map, from the beginning or from where the former page
@@ -100,31 +132,100 @@ impl Client {
         count: u32,
         after: Option<&PageCursor>,
     ) -> Result<Option<DataTypePage>, Error> {
+        self.in_field(location, FieldPath::new()).page(count, after).await
+    }
+
+    /// Asks about a set or map in a field of a map, however large it is, without reading the rest.
+    ///
+    /// ```no_run
+    /// # async fn example(client: quoit_client::Client) -> Result<(), quoit_client::Error> {
+    /// use quoit_client::{Bucket, FieldPath};
+    /// let ann = Bucket::typed("maps", "people").key("ann");
+    /// let tags = client.in_field(&ann, FieldPath::new().map("profile").set("tags"));
+    /// println!("{:?} tags, rust {} one of them", tags.size().await?, tags.contains("rust").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn in_field(&self, location: &Location, path: FieldPath) -> FieldQueries<'_> {
+        FieldQueries { client: self, location: location.clone(), path }
+    }
+}
+
+impl FieldQueries<'_> {
+    /// The number of elements or fields; `None` if there is no such record or field.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub async fn size(&self) -> Result<Option<u64>, Error> {
+        let answer = self.ask(|_| {}).await?;
+        Ok(answer.size)
+    }
+
+    /// Whether an element is in the set; of a set that is not there, nothing is.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub async fn contains(&self, element: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let element = Bytes::copy_from_slice(element.as_ref());
+        let answer = self.ask(|request| request.element = Some(element)).await?;
+        Ok(answer.contains == Some(true))
+    }
+
+    /// One field of the map, as a map with that field alone; empty if the map has no such field, `None` if
+    /// there is no map.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub async fn field(
+        &self,
+        kind: FieldKind,
+        name: impl AsRef<[u8]>,
+    ) -> Result<Option<DataTypeValue>, Error> {
+        let name = Bytes::copy_from_slice(name.as_ref());
+        let field = MapField { name, kind: kind as i32 };
+        let answer = self.ask(|request| request.field = Some(field)).await?;
+        let data_type = answer.kind();
+        Ok(answer.value.map(|value| DataTypeValue::of(data_type, value)))
+    }
+
+    /// About `count` elements or fields, as [`Client::data_type_page`] gives those of a record; `None` if
+    /// there is no such record or field.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub async fn page(
+        &self,
+        count: u32,
+        after: Option<&PageCursor>,
+    ) -> Result<Option<DataTypePage>, Error> {
         let cursor = after.map(|cursor| cursor.0.clone());
         let ask = |request: &mut DtQueryReq| {
             request.page_size = Some(count);
             request.cursor = cursor;
         };
-        let answer = self.ask(location, ask).await?;
+        let answer = self.ask(ask).await?;
         let data_type = answer.kind();
         let next = answer.cursor.map(PageCursor);
-        Ok(answer
-            .value
-            .map(|value| DataTypePage { value: DataTypeValue::of(data_type, value), next }))
+        let value = answer.value.map(|value| DataTypeValue::of(data_type, value));
+        Ok(value.map(|value| DataTypePage { value, next }))
     }
 
-    async fn ask(
-        &self,
-        location: &Location,
-        ask: impl FnOnce(&mut DtQueryReq),
-    ) -> Result<DtQueryResp, Error> {
+    async fn ask(&self, ask: impl FnOnce(&mut DtQueryReq)) -> Result<DtQueryResp, Error> {
+        let Location { bucket, key } = &self.location;
         let mut request = DtQueryReq {
-            bucket: location.bucket.name.clone(),
-            key: location.key.clone(),
-            bucket_type: type_name(&location.bucket),
+            bucket: bucket.name.clone(),
+            key: key.clone(),
+            bucket_type: type_name(bucket),
+            path: self.path.0.clone(),
             ..DtQueryReq::default()
         };
         ask(&mut request);
-        self.pool.call(&request, Repeat::Safe, None, Some(location.about())).await
+        let about = Some(self.location.about());
+        self.client.pool.call(&request, Repeat::Safe, None, about).await
     }
 }

@@ -9,7 +9,7 @@ mod props;
 mod update;
 
 pub use data_type::{FetchedDataType, UpdatedDataType};
-pub use data_type_query::{DataTypePage, PageCursor};
+pub use data_type_query::{DataTypePage, FieldPath, FieldQueries, PageCursor};
 pub use index::{IndexMatch, IndexPage, IndexQuery, IndexResults, Term};
 pub use kv::{Fetched, Stored};
 pub use listing::Listing;

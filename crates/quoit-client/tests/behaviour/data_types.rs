@@ -3,9 +3,9 @@
 use crate::fake::Fake;
 use bytes::Bytes;
 use quoit_client::wire::messages::{
-    CounterOp, DataType, DtFetchReq, DtFetchResp, DtOp, DtUpdateReq, DtUpdateResp, DtValue, FlagOp,
-    MapEntry, MapField, MapFieldType, MapOp, RpbCounterGetReq, RpbCounterGetResp,
-    RpbCounterUpdateReq, RpbCounterUpdateResp, SetOp,
+    CounterOp, DataType, DtFetchReq, DtFetchResp, DtOp, DtQueryReq, DtQueryResp, DtUpdateReq,
+    DtUpdateResp, DtValue, FlagOp, MapEntry, MapField, MapFieldType, MapOp, RpbCounterGetReq,
+    RpbCounterGetResp, RpbCounterUpdateReq, RpbCounterUpdateResp, SetOp,
 };
 use quoit_client::*;
 use std::time::Duration;
@@ -230,6 +230,43 @@ async fn a_broken_connection_counts_nothing_twice() {
     });
     assert!(matches!(updated, Err(Error::Lost { .. })), "{updated:?}");
     assert!(fake.is_quiet());
+}
+
+#[tokio::test]
+async fn questions_name_the_way_to_a_field() {
+    let (mut fake, client) = Fake::with_client().await;
+    let location = location();
+    let tags = client.in_field(&location, FieldPath::new().map("m").set("s"));
+    let path = vec![field("m", MapFieldType::Map), field("s", MapFieldType::Set)];
+    let question = DtQueryReq {
+        bucket: bytes("b"),
+        key: bytes("k"),
+        bucket_type: bytes("t"),
+        path,
+        ..DtQueryReq::default()
+    };
+    let answer = DtQueryResp { kind: DataType::Set as i32, found: true, ..DtQueryResp::default() };
+    let size = DtQueryResp { size: Some(7), ..answer.clone() };
+    let serve = fake.answer_next::<DtQueryReq, _>(&size);
+    let (size, request) = join!(tags.size(), serve);
+    assert_eq!((size.unwrap(), request), (Some(7), question.clone()));
+    let contains = DtQueryResp { contains: Some(true), ..answer.clone() };
+    let serve = fake.answer_next::<DtQueryReq, _>(&contains);
+    let (contains, request) = join!(tags.contains("e"), serve);
+    let expected = DtQueryReq { element: Some(bytes("e")), ..question.clone() };
+    assert_eq!((contains.unwrap(), request), (true, expected));
+    let value = DtValue { set_value: vec![bytes("e")], ..DtValue::default() };
+    let page = DtQueryResp { value: Some(value), cursor: Some(bytes("c")), ..answer };
+    let serve = fake.answer_next::<DtQueryReq, _>(&page);
+    let (page, request) = join!(tags.page(5, None), serve);
+    let page = page.unwrap().expect("a page");
+    assert_eq!(page.value.as_set(), Some(&[bytes("e")].into()));
+    assert_eq!(request, DtQueryReq { page_size: Some(5), ..question.clone() });
+    let missing = DtQueryResp { kind: DataType::Set as i32, ..DtQueryResp::default() };
+    let serve = fake.answer_next::<DtQueryReq, _>(&missing);
+    let (missing, request) = join!(tags.page(5, page.next.as_ref()), serve);
+    let expected = DtQueryReq { page_size: Some(5), cursor: Some(bytes("c")), ..question };
+    assert_eq!((missing.unwrap(), request), (None, expected));
 }
 
 #[tokio::test]

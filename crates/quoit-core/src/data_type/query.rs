@@ -4,8 +4,9 @@
 //! digests. When all are equal, the part has the answer. Anything else sends the question the general way:
 //! the whole is read, and repaired, and asked.
 
-use super::damaged;
+use super::{damaged, datatype_of};
 use crate::error::{DataTypeError, RequestError};
+use crate::exchange::path_message;
 use crate::options::ReadOptions;
 use crate::records::PartCopy;
 use crate::replica::Place;
@@ -16,10 +17,13 @@ use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{Lane, Replies};
 use quoit_model::data_type::pages::ItemHash;
-use quoit_model::data_type::{Answer, Part, Query, State, WantedPart};
+use quoit_model::data_type::{
+    Answer, MAP_DEPTH_MAX, Part, QueryError, Question, State, WantedPart,
+};
 use quoit_model::key::KeyRef;
 use quoit_model::props::ReadQuorums;
 use quoit_store::engine::{Access, RecordAt};
+use quoit_wire::internode::VERSION_INNER_PARTS;
 use quoit_wire::internode::data::{Fetch, Fetched, METHOD_FETCH, Want};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,16 +33,16 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl ReplicatedStore {
-    /// Asks something about a data type that need not read all of it: its size, whether an element is in it,
-    /// one field, some of its elements. `None` when there is no data type.
+    /// Asks something about a data type, or a set or map in a field of it, that need not read all of it: its
+    /// size, whether an element is in it, one field, some of its elements. `None` when it is not there.
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::get`], and when the query does not suit the type.
+    /// As for [`ReplicatedStore::get`], and when the question does not suit the type.
     pub async fn query_data_type(
         &self,
         key: KeyRef<'_>,
-        query: &Query,
+        question: &Question,
         options: &ReadOptions,
     ) -> Result<Option<Answer>, RequestError> {
         let entered = self.admit_get()?;
@@ -48,13 +52,17 @@ impl ReplicatedStore {
         let (at, quorums) = {
             let state = self.control.read();
             let props = object_props(&state, key.bucket)?;
+            question.datatype_in(datatype_of(props)).map_err(DataTypeError::from)?;
             (record_at(&state, props, key, &encoded), options.resolve(props)?)
         };
+        if question.path.len() > MAP_DEPTH_MAX {
+            return Ok(None);
+        }
         let copy = if topology.is_alone() {
             self.check_read(&topology, at.partition, &quorums, true)?;
-            Some(self.own_part(&at, query.wanted()).await?)
+            Some(self.own_part(&at, question).await?)
         } else {
-            self.agreed_part(&topology, &at, query.wanted(), &quorums, options.is_sloppy()).await?
+            self.agreed_part(&topology, &at, question, &quorums, options.is_sloppy()).await?
         };
         drop(entered);
         let part = match copy {
@@ -62,29 +70,33 @@ impl ReplicatedStore {
             Some(PartCopy::Found { part, .. }) => part,
             None => {
                 let Some(object) = self.get_stored(key, options).await? else { return Ok(None) };
-                let live = object.data_type().map_err(damaged)?.filter(State::is_live);
-                live.map(Part::from).map(Box::new)
+                let state = object.data_type().map_err(damaged)?;
+                state.and_then(|state| Part::whole(state, &question.path)).map(Box::new)
             }
         };
         let Some(part) = part else { return Ok(None) };
+        // The record may be of another type than its bucket.
         let datatype = part.state.datatype();
-        let answer = part.answer(query).ok_or(DataTypeError::Query { datatype })?;
-        Ok(Some(answer))
+        let answer = part.answer(question).ok_or(QueryError::NoSuchPart { datatype });
+        Ok(Some(answer.map_err(DataTypeError::from)?))
     }
 
     async fn own_part(
         &self,
         at: &RecordAt<'_>,
-        wanted: WantedPart,
+        question: &Question,
     ) -> Result<PartCopy, RequestError> {
-        if let Some(copy) = self.records.part(at, wanted, Access::NoWait)? {
+        let wanted = question.wanted();
+        if let Some(copy) = self.records.part(at, &question.path, wanted, Access::NoWait)? {
             return Ok(copy);
         }
         let records = Arc::clone(&self.records);
         let (key, partition) = (Bytes::copy_from_slice(at.encoded), at.partition);
+        let path = question.path.clone();
         let read = move || {
             let place = Place::new(&key, partition)?;
-            Ok(records.part(&place.at(), wanted, Access::Wait)?.unwrap_or(PartCopy::Missing))
+            let copy = records.part(&place.at(), &path, wanted, Access::Wait)?;
+            Ok(copy.unwrap_or(PartCopy::Missing))
         };
         self.settings.blocking.aside(read).await
     }
@@ -94,7 +106,7 @@ impl ReplicatedStore {
         &self,
         topology: &Topology,
         at: &RecordAt<'_>,
-        wanted: WantedPart,
+        question: &Question,
         quorums: &ReadQuorums,
         sloppy: bool,
     ) -> Result<Option<PartCopy>, RequestError> {
@@ -110,17 +122,20 @@ impl ReplicatedStore {
         let mut has_part = false;
         let mut hoped = ReadTally::new(need);
         for node in in_order(topology, &voters, own) {
-            let want = if has_part { Want::Digest } else { Want::Part };
+            let tells = !has_part && (own == Some(node) || tells_part(topology, node, question));
             if own == Some(node) {
                 // Damaged copies are mended the general way.
-                let Ok(part) = self.own_part(at, wanted).await else { return Ok(None) };
+                let Ok(part) = self.own_part(at, question).await else { return Ok(None) };
                 asking.copy = Some(part);
-            } else if !asking.ask(topology, node, at, want, wanted) {
+            } else if !asking.ask(topology, node, at, tells.then_some(question)) {
                 return Ok(None);
             }
-            has_part = true;
+            has_part |= tells;
             hoped.found(node);
             if hoped.state(&voters) == ReadState::Met {
+                if !has_part {
+                    return Ok(None);
+                }
                 let gathered = timeout(PATIENCE, asking.gather()).await;
                 return Ok(gathered.ok().flatten());
             }
@@ -145,6 +160,12 @@ fn in_order(topology: &Topology, voters: &Voters, own: Option<NodePlace>) -> Vec
     nodes.into_iter().map(|(_, _, node)| node).collect()
 }
 
+/// Whether a node knows such parts as are asked for: of fields, some versions don't.
+fn tells_part(topology: &Topology, node: NodePlace, question: &Question) -> bool {
+    let speaks = |node| topology.peer(node).is_some_and(|peer| peer.speaks(VERSION_INNER_PARTS));
+    question.path.is_empty() || speaks(node)
+}
+
 /// A question that is under way.
 struct Asking {
     replies: Replies,
@@ -155,31 +176,26 @@ struct Asking {
 }
 
 impl Asking {
-    /// Asks another node. False when it can't be reached.
+    /// Asks another node, without a question for its digest alone. False when it can't be reached.
     fn ask(
         &mut self,
         topology: &Topology,
         node: NodePlace,
         at: &RecordAt<'_>,
-        want: Want,
-        wanted: WantedPart,
+        question: Option<&Question>,
     ) -> bool {
         let Some(peer) = topology.peer(node) else { return false };
-        let (from, count) = match wanted {
-            WantedPart::Size => (ItemHash(0), 0),
-            WantedPart::Item(item) => (item, 0),
-            WantedPart::Items { from, count } => (from, count),
-        };
-        let header = Fetch {
+        let mut header = Fetch {
             key: Bytes::copy_from_slice(at.encoded),
             partition: u32::from(at.partition.0),
             layout_version: topology.layout_version(),
-            want: want.into(),
-            part_from: from.0,
-            part_count: u32::try_from(count).unwrap_or(u32::MAX),
-            part_size_only: wanted == WantedPart::Size,
+            want: Want::Digest.into(),
+            ..Fetch::default()
         };
-        let slot = if want == Want::Part { PART_SLOT } else { DIGEST_SLOT };
+        if let Some(question) = question {
+            ask_for_part(question, &mut header);
+        }
+        let slot = if question.is_some() { PART_SLOT } else { DIGEST_SLOT };
         self.count += 1;
         peer.send(METHOD_FETCH, &header, b"", Lane::Small, &self.replies, slot).is_ok()
     }
@@ -203,6 +219,19 @@ impl Asking {
         };
         let is_agreed = digests.iter().all(|other| *other == digest);
         self.copy.filter(|_| is_agreed)
+    }
+}
+
+fn ask_for_part(question: &Question, header: &mut Fetch) {
+    header.want = Want::Part.into();
+    header.part_path = path_message(&question.path);
+    match question.wanted() {
+        WantedPart::Size => header.part_size_only = true,
+        WantedPart::Item(item) => header.part_from = item.0,
+        WantedPart::Items { from, count } => {
+            header.part_from = from.0;
+            header.part_count = u32::try_from(count).unwrap_or(u32::MAX);
+        }
     }
 }
 

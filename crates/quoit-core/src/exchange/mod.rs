@@ -23,6 +23,8 @@ mod tests;
 mod verify;
 mod walk;
 
+pub(crate) use regions::{path_message, read_path};
+
 pub use progress::{ExchangeStats, PartitionExchanges};
 
 use crate::error::RequestError;

@@ -25,8 +25,13 @@ pub(super) fn region_message(
 
 /// Ranges of the items of a field.
 pub(super) fn ranges_in_field(path: &[FieldName], ranges: &[HashRange]) -> RangesInField {
+    RangesInField { path: path_message(path), ranges: numbers(ranges) }
+}
+
+/// A field and those around it, the outermost first.
+pub(crate) fn path_message(path: &[FieldName]) -> Vec<FieldStep> {
     let step = |name: &FieldName| FieldStep { name: name.name.clone(), kind: name.kind as u32 };
-    RangesInField { path: path.iter().map(step).collect(), ranges: numbers(ranges) }
+    path.iter().map(step).collect()
 }
 
 fn numbers(ranges: &[HashRange]) -> Vec<u64> {
@@ -59,18 +64,24 @@ pub(super) fn read_compared(of: &RangesOf) -> Option<(Vec<FieldName>, Vec<HashRa
 }
 
 fn read_field(field: &RangesInField) -> Option<(Vec<FieldName>, Vec<HashRange>)> {
-    if field.path.is_empty() || field.path.len() > MAP_DEPTH_MAX {
+    let path = read_path(&field.path).filter(|path| !path.is_empty())?;
+    Some((path, HashRange::in_order(&field.ranges)?))
+}
+
+/// The path that a message names, empty for the record itself; `None` when there can be no set or map there.
+pub(crate) fn read_path(steps: &[FieldStep]) -> Option<Vec<FieldName>> {
+    if steps.len() > MAP_DEPTH_MAX {
         return None;
     }
     let step = |step: &FieldStep| {
         let kind = *FieldKind::ALL.get(usize::try_from(step.kind).ok()?)?;
         Some(FieldName { name: step.name.clone(), kind })
     };
-    let path = field.path.iter().map(step).collect::<Option<Vec<FieldName>>>()?;
-    let (last, around) = path.split_last()?;
+    let path = steps.iter().map(step).collect::<Option<Vec<FieldName>>>()?;
+    let Some((last, around)) = path.split_last() else { return Some(path) };
     let has_items = matches!(last.kind, FieldKind::Set | FieldKind::Map)
         && around.iter().all(|name| name.kind == FieldKind::Map);
-    has_items.then_some((path, HashRange::in_order(&field.ranges)?))
+    has_items.then_some(path)
 }
 
 /// What is answered to messages that name no ranges.

@@ -2,8 +2,8 @@
 
 use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
 use super::{ATTEMPT_COUNT, Records, read_root};
-use quoit_model::data_type::pages::PagedObject;
-use quoit_model::data_type::{Part, StoredFormError, WantedPart};
+use quoit_model::data_type::pages::{PagedObject, Pages};
+use quoit_model::data_type::{FieldName, Part, StoredFormError, WantedPart};
 use quoit_model::object::Object;
 use quoit_store::engine::{Access, Applied, Fetch, Record, RecordAt};
 use quoit_store::error::StoreError;
@@ -16,16 +16,18 @@ pub(crate) enum PartCopy {
     Found {
         /// That of the whole object.
         digest: u64,
-        /// `None` when the record holds no data type, or a deleted one.
+        /// `None` when the record holds no data type, a deleted one, or not the field that is asked about.
         part: Option<Box<Part>>,
     },
 }
 
 impl Records {
-    /// Reads a part of the data type in a record. `None` when that would have to wait and may not.
+    /// Reads a part of the data type in a record, or of a set or map in a field of it. `None` when that would
+    /// have to wait and may not.
     pub(crate) fn part(
         &self,
         at: &RecordAt<'_>,
+        path: &[FieldName],
         wanted: WantedPart,
         access: Access,
     ) -> Result<Option<PartCopy>, StoreError> {
@@ -36,11 +38,11 @@ impl Records {
                 Fetch::Found(record) => record,
             };
             if !PagedObject::is_one(&record.value) {
-                return part_of_whole(at, &record).map(Some);
+                return part_of_whole(at, path, &record).map(Some);
             }
             let Ok(paged) = PagedObject::decode(&record.value) else { break };
             let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), access);
-            let part = match live_part(&paged, wanted, &mut pages) {
+            let part = match boxed_part(&paged, path, wanted, &mut pages) {
                 Ok(part) => part,
                 Err(PageFault::Cold) => return Ok(None),
                 Err(PageFault::Store(fault)) => return Err(fault),
@@ -59,12 +61,12 @@ impl Records {
                 return Ok(());
             };
             if !PagedObject::is_one(&record.value) {
-                found = part_of_whole(at, &record);
+                found = part_of_whole(at, path, &record);
                 return Ok(());
             }
             let paged = read_root(at, &record)?;
             let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
-            let part = live_part(&paged, wanted, &mut pages);
+            let part = boxed_part(&paged, path, wanted, &mut pages);
             let part = part.map_err(|fault| fault.interrupts(at))?;
             found = Ok(PartCopy::Found { digest: record.meta.digest, part });
             Ok(())
@@ -73,22 +75,24 @@ impl Records {
     }
 }
 
-fn live_part<P: quoit_model::data_type::pages::Pages>(
+fn boxed_part<P: Pages>(
     paged: &PagedObject,
+    path: &[FieldName],
     wanted: WantedPart,
     pages: &mut P,
 ) -> Result<Option<Box<Part>>, P::Error> {
-    if !paged.root().is_live() {
-        return Ok(None);
-    }
-    paged.part(wanted, pages).map(Box::new).map(Some)
+    Ok(paged.part(path, wanted, pages)?.map(Box::new))
 }
 
-fn part_of_whole(at: &RecordAt<'_>, record: &Record) -> Result<PartCopy, StoreError> {
+fn part_of_whole(
+    at: &RecordAt<'_>,
+    path: &[FieldName],
+    record: &Record,
+) -> Result<PartCopy, StoreError> {
     let object = Object::decode(&record.value);
     let object = object.map_err(|fault| corrupt(at, fault.to_string()))?;
     let state = object.data_type();
     let state = state.map_err(|fault: StoredFormError| corrupt(at, fault.to_string()))?;
-    let live = state.filter(|state| state.is_live());
-    Ok(PartCopy::Found { digest: record.meta.digest, part: live.map(Part::from).map(Box::new) })
+    let part = state.and_then(|state| Part::whole(state, path)).map(Box::new);
+    Ok(PartCopy::Found { digest: record.meta.digest, part })
 }

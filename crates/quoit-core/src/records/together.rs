@@ -98,9 +98,7 @@ impl Records {
                 let mut pages = ReadPages::new(&*self.engine, &at, generation, Access::Wait);
                 let mut own = BTreeSet::new();
                 paged.each_page_name(&mut pages, &mut |name| {
-                    own.extend(
-                        tag_of_page(&at, generation, name).filter(|tag| tags.contains(tag)),
-                    );
+                    own.extend(tag_of_page(&at, generation, name).filter(|tag| tags.contains(tag)));
                 });
                 if !own.is_empty() {
                     owners.push((Tag::of(at.identity), own));

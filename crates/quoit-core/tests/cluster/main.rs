@@ -9,6 +9,7 @@ mod failures;
 mod fixture;
 mod folds;
 mod index;
+mod large_fields;
 mod listing;
 mod overload;
 mod reads;

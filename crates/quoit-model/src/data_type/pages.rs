@@ -13,6 +13,7 @@ mod branch;
 mod loaded;
 mod object;
 mod open;
+mod part;
 mod ranges;
 mod region;
 mod root;

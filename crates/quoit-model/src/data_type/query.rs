@@ -1,10 +1,21 @@
 //! Questions about parts of a data type, which need not read the rest.
 
-use super::pages::{ItemHash, Loaded, PageRange, PagedObject, Pages, Wanted};
+use super::content::Content;
+use super::pages::ItemHash;
 use super::value::value_of;
-use super::{FieldName, State, Value};
+use super::{FieldKind, FieldName, State, Value};
 use crate::props::Datatype;
 use bytes::Bytes;
+use thiserror::Error;
+
+/// What is asked of a record, or of a set or map in a field of one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// The field and those around it, the outermost first; empty for the record itself.
+    pub path: Vec<FieldName>,
+    /// What.
+    pub query: Query,
+}
 
 /// What is asked of a data type.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,7 +31,7 @@ pub enum Query {
     Page {
         /// Where to begin: 0, or where another page ended.
         from: u64,
-        /// About how many: all of one hash stay together.
+        /// About how many, 1 at least: all of one hash stay together.
         count: usize,
     },
 }
@@ -43,10 +54,72 @@ pub enum Answer {
     },
 }
 
+/// Why something can't be asked, whatever is stored.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum QueryError {
+    /// Data types of this type have no such part.
+    #[error(
+        "a {} has no such part: sets have elements and sizes, maps have fields and sizes",
+        .datatype.as_str()
+    )]
+    NoSuchPart {
+        /// The type.
+        datatype: Datatype,
+    },
+    /// It is asked of what is in a field that nothing is in.
+    #[error("field {field} is no set or map, so that nothing is in it; ask for the field itself")]
+    NoItems {
+        /// The field.
+        field: FieldName,
+    },
+}
+
+impl From<Query> for Question {
+    /// Of the record itself.
+    fn from(query: Query) -> Self {
+        Self { path: Vec::new(), query }
+    }
+}
+
+impl Question {
+    /// The type of what is asked about, in records of type `record`.
+    ///
+    /// # Errors
+    ///
+    /// When there can be no such thing in records of this type, or it has no part that is asked for.
+    pub fn datatype_in(&self, record: Datatype) -> Result<Datatype, QueryError> {
+        let mut datatype = record;
+        for name in &self.path {
+            if datatype != Datatype::Map {
+                return Err(QueryError::NoSuchPart { datatype });
+            }
+            let inner = datatype_of(name.kind);
+            datatype = inner.ok_or_else(|| QueryError::NoItems { field: name.clone() })?;
+        }
+        match self.query.suits(datatype) {
+            true => Ok(datatype),
+            false => Err(QueryError::NoSuchPart { datatype }),
+        }
+    }
+
+    /// The part that has the answer, of what is at the path.
+    #[must_use]
+    pub fn wanted(&self) -> WantedPart {
+        let seed = seed_of(&self.path);
+        match &self.query {
+            Query::Size => WantedPart::Size,
+            Query::Contains(element) => WantedPart::Item(ItemHash::of_element_in(element, seed)),
+            Query::Field(field) => WantedPart::Item(ItemHash::of_field_in(field, seed)),
+            Query::Page { from, count } => {
+                WantedPart::Items { from: ItemHash(*from), count: (*count).max(1) }
+            }
+        }
+    }
+}
+
 impl Query {
     /// Whether it can be asked of data types of this type.
-    #[must_use]
-    pub const fn suits(&self, datatype: Datatype) -> bool {
+    const fn suits(&self, datatype: Datatype) -> bool {
         let is_set = matches!(datatype, Datatype::Set | Datatype::Gset);
         let is_map = matches!(datatype, Datatype::Map);
         match self {
@@ -55,18 +128,19 @@ impl Query {
             Self::Field(_) => is_map,
         }
     }
+}
 
-    /// The part of a data type that has the answer.
-    #[must_use]
-    pub fn wanted(&self) -> WantedPart {
-        match self {
-            Self::Size => WantedPart::Size,
-            Self::Contains(element) => WantedPart::Item(ItemHash::of_element(element)),
-            Self::Field(field) => WantedPart::Item(ItemHash::of_field(field)),
-            Self::Page { from, count } => {
-                WantedPart::Items { from: ItemHash(*from), count: *count }
-            }
-        }
+/// What the items of a field are seeded with; 0 for those of the record.
+fn seed_of(path: &[FieldName]) -> u64 {
+    path.iter().fold(0, |seed, name| ItemHash::of_field_in(name, seed).0)
+}
+
+/// The type of a record with what a field of a kind holds; `None` for those that have no items.
+pub(super) const fn datatype_of(kind: FieldKind) -> Option<Datatype> {
+    match kind {
+        FieldKind::Set => Some(Datatype::Set),
+        FieldKind::Map => Some(Datatype::Map),
+        FieldKind::Counter | FieldKind::Register | FieldKind::Flag => None,
     }
 }
 
@@ -77,19 +151,19 @@ pub enum WantedPart {
     Size,
     /// One item.
     Item(ItemHash),
-    /// What is stored with the first item, and on, until that has more items than wanted.
+    /// The first items, and one more.
     Items {
-        /// The hash of the first item.
+        /// The lowest hash of an item.
         from: ItemHash,
         /// Items from that hash on.
         count: usize,
     },
 }
 
-/// A part of a data type: its items in a range of hashes.
+/// A part of a record, or of a set or map in a field of one: its items in a range of hashes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// The state without the other items.
+    /// The state without the other items; of what is in a field, as if it were a record.
     pub state: State,
     /// The last hash of the range.
     pub last: ItemHash,
@@ -97,73 +171,30 @@ pub struct Part {
     pub size: u64,
 }
 
-impl From<State> for Part {
-    /// All of a state.
-    fn from(state: State) -> Self {
-        let mut size = 0;
-        state.record.content.each_item(0, |_, is_live| size += u64::from(is_live));
-        Self { state, last: ItemHash(u64::MAX), size }
-    }
-}
-
-impl PagedObject {
-    /// Reads a part: no more pages than are wanted.
-    ///
-    /// # Errors
-    ///
-    /// When a page can't be read.
-    pub fn part<P: Pages>(&self, wanted: WantedPart, pages: &mut P) -> Result<Part, P::Error> {
-        let root = self.root().clone();
-        let size = root.item_count();
-        let (loaded, last) = match wanted {
-            WantedPart::Size => {
-                (Loaded::read_items(root, &Wanted::default(), pages)?, ItemHash(u64::MAX))
-            }
-            WantedPart::Item(item) => {
-                (Loaded::read_items(root, &Wanted::whole(item), pages)?, item)
-            }
-            WantedPart::Items { from, count } => {
-                let ranges = self.pages_with(from, count, pages)?;
-                let last = ranges.last().map_or(from, |range| range.last());
-                let firsts: Vec<ItemHash> = ranges.into_iter().map(PageRange::first).collect();
-                (Loaded::read_pages(root, &firsts, |_| true, pages)?, last)
-            }
-        };
-        let mut state = loaded.into_state();
-        if let WantedPart::Item(item) = wanted {
-            // What waits for events was read, too, but not what is in it.
-            state.record.content = state.record.content.extract(0, |hash| hash == item);
-        }
-        Ok(Part { state, last, size })
-    }
-
-    /// The page of an item and as many after it as have more than `count` items from that one on.
-    fn pages_with<P: Pages>(
-        &self,
-        from: ItemHash,
-        count: usize,
-        pages: &mut P,
-    ) -> Result<Vec<PageRange>, P::Error> {
-        let table = self.root().table();
-        let mut ranges = Vec::new();
-        let mut next = Some(table.page_of(from));
-        let mut found = 0;
-        while let Some(range) = next {
-            ranges.push(range);
-            if let Some(stored) = pages.read(self.root().trunk_page(range))? {
-                let content = State::decode_page(&stored)?.record.content;
-                content.each_item(0, |item, is_live| found += usize::from(is_live && item >= from));
-            }
-            next = table.page_after(range).filter(|_| found <= count);
-        }
-        Ok(ranges)
-    }
-}
-
 impl Part {
-    /// Answers a query for whose part this is; `None` when it does not suit the type.
+    /// All of what is at a path in a state; `None` when that is not there.
     #[must_use]
-    pub fn answer(&self, query: &Query) -> Option<Answer> {
+    pub fn whole(state: State, path: &[FieldName]) -> Option<Self> {
+        let mut datatype = state.datatype();
+        let mut field = state.record;
+        for name in path {
+            let Content::Map(mut fields) = field.content else { return None };
+            datatype = datatype_of(name.kind)?;
+            field = fields.remove(name)?;
+        }
+        if !field.is_live() {
+            return None;
+        }
+        let mut size = 0;
+        field.content.each_item(0, |_, is_live| size += u64::from(is_live));
+        let state = State::from_record(datatype, field);
+        Some(Self { state, last: ItemHash(u64::MAX), size })
+    }
+
+    /// Answers a question for whose part this is; `None` when it does not suit the type.
+    #[must_use]
+    pub fn answer(&self, question: &Question) -> Option<Answer> {
+        let query = &question.query;
         if !query.suits(self.state.datatype()) {
             return None;
         }
@@ -179,18 +210,14 @@ impl Part {
                 let live = field.filter(|field| field.is_live());
                 Answer::Field(live.map(|field| value_of(&field.content)))
             }
-            Query::Page { from, count } => self.page(ItemHash(*from), (*count).max(1)),
+            Query::Page { from, count } => {
+                self.page(seed_of(&question.path), ItemHash(*from), (*count).max(1))
+            }
         })
     }
 
-    fn page(&self, from: ItemHash, count: usize) -> Answer {
-        let mut hashes = Vec::new();
-        self.state.record.content.each_item(0, |item, is_live| {
-            if is_live && item >= from {
-                hashes.push(item);
-            }
-        });
-        hashes.sort_unstable();
+    fn page(&self, seed: u64, from: ItemHash, count: usize) -> Answer {
+        let hashes = self.state.record.content.live_hashes(seed, from);
         let mut end = None;
         if let Some(after) = hashes.get(count) {
             // All of one hash go together: into this page if it begins with them, else into the next.
@@ -200,18 +227,34 @@ impl Part {
         let is_in = |hash: ItemHash| hash >= from && end.is_none_or(|end| hash < *end);
         let value = match value_of(&self.state.record.content) {
             Value::Set(mut elements) => {
-                elements.retain(|element| is_in(ItemHash::of_element(element)));
-                elements.sort_by_key(|element| ItemHash::of_element(element));
+                let hash_of = |element: &Bytes| ItemHash::of_element_in(element, seed);
+                elements.retain(|element| is_in(hash_of(element)));
+                elements.sort_by_key(hash_of);
                 Value::Set(elements)
             }
             Value::Map(mut fields) => {
-                fields.retain(|(name, _)| is_in(ItemHash::of_field(name)));
-                fields.sort_by_key(|(name, _)| ItemHash::of_field(name));
+                let hash_of = |name: &FieldName| ItemHash::of_field_in(name, seed);
+                fields.retain(|(name, _)| is_in(hash_of(name)));
+                fields.sort_by_key(|(name, _)| hash_of(name));
                 Value::Map(fields)
             }
             other => other,
         };
         let next = end.map_or_else(|| self.last.0.checked_add(1), |end| Some(end.0));
         Answer::Page { value, next }
+    }
+}
+
+impl Content {
+    /// The hashes of the items that count, sorted, from one on.
+    pub(super) fn live_hashes(&self, seed: u64, from: ItemHash) -> Vec<ItemHash> {
+        let mut hashes = Vec::new();
+        self.each_item(seed, |item, is_live| {
+            if is_live && item >= from {
+                hashes.push(item);
+            }
+        });
+        hashes.sort_unstable();
+        hashes
     }
 }

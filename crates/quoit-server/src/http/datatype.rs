@@ -1,7 +1,7 @@
 //! Data types, and the counters of Riak 1.4.
 
 use super::connection::{Connection, Request};
-use super::datatype_query::part_query;
+use super::datatype_query::part_question;
 use super::params::ObjectParams;
 use super::refusal::{Refusal, n_val_text};
 use super::response::{JSON, TEXT, append_location, reply};
@@ -11,7 +11,7 @@ use crate::data_types::{
     JsonUpdate, NotText, StreamedJson, append_answer, append_missing, append_value, read_update,
 };
 use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions};
-use quoit_model::data_type::{Operation, Query, Value};
+use quoit_model::data_type::{Operation, Question, Value};
 use quoit_model::key::{DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::props::{BucketProps, Datatype, NValViolation};
 
@@ -20,7 +20,7 @@ struct DatatypeParams {
     object: ObjectParams,
     includes_context: bool,
     /// A question about a part, should there be one.
-    part: Option<Query>,
+    part: Option<Question>,
 }
 
 impl DatatypeParams {
@@ -37,7 +37,7 @@ impl DatatypeParams {
         let mut object = ObjectParams::parse(query).map_err(Refusal::bad)?;
         object.disable_zero_timeout();
         let context = uri::query_value(query, "include_context");
-        let part = part_query(query).map_err(Refusal::bad)?;
+        let part = part_question(query).map_err(Refusal::bad)?;
         Ok(Self { object, includes_context: context.as_deref() != Some(b"false"), part })
     }
 }
@@ -90,11 +90,14 @@ impl Connection {
         }
         let (key, options) = (bucket.as_ref().key(key), params.object.read_options());
         let quorums = options.params();
-        let datatype = self.datatype_of(bucket, |props| props.read_quorums(&quorums).map(drop))?;
+        let mut datatype =
+            self.datatype_of(bucket, |props| props.read_quorums(&quorums).map(drop))?;
         let mut body = Vec::new();
         let shown = if let Some(part) = &params.part {
             let answer = self.context.store.query_data_type(key, part, &options).await?;
-            answer.map(|answer| append_answer(&mut body, datatype, part, &answer))
+            // What does not suit the bucket's type was refused.
+            datatype = part.datatype_in(datatype).unwrap_or(datatype);
+            answer.map(|answer| append_answer(&mut body, datatype, &part.query, &answer))
         } else if let Some(shown) = self.stream(&mut body, key, &options, &params).await? {
             Some(shown)
         } else {

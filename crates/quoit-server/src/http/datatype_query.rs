@@ -4,22 +4,39 @@ use super::uri;
 use crate::data_types::{place_of, read_field_name};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use quoit_model::data_type::Query;
+use quoit_model::data_type::{FieldName, Query, Question};
 
-/// Reads `size=true`, `contains=ELEMENT`, `field=NAME_TYPE`, or `page_size=N` with or without `cursor=...`.
-/// `None` when nothing of it is there: the whole value is wanted.
-pub(super) fn part_query(query: &[u8]) -> Result<Option<Query>, String> {
+/// Reads `size=true`, `contains=ELEMENT`, `field=NAME_TYPE`, or `page_size=N` with or without `cursor=...`,
+/// and an `in=NAME_TYPE` for each field on the way to what is asked about. `None` when nothing of it is
+/// there: the whole value is wanted.
+pub(super) fn part_question(query: &[u8]) -> Result<Option<Question>, String> {
+    let steps = uri::query_pairs(query).filter(|(name, _)| **name == *b"in");
+    let path: Vec<FieldName> =
+        steps.map(|(_, text)| named_field("in", &text)).collect::<Result<_, _>>()?;
+    match part_query(query)? {
+        Some(query) => Ok(Some(Question { path, query })),
+        None if path.is_empty() => Ok(None),
+        None => {
+            Err("in query parameter needs one of size, contains, field and page_size beside it\n"
+                .to_owned())
+        }
+    }
+}
+
+fn named_field(parameter: &str, text: &[u8]) -> Result<FieldName, String> {
+    let name = std::str::from_utf8(text).ok().and_then(read_field_name);
+    let expected = "a name, an underscore and one of counter, set, register, flag, map";
+    name.ok_or_else(|| wrong(parameter, expected, text))
+}
+
+fn part_query(query: &[u8]) -> Result<Option<Query>, String> {
     let value = |name| uri::query_value(query, name);
     let size = value("size").map(|text| match &*text {
         b"true" => Ok(Query::Size),
         _ => Err(wrong("size", "true", &text)),
     });
     let contains = value("contains").map(|element| Ok(Query::Contains(element.to_vec().into())));
-    let field = value("field").map(|text| {
-        let name = std::str::from_utf8(&text).ok().and_then(read_field_name);
-        let expected = "a name, an underscore and one of counter, set, register, flag, map";
-        name.map(Query::Field).ok_or_else(|| wrong("field", expected, &text))
-    });
+    let field = value("field").map(|text| named_field("field", &text).map(Query::Field));
     let page = match (value("page_size"), value("cursor")) {
         (None, None) => None,
         (None, Some(_)) => Some(Err("cursor query parameter needs page_size beside it\n".into())),
@@ -60,7 +77,11 @@ mod tests {
 
     #[test]
     fn one_question_is_read_and_anything_else_is_said() {
-        let read = |query: &str| part_query(query.as_bytes());
+        let read = |query: &str| {
+            let question = part_question(query.as_bytes())?;
+            assert!(question.iter().all(|question| question.path.is_empty()));
+            Ok::<_, String>(question.map(|question| question.query))
+        };
         assert_eq!(read("r=2&timeout=7"), Ok(None));
         assert_eq!(read("size=true&r=2"), Ok(Some(Query::Size)));
         assert_eq!(read("contains=a%20b"), Ok(Some(Query::Contains("a b".into()))));
@@ -81,6 +102,20 @@ mod tests {
             "page_size=1&cursor=garbage!",
             "size=true&contains=x",
         ] {
+            assert!(read(query).is_err(), "{query}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_about_is_named_from_the_outside() {
+        let read = |query: &str| part_question(query.as_bytes());
+        let path = vec![
+            FieldName::new("my profile", FieldKind::Map),
+            FieldName::new("tags", FieldKind::Set),
+        ];
+        let asked = read("in=my%20profile_map&r=1&in=tags_set&contains=x");
+        assert_eq!(asked, Ok(Some(Question { path, query: Query::Contains("x".into()) })));
+        for query in ["in=tags_set", "in=tags&size=true", "in=x_gset&size=true", "in=&size=true"] {
             assert!(read(query).is_err(), "{query}");
         }
     }

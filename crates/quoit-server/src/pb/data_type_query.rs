@@ -5,7 +5,7 @@ use super::data_types::Unusable;
 use super::kv::read_options;
 use crate::data_types::{cursor_of, data_type_of, fetched_value, field_name, place_of};
 use quoit_core::RequestError;
-use quoit_model::data_type::{Answer, Query, Value};
+use quoit_model::data_type::{Answer, Query, Question, Value};
 use quoit_model::key::BucketRef;
 use quoit_model::props::Datatype;
 use quoit_wire::messages::{DtQueryReq, DtQueryResp};
@@ -18,9 +18,12 @@ impl Connection {
         let datatype = self.datatype_of(bucket).map_err(Unusable::for_read)?;
         let mut options = read_options!(request);
         options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
-        let query = query_of(&request)?;
-        let answer = self.context.store.query_data_type(key, &query, &options).await?;
-        self.send(&answered(datatype, &query, answer))
+        let path = request.path.iter().cloned().map(field_name).collect();
+        let question = Question { path, query: query_of(&request)? };
+        let answer = self.context.store.query_data_type(key, &question, &options).await?;
+        // What does not suit the bucket's type was refused.
+        let datatype = question.datatype_in(datatype).unwrap_or(datatype);
+        self.send(&answered(datatype, &question.query, answer))
     }
 }
 

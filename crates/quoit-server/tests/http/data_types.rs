@@ -114,6 +114,55 @@ fn counters_of_old_have_their_own_resource() {
 }
 
 #[test]
+fn parts_of_large_fields_are_told_without_the_rest() {
+    let node = node_with_types();
+    node.make_type("maps", "{\"datatype\":\"map\"}");
+    let map = "/types/maps/buckets/b/datatypes/k";
+    let elements: Vec<String> = (0..1_000).map(|number| format!("element {number}")).collect();
+    let inner = json!({"tags_set": {"add_all": elements}, "visits_counter": 3});
+    let update = json!({"update": {"my profile_map": {"update": inner}}}).to_string();
+    assert_eq!(node.send_json("POST", map, &update).status, 204);
+    let ask = |query: &str| node.get(&format!("{map}?in=my%20profile_map&{query}")).json();
+    assert_eq!(ask("size=true"), json!({"type": "map", "size": 2}));
+    let expected = json!({"type": "map", "value": {"visits_counter": 3}});
+    assert_eq!(ask("field=visits_counter"), expected);
+    let size = json!({"type": "set", "size": 1000});
+    assert_eq!(ask("in=tags_set&size=true"), size);
+    for (element, contains) in [("element+7", true), ("x", false)] {
+        let expected = json!({"type": "set", "contains": contains});
+        assert_eq!(ask(&format!("in=tags_set&contains={element}")), expected);
+    }
+    let mut found = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = ask(&format!("in=tags_set&page_size=300{cursor}"));
+        let some = page["value"].as_array().expect("elements");
+        assert!(some.len() <= 300);
+        found.extend(some.iter().map(|element| element.as_str().expect("text").to_owned()));
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    found.sort_by_key(|element| element[8..].parse::<u32>().expect("a number"));
+    assert_eq!(found, elements);
+    let missing = node.get(&format!("{map}?in=tags_set&size=true"));
+    let expected = json!({"type": "set", "error": "notfound"});
+    assert_eq!((missing.status, missing.json()), (404, expected));
+    for (query, text) in [
+        ("in=my%20profile_map", "in query parameter needs one of size, contains"),
+        ("in=tags&size=true", "in query parameter must be a name, an underscore"),
+        ("in=x_counter&size=true", "field x_counter is no set or map"),
+        ("in=tags_set&in=x_set&size=true", "a set has no such part"),
+        ("in=my%20profile_map&contains=x", "a map has no such part"),
+    ] {
+        let refused = node.get(&format!("{map}?{query}"));
+        assert_eq!(refused.status, 400, "{query}");
+        assert!(refused.text().starts_with(text), "{query}: {}", refused.text());
+    }
+}
+
+#[test]
 fn parts_of_large_sets_and_maps_are_told_without_the_rest() {
     let node = node_with_types();
     node.make_type("maps", "{\"datatype\":\"map\"}");

@@ -5,6 +5,7 @@
 
 mod listing;
 
+use super::ranges::FieldStep;
 use bytes::Bytes;
 
 pub use listing::{
@@ -82,6 +83,11 @@ pub struct Fetch {
     /// what the two before it ask for, which tells that number too.
     #[prost(bool, tag = "7")]
     pub part_size_only: bool,
+    /// Of a part: the set or map in the record that it is of, as the field and those around it, the outermost
+    /// first; empty for the record itself. Sent to nodes that speak a version from
+    /// [`VERSION_INNER_PARTS`](super::VERSION_INNER_PARTS) on.
+    #[prost(message, repeated, tag = "8")]
+    pub part_path: Vec<FieldStep>,
 }
 
 /// What a replica has; the object is the payload if it was wanted.

@@ -154,13 +154,15 @@ messages! {
         optional uint32 page_size = 15;
         /// Where the former page ended, as its answer said; absent for the first one.
         optional bytes cursor = 16;
+        /// Asks this of the set or map in the record: the fields on the way to it, the outermost first.
+        repeated message(MapField) path = 17;
     }
 
     /// The answer of [`DtQueryReq`].
     message DtQueryResp: DtQueryResp {
-        /// The data type of the bucket, also when nothing was found.
+        /// The data type of the bucket, or that of the field at the path, also when nothing was found.
         required enumeration(DataType) kind = 1;
-        /// Whether there is such a record.
+        /// Whether there is such a record, and in it such a field.
         required bool found = 2;
         /// Number of elements or fields.
         optional uint64 size = 3;

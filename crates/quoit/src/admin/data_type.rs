@@ -16,6 +16,10 @@ pub(crate) struct DataTypeArgs {
     bucket: String,
     /// Key.
     key: String,
+    /// Ask this of the set or map in a field of the map, for example tags_set. Given several times, of the
+    /// field in the field, and so on inwards.
+    #[arg(long = "in", value_name = "NAME_TYPE")]
+    path: Vec<String>,
     /// Is this an element of the set?
     #[arg(long, value_name = "ELEMENT", conflicts_with_all = ["field", "list"])]
     contains: Option<String>,
@@ -32,11 +36,19 @@ pub(crate) struct DataTypeArgs {
 
 impl DataTypeArgs {
     fn read(&self, api: &Api, query: &str) -> Result<Value> {
-        let Self { bucket_type, bucket, key, .. } = self;
+        let Self { bucket_type, bucket, key, path: fields, .. } = self;
         let [in_type, in_bucket, name] = [bucket_type, bucket, key].map(|name| segment(name));
-        let path = format!("types/{in_type}/buckets/{in_bucket}/datatypes/{name}?{query}");
+        let mut path = format!("types/{in_type}/buckets/{in_bucket}/datatypes/{name}?{query}");
+        for field in fields {
+            path.push_str("&in=");
+            path.push_str(&segment(field));
+        }
         match api.get_data(&path)? {
             Some(document) => Ok(document),
+            None if !fields.is_empty() => bail!(
+                "there is no {} in {key} in bucket {bucket} of type {bucket_type}",
+                fields.join("/")
+            ),
             None => bail!("there is no {key} in bucket {bucket} of type {bucket_type}"),
         }
     }

@@ -205,16 +205,18 @@ impl<P: Pages + ?Sized> Splitting<'_, P> {
 }
 
 impl PagedObject {
-    /// The content of a field, and the hash that its items are seeded with; of the record where there is no
-    /// path. `None` where there is no such field.
-    fn at_path<P: Pages + ?Sized>(
+    /// A field, and the hash that its items are seeded with; the record where there is no path. `None` where
+    /// there is no such field.
+    pub(super) fn at_path<P: Pages + ?Sized>(
         &self,
         path: &[FieldName],
         pages: &mut P,
-    ) -> Result<Option<(Content, u64)>, P::Error> {
-        let mut content = Content::Branch(Box::new(self.root().trunk.clone()));
+    ) -> Result<Option<(Field, u64)>, P::Error> {
+        let mut field = self.root().shell.record.clone();
+        field.content = Content::Branch(Box::new(self.root().trunk.clone()));
         let mut seed = 0;
         for name in path {
+            let mut content = field.content;
             let hash = ItemHash::of_field_in(name, seed);
             if let Content::Branch(branch) = content {
                 let mut open = OpenBranch::new(*branch);
@@ -222,10 +224,10 @@ impl PagedObject {
                 open.read_items(seed, &[hash], &mut content, pages)?;
             }
             let Content::Map(mut fields) = content else { return Ok(None) };
-            let Some(field) = fields.remove(name) else { return Ok(None) };
-            (content, seed) = (field.content, hash.0);
+            let Some(inner) = fields.remove(name) else { return Ok(None) };
+            (field, seed) = (inner, hash.0);
         }
-        Ok(Some((content, seed)))
+        Ok(Some((field, seed)))
     }
 
     /// Shows what lies in some ranges of a record or field, page by page, and beside it. Answers the number
@@ -237,7 +239,8 @@ impl PagedObject {
         pages: &mut P,
         mut look: impl FnMut(&mut Content, u64, &mut P) -> Result<(), P::Error>,
     ) -> Result<u64, P::Error> {
-        let Some((mut content, seed)) = self.at_path(path, pages)? else { return Ok(0) };
+        let Some((field, seed)) = self.at_path(path, pages)? else { return Ok(0) };
+        let mut content = field.content;
         let Content::Branch(branch) = &mut content else {
             let mut live_count = 0;
             content.each_item(seed, |_, is_live| live_count += u64::from(is_live));

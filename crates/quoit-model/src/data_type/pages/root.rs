@@ -1,8 +1,7 @@
 //! What a large record keeps beside its pages.
 
-use super::PageName;
 use super::branch::{Branch, read_table};
-use super::table::{PageRange, PageTable};
+use super::table::PageTable;
 use super::written::PAGE_BYTES_TARGET;
 use crate::clock::Dot;
 use crate::cursor::{Cursor, put_varint};
@@ -55,11 +54,6 @@ impl Root {
     #[must_use]
     pub const fn page_bytes(&self) -> u64 {
         self.trunk.all_bytes()
-    }
-
-    /// The name of a page of the record itself.
-    pub(in crate::data_type) const fn trunk_page(&self, page: PageRange) -> PageName {
-        self.trunk.name_of(page.first())
     }
 
     /// Whether fields of it have pages of their own.

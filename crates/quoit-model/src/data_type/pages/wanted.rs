@@ -33,12 +33,6 @@ impl Wanted {
         wanted
     }
 
-    /// One element, or one field with everything in it.
-    #[must_use]
-    pub fn whole(item: ItemHash) -> Self {
-        Self { items: vec![item], fields: BTreeMap::from([(item, Within::All)]) }
-    }
-
     /// The hashes, sorted.
     pub(super) fn hashes(&self) -> &[ItemHash] {
         &self.items

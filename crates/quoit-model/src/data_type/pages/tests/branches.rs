@@ -2,6 +2,10 @@
 
 use super::*;
 use crate::data_type::content::Field;
+use crate::data_type::object::Life;
+use crate::data_type::pages::object::replace_root;
+use crate::data_type::{Answer, Query, Question};
+use crate::object::Object;
 
 /// A map with one change of what is `path` deep: maps called "m" in each other.
 fn inside(depth: usize, update: FieldUpdate) -> Operation {
@@ -121,6 +125,45 @@ fn fields_grow_into_branches_and_shrink_out_of_them() {
     map.apply(&add_in(1, numbered(0..500)), None, coordinator(&one)).unwrap();
     map.check();
     assert!(map.root.has_branches());
+}
+
+/// Whatever is asked of a large set in a map reads a page of each large map around it, and of the set no more
+/// than it is about.
+#[test]
+fn parts_of_a_large_field_are_read_without_the_rest() {
+    for depth in [0, 2] {
+        let mut map = filled(depth, 10_000);
+        let mut object = Object::default();
+        let life = Life::default();
+        replace_root(&mut object, &map.root, &map.clock, life);
+        let paged = PagedObject::from_parts(1, object, map.root.clone());
+        let mut path = vec![FieldName::new("m", FieldKind::Map); depth];
+        path.push(FieldName::new("tags", FieldKind::Set));
+        let mut ask = |query| {
+            map.stored.read_count = 0;
+            let question = Question { path: path.clone(), query };
+            let part = paged.part(&path, question.wanted(), &mut map.stored).unwrap().unwrap();
+            (part.answer(&question).unwrap(), map.stored.read_count)
+        };
+        assert_eq!(ask(Query::Size), (Answer::Size(10_000), 1));
+        for (element, is_in) in [(numbered(7..8).next().unwrap(), true), ("x".into(), false)] {
+            assert_eq!(ask(Query::Contains(element)), (Answer::Contains(is_in), 2));
+        }
+        let (mut found, mut from) = (BTreeSet::new(), Some(0));
+        while let Some(place) = from {
+            let (answer, read_count) = ask(Query::Page { from: place, count: 20 });
+            assert!(read_count <= 4, "{read_count} pages");
+            let Answer::Page { value: Value::Set(elements), next } = answer else {
+                panic!("{answer:?}")
+            };
+            assert!(elements.len() <= 20);
+            let before = found.len();
+            found.extend(elements.iter().cloned());
+            assert_eq!(found.len(), before + elements.len(), "each comes once");
+            from = next;
+        }
+        assert_eq!(found, numbered(0..10_000).collect());
+    }
 }
 
 /// Pages of a version that knew no branches hold large fields as they are.

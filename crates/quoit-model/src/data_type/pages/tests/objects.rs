@@ -5,7 +5,7 @@ use crate::clock::{Actor, Dot, VersionVector};
 use crate::data_type::pages::{PageName, PagedObject, ShownItem};
 use crate::data_type::{
     Answer, CausalClock, Delta, FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation,
-    Operation, Part, Query, State, Value,
+    Operation, Part, Query, Question, State, Value,
 };
 use crate::merge::{NewValue, WritePolicy};
 use crate::object::Object;
@@ -162,18 +162,6 @@ fn delete(object: &Object, who: usize, number: usize, has_seen: bool) -> Object 
 /// Pages answer what the whole state answers.
 fn check_queries(paged: &PagedObject, pages: &mut Stored, whole: &Object) {
     let state = whole.data_type().unwrap().expect("a state");
-    let mut queries = vec![Query::Size, Query::Contains(element(7)), Query::Contains("x".into())];
-    for name in [element(7), "a".into()] {
-        let field = |kind| Query::Field(FieldName { name: name.clone(), kind });
-        queries.extend(FieldKind::ALL.map(field));
-    }
-    for query in &queries {
-        pages.read_count = 0;
-        let part = paged.part(query.wanted(), pages).unwrap();
-        let is_read = pages.read_count == usize::from(*query != Query::Size);
-        assert!(is_read || paged.root().has_branches(), "{} pages", pages.read_count);
-        assert_eq!(part.answer(query), Part::from(state.clone()).answer(query));
-    }
     let (mut elements, mut fields) = (Vec::new(), Vec::new());
     let mut look = |item: ShownItem<'_>| match item {
         ShownItem::Element(element) => elements.push(Bytes::copy_from_slice(element)),
@@ -185,13 +173,63 @@ fn check_queries(paged: &PagedObject, pages: &mut Stored, whole: &Object) {
     let shown = if elements.is_empty() { Value::Map(fields) } else { Value::Set(elements) };
     let is_nothing = matches!(&shown, Value::Map(fields) if fields.is_empty());
     assert!(is_nothing && paged.root().item_count() == 0 || shown == state.value());
+    check_parts(paged, pages, &state, &mut Vec::new(), &state.value());
+}
+
+/// As [`check_queries`], of what is at a path and in its fields; `value` is its value.
+fn check_parts(
+    paged: &PagedObject,
+    pages: &mut Stored,
+    state: &State,
+    path: &mut Vec<FieldName>,
+    value: &Value,
+) {
+    let mut queries = vec![Query::Size, Query::Contains(element(7)), Query::Contains("x".into())];
+    for name in [element(7), "a".into()] {
+        let field = |kind| Query::Field(FieldName { name: name.clone(), kind });
+        queries.extend(FieldKind::ALL.map(field));
+    }
+    for query in queries {
+        pages.read_count = 0;
+        let question = Question { path: path.clone(), query };
+        let part = paged.part(path, question.wanted(), pages).unwrap();
+        let page_count = usize::from(!path.is_empty() || question.query != Query::Size);
+        let is_read = pages.read_count == page_count || part.is_none();
+        assert!(is_read || paged.root().has_branches(), "{} pages", pages.read_count);
+        let whole = Part::whole(state.clone(), path);
+        let answer = |part: Option<Part>| part.map(|part| part.answer(&question));
+        assert_eq!(answer(part), answer(whole));
+    }
+    if !state.is_live() {
+        return;
+    }
+    check_pages(paged, pages, state, path, value);
+    let Value::Map(fields) = value else { return };
+    let has_items = |(_, value): &&(_, Value)| matches!(value, Value::Set(_) | Value::Map(_));
+    // Not all of a hundred, which would be to compare the whole with itself as often.
+    for (name, value) in fields.iter().filter(has_items).take(3) {
+        path.push(name.clone());
+        check_parts(paged, pages, state, path, value);
+        path.pop();
+    }
+}
+
+/// All pages of what is at a path, one after the other, are all of it.
+fn check_pages(
+    paged: &PagedObject,
+    pages: &mut Stored,
+    state: &State,
+    path: &[FieldName],
+    value: &Value,
+) {
     let (mut found, mut from) = (Vec::new(), Some(0));
     while let Some(place) = from {
         let query = Query::Page { from: place, count: 17 };
-        let part = paged.part(query.wanted(), pages).unwrap();
-        let Some(Answer::Page { value, next }) = part.answer(&query) else { panic!("a page") };
-        if let Some(Answer::Page { value: expected, .. }) = Part::from(state.clone()).answer(&query)
-        {
+        let question = Question { path: path.to_vec(), query };
+        let part = paged.part(path, question.wanted(), pages).unwrap().expect("it is there");
+        let Some(Answer::Page { value, next }) = part.answer(&question) else { panic!("a page") };
+        let whole = Part::whole(state.clone(), path).expect("it is there");
+        if let Some(Answer::Page { value: expected, .. }) = whole.answer(&question) {
             assert_eq!(value, expected);
         }
         match value {
@@ -207,7 +245,7 @@ fn check_queries(paged: &PagedObject, pages: &mut Stored, whole: &Object) {
         }
         from = next;
     }
-    let mut expected: Vec<_> = match state.value() {
+    let mut expected: Vec<_> = match value.clone() {
         Value::Set(elements) => elements.into_iter().map(|element| (element, None)).collect(),
         Value::Map(fields) => {
             let fields = fields.into_iter();

@@ -68,21 +68,17 @@ fn a_map_that_is_named_in_many_updates_costs_what_these_say() {
     check(map_updates());
 }
 
-fn tags_of(map: &MapOperation) -> FieldOperation {
-    FieldOperation::Map(map.clone())
-}
-
 /// Each would go on for minutes if every remove looked at all of the field again.
 #[test]
 fn a_large_field_that_is_removed_many_times_in_a_request_is_looked_at_once() {
     let one = actor(b"one");
     let mut stored = Paged::empty(Datatype::Map);
-    let (_, fill) = set_updates();
+    let fill = FieldUpdate::new("tags", FieldOperation::Set((0..COUNT / 5).map(add).collect()));
     let old = stored.clock.clone();
     stored.apply(&Operation::Map(map(vec![in_map(fill)])), None, coordinator(&one)).unwrap();
     let tags = FieldName::new("tags", FieldKind::Set);
     let removes = |count| MapOperation { removes: vec![tags.clone(); count], updates: Vec::new() };
-    let update = |map: &MapOperation| FieldUpdate::new("m", tags_of(map));
+    let update = |map: &MapOperation| FieldUpdate::new("m", FieldOperation::Map(map.clone()));
     let add = map(vec![FieldUpdate::new("tags", FieldOperation::Set(vec![add(COUNT + 1)]))]);
     let once = map(vec![update(&removes(1))]);
     let again = || [update(&add), update(&removes(1))];

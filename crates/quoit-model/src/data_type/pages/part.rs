@@ -1,0 +1,103 @@
+//! Reads parts of records, and of sets and maps in their fields, without the rest.
+
+use super::branch::Branch;
+use super::open::{OpenBranch, Opening};
+use super::{ItemHash, PagedObject, Pages};
+use crate::data_type::content::Content;
+use crate::data_type::query::datatype_of;
+use crate::data_type::{FieldName, Part, State, WantedPart};
+use std::collections::BTreeMap;
+
+impl PagedObject {
+    /// Reads a part of what is at a path: a page of each large map around it, and no more of its own pages
+    /// than are wanted. `None` when it is not there.
+    ///
+    /// # Errors
+    ///
+    /// When a page can't be read.
+    pub fn part<P: Pages>(
+        &self,
+        path: &[FieldName],
+        wanted: WantedPart,
+        pages: &mut P,
+    ) -> Result<Option<Part>, P::Error> {
+        let datatype = match path.last() {
+            None => Some(self.root().datatype()),
+            Some(name) => datatype_of(name.kind),
+        };
+        let Some(datatype) = datatype else { return Ok(None) };
+        let found = self.at_path(path, pages)?;
+        let Some((mut field, seed)) = found.filter(|(field, _)| field.is_live()) else {
+            return Ok(None);
+        };
+        let mut size = 0;
+        let (content, mut last) = match field.content {
+            Content::Branch(branch) => {
+                size = branch.item_count;
+                branch.read_part(seed, wanted, pages)?
+            }
+            content => {
+                content.each_item(seed, |_, is_live| size += u64::from(is_live));
+                (content, ItemHash(u64::MAX))
+            }
+        };
+        field.content = content.wanted(seed, wanted, &mut last);
+        // Whoever reads a field reads all of it.
+        let (opening, mut opened) = (Opening::All, BTreeMap::new());
+        field.content.open_fields(seed, opening, path.len() + 1, pages, &mut opened)?;
+        Ok(Some(Part { state: State::from_record(datatype, field), last, size }))
+    }
+}
+
+impl Branch {
+    /// Reads the pages that have what is wanted. Answers what is in them, and the last hash up to which
+    /// nothing is missing.
+    fn read_part<P: Pages + ?Sized>(
+        self,
+        seed: u64,
+        wanted: WantedPart,
+        pages: &mut P,
+    ) -> Result<(Content, ItemHash), P::Error> {
+        let table = self.table;
+        let mut content = self.no_items();
+        let mut open = OpenBranch::new(self);
+        let mut last = ItemHash(u64::MAX);
+        match wanted {
+            WantedPart::Size => {}
+            WantedPart::Item(item) => {
+                open.read_items(seed, &[item], &mut content, pages)?;
+                last = item;
+            }
+            WantedPart::Items { from, count } => {
+                let (mut next, mut found) = (Some(table.page_of(from)), 0);
+                while let Some(range) = next {
+                    if let Some(items) = open.read_page(seed, range, pages)? {
+                        found += items.live_hashes(seed, from).len();
+                        content.append(items);
+                    }
+                    last = range.last();
+                    next = table.page_after(range).filter(|_| found <= count);
+                }
+            }
+        }
+        Ok((content, last))
+    }
+}
+
+impl Content {
+    /// Those of its items that are wanted, and one more if there is one, which says where the next ones
+    /// begin. `last` becomes the last hash up to which nothing is missing.
+    fn wanted(mut self, seed: u64, wanted: WantedPart, last: &mut ItemHash) -> Self {
+        match wanted {
+            WantedPart::Size => self.extract(seed, |_| false),
+            WantedPart::Item(item) => self.extract(seed, |hash| hash == item),
+            WantedPart::Items { from, count } => {
+                if let Some(after) = self.live_hashes(seed, from).get(count.max(1)) {
+                    *last = *after;
+                }
+                let range = from..=*last;
+                self.extract(seed, |hash| range.contains(&hash))
+            }
+        }
+    }
+}
