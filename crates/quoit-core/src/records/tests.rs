@@ -12,6 +12,7 @@ use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
 use std::collections::BTreeSet;
 
 mod branches;
+mod moments;
 
 const PARTITION: Partition = Partition(3);
 

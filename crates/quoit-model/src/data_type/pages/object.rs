@@ -134,22 +134,27 @@ impl PagedObject {
 
     /// Shows all elements of a set or fields of a map, page by page; nothing is kept of them.
     ///
+    /// Where others may write meanwhile, `is_exact` makes sure that all pages are those that belong to the
+    /// root. Without it pages of a set that are as long together and have as many elements are taken for
+    /// these, which is cheaper; of a map, whose fields belong together, it is always so.
+    ///
     /// # Errors
     ///
     /// As [`PagedObject::whole`]. What was shown until then has no meaning.
     pub fn each_item<P: Pages>(
         &self,
+        is_exact: bool,
         pages: &mut P,
         look: &mut dyn FnMut(ShownItem<'_>),
     ) -> Result<(), P::Error> {
-        let is_map = self.root.datatype() == Datatype::Map;
+        let is_exact = is_exact || self.root.datatype() == Datatype::Map;
         let mut trunk = self.root.trunk.clone();
         let (mut item_count, mut page_bytes) = (0, 0);
         for range in self.root.table().pages() {
-            if is_map {
+            if is_exact {
                 if let Some((content, stored)) = trunk.take_page(0, range, pages)? {
                     page_bytes += stored.len() as u64;
-                    item_count += each_field(content, pages, look)?;
+                    item_count += each_live(content, pages, look)?;
                 }
             } else if let Some(stored) = pages.read(trunk.name_of(range.first()))? {
                 page_bytes += stored.len() as u64;
@@ -158,11 +163,9 @@ impl PagedObject {
                 })?;
             }
         }
-        // As long as each other, pages of two moments may have as many items, too; of a map, whose fields
-        // belong together, the digest tells.
         let is_all = (item_count, page_bytes)
             == (self.root.item_count(), self.root.trunk.page_bytes)
-            && (!is_map || trunk.is_bare());
+            && (!is_exact || trunk.is_bare());
         if is_all {
             return Ok(());
         }
@@ -325,16 +328,25 @@ impl PagedObject {
     }
 }
 
-/// Shows the fields of a page of a map, one by one with all that is in them; their number.
-fn each_field<P: Pages + ?Sized>(
+/// Shows the elements of a page of a set, or the fields of a page of a map, one by one with all that is in
+/// them; their number.
+fn each_live<P: Pages + ?Sized>(
     content: Content,
     pages: &mut P,
     look: &mut dyn FnMut(ShownItem<'_>),
 ) -> Result<u64, P::Error> {
-    let Content::Map(fields) = content else {
-        return Err(StoredFormError::BadForm { what: "no map", at: 0 }.into());
-    };
     let mut live_count = 0;
+    let fields = match content {
+        Content::Map(fields) => fields,
+        Content::Set(elements) => {
+            for (element, _) in elements.iter().filter(|(_, item)| item.is_live()) {
+                look(ShownItem::Element(element));
+                live_count += 1;
+            }
+            return Ok(live_count);
+        }
+        _ => return Err(StoredFormError::BadForm { what: "no set or map", at: 0 }.into()),
+    };
     for (name, mut field) in fields {
         if field.is_live() {
             field.content.open(ItemHash::of_field(&name).0, Opening::All, 2, pages)?;

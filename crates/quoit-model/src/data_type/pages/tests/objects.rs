@@ -167,7 +167,13 @@ fn check_queries(paged: &PagedObject, pages: &mut Stored, whole: &Object) {
         ShownItem::Element(element) => elements.push(Bytes::copy_from_slice(element)),
         ShownItem::Field(name, value) => fields.push((name.clone(), value.clone())),
     };
-    paged.each_item(pages, &mut look).unwrap();
+    paged.each_item(true, pages, &mut look).unwrap();
+    let mut element_count = 0;
+    let mut count = |item: ShownItem<'_>| {
+        element_count += usize::from(matches!(item, ShownItem::Element(_)));
+    };
+    paged.each_item(false, pages, &mut count).unwrap();
+    assert_eq!(element_count, elements.len());
     elements.sort_unstable();
     fields.sort_by(|(one, _), (other, _)| one.cmp(other));
     let shown = if elements.is_empty() { Value::Map(fields) } else { Value::Set(elements) };
@@ -378,7 +384,7 @@ fn a_map_is_not_shown_with_fields_of_two_moments() {
     let lengths = |pages: &BTreeMap<PageName, Bytes>| pages.values().map(Bytes::len).sum::<usize>();
     assert_ne!(kept.pages.pages, old_pages);
     assert_eq!(lengths(&kept.pages.pages), lengths(&old_pages));
-    let mut show = |paged: &PagedObject| paged.each_item(&mut kept.pages, &mut |_| ());
+    let mut show = |paged: &PagedObject| paged.each_item(false, &mut kept.pages, &mut |_| ());
     assert!(show(&old).is_err());
     assert!(show(kept.paged.as_ref().unwrap()).is_ok());
 }
