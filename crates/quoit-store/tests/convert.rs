@@ -50,7 +50,8 @@ struct Opened {
     store_id: u64,
     incarnation: u64,
     counters: (u64, u64),
-    reserve: Box<dyn Fn(u64)>,
+    /// Notes both counters.
+    count: Box<dyn Fn(u64, u64)>,
     execution: ManualExecution,
 }
 
@@ -65,12 +66,15 @@ fn try_open(engine: &str, path: &Path) -> Result<Opened, StoreError> {
             let settings =
                 BitcaskSettings { max_file_size_bytes: 20_000, ..BitcaskSettings::new(5) };
             let opened = Arc::new(BitcaskEngine::open(disk, clock, &execution, settings)?.0);
-            let reserving = Arc::clone(&opened);
+            let counting = Arc::clone(&opened);
             return Ok(Opened {
                 store_id: opened.store_id(),
                 incarnation: opened.incarnation(),
                 counters: (opened.reserved_counter(), opened.given_away_counter()),
-                reserve: Box::new(move |counter| reserving.reserve_counter(counter).unwrap()),
+                count: Box::new(move |reserved, given_away| {
+                    counting.reserve_counter(reserved).unwrap();
+                    counting.note_given_away(given_away).unwrap();
+                }),
                 engine: opened,
                 execution,
             });
@@ -84,12 +88,15 @@ fn try_open(engine: &str, path: &Path) -> Result<Opened, StoreError> {
         }
     };
     let opened = Arc::new(ordered);
-    let reserving = Arc::clone(&opened);
+    let counting = Arc::clone(&opened);
     Ok(Opened {
         store_id: opened.store_id(),
         incarnation: opened.incarnation(),
         counters: (opened.reserved_counter(), opened.given_away_counter()),
-        reserve: Box::new(move |counter| reserving.reserve_counter(counter).unwrap()),
+        count: Box::new(move |reserved, given_away| {
+            counting.reserve_counter(reserved).unwrap();
+            counting.note_given_away(given_away).unwrap();
+        }),
         engine: opened,
         execution,
     })
@@ -235,16 +242,21 @@ fn everything_moves_from_each_engine_to_each_other_one() {
     let opened = open(WAY[0], base);
     fill(&*opened.engine);
     let expected = everything(&*opened.engine);
-    (opened.reserve)(1_000);
+    (opened.count)(1_000, 70);
     let (store_id, mut incarnation) = (opened.store_id, opened.incarnation);
     close(opened);
-    for step in WAY.windows(2) {
+    for (number, step) in WAY.windows(2).enumerate() {
         let [from, to] = step else { unreachable!() };
+        let counters = (1_001 + number as u64, 71 + number as u64);
         // Killed three times: at the beginning, later, and further on.
         for kill_at in [1, 12, 20] {
             assert!(!run(base, from, to, &NOTES, |count| count == kill_at).unwrap());
             assert_eq!(under_way(base).unwrap(), Some(what(from, to)));
         }
+        // The new directory was made with those of before.
+        let opened = open(from, base);
+        (opened.count)(counters.0, counters.1);
+        close(opened);
         assert!(run(base, from, to, &NOTES, |_| false).unwrap());
         assert_eq!(under_way(base).unwrap(), None);
         assert!(!base.join(from).exists() && !base.join("converting").exists());
@@ -257,7 +269,7 @@ fn everything_moves_from_each_engine_to_each_other_one() {
         check_indexes(&*moved.engine);
         check_pages(&*moved.engine);
         // No event is made twice: counters go on, in this incarnation or in one that nobody has used.
-        assert_eq!((moved.store_id, moved.counters), (store_id, (1_000, 0)));
+        assert_eq!((moved.store_id, moved.counters), (store_id, counters));
         assert!(moved.incarnation >= incarnation);
         incarnation = moved.incarnation;
         put(&*moved.engine, "after", b"a write");
@@ -332,6 +344,32 @@ fn damaged_records_stop_a_conversion_until_they_are_given_up() {
     assert!(found.iter().all(|(name, record)| whole[name] == *record));
     // Events of this store that only the damaged record had must not be made again.
     assert!(moved.incarnation > incarnation);
+}
+
+#[test]
+fn a_damaged_list_of_keys_costs_pages_and_nothing_else_if_damage_is_accepted() {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path();
+    let opened = open("bitcask", base);
+    put_pages(&*opened.engine, "set", 100);
+    for number in 0..50 {
+        put(&*opened.engine, &format!("k{number}"), &[number; 300]);
+    }
+    let expected = everything(&*opened.engine);
+    close(opened);
+    // A page of the set is damaged, too: the list can't be made again from the records.
+    for (name, part) in [("0000002.log", 2), ("0000002.keys", 2)] {
+        let path = base.join("bitcask").join(name);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let place = bytes.len() / part;
+        bytes[place] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let refused = run(base, "bitcask", "leveldb", &NOTES, |_| false).unwrap_err();
+    assert!(matches!(refused, ConvertError::Damaged { .. }), "{refused}");
+    let accepting = Notes { accepts_damage: true, ..NOTES };
+    assert!(run(base, "bitcask", "leveldb", &accepting, |_| false).unwrap());
+    assert_eq!(everything(&*open("leveldb", base).engine), expected);
 }
 
 #[test]

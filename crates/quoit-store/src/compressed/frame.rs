@@ -171,7 +171,7 @@ fn parts(frame: &[u8]) -> Result<Parts<'_>, FrameError> {
 /// # Errors
 ///
 /// When it ends before, or is no frame.
-pub(super) fn front_of(frame: &[u8]) -> Result<&[u8], FrameError> {
+pub(crate) fn front_of(frame: &[u8]) -> Result<&[u8], FrameError> {
     match parts(frame)? {
         Parts::Plain(value) | Parts::Compressed { front: value, .. } => Ok(value),
     }

@@ -142,23 +142,31 @@ impl Copying<'_> {
         caught_up(|| self.to.batch(&writes))
     }
 
-    /// Copies the pieces of a record, if it has any; how many of them can't be read.
+    /// Copies the pieces of a record, if it has any; how many of them can't be read, or at least how many: a
+    /// listing that meets damage tells nothing of those behind it.
     fn pieces(
         &mut self,
         owner: &[u8],
         at: Partition,
         record: &Record,
     ) -> Result<u64, ConvertError> {
-        // What can't be read is found damaged by whoever reads it.
-        let is_paged = frame::unpack(&record.value).is_ok_and(|value| PagedObject::is_one(&value));
-        if !is_paged {
+        // The first byte tells. What can't be read is found damaged by whoever reads it.
+        let front = match frame::is_framed(&record.value) {
+            true => frame::front_of(&record.value).unwrap_or_default(),
+            false => &record.value,
+        };
+        if !PagedObject::is_one(front) {
             return Ok(0);
         }
         let all = KeyRange::Bucket(BucketRef { bucket_type: PIECE_TYPE, bucket: owner });
         let mut damaged_count = 0;
         let mut after = None;
         loop {
-            let page = self.from.list_keys(all, after.as_deref(), PIECE_COUNT)?;
+            let page = match self.from.list_keys(all, after.as_deref(), PIECE_COUNT) {
+                // Which others there are can't be found out then.
+                Err(StoreError::Corrupt { .. }) => return Ok(damaged_count + 1),
+                listed => listed?,
+            };
             for (encoded, _) in page.entries {
                 let Ok(key) = KeyRef::decode(&encoded) else { continue };
                 match self.from.get(&record_at(key, &encoded, at), Access::Wait) {
@@ -203,8 +211,8 @@ impl Conversion {
     ///
     /// # Errors
     ///
-    /// When an engine fails, the new one can't store a record, or the old one can't read all of its own. What
-    /// was copied stays; the next call goes on from there.
+    /// When an engine fails, the new one can't store a record, the old one can't read all of its own, or they
+    /// are not of the same store any more. What was copied stays; the next call goes on from there.
     pub fn copy(
         &mut self,
         from: &dyn Engine,
@@ -212,6 +220,7 @@ impl Conversion {
         notes: &Notes<'_>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<(), ConvertError> {
+        self.check_same_store()?;
         let before = from.stats();
         let record_count_all = before.key_count;
         let mut copying =

@@ -9,24 +9,31 @@ pub enum ConvertError {
     /// An engine or the disk refuses.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A conversion to another engine has begun.
-    #[error(
-        "a conversion from {from} to {to} is under way in {path}; finish it, or give it up with --abandon, \
-         before another one begins"
-    )]
-    OtherUnderWay {
-        /// Where.
-        path: String,
-        /// From which engine.
-        from: String,
-        /// To which one.
-        to: String,
-    },
     /// There is data where the new engine's shall be.
     #[error("{path} has files already; move it away, or remove it if nobody needs it")]
     TargetExists {
         /// The directory.
         path: String,
+    },
+    /// Something that is not of a conversion is where conversions have their data.
+    #[error(
+        "{path} is not of a conversion, which would have its data there; move it away, or remove it if nobody \
+         needs it"
+    )]
+    WorkExists {
+        /// The file or directory.
+        path: String,
+    },
+    /// The store of one of the directories was made another one since the conversion began.
+    #[error(
+        "{old} and {new} are not of the same store any more: the file STORE of one of them was damaged; give \
+         the conversion up with --abandon, and begin it again"
+    )]
+    OtherStore {
+        /// The old directory.
+        old: String,
+        /// The new one.
+        new: String,
     },
     /// The new engine can't store a record.
     #[error("the record {record} can't be stored by the new engine: {reason}")]

@@ -1,7 +1,7 @@
 //! The file that says what is converted, and how far it has come.
 
 use crate::error::StoreError;
-use crate::output::Output;
+use crate::output::{Output, TEMPORARY_SUFFIX};
 use crate::seam::{Disk, RealDisk};
 use quoit_model::hash::Identity;
 use std::path::Path;
@@ -117,6 +117,12 @@ impl State {
             offset: 0,
             reason,
         })
+    }
+
+    /// Whether a name is that of the file, or of one that was not written to its end.
+    pub(super) fn is_name(name: &str) -> bool {
+        name.strip_prefix(STATE_NAME)
+            .is_some_and(|rest| rest.is_empty() || rest == TEMPORARY_SUFFIX)
     }
 
     /// Removes the file, durably.

@@ -54,13 +54,37 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     fs::rename(from, to).map_err(|error| io_error("rename", from, &error))
 }
 
-/// Whether something is in a directory. One that is not there is empty.
-fn has_files(path: &Path) -> Result<bool, StoreError> {
-    match fs::read_dir(path) {
-        Ok(mut entries) => Ok(entries.next().is_some()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(io_error("read", path, &error)),
+/// What is in a directory. One that is not there is empty.
+fn names_in(path: &Path) -> Result<Vec<String>, StoreError> {
+    if path.exists() { RealDisk::open(path)?.list() } else { Ok(Vec::new()) }
+}
+
+/// Whether a name in the directory of a conversion is one of its own.
+fn is_own(name: &str) -> bool {
+    [NEW, OLD].contains(&name) || State::is_name(name)
+}
+
+/// Removes what a conversion has in its directory, and that unless somebody else has something there.
+fn remove_work(work: &Path) -> Result<(), StoreError> {
+    remove_directory(&work.join(NEW))?;
+    remove_directory(&work.join(OLD))?;
+    let files = names_in(work)?.into_iter().filter(|name| State::is_name(name));
+    for name in files {
+        RealDisk::open(work)?.remove(&name)?;
     }
+    match fs::remove_dir(work) {
+        Err(error)
+            if ![io::ErrorKind::NotFound, io::ErrorKind::DirectoryNotEmpty]
+                .contains(&error.kind()) =>
+        {
+            Err(io_error("remove", work, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn sync(directory: &Path) -> Result<(), StoreError> {
+    RealDisk::open(directory)?.sync_directory()
 }
 
 /// What a directory of an engine says of its store.
@@ -113,17 +137,25 @@ impl Conversion {
     ///
     /// # Errors
     ///
-    /// When there is something in the place of the new directory, or the disk refuses.
+    /// When there is something in the place of the new directory, or something else in that of conversions,
+    /// or the disk refuses.
     pub fn begin(base: &Path, ring_size: RingSize, what: UnderWay) -> Result<Self, ConvertError> {
         let target = base.join(&what.new_name);
-        if what.new_name != what.old_name && has_files(&target)? {
+        if what.new_name != what.old_name && !names_in(&target)?.is_empty() {
             return Err(ConvertError::TargetExists { path: target.display().to_string() });
         }
-        let (new_path, old_path) = (base.join(WORK).join(NEW), base.join(&what.old_name));
-        // What is left of one that was given up.
+        let work_path = base.join(WORK);
+        if let Some(other) = names_in(&work_path)?.into_iter().find(|name| !is_own(name)) {
+            return Err(ConvertError::WorkExists {
+                path: work_path.join(other).display().to_string(),
+            });
+        }
+        let (new_path, old_path) = (work_path.join(NEW), base.join(&what.old_name));
+        // What is left of one that was given up, or that a crash kept from being removed.
         remove_directory(&new_path)?;
+        remove_directory(&work_path.join(OLD))?;
         let of_old = meta_of(&old_path)?.1.ok_or_else(|| no_identity(&old_path))?;
-        let work = RealDisk::open(base.join(WORK))?;
+        let work = RealDisk::open(work_path)?;
         let new = RealDisk::open(&new_path)?;
         if what.to != UNMARKED_ENGINE {
             marker::write(&new, &what.to, ring_size)?;
@@ -131,7 +163,7 @@ impl Conversion {
         let of_new =
             Meta { clean: true, known_damage: 0, retiring: Vec::new(), ..of_old.meta().clone() };
         MetaFile::create(&new, false, of_new)?;
-        RealDisk::open(base)?.sync_directory()?;
+        sync(base)?;
         let state = State {
             what,
             partition: 0,
@@ -179,6 +211,20 @@ impl Conversion {
         self.base.join(WORK)
     }
 
+    /// Refuses to go on between directories of two stores: what says whose store one is was damaged since the
+    /// conversion began, and it was made that of another one.
+    pub(super) fn check_same_store(&self) -> Result<(), ConvertError> {
+        let store_of = |path: PathBuf| -> Result<u64, StoreError> {
+            let meta = meta_of(&path)?.1.ok_or_else(|| no_identity(&path))?;
+            Ok(meta.meta().store_id)
+        };
+        if store_of(self.old_path())? == store_of(self.new_path())? {
+            return Ok(());
+        }
+        let shown = |path: PathBuf| path.display().to_string();
+        Err(ConvertError::OtherStore { old: shown(self.old_path()), new: shown(self.new_path()) })
+    }
+
     /// Notes durably how far copying has come.
     pub(super) fn note(&mut self, state: State) -> Result<(), ConvertError> {
         state.write(&RealDisk::open(self.work())?)?;
@@ -200,7 +246,7 @@ impl Conversion {
         let of_new = meta_of(&self.new_path())?.1;
         let mut of_new = of_new.ok_or_else(|| no_identity(&self.new_path()))?;
         let (old, new) = (of_old.meta().clone(), of_new.meta().clone());
-        assert!(old.store_id == new.store_id, "the new directory is of the same store");
+        assert!(old.store_id == new.store_id, "copying has checked it");
         assert!(old.clean && new.clean, "both engines were closed in good order");
         if self.state.lacks_records {
             // First: once the new data counts, nothing tells that it lacks any.
@@ -236,7 +282,6 @@ impl Conversion {
         assert!(self.state.what.is_complete, "the old data still counts");
         let (old, new) = (self.old_path(), self.new_path());
         let (target, away) = (self.base.join(&self.state.what.new_name), self.work().join(OLD));
-        let sync = |path: &Path| RealDisk::open(path)?.sync_directory();
         if new.exists() {
             if old.exists() {
                 rename(&old, &away)?;
@@ -250,6 +295,7 @@ impl Conversion {
         }
         if away.exists() {
             remove_directory(&away)?;
+            sync(&self.work())?;
             return Ok(true);
         }
         let work = self.work();
@@ -257,7 +303,7 @@ impl Conversion {
             State::remove(&RealDisk::open(&work)?)?;
             return Ok(true);
         }
-        remove_directory(&work)?;
+        remove_work(&work)?;
         sync(&self.base)?;
         Ok(false)
     }
@@ -273,8 +319,7 @@ impl Conversion {
         }
         // First of all: what is half removed must not be gone on with.
         State::remove(&RealDisk::open(self.work())?)?;
-        remove_directory(&self.work())?;
-        RealDisk::open(&self.base)?.sync_directory()?;
-        Ok(())
+        remove_work(&self.work())?;
+        Ok(sync(&self.base)?)
     }
 }

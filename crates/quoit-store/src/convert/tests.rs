@@ -1,5 +1,5 @@
-//! Killed between any two steps of the switch; what is read at once, what has expired meanwhile, and what a
-//! store of several engines is told.
+//! Killed between any two steps of the switch; what is read at once, what has expired meanwhile, what a store
+//! of several engines is told, and what is not a conversion's own.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -34,9 +34,7 @@ fn open_old(base: &Path, name: &str, clock: &Arc<ManualClock>) -> BitcaskEngine 
     BitcaskEngine::open(disk, clock.clone(), &execution, BitcaskSettings::new(1)).unwrap().0
 }
 
-fn begun(base: &Path, old_name: &str, new_name: &str) -> Begun {
-    let clock = Arc::new(ManualClock::at(NOW_SECS * 1_000_000));
-    let old = open_old(base, old_name, &clock);
+fn try_begin(base: &Path, old_name: &str, new_name: &str) -> Result<Conversion, ConvertError> {
     let what = UnderWay {
         from: "bitcask".into(),
         to: "innostore".into(),
@@ -44,7 +42,13 @@ fn begun(base: &Path, old_name: &str, new_name: &str) -> Begun {
         new_name: new_name.into(),
         is_complete: false,
     };
-    let conversion = Conversion::begin(base, RingSize::DEFAULT, what).unwrap();
+    Conversion::begin(base, RingSize::DEFAULT, what)
+}
+
+fn begun(base: &Path, old_name: &str, new_name: &str) -> Begun {
+    let clock = Arc::new(ManualClock::at(NOW_SECS * 1_000_000));
+    let old = open_old(base, old_name, &clock);
+    let conversion = try_begin(base, old_name, new_name).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(conversion.new_path()).unwrap());
     let (settings, of_tree) = (OrderedSettings::new(1), TreeSettings::default());
     let execution = ManualExecution::default();
@@ -135,9 +139,84 @@ fn a_switch_that_is_killed_between_any_two_steps_is_finished() {
 fn the_new_data_can_not_be_given_up() {
     let base = tempfile::tempdir().unwrap();
     made(base.path(), "bitcask", "innostore");
-    let complete = Conversion::resume(base.path(), RingSize::DEFAULT).unwrap().unwrap();
-    assert!(matches!(complete.abandon(), Err(ConvertError::TooLate)));
+    assert!(matches!(resumed(base.path()).abandon(), Err(ConvertError::TooLate)));
     assert!(under_way(base.path()).unwrap().is_some_and(|what| what.is_complete));
+}
+
+fn resumed(base: &Path) -> Conversion {
+    Conversion::resume(base, RingSize::DEFAULT).unwrap().unwrap()
+}
+
+#[test]
+fn what_is_not_of_a_conversion_stops_it_and_is_never_removed() {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path();
+    drop(open_old(base, "log", &Arc::new(ManualClock::at(NOW_SECS * 1_000_000))));
+    // One of several engines may have had this name.
+    let theirs = base.join("converting/0000001.log");
+    let put_theirs = || {
+        std::fs::create_dir_all(base.join("converting")).unwrap();
+        std::fs::write(&theirs, b"theirs").unwrap();
+    };
+    put_theirs();
+    let refused = try_begin(base, "log", "log").unwrap_err();
+    assert!(matches!(refused, ConvertError::WorkExists { .. }), "{refused}");
+    assert!(refused.to_string().contains("converting/0000001.log"), "{refused}");
+    assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
+    assert_eq!(under_way(base).unwrap(), None);
+    std::fs::remove_dir_all(base.join("converting")).unwrap();
+
+    // What comes later stays, too.
+    drop(begun(base, "log", "log"));
+    put_theirs();
+    resumed(base).abandon().unwrap();
+    assert_eq!(std::fs::read_dir(base.join("converting")).unwrap().count(), 1);
+    std::fs::remove_file(&theirs).unwrap();
+    made(base, "log", "log");
+    put_theirs();
+    resumed(base).switch().unwrap();
+    assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
+    assert_eq!(std::fs::read_dir(base.join("converting")).unwrap().count(), 1);
+    assert_eq!(under_way(base).unwrap(), None);
+}
+
+#[test]
+fn what_a_crash_has_left_of_the_conversion_before_is_no_hindrance() {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path();
+    // CONVERSION was gone before what is removed first.
+    for left in ["old", "new"] {
+        std::fs::create_dir_all(base.join("converting").join(left)).unwrap();
+        std::fs::write(base.join("converting").join(left).join("0000001.log"), b"old").unwrap();
+    }
+    made(base, "bitcask", "innostore");
+    resumed(base).switch().unwrap();
+    assert!(!base.join("converting").exists() && !base.join("bitcask").exists());
+    let disk = RealDisk::open(base.join("innostore")).unwrap();
+    assert_eq!(engine_of(&disk).unwrap().as_deref(), Some("innostore"));
+}
+
+#[test]
+fn a_store_that_has_become_another_one_since_the_conversion_began_is_not_gone_on_with() {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path();
+    let Begun { mut conversion, old, new, clock } = begun(base, "bitcask", "innostore");
+    drop(new);
+    std::fs::write(conversion.new_path().join("STORE"), [0; 8_192]).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(conversion.new_path()).unwrap());
+    let (settings, of_tree) = (OrderedSettings::new(2), TreeSettings::default());
+    let execution = ManualExecution::default();
+    let new = OrderedEngine::open_innostore(&disk, clock.clone(), &execution, settings, of_tree);
+    let new = new.unwrap().0;
+    assert_eq!((old.store_id(), new.store_id()), (1, 2));
+    put(&old, "key", b"value", 0);
+    let notes = Notes { every_bytes: 1, clock: &*clock, accepts_damage: false };
+    let observe = &mut |_: &Progress| panic!("something was copied");
+    let refused = conversion.copy(&old, &new, &notes, observe).unwrap_err();
+    assert!(matches!(refused, ConvertError::OtherStore { .. }), "{refused}");
+    assert!(refused.to_string().contains("--abandon"), "{refused}");
+    resumed(base).abandon().unwrap();
+    assert_eq!(under_way(base).unwrap(), None);
 }
 
 #[test]
@@ -243,7 +322,7 @@ fn incarnation_after(damaged: bool) -> u64 {
     assert_eq!(begun.conversion.lacks_records(), damaged);
     begun.complete();
     // As by another process, which was not there when records were found to lack.
-    let resumed = Conversion::resume(base, RingSize::DEFAULT).unwrap().unwrap();
+    let resumed = resumed(base);
     assert_eq!(resumed.lacks_records(), damaged);
     resumed.switch().unwrap();
     let reopened = identity::open(&of_all, 10).unwrap();

@@ -98,11 +98,9 @@ fn convert(args: &ConvertArgs, format: Format) -> Result<()> {
         note_every_bytes: args.note_every,
     };
     if args.abandon {
-        let what = plan.abandon()?;
+        let (what, data) = plan.abandon()?;
         let document = json!({"abandoned": true, "from": what.from, "to": what.to});
-        print(&document, format, |_| {
-            format!("given up; {} is as it was", data_dir.join(&what.old_name).display())
-        });
+        print(&document, format, |_| format!("given up; {} is as it was", data.display()));
         return Ok(());
     }
     let mut printer = Printer { format, began: Instant::now(), printed: None, first: None };
@@ -170,7 +168,7 @@ impl Printer {
 }
 
 fn report(converted: &Converted, format: Format) {
-    let Converted { from, to, record_count, lacks_records, setting, old_path, .. } = converted;
+    let Converted { from, to, record_count, lacks_records, setting, gone, .. } = converted;
     let document = json!({
         "from": from,
         "to": to,
@@ -184,10 +182,13 @@ fn report(converted: &Converted, format: Format) {
         } else {
             ""
         };
+        let old = match gone {
+            Some(path) => path.display().to_string(),
+            None => "the old data".to_owned(),
+        };
         format!(
-            "{record_count} records moved from {from} to {to}; {} is gone.{lacking}\nNow set {setting} = \
-             {to} in the configuration and start the node.",
-            old_path.display()
+            "{record_count} records moved from {from} to {to}; {old} is gone.{lacking}\nNow set {setting} = \
+             {to} in the configuration and start the node."
         )
     });
 }

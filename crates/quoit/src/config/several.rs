@@ -13,8 +13,8 @@ const NAME_BYTES_MAX: usize = 64;
 const KEYS: &str = "multi_backend.";
 const KIND: &str = ".storage_backend";
 const DEFAULT: &str = "multi_backend.default";
-/// Files of its own in the directory where engines have theirs.
-const FILES: [&str; 4] = ["ENGINE", "STORE", "ROUTES", "LOCK"];
+/// Names that the directory where engines have theirs needs for itself, and a converter in it.
+const TAKEN: [&str; 5] = ["ENGINE", "STORE", "ROUTES", "LOCK", "converting"];
 
 /// One of several engines.
 #[derive(Clone, Debug)]
@@ -86,10 +86,15 @@ pub(super) fn check(settings: &Settings) -> Result<(), ConfigError> {
         return fault(format!("{} engines are named; {COUNT_MAX} are possible", names.len()));
     }
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    if let Some(name) = names.iter().find(|name| {
-        let is_file = FILES.contains(&name.as_str());
-        is_file || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_plain)
-    }) {
+    if let Some(name) = names.iter().find(|name| TAKEN.contains(&name.as_str())) {
+        return fault(format!(
+            "`{name}` can't be an engine's name: the directory where engines have theirs has something of \
+             its own under it; choose another one than {}",
+            TAKEN.join(", ")
+        ));
+    }
+    let is_bad = |name: &&String| name.len() > NAME_BYTES_MAX || !name.bytes().all(is_plain);
+    if let Some(name) = names.iter().find(is_bad) {
         return fault(format!(
             "`{name}` can't be an engine's name; use up to {NAME_BYTES_MAX} letters, digits, _ and -"
         ));
@@ -157,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_stops_the_start() {
-        let cases: [(&[&str], &str); 5] = [
+        let cases: [(&[&str], &str); 6] = [
             (&[], "no engine is named"),
             (&["multi_backend.a.storage_backend = memory"], "set it to one of: a"),
             (
@@ -174,7 +179,14 @@ mod tests {
             ),
             (
                 &["multi_backend.a/b.storage_backend = memory", "multi_backend.default = a/b"],
-                "can't be an engine's name",
+                "use up to 64 letters",
+            ),
+            (
+                &[
+                    "multi_backend.converting.storage_backend = memory",
+                    "multi_backend.default = converting",
+                ],
+                "choose another one than ENGINE, STORE, ROUTES, LOCK, converting",
             ),
         ];
         for (lines, expected) in cases {

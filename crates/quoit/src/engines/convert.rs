@@ -4,20 +4,12 @@ use super::{OnDisk, directory, open_one};
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_model::hash::RingSize;
-use quoit_model::key::BucketRef;
-use quoit_model::object::IndexTerm;
-use quoit_model::secondary_index::IndexRange;
 use quoit_store::convert::{Conversion, Notes, Progress, UnderWay, note_loss, under_way};
 use quoit_store::engine::Engine;
 use quoit_store::engine_of;
-use quoit_store::error::StoreError;
 use quoit_store::seam::{Clock, RealDisk, SystemClock};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How often it is looked whether index entries are complete.
-const INDEX_PAUSE: Duration = Duration::from_millis(50);
 
 /// What is to be converted, and how.
 pub(crate) struct ConversionPlan<'p> {
@@ -44,8 +36,8 @@ pub(crate) struct Converted {
     pub(crate) lacks_records: bool,
     /// The setting that has to name the new engine now.
     pub(crate) setting: String,
-    /// Where the old data was.
-    pub(crate) old_path: PathBuf,
+    /// Where the old data was, unless the new data is there now.
+    pub(crate) gone: Option<PathBuf>,
 }
 
 /// Data that is on its way between two engines belongs to neither.
@@ -54,19 +46,24 @@ pub(super) fn refuse_converting(base: &Path) -> Result<()> {
         return Ok(());
     };
     let give_up = if what.is_complete { "" } else { ", or give it up with --abandon" };
-    let named = if what.old_name == what.new_name {
-        format!(" --engine {}", what.old_name)
-    } else {
-        String::new()
-    };
     bail!(
-        "{} is being converted from {} to {}; finish that with: quoit admin engine convert {}{named} \
+        "{} is being converted from {} to {}; finish that with: quoit admin engine convert {}{} \
          --data-dir ...{give_up}",
         base.join(&what.old_name).display(),
         what.from,
         what.to,
-        what.to
+        what.to,
+        engine_flag(&what)
     );
+}
+
+/// What a command line needs for a conversion of one of several engines, after a space.
+fn engine_flag(what: &UnderWay) -> String {
+    if what.old_name == what.new_name {
+        format!(" --engine {}", what.old_name)
+    } else {
+        String::new()
+    }
 }
 
 impl ConversionPlan<'_> {
@@ -78,14 +75,15 @@ impl ConversionPlan<'_> {
         }
     }
 
-    /// Gives up a conversion that is under way.
-    pub(crate) fn abandon(&self) -> Result<UnderWay> {
+    /// Gives up the conversion, which is under way. Says what it was, and where the data is.
+    pub(crate) fn abandon(&self) -> Result<(UnderWay, PathBuf)> {
         let Some(conversion) = Conversion::resume(&self.base(), self.ring_size)? else {
             bail!("no conversion is under way in {}", self.base().display());
         };
-        let what = conversion.what().clone();
+        let what = self.same(conversion.what())?;
+        let data = conversion.old_path();
         conversion.abandon()?;
-        Ok(what)
+        Ok((what, data))
     }
 
     /// Converts, or goes on with a conversion that is under way.
@@ -97,7 +95,7 @@ impl ConversionPlan<'_> {
             None => self.what()?,
         };
         let from = stored(&what.from)?;
-        let old_path = base.join(&what.old_name);
+        let gone = (what.old_name != what.new_name).then(|| base.join(&what.old_name));
         let conversion = match resumed {
             Some(resumed) if what.is_complete => resumed,
             resumed => self.copy(from, &what, resumed, observe)?,
@@ -109,7 +107,7 @@ impl ConversionPlan<'_> {
             Some(name) => format!("multi_backend.{name}.storage_backend"),
         };
         let UnderWay { from, to, .. } = what;
-        Ok(Converted { from, to, record_count, lacks_records, setting, old_path })
+        Ok(Converted { from, to, record_count, lacks_records, setting, gone })
     }
 
     /// Copies everything and lets the new data count.
@@ -147,9 +145,7 @@ impl ConversionPlan<'_> {
             accepts_damage: self.accepts_damage,
         };
         let copied = conversion.copy(&*old, &*new, &notes, observe);
-        if copied.is_ok() {
-            wait_for_indexes(&*new)?;
-        }
+        // Index entries that a run which was killed has left out, the next start makes in the background.
         let closed = new.close().and(old.close());
         copied?;
         closed?;
@@ -196,12 +192,13 @@ impl ConversionPlan<'_> {
         if is_same {
             return Ok(begun.clone());
         }
+        let UnderWay { from, to, .. } = begun;
         bail!(
-            "a conversion of {} from {} to {} is under way; finish it first{}",
+            "a conversion of {} from {from} to {to} is under way; finish it first, with: quoit admin engine \
+             convert {to}{} --data-dir ...{}",
             self.base().join(&begun.old_name).display(),
-            begun.from,
-            begun.to,
-            if begun.is_complete { "" } else { ", or give it up with --abandon" }
+            engine_flag(begun),
+            if begun.is_complete { "" } else { "; or give it up with the same and --abandon" }
         );
     }
 
@@ -236,8 +233,7 @@ impl ConversionPlan<'_> {
     /// The engine of this name among several.
     fn named_engine(&self, name: &str) -> Result<Storage> {
         let path = self.base().join(name);
-        let is_plain = Path::new(name).components().count() == 1;
-        let found = match is_plain && path.is_dir() {
+        let found = match is_plain(name) && path.is_dir() {
             true => RealDisk::open(&path).and_then(|disk| engine_of(&disk))?,
             false => None,
         };
@@ -273,22 +269,21 @@ pub(crate) fn free_bytes(directory: &Path) -> Result<u64> {
     Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-/// Waits until the new engine has index entries of all records: one that was killed makes them again in the
-/// background.
-fn wait_for_indexes(engine: &dyn Engine) -> Result<()> {
-    let term = IndexTerm::Integer(0);
-    let bucket = BucketRef::untyped(b"any");
-    let range = IndexRange { bucket, field: b"any_int", min: &term, max: &term };
-    loop {
-        match engine.query_index(&range, &|_| true, None, 1) {
-            Err(StoreError::IndexesUnavailable { .. }) => std::thread::sleep(INDEX_PAUSE),
-            answer => return Ok(answer.map(drop)?),
+/// The engine of this name, if it is one that keeps data in a directory of its own.
+fn stored(name: &str) -> Result<Storage> {
+    match Storage::named(name) {
+        None => bail!("this release knows no storage engine {name}"),
+        Some(Storage::Memory | Storage::Multi) => {
+            bail!("{name} is no engine whose data can be converted")
         }
+        Some(storage) => Ok(storage),
     }
 }
 
-fn stored(name: &str) -> Result<Storage> {
-    Storage::named(name).with_context(|| format!("this release knows no storage engine {name}"))
+/// Whether a word is the name of a directory in another one, and not a way to somewhere else.
+fn is_plain(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!(parts.next(), Some(Component::Normal(part)) if part == name) && parts.next().is_none()
 }
 
 #[cfg(test)]

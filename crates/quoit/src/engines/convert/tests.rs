@@ -1,4 +1,5 @@
-//! What the store of several engines is told of losses that a converter meets.
+//! What the store of several engines is told of losses that a converter meets, and which conversion is given
+//! up.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -137,4 +138,30 @@ fn a_conversion_does_not_begin_where_the_new_data_may_find_no_room() {
     full(|_| Ok(0), Storage::Leveled, true).unwrap();
     assert!(node.is_intact(Storage::Leveled));
     full(|_| Ok(u64::MAX), Storage::Innostore, false).unwrap();
+}
+
+#[test]
+fn only_the_conversion_that_is_named_is_given_up() {
+    // It does not come to its end: see above.
+    let node = Node::filled(&[b"one", &[0; 40_000]]);
+    node.plan().run(&mut |_| {}).err().unwrap();
+    let other = ConversionPlan { to: Storage::Innostore, ..node.plan() };
+    let refused = other.abandon().unwrap_err().to_string();
+    assert!(refused.contains("from bitcask to leveled is under way"), "{refused}");
+    assert!(refused.contains("convert leveled --engine log --data-dir"), "{refused}");
+    let (what, data) = node.plan().abandon().unwrap();
+    assert_eq!((&*what.to, data), ("leveled", node.directory()));
+}
+
+#[test]
+fn an_engine_is_named_by_its_directory_and_by_no_other_way_to_it() {
+    let node = Node::filled(&[b"one"]);
+    for name in [".", "./log", "log/", "log/.", "..", "/", ""] {
+        let plan = ConversionPlan { named: Some(name), ..node.plan() };
+        let refused = plan.run(&mut |_| {}).err().unwrap().to_string();
+        assert!(refused.contains("there is no data of an engine"), "{name}: {refused}");
+    }
+    let stored = |name| stored(name).unwrap_err().to_string();
+    assert!(stored("multi").contains("can be converted"));
+    assert!(stored("memory").contains("can be converted"));
 }
