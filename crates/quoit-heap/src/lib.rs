@@ -10,8 +10,14 @@
 //! wait for each other. `docs/decisions/` says why not another allocator.
 
 /// What an operator sets the C library's allocator with.
-const SETTINGS: [&str; 4] =
-    ["GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"];
+const SETTINGS: [&str; 6] = [
+    "GLIBC_TUNABLES",
+    "MALLOC_ARENA_MAX",
+    "MALLOC_MMAP_MAX_",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TOP_PAD_",
+    "MALLOC_TRIM_THRESHOLD_",
+];
 
 /// Lets large blocks go back to the system when they are freed, and threads share heaps. Does nothing if the
 /// environment sets the allocator, and where the C library is not glibc. True if it is set. To be called when
@@ -42,7 +48,8 @@ mod set {
     #[expect(unsafe_code, reason = "the C library has no other way to it")]
     fn one(name: i32, value: i32) -> bool {
         // SAFETY: `mallopt` takes two integers by value, keeps no pointer, and takes the allocator's own lock
-        // while it stores them; the names are glibc's, for which every value from 1 on is allowed.
+        // while it stores them; the names are glibc's, and a value that it has no use for (a threshold of more
+        // than half of the largest heap of a thread) it refuses with 0 and changes nothing.
         unsafe { libc::mallopt(name, value) == 1 }
     }
 }

@@ -120,31 +120,31 @@ impl BucketList {
     }
 
     /// Notes that a record is live that was not. By who changed it, after readers see it and before any other
-    /// change of it. Costs a lookup in most cases, behind a lock that is held shared.
+    /// change of it. Costs a lookup in most cases, behind a lock that is held shared; of a bucket with few live
+    /// keys, a look at their names as well.
     pub(crate) fn note(&self, at: &RecordAt<'_>, place: DataPlace) {
         if self.is_off.load(Ordering::Relaxed) {
             return;
         }
-        let front = &at.encoded[..at.encoded.len() - at.key.key.len()];
         let known = self.known.read();
-        let Some(listed) = known.by_front.get(front) else {
+        let Some(listed) = known.by_front.get(front(at)) else {
             drop(known);
-            return self.begin(front, &witness(at, place));
+            return self.begin(at, place);
         };
         let number = listed.noted.fetch_add(1, Ordering::AcqRel);
         if number & IS_QUIET != 0 && number % NOTED_ONE_OF != 0 {
             return;
         }
-        let more_bytes = listed.add(number & !IS_QUIET, witness(at, place));
+        let more_bytes = listed.add(number & !IS_QUIET, at, place);
         drop(known);
         self.count(more_bytes);
     }
 
     /// Begins with a bucket that is not in the list, unless somebody else was faster.
     #[cold]
-    fn begin(&self, front: &[u8], witness: &Witness) {
+    fn begin(&self, at: &RecordAt<'_>, place: DataPlace) {
         let mut known = self.known.write();
-        let bytes = known.begin(front, witness, None);
+        let bytes = known.begin(at, place, None);
         drop(known);
         self.count(bytes);
     }
@@ -153,7 +153,9 @@ impl BucketList {
     fn count(&self, more_bytes: i64) {
         let bytes = self.bytes.fetch_add(more_bytes, Ordering::Relaxed) + more_bytes;
         if bytes > self.bytes_max && !self.is_off.swap(true, Ordering::SeqCst) {
-            *self.known.write() = Known::default();
+            let given_up = std::mem::take(&mut *self.known.write());
+            // There is much to be freed: not while writers wait.
+            drop(given_up);
             tracing::warn!(
                 bytes_max = self.bytes_max,
                 "there are too many buckets for a list in memory: they are listed by their keys from now on"
@@ -161,20 +163,17 @@ impl BucketList {
         }
     }
 
-    /// The next `limit` or fewer buckets of a bucket type (`None`: of all) that have a live key.
+    /// The next `limit` or fewer buckets of a bucket type that have a live key.
     pub(crate) fn list(
         &self,
         keys: &dyn Keys,
-        bucket_type: Option<&[u8]>,
+        bucket_type: &[u8],
         after: Option<BucketRef<'_>>,
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
-        let Some(bucket_type) = bucket_type else {
-            return scanned(keys, KeyRange::All, after, limit);
-        };
         if bucket_type == PIECE_TYPE {
             // Pieces are not noted: the list is one of buckets, and so are listings that clients ask for.
-            return scanned(keys, KeyRange::BucketType(bucket_type), after, limit);
+            return scanned(keys, bucket_type, after, limit);
         }
         let is_behind = |after: &BucketRef<'_>| after.bucket_type > bucket_type;
         if after.as_ref().is_some_and(is_behind) {
@@ -200,8 +199,8 @@ impl BucketList {
                 // Nothing is learnt from the middle, and an empty list does not learn.
                 _ if is_beyond || self.is_off.load(Ordering::SeqCst) => {
                     let bucket = after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
-                    let range = KeyRange::BucketType(bucket_type);
-                    found.extend(scanned(keys, range, bucket, wanted_of(limit, &found))?);
+                    let wanted = limit - found.len();
+                    found.extend(scanned(keys, bucket_type, bucket, wanted)?);
                     break;
                 }
                 learnt => self.learn(keys, bucket_type, &learnt, limit)?,
@@ -254,10 +253,7 @@ impl BucketList {
         }
         let mut bytes = 0;
         for witness in &found {
-            bytes += witness.at(|at| {
-                let front = &at.encoded[..at.encoded.len() - at.key.key.len()];
-                known.begin(front, witness, Some(IS_QUIET))
-            });
+            bytes += witness.at(|at| known.begin(at, witness.place, Some(IS_QUIET)));
         }
         let name = Bytes::copy_from_slice(bucket_type);
         known.types.entry(name).or_default().learnt = match found.last() {
@@ -289,18 +285,21 @@ impl BucketList {
 }
 
 impl Known {
-    /// Adds a bucket with its first witness; if it is there already, the witness. Says what that costs.
+    /// Adds the bucket of a record with that as its first witness; if it is there already, the witness. Says
+    /// what that costs.
     ///
     /// `mark` is that of a bucket that was found by a key: other keys of it may be live.
-    fn begin(&mut self, front: &[u8], witness: &Witness, mark: Option<u64>) -> i64 {
+    fn begin(&mut self, at: &RecordAt<'_>, place: DataPlace, mark: Option<u64>) -> i64 {
+        let front = front(at);
         if let Some(listed) = self.by_front.get(front) {
             let number = listed.noted.fetch_add(1, Ordering::AcqRel);
-            return listed.add(number & !IS_QUIET, witness.clone());
+            return listed.add(number & !IS_QUIET, at, place);
         }
-        let (bucket_type, bucket) = witness.at(|at| {
-            let BucketRef { bucket_type, bucket } = at.key.bucket;
-            (Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket))
-        });
+        let BucketRef { bucket_type, bucket } = at.key.bucket;
+        let (bucket_type, bucket) =
+            (Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket));
+        let witness = Witness::of(at, place);
+        let witness_bytes = witness.cost_bytes();
         let of_type = self.types.entry(bucket_type.clone()).or_default();
         // Where buckets are known this one is new, or was empty.
         let are_all = mark.is_none() && of_type.learnt.has(&bucket);
@@ -309,7 +308,7 @@ impl Known {
             bucket: bucket.clone(),
             noted: AtomicU64::new(if are_all { FIRST_NOTE } else { IS_QUIET | FIRST_NOTE }),
             witnesses: Mutex::new(Witnesses {
-                keys: vec![(NOT_NOTED, witness.clone())],
+                keys: vec![(NOT_NOTED, witness)],
                 are_all,
                 have_overflown: false,
             }),
@@ -317,7 +316,7 @@ impl Known {
         });
         of_type.buckets.insert(bucket, Arc::clone(&listed));
         self.by_front.insert(front.into(), listed);
-        bucket_bytes(front) + witness.cost_bytes()
+        bucket_bytes(front) + witness_bytes
     }
 
     /// Takes out a bucket if it is empty still. Says what that gives back.
@@ -336,27 +335,23 @@ impl Known {
     }
 }
 
-fn witness(at: &RecordAt<'_>, place: DataPlace) -> Witness {
-    let encoded = Bytes::copy_from_slice(at.encoded);
-    Witness { encoded, identity: at.identity, partition: at.partition, place }
+/// The part of a record's encoded name that says its bucket.
+fn front<'a>(at: &RecordAt<'a>) -> &'a [u8] {
+    &at.encoded[..at.encoded.len() - at.key.key.len()]
 }
 
 fn bucket_bytes(front: &[u8]) -> i64 {
     BUCKET_BYTES + 3 * front.len() as i64
 }
 
-fn wanted_of(limit: usize, found: &[(Bytes, Bytes)]) -> usize {
-    limit - found.len()
-}
-
-/// Buckets by their keys.
+/// Buckets of a type by their keys.
 fn scanned(
     keys: &dyn Keys,
-    range: KeyRange<'_>,
+    bucket_type: &[u8],
     after: Option<BucketRef<'_>>,
     limit: usize,
 ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
-    let found = keys.live_keys(range, after, limit)?;
+    let found = keys.live_keys(KeyRange::BucketType(bucket_type), after, limit)?;
     let bucket = |at: &RecordAt<'_>| {
         let BucketRef { bucket_type, bucket } = at.key.bucket;
         (Bytes::copy_from_slice(bucket_type), Bytes::copy_from_slice(bucket))

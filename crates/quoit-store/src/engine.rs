@@ -231,11 +231,12 @@ pub trait Engine: Send + Sync {
         limit: usize,
     ) -> Result<IndexPage, StoreError>;
 
-    /// The next buckets of a bucket type (`None`: of all types) that hold a live key, tombstones not
-    /// counted, as (bucket type, bucket) in order. `after` is the last one of the former call.
+    /// The next `limit` or fewer buckets of a bucket type that hold a live key, tombstones not counted, as
+    /// (bucket type, bucket) in order. `after` is the last one of the former call. Who has written a live key
+    /// finds its bucket listed. May wait for the disk.
     fn list_buckets(
         &self,
-        bucket_type: Option<&[u8]>,
+        bucket_type: &[u8],
         after: Option<BucketRef<'_>>,
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError>;

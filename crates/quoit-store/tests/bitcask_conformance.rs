@@ -124,6 +124,11 @@ fn concurrent_updates_are_not_lost() {
 }
 
 #[test]
+fn buckets_of_one_key_are_listed_beside_others() {
+    conformance::buckets_of_one_key_are_listed_beside_others(&Bitcask::in_memory());
+}
+
+#[test]
 fn folds_beside_writes_are_right() {
     conformance::folds_beside_writes_are_right(&mut Bitcask::in_memory());
 }

@@ -121,7 +121,7 @@ fn a_damaged_key_file_is_written_again_by_the_listing_that_meets_it() {
     let all: Vec<String> = (0..KEY_COUNT).map(key).collect();
     let files = damage_key_files(&store);
     assert!(files.len() > 3, "{files:?}");
-    assert_eq!(store.engine().list_buckets(None, None, 9).unwrap().len(), 1);
+    assert_eq!(store.engine().list_buckets(b"default", None, 9).unwrap().len(), 1);
     assert_eq!(keys(store.engine()), all);
     let found = store.engine().stats().corrupt_record_count;
     assert_eq!(found, files.len() as u64);

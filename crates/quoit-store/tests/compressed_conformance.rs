@@ -182,6 +182,13 @@ fn concurrent_updates_are_not_lost() {
 }
 
 #[test]
+fn buckets_of_one_key_are_listed_beside_others() {
+    for which in [Which::Bitcask, Which::Leveled] {
+        conformance::buckets_of_one_key_are_listed_beside_others(&Compressed::new(which));
+    }
+}
+
+#[test]
 fn folds_beside_writes_are_right() {
     for which in [Which::Bitcask, Which::Memory, Which::Innostore] {
         conformance::folds_beside_writes_are_right(&mut Compressed::new(which));

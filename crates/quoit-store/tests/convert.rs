@@ -14,13 +14,14 @@ use quoit_store::engine::{
 };
 use quoit_store::engine_of;
 use quoit_store::error::StoreError;
-use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Disk, ManualClock, ManualExecution, Next, RealDisk};
+use quoit_store::ordered::{LsmSettings, OrderedSettings};
+use quoit_store::seam::{ManualClock, ManualExecution, Next, RealDisk};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use support::indexes::{check_indexes, try_put_indexed};
+use support::ordered::open_ordered;
 use support::{BUCKET, Name, check_sums, put, try_put};
 
 const NOW_SECS: u64 = 1_700_000_000;
@@ -79,13 +80,7 @@ fn try_open(engine: &str, path: &Path) -> Result<Opened, StoreError> {
                 execution,
             });
         }
-        "leveldb" => OrderedEngine::open_leveldb(path, clock, &execution, settings, of_trees)?.0,
-        "leveled" => OrderedEngine::open_leveled(path, clock, &execution, settings, of_trees)?.0,
-        _ => {
-            let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(path)?);
-            let of_tree = TreeSettings { cache_bytes: 1 << 20 };
-            OrderedEngine::open_innostore(&disk, clock, &execution, settings, of_tree)?.0
-        }
+        _ => open_ordered(engine, path, clock, &execution, settings, of_trees)?.0,
     };
     let opened = Arc::new(ordered);
     let counting = Arc::clone(&opened);

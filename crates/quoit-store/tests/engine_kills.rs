@@ -6,14 +6,15 @@ mod support;
 
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergeSettings};
 use quoit_store::engine::{BatchWrite, Engine, RecordMeta};
-use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Disk, RealDisk, SystemClock, Threads};
+use quoit_store::ordered::{LsmSettings, OrderedSettings};
+use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::indexes::{check_indexes, query_all, try_put_indexed};
+use support::ordered::open_ordered;
 use support::{Name, check_sums, put, value};
 
 /// Tells a process of this test which engine to write to, and where.
@@ -37,7 +38,7 @@ struct Opened {
 fn open(engine: &str, directory: &Path) -> Opened {
     match engine {
         "bitcask" => open_bitcask(directory),
-        _ => open_ordered(engine, directory),
+        _ => open_tree(engine, directory),
     }
 }
 
@@ -57,20 +58,12 @@ fn open_bitcask(directory: &Path) -> Opened {
     Opened { engine: Box::new(engine), clean, incarnation }
 }
 
-fn open_ordered(engine: &str, directory: &Path) -> Opened {
+fn open_tree(engine: &str, directory: &Path) -> Opened {
     let clock = Arc::new(SystemClock::default());
     let settings = OrderedSettings::new(7);
     let of_trees =
         LsmSettings { write_buffer_bytes: 256 << 10, cache_bytes: 1 << 20, ..Default::default() };
-    let opened = match engine {
-        "leveldb" => OrderedEngine::open_leveldb(directory, clock, &Threads, settings, of_trees),
-        "leveled" => OrderedEngine::open_leveled(directory, clock, &Threads, settings, of_trees),
-        _ => {
-            let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory).unwrap());
-            let of_tree = TreeSettings { cache_bytes: 1 << 20 };
-            OrderedEngine::open_innostore(&disk, clock, &Threads, settings, of_tree)
-        }
-    };
+    let opened = open_ordered(engine, directory, clock, &Threads, settings, of_trees);
     let (engine, report) = opened.unwrap();
     Opened { engine: Box::new(engine), clean: report.clean, incarnation: report.incarnation }
 }

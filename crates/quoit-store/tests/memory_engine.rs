@@ -156,6 +156,12 @@ fn a_closed_engine_says_so() {
 }
 
 #[test]
+fn buckets_of_one_key_are_listed_beside_others() {
+    let subject = InMemory::with(MemorySettings::default());
+    conformance::buckets_of_one_key_are_listed_beside_others(&subject);
+}
+
+#[test]
 fn folds_beside_writes_are_right() {
     conformance::folds_beside_writes_are_right(&mut InMemory::with(MemorySettings::default()));
 }

@@ -277,6 +277,11 @@ fn concurrent_updates_are_not_lost() {
 }
 
 #[test]
+fn buckets_of_one_key_are_listed_beside_others() {
+    conformance::buckets_of_one_key_are_listed_beside_others(&Several::new(&[]));
+}
+
+#[test]
 fn folds_beside_writes_are_right() {
     conformance::folds_beside_writes_are_right(&mut Several::new(&[]));
 }

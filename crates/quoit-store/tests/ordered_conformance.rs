@@ -157,6 +157,13 @@ fn concurrent_updates_are_not_lost() {
 }
 
 #[test]
+fn buckets_of_one_key_are_listed_beside_others() {
+    for which in [Which::Leveldb, Which::Leveled, Which::Innostore] {
+        conformance::buckets_of_one_key_are_listed_beside_others(&Ordered::on_disk(which));
+    }
+}
+
+#[test]
 fn folds_beside_writes_are_right() {
     for which in [Which::Leveldb, Which::Leveled, Which::Innostore] {
         conformance::folds_beside_writes_are_right(&mut Ordered::on_disk(which));

@@ -8,10 +8,11 @@ mod support;
 
 use quoit_store::engine::{Access, Engine, Fetch, RecordMeta};
 use quoit_store::error::StoreError;
-use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings, TreeSettings};
-use quoit_store::seam::{Disk, ManualClock, ManualExecution, RealDisk};
+use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
+use quoit_store::seam::{ManualClock, ManualExecution};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use support::ordered::open_ordered;
 use support::{Name, try_put};
 
 const RECORD_COUNT: u64 = 200;
@@ -32,15 +33,7 @@ fn open(engine: &str, directory: &Path) -> Result<OrderedEngine, StoreError> {
     let execution = ManualExecution::default();
     let settings = OrderedSettings::new(7);
     let of_trees = LsmSettings { cache_bytes: 1 << 20, ..LsmSettings::default() };
-    let opened = match engine {
-        "leveldb" => OrderedEngine::open_leveldb(directory, clock, &execution, settings, of_trees),
-        "leveled" => OrderedEngine::open_leveled(directory, clock, &execution, settings, of_trees),
-        _ => {
-            let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory)?);
-            let of_tree = TreeSettings { cache_bytes: 1 << 20 };
-            OrderedEngine::open_innostore(&disk, clock, &execution, settings, of_tree)
-        }
-    };
+    let opened = open_ordered(engine, directory, clock, &execution, settings, of_trees);
     opened.map(|(engine, _)| engine)
 }
 

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use support::indexes::{check_indexes, query_all, try_put_indexed};
+use support::ordered::open_ordered;
 use support::{Name, check_sums, get, keys, put, remove, try_put, value};
 
 const TREE: &str = "tree.redb";
@@ -254,24 +255,12 @@ fn open_named(name: &str, path: &Path, ring_size: RingSize) -> Result<(), StoreE
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
     let execution = ManualExecution::default();
     let settings = OrderedSettings { ring_size, ..OrderedSettings::new(7) };
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(path)?);
-    let of_trees = LsmSettings::default();
-    match name {
-        "leveldb" => {
-            OrderedEngine::open_leveldb(path, clock, &execution, settings, of_trees).map(drop)
-        }
-        "leveled" => {
-            OrderedEngine::open_leveled(path, clock, &execution, settings, of_trees).map(drop)
-        }
-        "innostore" => {
-            let of_tree = TreeSettings::default();
-            OrderedEngine::open_innostore(&disk, clock, &execution, settings, of_tree).map(drop)
-        }
-        _ => {
-            let settings = BitcaskSettings { ring_size, ..BitcaskSettings::new(7) };
-            BitcaskEngine::open(disk, clock, &execution, settings).map(drop)
-        }
+    if name == "bitcask" {
+        let disk = Arc::new(RealDisk::open(path)?);
+        let settings = BitcaskSettings { ring_size, ..BitcaskSettings::new(7) };
+        return BitcaskEngine::open(disk, clock, &execution, settings).map(drop);
     }
+    open_ordered(name, path, clock, &execution, settings, LsmSettings::default()).map(drop)
 }
 
 #[test]

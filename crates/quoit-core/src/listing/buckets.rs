@@ -77,7 +77,7 @@ impl ReplicatedStore {
         let read = move || {
             let bucket_type = &list.bucket_type;
             let after = list.after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
-            let page = store.engine.list_buckets(Some(bucket_type), after, CHUNK_COUNT)?;
+            let page = store.engine.list_buckets(bucket_type, after, CHUNK_COUNT)?;
             let complete = page.len() < CHUNK_COUNT;
             Ok(BucketsListed {
                 buckets: page.into_iter().map(|(_, name)| name).collect(),

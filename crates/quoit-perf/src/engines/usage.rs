@@ -8,7 +8,8 @@ use std::path::Path;
 pub(super) struct Moved {
     /// Fetched from the device.
     pub(super) read_bytes: u64,
-    /// Handed to the device, without what was thrown away before it got there.
+    /// On their way to the device: the kernel counts a page when it is written to first since it was last
+    /// sent, not when it is sent. Without what was thrown away before it got there.
     pub(super) written_bytes: u64,
     /// Asked for by system calls, from whatever memory or device they came.
     pub(super) asked_bytes: u64,

@@ -10,7 +10,7 @@ use crate::engine::{Access, BatchWrite, RecordAt, RecordMeta, Ticket};
 use crate::error::StoreError;
 use crate::index::{Entry, PartitionIndex, Tag};
 use crate::index_page::places_of;
-use parking_lot::RwLockUpgradableReadGuard;
+use parking_lot::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use quoit_model::hash::{Identity, Partition};
 use std::collections::BTreeMap;
 
@@ -77,6 +77,7 @@ impl Store {
             .into_iter()
             .map(|(partition, stripe)| (partition, RwLockUpgradableReadGuard::upgrade(stripe)))
             .collect();
+        let mut put = Vec::new();
         for ((write, header), appended) in prepared.iter_mut().zip(&headers).zip(&appended) {
             let index: &mut PartitionIndex =
                 stripes.get_mut(&write.at.partition).expect("the stripes of all writes are held");
@@ -87,11 +88,17 @@ impl Store {
                     let size = header.record_bytes();
                     let new = entry_of(write.at.identity, &header.meta, appended.location, size);
                     place(index, &table, write.old.as_ref(), new);
-                    self.note_live(&write.at, write.old.as_ref(), &new);
+                    put.push((write.at, write.old, new));
                 }
             }
             let new = std::mem::take(&mut write.places);
             self.indexes.write_change(header, &EntryChange { old: Vec::new(), new });
+        }
+        // Readers need not wait for the rest.
+        let downgrade = RwLockWriteGuard::downgrade_to_upgradable;
+        let _held: Vec<StripeGuard<'_>> = stripes.into_values().map(downgrade).collect();
+        for (at, old, new) in &put {
+            self.note_live(at, old.as_ref(), new);
         }
         Ok(appended.last().map_or(0, |last| last.sequence))
     }

@@ -1,5 +1,6 @@
 //! The buffer that a thread reads records into, kept from one read to the next.
 
+use crate::compressed::frame::grow;
 use std::cell::Cell;
 
 /// A thread keeps its buffer unless it has grown beyond this, in bytes.
@@ -17,9 +18,7 @@ impl ReadBuffer {
     pub(super) fn take(size_bytes: usize) -> Self {
         // Taken out, not borrowed: who reads while a buffer is in use gets another one.
         let mut bytes = KEPT.take();
-        if bytes.len() < size_bytes {
-            bytes.resize(size_bytes, 0);
-        }
+        grow(&mut bytes, size_bytes);
         Self(bytes)
     }
 
@@ -58,5 +57,20 @@ impl Drop for ReadBuffer {
         if self.is_kept() {
             KEPT.set(std::mem::take(&mut self.0));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_that_grows_within_the_bound_is_kept() {
+        for size_bytes in [KEPT_BYTES_MAX / 2 + 1, KEPT_BYTES_MAX - 1, KEPT_BYTES_MAX] {
+            let buffer = ReadBuffer::take(size_bytes);
+            assert!(buffer.len() >= size_bytes && buffer.is_kept(), "{size_bytes}");
+        }
+        assert!(!ReadBuffer::take(KEPT_BYTES_MAX + 1).is_kept());
+        assert!(ReadBuffer::take(10).is_kept());
     }
 }

@@ -223,7 +223,7 @@ impl Engine for BitcaskEngine {
 
     fn list_buckets(
         &self,
-        bucket_type: Option<&[u8]>,
+        bucket_type: &[u8],
         after: Option<BucketRef<'_>>,
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {

@@ -16,7 +16,7 @@ use crate::index::{Entry, Location, PartitionIndex, SizeClass, Tag};
 use crate::keyfile::KeyFile;
 use crate::seam::{Clock, Disk, DiskLock};
 use arc_swap::ArcSwap;
-use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use quoit_model::hash::Partition;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -141,10 +141,13 @@ impl Store {
         let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
         place(&mut index, &table, old, new);
         self.indexes.write_change(header, change);
+        // Readers need not wait for that.
+        let _held = RwLockWriteGuard::downgrade_to_upgradable(index);
         self.note_live(at, old, &new);
     }
 
-    /// Lets the list of buckets know of a record that was not live and is now. Its stripe is still held.
+    /// Lets the list of buckets know of a record that was not live and is now. It is in the index, and its
+    /// stripe is still held: nobody changes it meanwhile.
     pub(super) fn note_live(&self, at: &RecordAt<'_>, old: Option<&Entry>, new: &Entry) {
         // What expires may have.
         let was_live = old.is_some_and(|old| !old.tombstone && !old.expires);

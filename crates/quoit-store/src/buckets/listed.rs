@@ -36,6 +36,11 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
+    pub(super) fn of(at: &RecordAt<'_>, place: DataPlace) -> Self {
+        let encoded = Bytes::copy_from_slice(at.encoded);
+        Self { encoded, identity: at.identity, partition: at.partition, place }
+    }
+
     /// Calls a function with where the record is.
     pub(crate) fn at<T>(&self, look: impl FnOnce(&RecordAt<'_>) -> T) -> T {
         let key = KeyRef::decode(&self.encoded).expect("witnesses have the names of records");
@@ -50,6 +55,11 @@ impl Witness {
     /// Whether another witness is of the same record. Two partitions may each have one of a name.
     fn is_same(&self, other: &Self) -> bool {
         (self.partition, &self.encoded) == (other.partition, &other.encoded)
+    }
+
+    /// Whether it is of this record.
+    fn is_of(&self, at: &RecordAt<'_>) -> bool {
+        (self.partition, &self.encoded[..]) == (at.partition, at.encoded)
     }
 }
 
@@ -77,15 +87,18 @@ pub(super) struct Witnesses {
 
 impl Listed {
     /// Adds a witness. Says what that costs: less than nothing if one with a longer name makes room.
-    pub(super) fn add(&self, number: u64, witness: Witness) -> i64 {
+    pub(super) fn add(&self, number: u64, at: &RecordAt<'_>, place: DataPlace) -> i64 {
         let mut witnesses = self.witnesses.lock();
-        let cost_bytes = witness.cost_bytes();
-        let same = witnesses.keys.iter().position(|(_, known)| known.is_same(&witness));
+        // Keys that expire are noted with every write: most likely the youngest one again.
+        let same = witnesses.keys.iter().rposition(|(_, known)| known.is_of(at));
         if let Some(same) = same {
-            witnesses.keys.remove(same);
-            witnesses.keys.push((number, witness));
+            let (noted, known) = &mut witnesses.keys[same];
+            (*noted, known.place) = (number, place);
+            witnesses.keys[same..].rotate_left(1);
             return 0;
         }
+        let witness = Witness::of(at, place);
+        let cost_bytes = witness.cost_bytes();
         witnesses.keys.push((number, witness));
         if witnesses.keys.len() <= WITNESSES_MAX {
             return cost_bytes;
@@ -151,7 +164,12 @@ impl Listed {
             self.noted.fetch_and(!IS_QUIET, Ordering::AcqRel);
         }
         let bucket = BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket };
-        let found = keys.live_keys(KeyRange::Bucket(bucket), None, 1)?.pop();
+        let found = keys.live_keys(KeyRange::Bucket(bucket), None, 1);
+        let found = found.inspect_err(|_| {
+            // Nothing is known of other keys, as before.
+            self.noted.fetch_or(IS_QUIET, Ordering::AcqRel);
+        });
+        let found = found?.pop();
         let mut witnesses = self.witnesses.lock();
         witnesses.are_all = found.is_none() && !witnesses.have_overflown;
         let mut more_bytes = 0;

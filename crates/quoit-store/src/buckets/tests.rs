@@ -122,6 +122,30 @@ impl<F: Fn()> Keys for ChangedMeanwhile<'_, F> {
     }
 }
 
+/// Keys, the first search of which fails.
+struct FailingOnce<'a> {
+    keys: &'a FakeKeys,
+    has_failed: AtomicBool,
+}
+
+impl Keys for FailingOnce<'_> {
+    fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
+        self.keys.live_place(witness)
+    }
+
+    fn live_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<Witness>, StoreError> {
+        if !self.has_failed.swap(true, Ordering::Relaxed) {
+            return Err(StoreError::Overloaded);
+        }
+        self.keys.live_keys(range, after, limit)
+    }
+}
+
 /// What the list is taken to cost, and what it should be taken to cost.
 fn bytes_and_recounted(list: &BucketList) -> (i64, i64) {
     let known = list.known.read();
@@ -138,7 +162,7 @@ fn listed(list: &BucketList, keys: &FakeKeys, limit: usize) -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = Vec::new();
     loop {
         let after = found.last().map(|bucket| BucketRef { bucket_type: TYPE, bucket });
-        let page = list.list(keys, Some(TYPE), after, limit).unwrap();
+        let page = list.list(keys, TYPE, after, limit).unwrap();
         assert!(page.len() <= limit);
         let is_last = page.len() < limit;
         found.extend(page.into_iter().map(|(_, bucket)| bucket.to_vec()));
@@ -202,7 +226,7 @@ fn a_key_that_is_written_again_while_it_is_looked_for_keeps_its_bucket_listed() 
         keys.set(&list, b"b", b"k", false);
         let (is_changed, change) = (AtomicBool::new(false), || keys.set(&list, b"b", b"k", true));
         let changed = ChangedMeanwhile { keys: &keys, is_changed, change };
-        list.list(&changed, Some(TYPE), None, 10).unwrap();
+        list.list(&changed, TYPE, None, 10).unwrap();
         assert_eq!(listed(&list, &keys, 10), keys.live(), "learnt: {is_learnt}");
     }
 }
@@ -253,7 +277,8 @@ fn a_longer_name_that_makes_room_gives_back_what_it_costs_more() {
     list.known.read().by_front.values().for_each(|listed| {
         for key in 0..WITNESSES_MAX {
             let number = FIRST_NOTE + (WITNESSES_MAX + key) as u64;
-            let cheaper = listed.add(number, witness_of(b"b", &named(key, 50), PARTITION));
+            let cheaper = witness_of(b"b", &named(key, 50), PARTITION)
+                .at(|at| listed.add(number, at, DataPlace::default()));
             assert_eq!(cheaper, -150, "a name of 50 bytes in the place of one of 200");
             list.count(cheaper);
         }
@@ -277,6 +302,47 @@ fn witnesses_that_died_cost_one_search() {
     let passed = keys.passed();
     assert_eq!(listed(&list, &keys, 10).len(), 1);
     assert_eq!(keys.passed(), passed);
+}
+
+#[test]
+fn writes_are_noted_no_more_often_after_a_search_that_fails() {
+    let (list, keys) = (BucketList::default(), FakeKeys::default());
+    assert!(listed(&list, &keys, 10).is_empty());
+    let count = 2 * WITNESSES_MAX;
+    (0..count).for_each(|key| keys.set(&list, b"b", &number(key), true));
+    (1..count).for_each(|key| keys.set(&list, b"b", &number(key), false));
+    let failing = FailingOnce { keys: &keys, has_failed: AtomicBool::new(false) };
+    let failed = list.list(&failing, TYPE, None, 10);
+    assert!(matches!(failed, Err(StoreError::Overloaded)), "{failed:?}");
+    let witnesses = || {
+        let known = list.known.read();
+        known.by_front.values().map(|listed| listed.witnesses.lock().keys.len()).sum::<usize>()
+    };
+    assert_eq!(witnesses(), 0);
+    (1..count).for_each(|key| keys.set(&list, b"b", &number(key), true));
+    assert_eq!(witnesses(), 0, "others are live too");
+    assert_eq!(listed(&list, &keys, 10), keys.live());
+}
+
+#[test]
+fn a_witness_that_is_noted_again_is_the_youngest_one() {
+    let (list, keys) = (BucketList::default(), FakeKeys::default());
+    assert!(listed(&list, &keys, 10).is_empty());
+    for key in [b"one", b"two", b"six"] {
+        keys.set(&list, b"b", key, true);
+    }
+    let place = |segment| DataPlace { segment, ..DataPlace::default() };
+    for (segment, key) in [(1, b"six"), (2, b"one"), (3, b"one")] {
+        witness_of(b"b", key, PARTITION).at(|at| list.note(at, place(segment)));
+    }
+    let known = list.known.read();
+    let witnesses = known.by_front.values().next().unwrap().witnesses.lock();
+    let told = witnesses.keys.iter().map(|(number, witness)| {
+        (*number, witness.at(|at| at.key.key.to_vec()), witness.place.segment)
+    });
+    let expected = [(1, b"two", 0), (3, b"six", 1), (5, b"one", 3)];
+    let expected = expected.map(|(number, key, segment)| (number, key.to_vec(), segment));
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -357,7 +423,7 @@ proptest! {
                 Step::Page { after, limit } => {
                     let after = number(after);
                     let place = BucketRef { bucket_type: TYPE, bucket: &after };
-                    let page = list.list(&keys, Some(TYPE), Some(place), limit).unwrap();
+                    let page = list.list(&keys, TYPE, Some(place), limit).unwrap();
                     let page: Vec<_> = page.into_iter().map(|(_, name)| name.to_vec()).collect();
                     let live = keys.live();
                     let behind: Vec<_> = live.into_iter().filter(|name| *name > after).collect();
@@ -376,7 +442,7 @@ fn who_has_written_finds_it_listed_whatever_others_do() {
     let (list, keys) = (BucketList::default(), filled(4, 50, false));
     let is_done = AtomicBool::new(false);
     let has = |bucket: &[u8]| {
-        let page = list.list(&keys, Some(TYPE), None, 100).unwrap();
+        let page = list.list(&keys, TYPE, None, 100).unwrap();
         page.iter().any(|(_, name)| name == bucket)
     };
     std::thread::scope(|scope| {

@@ -36,7 +36,8 @@ pub trait CompressionChoice: Send + Sync {
 /// An engine whose values may be stored compressed. See the module's documentation.
 ///
 /// A value that is not compressed costs a look at its first byte when it is read; one that is stored costs a
-/// question besides, if it is not small. Compressing is done under the record's stripe, decompressing not.
+/// question besides, if it is not small. Compressing is done under the record's stripe, and so is decompressing
+/// for a change that wants to see all of the stored value; for a read it is done without any lock.
 pub struct CompressedEngine {
     engine: Arc<dyn Engine>,
     choice: Arc<dyn CompressionChoice>,
@@ -59,12 +60,7 @@ impl CompressedEngine {
     /// A value in the form in which it is stored, where that is not its own.
     pub(super) fn packed(&self, key: KeyRef<'_>, value: &[u8]) -> Option<Vec<u8>> {
         let compresses = frame::may_be_framed(value).then(|| self.compresses(key))?;
-        if !compresses && !frame::is_framed(value) {
-            return None;
-        }
-        let mut packed = value.to_vec();
-        frame::pack(&mut packed, 0, compresses);
-        Some(packed)
+        frame::packed(value, compresses)
     }
 
     /// Whether a record's value is compressed; a piece is treated as its record is.
@@ -258,7 +254,7 @@ impl Engine for CompressedEngine {
 
     fn list_buckets(
         &self,
-        bucket_type: Option<&[u8]>,
+        bucket_type: &[u8],
         after: Option<BucketRef<'_>>,
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {

@@ -16,7 +16,9 @@
 //! clock and description of an object and not at its value: they need not have it decompressed.
 
 use crate::engine::FRONT_BYTES;
-use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
+use lz4_flex::block::{
+    CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
+};
 use std::borrow::Cow;
 use std::cell::Cell;
 use thiserror::Error;
@@ -45,8 +47,19 @@ const RATIO_MAX: usize = 255;
 /// A thread keeps its buffer unless it has grown beyond this.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
+/// From so many bytes on a block needs a large table.
+const LARGE_BLOCK_BYTES: usize = u16::MAX as usize;
+
+/// What a thread keeps for compressing: 24 KiB of tables, and a buffer.
+struct Kept {
+    small: CompressTable,
+    large: CompressTable,
+    /// What came out is in the front of it.
+    scratch: Vec<u8>,
+}
+
 thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static KEPT: Cell<Option<Box<Kept>>> = const { Cell::new(None) };
 }
 
 /// Why a frame can't be read.
@@ -95,43 +108,87 @@ pub(super) const fn may_be_framed(value: &[u8]) -> bool {
 }
 
 /// Gives the value at the end of a buffer, from `start` on, a frame if it needs one or is smaller so. Costs
-/// the compression, and a copy of what came out.
+/// the compression, and a copy of what came out. A thread that compresses keeps about a megabyte for that.
 pub fn pack(out: &mut Vec<u8>, start: usize, compresses: bool) {
     let size_bytes = out.len() - start;
-    if compresses && size_bytes >= COMPRESSED_BYTES_MIN && u32::try_from(size_bytes).is_ok() {
-        let mut scratch = SCRATCH.take();
-        let count = compress(&out[start + FRONT_BYTES..], &mut scratch);
-        let is_packed = HEADER_BYTES + FRONT_BYTES + count <= size_bytes - size_bytes / SAVED_PART;
-        if is_packed {
-            // The value was longer than this, so there is room.
+    let is_packed = compresses
+        && can_be_compressed(size_bytes)
+        && with_kept(|kept| {
+            let Some(block_bytes) = kept.compress(&out[start..]) else { return false };
+            // The value was longer than its frame is, so there is room.
             out.copy_within(start..start + FRONT_BYTES, start + HEADER_BYTES);
-            let header = &mut out[start..start + HEADER_BYTES];
-            header[0] = MARK;
-            header[1] = LZ4;
-            header[2..4].copy_from_slice(&(FRONT_BYTES as u16).to_le_bytes());
-            header[4..8].copy_from_slice(&(size_bytes as u32).to_le_bytes());
+            out[start..start + HEADER_BYTES].copy_from_slice(&header_of(size_bytes));
             out.truncate(start + HEADER_BYTES + FRONT_BYTES);
-            out.extend_from_slice(&scratch[..count]);
-        }
-        if scratch.capacity() <= SCRATCH_BYTES_MAX {
-            SCRATCH.set(scratch);
-        }
-        if is_packed {
-            return;
-        }
-    }
-    if is_framed(&out[start..]) {
+            out.extend_from_slice(&kept.scratch[..block_bytes]);
+            true
+        });
+    if !is_packed && is_framed(&out[start..]) {
         out.splice(start..start, [MARK, AS_IT_IS]);
     }
 }
 
-/// Compresses into the front of `scratch`, which grows as it has to; says how many bytes it came to.
-fn compress(bytes: &[u8], scratch: &mut Vec<u8>) -> usize {
-    let size_bytes_max = get_maximum_output_size(bytes.len());
-    if scratch.len() < size_bytes_max {
-        scratch.resize(size_bytes_max, 0);
+/// A value in its frame, if it needs one or is smaller so; `None` where it is stored as it is. Costs as
+/// [`pack`]; what comes out is in bytes of just its size.
+#[must_use]
+pub fn packed(value: &[u8], compresses: bool) -> Option<Vec<u8>> {
+    let in_frame = |kept: &mut Kept| {
+        let block_bytes = kept.compress(value)?;
+        let parts =
+            [&header_of(value.len())[..], &value[..FRONT_BYTES], &kept.scratch[..block_bytes]];
+        Some(parts.concat())
+    };
+    let compressed =
+        if compresses && can_be_compressed(value.len()) { with_kept(in_frame) } else { None };
+    compressed.or_else(|| is_framed(value).then(|| [&[MARK, AS_IT_IS], value].concat()))
+}
+
+/// Whether a value has a size that is worth compressing, and that a frame can say.
+fn can_be_compressed(size_bytes: usize) -> bool {
+    size_bytes >= COMPRESSED_BYTES_MIN && u32::try_from(size_bytes).is_ok()
+}
+
+/// What stands before the front of a value that [`can_be_compressed`].
+fn header_of(size_bytes: usize) -> [u8; HEADER_BYTES] {
+    let [a, b] = (FRONT_BYTES as u16).to_le_bytes();
+    let [c, d, e, f] = (size_bytes as u32).to_le_bytes();
+    [MARK, LZ4, a, b, c, d, e, f]
+}
+
+/// Works with what the thread keeps for compressing.
+fn with_kept<T>(work: impl FnOnce(&mut Kept) -> T) -> T {
+    let mut kept = KEPT.take().unwrap_or_else(|| {
+        let (small, large) = (CompressTable::small(), CompressTable::large());
+        Box::new(Kept { small, large, scratch: Vec::new() })
+    });
+    let done = work(&mut kept);
+    if kept.scratch.capacity() > SCRATCH_BYTES_MAX {
+        kept.scratch = Vec::new();
     }
-    compress_into(bytes, scratch).expect("there is room for the worst case")
+    KEPT.set(Some(kept));
+    done
+}
+
+impl Kept {
+    /// Compresses what follows a value's front into the front of the buffer. Says how many bytes it came to,
+    /// unless a frame would save too little.
+    fn compress(&mut self, value: &[u8]) -> Option<usize> {
+        let Self { small, large, scratch } = self;
+        let bytes = &value[FRONT_BYTES..];
+        grow(scratch, get_maximum_output_size(bytes.len()));
+        let table = if bytes.len() < LARGE_BLOCK_BYTES { small } else { large };
+        let block_bytes = compress_into_with_table(bytes, scratch, table)
+            .expect("there is room for the worst case");
+        let frame_bytes = HEADER_BYTES + FRONT_BYTES + block_bytes;
+        (frame_bytes <= value.len() - value.len() / SAVED_PART).then_some(block_bytes)
+    }
+}
+
+/// Makes a buffer at least so long. It takes no more memory than that: buffers are kept up to a size, and must
+/// not grow beyond it by themselves.
+pub(crate) fn grow(buffer: &mut Vec<u8>, size_bytes: usize) {
+    let missing_bytes = size_bytes.saturating_sub(buffer.len());
+    buffer.reserve_exact(missing_bytes);
+    buffer.resize(buffer.len() + missing_bytes, 0);
 }
 
 /// A frame, taken apart.
@@ -166,11 +223,12 @@ fn parts(frame: &[u8]) -> Result<Parts<'_>, FrameError> {
     }
 }
 
-/// The front of a value whose frame may be cut off behind the front's end, and whether that is all of it.
+/// The front of a value whose frame may be cut off behind the front's end; all that is there of one that is
+/// framed as it is.
 ///
 /// # Errors
 ///
-/// When it ends before, or is no frame.
+/// When it ends before, or its method is not known.
 pub(crate) fn front_of(frame: &[u8]) -> Result<&[u8], FrameError> {
     match parts(frame)? {
         Parts::Plain(value) | Parts::Compressed { front: value, .. } => Ok(value),
@@ -184,14 +242,9 @@ pub(crate) fn front_of(frame: &[u8]) -> Result<&[u8], FrameError> {
 ///
 /// When the frame is damaged.
 pub fn unpack_into(frame: &[u8], buffer: &mut Vec<u8>) -> Result<usize, FrameError> {
-    let mut room = |size_bytes: usize| {
-        if buffer.len() < size_bytes {
-            buffer.resize(size_bytes, 0);
-        }
-    };
     match parts(frame)? {
         Parts::Plain(value) => {
-            room(value.len());
+            grow(buffer, value.len());
             buffer[..value.len()].copy_from_slice(value);
             Ok(value.len())
         }
@@ -200,7 +253,7 @@ pub fn unpack_into(frame: &[u8], buffer: &mut Vec<u8>) -> Result<usize, FrameErr
             if rest_bytes > block.len().saturating_mul(RATIO_MAX) {
                 return Err(FrameError::Size { size_bytes: frame.len(), told_bytes: size_bytes });
             }
-            room(size_bytes);
+            grow(buffer, size_bytes);
             buffer[..front.len()].copy_from_slice(front);
             let decompressed = decompress_into(block, &mut buffer[front.len()..size_bytes]);
             match decompressed {

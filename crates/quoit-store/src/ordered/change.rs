@@ -129,6 +129,7 @@ impl Store {
             self.stage(write, places, &mut stored);
         }
         let ticket = self.hand_over(stored);
+        drop(locked);
         self.note_live(&writes);
         Ok(ticket)
     }
@@ -194,12 +195,13 @@ impl Store {
             self.stage(write, places, &mut stored);
         }
         let ticket = self.hand_over(stored);
+        drop(tallies);
         self.note_live(writes);
         Ok(ticket)
     }
 
-    /// Lets the list of buckets know of records that were not live and are now. Their partitions are still
-    /// held.
+    /// Lets the list of buckets know of records that were not live and are now. They were handed over, and
+    /// their partitions are still held: nobody changes them meanwhile.
     fn note_live(&self, writes: &[Write<'_>]) {
         for Write { at, former, after } in writes {
             // What expires may have.

@@ -1,11 +1,13 @@
-//! Folds and listings while others write: nothing that stays is left out or shown twice, and nothing is shown
-//! that was not written.
+//! Folds and listings while others write: nothing that stays is left out or shown twice, nothing is shown that
+//! was not written, and whoever has written finds it.
 
 use super::{RING_SIZE, Subject, ring_size};
+use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_store::engine::{
-    Access, Applied, Before, Decision, Engine, KeyRange, RecordAt, RecordMeta, RecordRef,
+    Access, Applied, BatchWrite, Before, Decision, Engine, KeyRange, RecordAt, RecordMeta,
+    RecordRef,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -173,4 +175,112 @@ fn list_all(engine: &dyn Engine) {
     assert!(found.is_sorted_by(|one, other| one < other), "keys twice or out of order");
     let count = |kind: u8| found.iter().filter(|key| key[0] == kind).count() as u64;
     assert_eq!((count(b's'), count(b'c')), (STILL_COUNT, CHANGING_COUNT), "keys that stay");
+}
+
+/// Buckets whose only keys come and go.
+const BUCKET_COUNT: usize = 60;
+const BUCKET_ROUNDS: usize = 25;
+
+/// A bucket of one key.
+struct Single {
+    bucket: Vec<u8>,
+    encoded: EncodedKey,
+}
+
+impl Single {
+    fn new(number: usize) -> Self {
+        let bucket = format!("single{number:04}").into_bytes();
+        let encoded = BucketRef::untyped(&bucket).key(b"only").encoded();
+        Self { bucket, encoded }
+    }
+
+    /// All are in one partition, so that they can be changed together.
+    fn at(&self) -> RecordAt<'_> {
+        let bucket = BucketRef::untyped(&self.bucket);
+        let hash = KeyHash::of(&self.encoded, bucket, PlacementRule::BucketAndKey);
+        RecordAt {
+            key: bucket.key(b"only"),
+            encoded: &self.encoded,
+            identity: hash.identity,
+            partition: Partition(3),
+        }
+    }
+}
+
+/// Makes the only keys of buckets live, in one of three ways.
+fn fill(engine: &dyn Engine, singles: &[Single], way: usize) {
+    let meta = RecordMeta::default();
+    match way % 3 {
+        0 => {
+            for single in singles {
+                let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Put(meta);
+                let (at, access) = (single.at(), Access::Wait);
+                engine.update(&at, Before::Skip, access, &mut change).unwrap();
+            }
+        }
+        1 => {
+            let write = |single| BatchWrite::Put { at: Single::at(single), meta, value: b"v" };
+            engine.batch(&singles.iter().map(write).collect::<Vec<_>>()).unwrap();
+        }
+        _ => {
+            let applied = engine.transact(Partition(3), Access::Wait, &mut |transaction| {
+                singles.iter().try_for_each(|single| transaction.put(&single.at(), meta, b"v"))
+            });
+            assert!(matches!(applied.unwrap(), Applied::Written(_)));
+        }
+    }
+}
+
+fn all_buckets(engine: &dyn Engine) -> Vec<Bytes> {
+    let mut found: Vec<Bytes> = Vec::new();
+    loop {
+        let after = found.last().map(|bucket| BucketRef::untyped(bucket));
+        let page = engine.list_buckets(b"default", after, 16).unwrap();
+        let is_last = page.len() < 16;
+        found.extend(page.into_iter().map(|(_, bucket)| bucket));
+        if is_last {
+            return found;
+        }
+    }
+}
+
+/// Makes the only keys of many buckets live and removes them, while others list buckets, and so forget keys
+/// that they find dead.
+///
+/// # Panics
+///
+/// When whoever has written does not find the buckets listed, or finds them after the keys are removed.
+pub fn buckets_of_one_key_are_listed_beside_others(subject: &impl Subject) {
+    let engine = subject.engine();
+    let singles: Vec<Single> = (0..BUCKET_COUNT).map(Single::new).collect();
+    let all: Vec<&[u8]> = singles.iter().map(|single| &single.bucket[..]).collect();
+    let removes = singles.iter().map(|single| BatchWrite::Remove { at: single.at() });
+    let removes: Vec<_> = removes.collect();
+    let is_over = AtomicBool::new(false);
+    // The first listings that were wrong: asserted when the others have stopped.
+    let mut wrong = None;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Acquire) {
+                    all_buckets(engine);
+                }
+            });
+        }
+        for round in 0..3 * BUCKET_ROUNDS {
+            fill(engine, &singles, round);
+            let filled = all_buckets(engine);
+            engine.batch(&removes).unwrap();
+            let emptied = all_buckets(engine);
+            if filled != all || !emptied.is_empty() {
+                wrong = Some((round, filled, emptied));
+                break;
+            }
+        }
+        is_over.store(true, Ordering::Release);
+    });
+    assert_eq!(
+        wrong, None,
+        "the round, the buckets while all have a key, and those while none has one"
+    );
 }

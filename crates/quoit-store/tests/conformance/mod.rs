@@ -9,7 +9,9 @@ mod indexes;
 mod model;
 mod program;
 
-pub use beside_writes::folds_beside_writes_are_right;
+pub use beside_writes::{
+    buckets_of_one_key_are_listed_beside_others, folds_beside_writes_are_right,
+};
 pub use indexes::writes_of_entries_are_counted;
 use model::Model;
 use program::steps;

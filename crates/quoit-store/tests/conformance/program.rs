@@ -88,8 +88,8 @@ pub enum Step {
     ListKeys(Part, usize),
     /// Query a secondary index.
     Query(Query),
-    /// List buckets, of one's type or of all, so many at a time.
-    ListBuckets(Option<usize>, usize),
+    /// List the buckets of one's type, so many at a time.
+    ListBuckets(usize, usize),
     /// Fold a partition, so many at a time.
     Fold {
         /// The partition's number.
@@ -134,7 +134,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => prop::collection::vec(change, 0..12).prop_map(Step::Transact),
         2 => (part(), limit.clone()).prop_map(|(part, limit)| Step::ListKeys(part, limit)),
         3 => query().prop_map(Step::Query),
-        3 => (prop::option::weighted(0.8, 0..super::model::BUCKETS.len()), limit.clone())
+        3 => (0..super::model::BUCKETS.len(), limit.clone())
             .prop_map(|(bucket, limit)| Step::ListBuckets(bucket, limit)),
         2 => (0..super::RING_SIZE, limit, any::<bool>()).prop_map(
             |(partition, limit, tombstones_only)| Step::Fold { partition, limit, tombstones_only }

@@ -18,7 +18,7 @@ fn noise(size_bytes: usize) -> Vec<u8> {
     half_compressible(2 * size_bytes)[..size_bytes].to_vec()
 }
 
-fn packed(value: &[u8], compresses: bool) -> Vec<u8> {
+fn packed_behind(value: &[u8], compresses: bool) -> Vec<u8> {
     let mut out = b"name".to_vec();
     out.extend_from_slice(value);
     pack(&mut out, 4, compresses);
@@ -39,7 +39,12 @@ fn any_value() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn every_value_comes_back(value in any_value(), compresses in any::<bool>()) {
-        let stored = packed(&value, compresses);
+        let stored = packed_behind(&value, compresses);
+        let alone = packed(&value, compresses);
+        let (is_changed, capacity) = (alone.is_some(), alone.as_ref().map(Vec::capacity));
+        prop_assert_eq!(is_changed, stored != value, "a copy, or none");
+        prop_assert_eq!(alone.as_deref().unwrap_or(&value), stored.as_slice());
+        prop_assert!(capacity.is_none_or(|capacity| capacity == stored.len()));
         prop_assert!(stored.len() <= value.len() + PLAIN_HEADER_BYTES);
         prop_assert_eq!(unpack(&stored).unwrap(), value.as_slice());
         if is_framed(&stored) {
@@ -58,7 +63,7 @@ proptest! {
         byte in any::<u8>(),
         cut in any::<prop::sample::Index>(),
     ) {
-        let mut stored = packed(&value, true);
+        let mut stored = packed_behind(&value, true);
         if stored.is_empty() {
             return Ok(());
         }
@@ -82,31 +87,33 @@ proptest! {
 #[test]
 fn what_shrinks_is_compressed_and_its_frame_is_as_described() {
     let value = half_compressible(8_000);
-    let stored = packed(&value, true);
+    let stored = packed_behind(&value, true);
     assert!(stored.len() < 4_600, "{}", stored.len());
     assert_eq!(stored[..8], [0xC7, 1, 192, 0, 0x40, 0x1F, 0, 0]);
     assert_eq!(stored[8..200], value[..192]);
     let block = lz4_flex::block::compress(&value[192..]);
     assert_eq!(stored[200..], block);
-    assert_eq!(packed(&value, false), value);
+    assert_eq!(packed_behind(&value, false), value);
 }
 
 #[test]
 fn what_does_not_shrink_or_is_small_is_stored_as_it_is() {
     let value = noise(8_000);
-    assert_eq!(packed(&value, true), value);
+    assert_eq!(packed_behind(&value, true), value);
     let almost = [noise(8_000), vec![b'a'; 300]].concat();
-    assert_eq!(packed(&almost, true), almost, "a saving of a thirtieth is none");
+    assert_eq!(packed_behind(&almost, true), almost, "a saving of a thirtieth is none");
     let small = vec![b'a'; COMPRESSED_BYTES_MIN - 1];
-    assert_eq!(packed(&small, true), small);
-    assert!(packed(&vec![b'a'; COMPRESSED_BYTES_MIN], true).len() < 250);
+    assert_eq!(packed_behind(&small, true), small);
+    assert!(packed_behind(&vec![b'a'; COMPRESSED_BYTES_MIN], true).len() < 250);
 }
 
 #[test]
 fn a_value_that_looks_like_a_frame_is_told_apart() {
-    for value in [&[MARK][..], &[MARK, LZ4, 1, 2, 3], &packed(&half_compressible(2_000), true)] {
+    for value in
+        [&[MARK][..], &[MARK, LZ4, 1, 2, 3], &packed_behind(&half_compressible(2_000), true)]
+    {
         for compresses in [false, true] {
-            let stored = packed(value, compresses);
+            let stored = packed_behind(value, compresses);
             assert!(is_framed(&stored));
             assert_eq!(unpack(&stored).unwrap(), value);
         }
@@ -115,7 +122,7 @@ fn a_value_that_looks_like_a_frame_is_told_apart() {
 
 #[test]
 fn sizes_that_can_not_be_take_no_memory() {
-    let mut hostile = packed(&vec![b'a'; 10_000], true);
+    let mut hostile = packed_behind(&vec![b'a'; 10_000], true);
     hostile[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
     let mut buffer = Vec::new();
     let fault = unpack_into(&hostile, &mut buffer).unwrap_err();
@@ -128,7 +135,7 @@ fn sizes_that_can_not_be_take_no_memory() {
 
 #[test]
 fn every_fault_says_what_is_wrong() {
-    let good = packed(&vec![b'a'; 10_000], true);
+    let good = packed_behind(&vec![b'a'; 10_000], true);
     let text = |frame: &[u8]| unpack(frame).unwrap_err().to_string();
     assert_eq!(text(&[MARK]), "a compressed value of 1 bytes ends within its front");
     assert_eq!(text(&good[..50]), "a compressed value of 50 bytes ends within its front");
@@ -137,4 +144,26 @@ fn every_fault_says_what_is_wrong() {
     longer[4] += 1;
     assert!(text(&longer).contains("stands for 9808 bytes and not for 9809"), "{}", text(&longer));
     assert!(text(&good[..good.len() - 3]).contains("damaged"));
+}
+
+#[test]
+fn a_buffer_grows_to_what_is_wanted_and_no_further() {
+    let mut buffer = Vec::new();
+    for size_bytes in [40_000, 60_000] {
+        let stored = packed_behind(&half_compressible(size_bytes), true);
+        assert!(is_framed(&stored));
+        assert_eq!(unpack_into(&stored, &mut buffer), Ok(size_bytes));
+        assert!(buffer.capacity() <= 64 << 10, "{}", buffer.capacity());
+    }
+}
+
+#[test]
+fn what_a_thread_keeps_tells_nothing_of_the_value_before() {
+    // Small and large tables, in turns, with values that have much in common.
+    for size_bytes in [200_000, 1_000, 70_000, 600, 65_727, 65_726, 200_000] {
+        for value in [half_compressible(size_bytes), vec![b'x'; size_bytes]] {
+            let stored = packed(&value, true).unwrap();
+            assert_eq!(unpack(&stored).unwrap(), value);
+        }
+    }
 }

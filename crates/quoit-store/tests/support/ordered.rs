@@ -1,0 +1,34 @@
+//! The engines on ordered stores, by their names.
+
+use quoit_store::error::StoreError;
+use quoit_store::ordered::{
+    LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,
+};
+use quoit_store::seam::{Clock, Disk, Execution, RealDisk};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens one in a real directory. `innostore` has as much memory as the trees of the others.
+///
+/// # Panics
+///
+/// When no such engine has the name.
+pub fn open_ordered(
+    engine: &str,
+    directory: &Path,
+    clock: Arc<dyn Clock>,
+    execution: &dyn Execution,
+    settings: OrderedSettings,
+    of_trees: LsmSettings,
+) -> Result<(OrderedEngine, OrderedReport), StoreError> {
+    match engine {
+        "leveldb" => OrderedEngine::open_leveldb(directory, clock, execution, settings, of_trees),
+        "leveled" => OrderedEngine::open_leveled(directory, clock, execution, settings, of_trees),
+        "innostore" => {
+            let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory)?);
+            let of_tree = TreeSettings { cache_bytes: of_trees.cache_bytes };
+            OrderedEngine::open_innostore(&disk, clock, execution, settings, of_tree)
+        }
+        _ => panic!("{engine} is no engine on an ordered store"),
+    }
+}
