@@ -48,8 +48,8 @@ mod set {
     #[expect(unsafe_code, reason = "the C library has no other way to it")]
     fn one(name: i32, value: i32) -> bool {
         // SAFETY: `mallopt` takes two integers by value, keeps no pointer, and takes the allocator's own lock
-        // while it stores them; the names are glibc's, and a value that it has no use for (a threshold of more
-        // than half of the largest heap of a thread) it refuses with 0 and changes nothing.
+        // while it stores them; the names are glibc's, and a value that it has no use for (a threshold of
+        // more than half of the largest heap of a thread) it refuses with 0 and changes nothing.
         unsafe { libc::mallopt(name, value) == 1 }
     }
 }

@@ -120,8 +120,8 @@ impl BucketList {
     }
 
     /// Notes that a record is live that was not. By who changed it, after readers see it and before any other
-    /// change of it. Costs a lookup in most cases, behind a lock that is held shared; of a bucket with few live
-    /// keys, a look at their names as well.
+    /// change of it. Costs a lookup in most cases, behind a lock that is held shared; of a bucket with few
+    /// live keys, a look at their names as well.
     pub(crate) fn note(&self, at: &RecordAt<'_>, place: DataPlace) {
         if self.is_off.load(Ordering::Relaxed) {
             return;

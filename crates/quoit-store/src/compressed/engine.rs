@@ -36,8 +36,9 @@ pub trait CompressionChoice: Send + Sync {
 /// An engine whose values may be stored compressed. See the module's documentation.
 ///
 /// A value that is not compressed costs a look at its first byte when it is read; one that is stored costs a
-/// question besides, if it is not small. Compressing is done under the record's stripe, and so is decompressing
-/// for a change that wants to see all of the stored value; for a read it is done without any lock.
+/// question besides, if it is not small. Compressing is done under the record's stripe, and so is
+/// decompressing for a change that wants to see all of the stored value; for a read it is done without any
+/// lock.
 pub struct CompressedEngine {
     engine: Arc<dyn Engine>,
     choice: Arc<dyn CompressionChoice>,

@@ -183,8 +183,8 @@ impl Kept {
     }
 }
 
-/// Makes a buffer at least so long. It takes no more memory than that: buffers are kept up to a size, and must
-/// not grow beyond it by themselves.
+/// Makes a buffer at least so long. It takes no more memory than that: buffers are kept up to a size, and
+/// must not grow beyond it by themselves.
 pub(crate) fn grow(buffer: &mut Vec<u8>, size_bytes: usize) {
     let missing_bytes = size_bytes.saturating_sub(buffer.len());
     buffer.reserve_exact(missing_bytes);

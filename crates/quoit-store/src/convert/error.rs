@@ -17,8 +17,8 @@ pub enum ConvertError {
     },
     /// Something that is not of a conversion is where conversions have their data.
     #[error(
-        "{path} is not of a conversion, which would have its data there; move it away, or remove it if nobody \
-         needs it"
+        "{path} is not of a conversion, which would have its data there; move it away, or remove it if \
+         nobody needs it"
     )]
     WorkExists {
         /// The file or directory.

@@ -1,5 +1,5 @@
-//! Folds and listings while others write: nothing that stays is left out or shown twice, nothing is shown that
-//! was not written, and whoever has written finds it.
+//! Folds and listings while others write: nothing that stays is left out or shown twice, nothing is shown
+//! that was not written, and whoever has written finds it.
 
 use super::{RING_SIZE, Subject, ring_size};
 use bytes::Bytes;
