@@ -2,20 +2,13 @@
 
 use crate::binary::Binary;
 use crate::fixture::Node;
-use bytes::{Bytes, BytesMut};
-use quoit_model::hash::{Identity, Partition};
-use quoit_model::key::BucketRef;
-use quoit_store::engine::{Access, Before, Decision, RecordAt, RecordRef};
-use quoit_wire::frame::append_message;
+use bytes::Bytes;
 use quoit_wire::messages::{
     ChangeMethod, RpbAaeFoldEraseKeysReq, RpbAaeFoldFindTombsReq, RpbAaeFoldKeyCountResp,
     RpbAaeFoldKeyValueResp, RpbAaeFoldListBucketsReq, RpbAaeFoldListBucketsResp,
     RpbAaeFoldObjectStatsReq, RpbPutReq, RpbPutResp,
 };
 use serde_json::{Value, json};
-use std::io::Write;
-use std::net::TcpStream;
-use std::sync::{Arc, mpsc};
 
 fn fill(node: &Node, count: usize) {
     for number in 0..count {
@@ -145,35 +138,4 @@ fn a_list_of_more_buckets_than_fit_one_answer_is_refused_and_the_connection_stay
     let text = pb.refusal(&RpbAaeFoldListBucketsReq::default());
     assert!(text.starts_with("the answer has more than 16777216 bytes"), "{text}");
     let RpbPutResp { .. } = pb.ask(&put("b".into()));
-}
-
-#[test]
-fn a_list_of_buckets_ends_when_its_client_is_gone() {
-    let mut node = Node::start();
-    let store = Arc::clone(&node.context.store);
-    let (held, is_held) = mpsc::channel();
-    let (release, is_released) = mpsc::channel::<()>();
-    // A listing waits for this change: the first one looks at all records.
-    let changing = std::thread::spawn(move || {
-        let key = BucketRef::untyped(b"b").key(b"k");
-        let (encoded, identity) = (key.encoded(), Identity(1));
-        let at = RecordAt { key, encoded: &encoded, identity, partition: Partition(0) };
-        let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| {
-            held.send(()).unwrap();
-            // That nobody sends any more is as good.
-            let _ = is_released.recv();
-            Decision::Keep
-        };
-        store.engine().update(&at, Before::Skip, Access::Wait, &mut change).unwrap();
-    });
-    is_held.recv().unwrap();
-    let mut bytes = BytesMut::new();
-    append_message(&mut bytes, &RpbAaeFoldListBucketsReq::default()).unwrap();
-    let mut stream = TcpStream::connect(node.pb_address).unwrap();
-    stream.write_all(&bytes).unwrap();
-    drop(stream);
-    let has_ended = node.stop();
-    drop(release);
-    changing.join().unwrap();
-    assert!(has_ended, "the listing has outlived its client");
 }

@@ -4,7 +4,9 @@ use crate::binary::Binary;
 use crate::fixture::Node;
 use quoit_core::LongRequest;
 use quoit_server::ConnectionCounts;
-use quoit_wire::messages::{IndexQueryType, RpbIndexReq, RpbListBucketsReq};
+use quoit_wire::messages::{
+    IndexQueryType, RpbAaeFoldListBucketsReq, RpbIndexReq, RpbListBucketsReq,
+};
 use std::sync::mpsc;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
@@ -66,6 +68,7 @@ fn queries_and_lists_of_buckets_over_protocol_buffers_end_when_their_client_is_g
         Binary::connect(&node).leave(&RpbIndexReq { stream, ..query.clone() });
         Binary::connect(&node).leave(&RpbListBucketsReq { stream, ..RpbListBucketsReq::default() });
     }
-    await_ends(&node, &node.context.pb_connections, 4);
+    Binary::connect(&node).leave(&RpbAaeFoldListBucketsReq::default());
+    await_ends(&node, &node.context.pb_connections, 5);
     drop(holder);
 }
