@@ -389,6 +389,16 @@ test('a cluster keeps what it acknowledged when a node dies', async () => {
     const all = await connect(addresses);
     const ask = (from, name, options) => promisify(from[name]).call(from, options);
     let started = 0;
+    let unknown = 0;
+    const count = async () => {
+        try {
+            await ask(all, 'updateCounter', { ...at('counters'), increment: 1 });
+        } catch (error) {
+            // It was with the node that died, and may have been counted: nobody counts it again.
+            if (!String(error).includes('timeout')) throw error;
+            unknown += 1;
+        }
+    };
     const write = async (number) => {
         for (let turn = 0; turn < rounds; turn += 1) {
             if (turn === rounds / 3) {
@@ -397,20 +407,21 @@ test('a cluster keeps what it acknowledged when a node dies', async () => {
                     process.kill(Number(process.env.QUOIT_VICTIM), 'SIGKILL');
                 }
             }
-            await ask(all, 'updateCounter', { ...at('counters'), increment: 1 });
+            await count();
             await ask(all, 'updateSet', { ...at('sets'), additions: [number + '-' + turn] });
         }
     };
     const numbers = [...Array(writers).keys()];
     await Promise.all(numbers.map(write));
+    assert.ok(unknown <= writers, unknown + ' increments of which nobody knows');
     const wanted = numbers.flatMap((number) =>
         [...Array(rounds).keys()].map((turn) => number + '-' + turn)).sort();
     for (const address of addresses.filter((_, place) => place !== 2)) {
         const one = await connect([address]);
         const { counterValue } = await ask(one, 'fetchCounter', at('counters'));
-        // What was under way to the node that died may have been counted there, and was sent again.
-        const twice = Number(counterValue) - writers * rounds;
-        assert.ok(twice >= 0 && twice <= writers, 'counted ' + counterValue);
+        // What clients had under way to the node that died may have been counted there, and was sent again.
+        const beyond = Number(counterValue) - writers * rounds;
+        assert.ok(beyond >= -unknown && beyond <= writers, 'counted ' + counterValue);
         const { values } = await ask(one, 'fetchSet', at('sets'));
         assert.deepStrictEqual(values.sort(), wanted);
         await promisify(one.stop).call(one);
