@@ -721,7 +721,7 @@ class DataTypesOnACluster:
         for node in survivors:
             client = self.client_of([node])
             value = client.bucket_type("counters").bucket("b").get("k").value
-            # What clients had under way to the node that died may have been counted there, and was sent again.
+            # What was under way to the node that died may have been counted there, and was sent again.
             beyond = range(-len(unknown), self.WRITERS + 1)
             self.assertIn(value - self.WRITERS * self.ROUNDS, beyond)
             self.assertEqual(client.bucket_type("sets").bucket("b").get("k").value, wanted)
