@@ -27,6 +27,7 @@ struct Ordered {
     engine: Option<OrderedEngine>,
     /// Whether restarts are in good order.
     closes: bool,
+    open_count: usize,
     /// Where the files are of engines that need real ones.
     directory: tempfile::TempDir,
 }
@@ -51,6 +52,7 @@ impl Ordered {
             execution: ManualExecution::default(),
             engine: None,
             closes: true,
+            open_count: 0,
             directory,
         };
         made.open();
@@ -58,7 +60,14 @@ impl Ordered {
     }
 
     fn open(&mut self) {
-        let settings = OrderedSettings { ring_size: ring_size(), ..OrderedSettings::new(1) };
+        // All that fits, some of it, nothing: what is kept in memory must not show.
+        let record_cache_bytes = [64 << 20, 2_000, 0][self.open_count % 3];
+        self.open_count += 1;
+        let settings = OrderedSettings {
+            ring_size: ring_size(),
+            record_cache_bytes,
+            ..OrderedSettings::new(1)
+        };
         let of_trees = LsmSettings { cache_bytes: 1 << 20, ..LsmSettings::default() };
         let clock = Arc::clone(&self.clock);
         let (path, execution) = (self.directory.path(), &self.execution);

@@ -47,7 +47,8 @@ impl Tree {
     fn open(&mut self) -> Result<OrderedReport, StoreError> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let clock = Arc::clone(&self.clock);
-        let settings = OrderedSettings::new(7);
+        // What is read comes from the file.
+        let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
         let of_tree = TreeSettings { cache_bytes: 1 << 20 };
         let (engine, report) =
             OrderedEngine::open_innostore(&disk, clock, &self.execution, settings, of_tree)?;

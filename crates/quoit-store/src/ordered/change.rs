@@ -267,7 +267,10 @@ impl Store {
 
     /// Lets writes count, and has them moved to the ordered store.
     pub(super) fn hand_over(&self, stored: Writes) -> Ticket {
-        let (ticket, is_first) = self.overlay.write(stored);
+        let (ticket, is_first) = match &self.cache {
+            Some(cache) => cache.write(stored, |stored| self.overlay.write(stored)),
+            None => self.overlay.write(stored),
+        };
         if is_first {
             self.committer.wake();
         }

@@ -56,7 +56,7 @@ pub struct LsmSettings {
 impl Default for LsmSettings {
     fn default() -> Self {
         Self {
-            cache_bytes: 256 << 20,
+            cache_bytes: 192 << 20,
             write_buffer_bytes: 32 << 20,
             block_bytes: 4 << 10,
             compression: true,

@@ -11,16 +11,18 @@
 //! - `backend`: what is wanted of an ordered store; `lsm`, `tree`: the stores there are.
 //! - `keys`, `value`: the formats; `tallies`: counts and digests.
 //! - `overlay`: what waits for the store, and reads of both together.
+//! - `cache`: records that were read or written lately.
 //! - `store`: what the parts share; `point`, `change`, `list`, `compare`, `verify`: the requests.
 //! - `commit`, `upkeep`: the workers.
 //! - `engine`: the trait, opening and closing.
 //!
 //! Locks are taken in this order: changes of a partition (one, or several by ascending partition), counts of
-//! a partition, batches. The disk is waited for under the first alone.
+//! a partition, guards of the cache, batches. The disk is waited for under the first alone.
 //!
 //! `docs/design/ordered-engines.md` has the reasons.
 
 mod backend;
+mod cache;
 mod change;
 mod commit;
 mod compare;

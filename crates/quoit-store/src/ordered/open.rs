@@ -1,6 +1,7 @@
 //! Opening: whose data it is, who the store is, and what its counts are.
 
 use super::backend::{OrderedStore, Space};
+use super::cache::RecordCache;
 use super::commit::Committer;
 use super::keys::{Epoch, SideKey};
 use super::overlay::{Overlay, Range};
@@ -72,6 +73,7 @@ impl Store {
             settings,
             clock,
             overlay,
+            cache: RecordCache::new(settings.record_cache_bytes, settings.entropy),
             partitions,
             committer: Committer::default(),
             buckets: BucketList::default(),

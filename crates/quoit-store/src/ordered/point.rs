@@ -65,6 +65,27 @@ impl Store {
 
     /// Looks a record up by its key, of whatever epoch.
     pub(super) fn look(&self, key: &[u8], part: Part, access: Access) -> Result<Found, StoreError> {
+        let Some(cache) = &self.cache else { return self.look_stored(key, part, access) };
+        match (cache.get(key), part) {
+            (Some(record), Part::Whole) => return Ok(Found::Present(record)),
+            (Some(record), Part::Head) => {
+                return Ok(Found::Present(Record { value: Bytes::new(), ..record }));
+            }
+            (None, _) => {}
+        }
+        if part == Part::Head || access == Access::NoWait {
+            return self.look_stored(key, part, access);
+        }
+        let seen = cache.begin_read(key);
+        let found = self.look_stored(key, part, access)?;
+        if let Found::Present(record) = &found {
+            cache.keep(key, seen, record);
+        }
+        Ok(found)
+    }
+
+    /// Looks a record up where it is stored, or waits to be.
+    fn look_stored(&self, key: &[u8], part: Part, access: Access) -> Result<Found, StoreError> {
         let mut last = None;
         loop {
             let value = match self.value(Space::Records, key, access)? {

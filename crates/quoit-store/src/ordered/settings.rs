@@ -18,6 +18,9 @@ pub struct OrderedSettings {
     /// Bytes of writes that may wait for the ordered store; then writers wait, and are refused when it has
     /// fallen behind.
     pub waiting_bytes_max: u64,
+    /// Memory for records that were read or written lately, in bytes: calls that must not wait are answered
+    /// with them. 0 for none.
+    pub record_cache_bytes: u64,
 }
 
 impl OrderedSettings {
@@ -30,6 +33,7 @@ impl OrderedSettings {
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,
             waiting_bytes_max: 16 << 20,
+            record_cache_bytes: 64 << 20,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the parts share.
 
+use super::cache::RecordCache;
 use super::commit::Committer;
 use super::keys::{Epoch, record_key, records_from};
 use super::overlay::Overlay;
@@ -50,6 +51,7 @@ pub(super) struct Store {
     pub(super) settings: OrderedSettings,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) overlay: Overlay,
+    pub(super) cache: Option<RecordCache>,
     pub(super) partitions: Box<[PartitionState]>,
     pub(super) committer: Committer,
     pub(super) buckets: BucketList,

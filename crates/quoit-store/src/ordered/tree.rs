@@ -42,7 +42,7 @@ pub struct TreeSettings {
 
 impl Default for TreeSettings {
     fn default() -> Self {
-        Self { cache_bytes: 256 << 20 }
+        Self { cache_bytes: 192 << 20 }
     }
 }
 

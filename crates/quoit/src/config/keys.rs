@@ -218,7 +218,7 @@ pub const KEYS: &[Key] = &[
         "leveldb.maximum_memory",
         Kind::Size(MB, 1_024 * GB),
         "256MB",
-        "Memory of the node for blocks of leveldb that were read.",
+        "Memory of the node for what was read from leveldb: three quarters for blocks, one for records.",
     ),
     key(
         "leveldb.write_buffer_size_max",
@@ -232,7 +232,7 @@ pub const KEYS: &[Key] = &[
         "leveled.maximum_memory",
         Kind::Size(MB, 1_024 * GB),
         "256MB",
-        "Memory of the node for blocks of leveled that were read.",
+        "Memory of the node for what was read from leveled: three quarters for blocks, one for records.",
     ),
     key(
         "leveled.compression_method",
@@ -244,7 +244,7 @@ pub const KEYS: &[Key] = &[
         "innostore.buffer_pool_size",
         Kind::Size(MB, 1_024 * GB),
         "256MB",
-        "Memory of the node for pages of innostore.",
+        "Memory of the node for what was read from innostore: three quarters for pages, one for records.",
     ),
     key(
         "memory_backend.max_memory_per_vnode",

@@ -21,14 +21,15 @@ pub(super) fn open_leveldb(
     let defaults = LsmSettings::default();
     let bytes = |name: &str, default: u64| settings.size_bytes(name).unwrap_or(default);
     let block_bytes = bytes("leveldb.block.size", u64::from(defaults.block_bytes));
+    let memory = Memory::of(settings, "leveldb.maximum_memory");
     let of_trees = LsmSettings {
-        cache_bytes: bytes("leveldb.maximum_memory", defaults.cache_bytes),
+        cache_bytes: memory.block_bytes,
         write_buffer_bytes: bytes("leveldb.write_buffer_size_max", defaults.write_buffer_bytes),
         block_bytes: u32::try_from(block_bytes).unwrap_or(defaults.block_bytes),
         compression: settings.flag("leveldb.compression"),
         ..defaults
     };
-    let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings)?);
+    let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings, memory)?);
     opened(OrderedEngine::open_leveldb(directory, clock, &Threads, common, of_trees))
 }
 
@@ -38,13 +39,13 @@ pub(super) fn open_leveled(
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
-    let defaults = LsmSettings::default();
+    let memory = Memory::of(settings, "leveled.maximum_memory");
     let of_trees = LsmSettings {
-        cache_bytes: settings.size_bytes("leveled.maximum_memory").unwrap_or(defaults.cache_bytes),
+        cache_bytes: memory.block_bytes,
         compression: settings.get("leveled.compression_method") != Some("none"),
-        ..defaults
+        ..LsmSettings::default()
     };
-    let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings)?);
+    let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings, memory)?);
     opened(OrderedEngine::open_leveled(directory, clock, &Threads, common, of_trees))
 }
 
@@ -54,22 +55,46 @@ pub(super) fn open_innostore(
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
-    let cache_bytes = settings.size_bytes("innostore.buffer_pool_size");
-    let defaults = TreeSettings::default();
-    let of_tree = TreeSettings { cache_bytes: cache_bytes.unwrap_or(defaults.cache_bytes) };
+    let memory = Memory::of(settings, "innostore.buffer_pool_size");
+    let of_tree = TreeSettings { cache_bytes: memory.block_bytes };
     let disk = RealDisk::open(directory).context("opening the data directory")?;
     let disk: Arc<dyn Disk> = Arc::new(disk);
-    let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings)?);
+    let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings, memory)?);
     opened(OrderedEngine::open_innostore(&disk, clock, &Threads, common, of_tree))
 }
 
-fn ordered_settings(ring_size: RingSize, settings: &Settings) -> Result<OrderedSettings> {
+/// How the memory of an engine is divided.
+#[derive(Clone, Copy)]
+struct Memory {
+    /// For records that calls which must not wait are answered with.
+    record_bytes: u64,
+    /// For blocks or pages of the store below.
+    block_bytes: u64,
+}
+
+impl Memory {
+    /// The engine's memory, as a setting says; a quarter is for records.
+    fn of(settings: &Settings, name: &str) -> Self {
+        let defaults =
+            OrderedSettings::new(0).record_cache_bytes + LsmSettings::default().cache_bytes;
+        let size_bytes = settings.size_bytes(name).unwrap_or(defaults);
+        let record_bytes = size_bytes / 4;
+        Self { record_bytes, block_bytes: size_bytes - record_bytes }
+    }
+}
+
+fn ordered_settings(
+    ring_size: RingSize,
+    settings: &Settings,
+    memory: Memory,
+) -> Result<OrderedSettings> {
     let defaults =
         OrderedSettings::new(getrandom::u64().context("asking the system for random bytes")?);
     Ok(OrderedSettings {
         ring_size,
         durability: durability(settings),
         sync_interval_us: sync_interval_us(settings, defaults.sync_interval_us),
+        record_cache_bytes: memory.record_bytes,
         ..defaults
     })
 }
