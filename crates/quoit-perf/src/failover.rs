@@ -1,6 +1,7 @@
 //! What requests notice when a node of a cluster is killed under load.
 
-use crate::live::{Live, LiveOptions, median};
+use crate::live::{Live, LiveOptions};
+use crate::report::median;
 use anyhow::{Result, ensure};
 use clap::Args;
 

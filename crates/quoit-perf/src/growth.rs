@@ -6,6 +6,7 @@
 //! each step has a quiet time before and after it.
 
 use crate::live::{Live, LiveLoad, LiveOptions};
+use crate::report::median;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
@@ -23,10 +24,15 @@ pub(crate) struct Options {
     /// Sizes of the cluster, one after the other.
     #[arg(long, value_delimiter = ',', default_value = "3,5,8,10,12,14")]
     nodes: Vec<usize>,
+    /// How often a cluster grows from the first size to the last, at the same rate; medians are told at the
+    /// end of several.
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
 }
 
-/// Lets a cluster grow and prints a row for each step.
+/// Lets clusters grow, prints a row for each step, and what the steps of all rounds come to.
 pub(crate) fn growth(options: &Options) -> Result<()> {
+    ensure!(options.rounds > 0, "at least one round");
     let (first, steps) = options.nodes.split_first().context("a size to begin with")?;
     let rate = match options.live.rate {
         Some(rate) => rate,
@@ -37,17 +43,35 @@ pub(crate) fn growth(options: &Options) -> Result<()> {
             Live::start(&options.live, dir.path(), largest)?.rate()?
         }
     };
-    let dir = tempfile::tempdir_in(&options.live.dir)?;
-    let mut live = Live::start(&options.live, dir.path(), *first)?;
     println!("get 4 : put 4 : delete 1 at {rate:.0} op/s, n_val=3, r=w=2, every read verified");
+    let rounds: Vec<Vec<Noticed>> =
+        (0..options.rounds).map(|_| grow(options, rate, *first, steps)).collect::<Result<_>>()?;
+    if rounds.len() > 1 {
+        print_medians(&options.nodes, &rounds);
+    }
+    Ok(())
+}
+
+/// How many times longer requests took while data moved than before: 99th percentiles.
+#[derive(Clone, Copy)]
+struct Noticed {
+    get: f64,
+    put: f64,
+}
+
+/// Lets one cluster grow.
+fn grow(options: &Options, rate: f64, first: usize, steps: &[usize]) -> Result<Vec<Noticed>> {
+    let dir = tempfile::tempdir_in(&options.live.dir)?;
+    let mut live = Live::start(&options.live, dir.path(), first)?;
     println!(
-        "| nodes | copies moved | fewest possible | MB moved | seconds: joining | moving | \
+        "\n| nodes | copies moved | fewest possible | MB moved | seconds: joining | moving | \
          get p99 ms: before | joining | moving | after | put p99 ms: before | joining | moving | \
          after |"
     );
     println!("|{}", "---|".repeat(14));
     let mut load = live.load_at(rate)?;
-    let mut now = *first;
+    let mut now = first;
+    let mut noticed = Vec::new();
     load.run_for(options.live.quiet_s);
     for then in steps {
         ensure!(*then > now, "a cluster of {now} nodes does not grow to {then}");
@@ -62,6 +86,8 @@ pub(crate) fn growth(options: &Options) -> Result<()> {
         let (_, bytes_after) = live.moved()?;
         load.run_for(options.live.quiet_s);
         ends[3] = load.second();
+        let gets = p99s_ms(&load, "get", ends, options.live.quiet_s);
+        let puts = p99s_ms(&load, "put", ends, options.live.quiet_s);
         println!(
             "| {now} to {then} | {} | {} | {:.1} | {} | {} | {} | {} |",
             copies_moved(&plan),
@@ -69,9 +95,11 @@ pub(crate) fn growth(options: &Options) -> Result<()> {
             (bytes_after - bytes_before) as f64 / 1e6,
             ends[1] - ends[0],
             ends[2] - ends[1],
-            p99s(&load, "get", ends, options.live.quiet_s),
-            p99s(&load, "put", ends, options.live.quiet_s),
+            cells(gets),
+            cells(puts),
         );
+        let times = |[before, _, moving, _]: [f64; 4]| moving / before;
+        noticed.push(Noticed { get: times(gets), put: times(puts) });
         now = *then;
     }
     let wrong = load.end()?;
@@ -80,18 +108,37 @@ pub(crate) fn growth(options: &Options) -> Result<()> {
         false => println!("WRONG: {}", wrong.join("; ")),
     }
     ensure!(wrong.is_empty(), "requests noticed the growth");
-    Ok(())
+    Ok(noticed)
+}
+
+fn print_medians(nodes: &[usize], rounds: &[Vec<Noticed>]) {
+    println!("\nMedians of {} rounds, and all, in order:\n", rounds.len());
+    println!("| nodes | get p99, moving / before | all | put p99, moving / before | all |");
+    println!("|{}", "---|".repeat(5));
+    for (step, sizes) in nodes.windows(2).enumerate() {
+        let of = |which: fn(&Noticed) -> f64| {
+            let mut times: Vec<f64> = rounds.iter().map(|round| which(&round[step])).collect();
+            times.sort_by(f64::total_cmp);
+            let all: Vec<String> = times.iter().map(|times| format!("{times:.2}")).collect();
+            format!("{:.2} | {}", median(times.clone()), all.join(" "))
+        };
+        let (get, put) = (of(|noticed| noticed.get), of(|noticed| noticed.put));
+        println!("| {} to {} | {get} | {put} |", sizes[0], sizes[1]);
+    }
 }
 
 /// The 99th percentiles of four times that end with these seconds, the first after `quiet_s` of them.
-fn p99s(load: &LiveLoad, operation: &str, ends: [u64; 4], quiet_s: u64) -> String {
+fn p99s_ms(load: &LiveLoad, operation: &str, ends: [u64; 4], quiet_s: u64) -> [f64; 4] {
     let mut from = ends[0].saturating_sub(quiet_s);
-    let cell = |to| {
+    ends.map(|to| {
         let p99_ms = load.p99_ms(operation, from, to);
         from = to;
-        format!("{p99_ms:.2}")
-    };
-    ends.map(cell).join(" | ")
+        p99_ms
+    })
+}
+
+fn cells(times_ms: [f64; 4]) -> String {
+    times_ms.map(|time_ms| format!("{time_ms:.2}")).join(" | ")
 }
 
 /// Copies of partitions that a plan gives to other nodes.

@@ -1,6 +1,7 @@
 //! A cluster that changes while a verified load runs on it, and what each second of the load was like.
 
 use crate::ec2::Summary;
+use crate::report::median;
 use crate::servers::{self, Running};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -354,10 +355,4 @@ fn faults(report: &serde_json::Map<String, Value>) -> impl Iterator<Item = Strin
     let unread = report.get("keys_unread").and_then(Value::as_u64).filter(|count| *count > 0);
     let kinds = kinds.map(|(kind, count)| format!("{kind}: {count}"));
     kinds.chain(unread.map(|count| format!("keys not read back: {count}")))
-}
-
-/// The middle value; not a number when there is none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -3,7 +3,7 @@
 use crate::drive::{Load, Measured, Target, drive};
 use anyhow::{Context, Result};
 
-/// Middle value.
+/// The middle value, of two the larger one; not a number when there is none.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
