@@ -27,6 +27,7 @@ pub mod riak_clock;
 pub mod riak_data_type;
 pub mod riak_object;
 pub mod secondary_index;
+pub mod segments;
 pub mod vtag;
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ pub struct Field {
 pub enum Kind {
     /// A number or a truth value.
     Varint,
+    /// Several of these, one by one or packed into a string of bytes: both are right.
+    Varints,
     /// A string of bytes.
     Bytes,
     /// An enumeration, with the function that says whether it has a value.
@@ -119,7 +121,8 @@ impl Shape {
         depth_left: u32,
     ) -> Result<(), DecodeError> {
         let expected = match field.kind {
-            Kind::Varint | Kind::Enumeration(_) => WireType::Varint,
+            Kind::Varints if wire_type == WireType::LengthDelimited => wire_type,
+            Kind::Varint | Kind::Varints | Kind::Enumeration(_) => WireType::Varint,
             Kind::Bytes | Kind::Message(_) => WireType::LengthDelimited,
         };
         if wire_type != expected {
@@ -132,7 +135,13 @@ impl Shape {
             });
         }
         match field.kind {
-            Kind::Varint => {
+            Kind::Varints if wire_type == WireType::LengthDelimited => {
+                let mut packed = self.delimited(rest, body)?;
+                while !packed.is_empty() {
+                    self.varint(&mut packed, body)?;
+                }
+            }
+            Kind::Varint | Kind::Varints => {
                 self.varint(rest, body)?;
             }
             Kind::Enumeration(is_valid) => {

@@ -4,7 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 use quoit_wire::messages::*;
-use quoit_wire::{Body, FrameDecoder, MessageCode, append_empty, append_message};
+use quoit_wire::{Body, DecodeError, FrameDecoder, MessageCode, append_empty, append_message};
 
 /// Checks that a message has exactly this frame, and that the frame gives the message back.
 fn check<M: Body>(message: M, frame: &[u8]) {
@@ -287,6 +287,27 @@ fn an_index_query_has_its_form_even_when_it_is_zero() {
         0, 0, 0, 18, 25,
         0x0a, 1, b'b', 0x12, 4, b'$', b'k', b'e', b'y', 0x18, 0, 0x22, 1, b'k', 0x80, 1, 1,
     ]);
+}
+
+#[test]
+fn segments_are_taken_one_by_one_and_packed() {
+    let tombs = RpbAaeFoldFindTombsReq {
+        bucket: bytes("b"),
+        segment_filter: true,
+        id_filter: vec![7, 300],
+        ..Default::default()
+    };
+    let before = b"\x12\x01b\x50\0\xf0\x01\x01";
+    let after = b"\xc0\x02\0";
+    let one_by_one = [&before[..], b"\xf8\x01\x07\xf8\x01\xac\x02", after].concat();
+    let packed = [&before[..], b"\xfa\x01\x03\x07\xac\x02", after].concat();
+    let cut = [&before[..], b"\xfa\x01\x02\x07\xac", after].concat();
+    check(tombs.clone(), &[&[0, 0, 0, one_by_one.len() as u8 + 1, 218], &one_by_one[..]].concat());
+    assert_eq!(RpbAaeFoldFindTombsReq::decode_body(packed.into()).unwrap(), tombs);
+    assert!(matches!(
+        RpbAaeFoldFindTombsReq::decode_body(cut.into()),
+        Err(DecodeError::Truncated { .. })
+    ));
 }
 
 #[test]

@@ -12,8 +12,11 @@ use quoit_model::context::encode_context;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::object::Object;
+use quoit_model::segments::Segments;
 use quoit_store::engine::{Access, Fetch, Record, RecordMeta};
-use quoit_wire::internode::data::{KeySpan, RecordSpan, RecordSummary, Scan, ScanSpan, Scanned};
+use quoit_wire::internode::data::{
+    KeySpan, RecordSpan, RecordSummary, Scan, ScanSpan, Scanned, SegmentSpan,
+};
 use std::sync::Arc;
 
 /// Records of which a chunk tells at most: each has to be read.
@@ -34,6 +37,8 @@ pub struct RecordRange {
     pub last_key: Option<Bytes>,
     /// When it was last written, seconds since 1970: the first and the last one that count; `None`: always.
     pub modified_secs: Option<(u64, u64)>,
+    /// Of which segments of a hash tree they are; `None`: of any.
+    pub segments: Option<Segments>,
 }
 
 impl RecordRange {
@@ -41,7 +46,7 @@ impl RecordRange {
     #[must_use]
     pub fn all(bucket_type: Bytes, bucket: Bytes) -> Self {
         let first_key = Bytes::new();
-        Self { bucket_type, bucket, first_key, last_key: None, modified_secs: None }
+        Self { bucket_type, bucket, first_key, last_key: None, modified_secs: None, segments: None }
     }
 }
 
@@ -85,10 +90,18 @@ impl ReplicatedStore {
             tombstones_only,
             reap: kind == RecordKind::TombstonesToReap,
         };
+        let span = match &range.segments {
+            None => ScanSpan::Records(span),
+            Some(segments) => ScanSpan::Segments(SegmentSpan {
+                records: Some(span),
+                segment_count: segments.segment_count(),
+                segments: segments.numbers().to_vec(),
+            }),
+        };
         let wanted = Wanted {
             bucket_type: range.bucket_type.clone(),
             bucket: range.bucket.clone(),
-            span: ScanSpan::Records(span),
+            span,
             pattern: None,
             after: None,
             partitions: None,
@@ -97,11 +110,12 @@ impl ReplicatedStore {
         Ok(RecordScan { sources: self.scan(wanted).await? })
     }
 
-    /// A chunk of what this node knows of its records.
+    /// A chunk of what this node knows of its records, of some segments or all.
     pub(super) fn read_records(
         &self,
         scan: &Scan,
         span: &RecordSpan,
+        segments: Option<&Segments>,
     ) -> Result<Scanned, RequestError> {
         let held = Held::of(self, scan)?;
         let keys = span.keys.clone().unwrap_or_default();
@@ -109,6 +123,9 @@ impl ReplicatedStore {
         let mut to_reap = Vec::new();
         let mut take = |chunk: &mut Chunk, encoded: &Bytes, key: &[u8], meta: &RecordMeta| {
             if span.tombstones_only && !meta.tombstone {
+                return Ok(());
+            }
+            if segments.is_some_and(|segments| !segments.has(held.bucket, key)) {
                 return Ok(());
             }
             chunk.looked_at_count += READ_COST;

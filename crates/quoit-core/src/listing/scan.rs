@@ -9,6 +9,7 @@ use bytes::Bytes;
 use quoit_model::hash::{KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use quoit_model::segments::Segments;
 use quoit_store::engine::{KeyPage, KeyRange, RecordMeta};
 use quoit_store::seam::give_way;
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned, TermSpan};
@@ -60,6 +61,15 @@ impl Chunk {
     }
 }
 
+/// Whether tombstones are to be reaped that the scan meets.
+fn reaps(scan: &Scan) -> bool {
+    match &scan.span {
+        Some(ScanSpan::Records(span)) => span.reap,
+        Some(ScanSpan::Segments(span)) => span.records.as_ref().is_some_and(|span| span.reap),
+        _ => false,
+    }
+}
+
 impl ReplicatedStore {
     /// A chunk of what this node holds; `None` when the layouts of the request are past.
     ///
@@ -70,9 +80,7 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         scan: Scan,
     ) -> Result<Option<Scanned>, RequestError> {
-        if let Some(ScanSpan::Records(span)) = &scan.span
-            && span.reap
-        {
+        if reaps(&scan) {
             self.room_to_reap(CHUNK_COUNT).await?;
         }
         let (store, layout_version) = (Arc::clone(self), scan.layout_version);
@@ -93,7 +101,12 @@ impl ReplicatedStore {
         match &scan.span {
             Some(ScanSpan::Keys(span)) => self.read_keys(scan, span, pattern.as_ref()),
             Some(ScanSpan::Terms(span)) => self.read_terms(scan, span, pattern.as_ref()),
-            Some(ScanSpan::Records(span)) => self.read_records(scan, span),
+            Some(ScanSpan::Records(span)) => self.read_records(scan, span, None),
+            Some(ScanSpan::Segments(span)) => {
+                let segments = Segments::of_count(span.segment_count, span.segments.clone());
+                let records = span.records.clone().unwrap_or_default();
+                self.read_records(scan, &records, Some(&segments))
+            }
             None => Err(RequestError::Remote("a scan of nothing".to_owned())),
         }
     }

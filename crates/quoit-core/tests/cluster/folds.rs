@@ -7,6 +7,7 @@ use quoit_core::{
     RequestError, StoreSettings,
 };
 use quoit_model::key::KeyRef;
+use quoit_model::segments::{Segments, TreeSize};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -151,6 +152,62 @@ async fn tombstones_that_are_kept_are_reaped_when_an_operator_wants_it() {
     cluster.until(|| tombstones() == 0).await;
     let (found, _) = fold(&cluster, 0, bucket(), FoldKind::FetchClocks).await.unwrap();
     assert_eq!(found.len(), 8);
+    tasks.iter().for_each(JoinHandle::abort);
+}
+
+/// Every other segment of a small tree, from one on.
+fn every_other(first: u32) -> RecordRange {
+    let size = TreeSize::XxSmall;
+    let numbers = (first..size.segment_count()).step_by(2).collect();
+    RecordRange { segments: Some(Segments::new(size, numbers)), ..bucket() }
+}
+
+/// Whether a record is in the segments of a range.
+fn is_in(range: &RecordRange, number: usize) -> bool {
+    range.segments.as_ref().is_some_and(|some| some.has(at(number).bucket, at(number).key))
+}
+
+#[tokio::test(start_paused = true)]
+async fn folds_are_narrowed_to_segments() {
+    let cluster = filled(StoreSettings::default()).await;
+    for range in [every_other(0), every_other(1)] {
+        let expected: Vec<_> = (0..COUNT).filter(|number| is_in(&range, *number)).collect();
+        assert!(expected.len() > COUNT / 3, "{}", expected.len());
+        let (found, _) = fold(&cluster, 3, range, FoldKind::FetchClocks).await.unwrap();
+        let mut keys: Vec<_> = found.iter().map(|found| &found.key[..]).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, expected.into_iter().map(|number| at(number).key).collect::<Vec<_>>());
+    }
+    let none = RecordRange { segments: Some(Segments::new(TreeSize::Large, vec![])), ..bucket() };
+    let (found, _) = fold(&cluster, 3, none, FoldKind::FetchClocks).await.unwrap();
+    assert_eq!(found, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tombstones_of_other_segments_are_not_reaped() {
+    let cluster = Cluster::with(4, kept()).await;
+    let stores = cluster.nodes.iter().map(|node| Arc::clone(&node.store));
+    let tasks: Vec<JoinHandle<()>> =
+        stores.map(|store| tokio::spawn(store.run_background())).collect();
+    for number in 0..40 {
+        cluster.nodes[0].put(at(number), "v").await;
+        cluster.nodes[1].store.delete(DeleteRequest::of(at(number))).await.unwrap();
+    }
+    cluster.clock.advance_us(60_000_000);
+    let range = every_other(0);
+    let in_count = (0..40).filter(|number| is_in(&range, *number)).count() as u64;
+    assert!((1..40).contains(&in_count));
+    let reaped = FoldKind::ReapTombs(Method::Change);
+    let (_, progress) = fold(&cluster, 2, range, reaped).await.unwrap();
+    assert_eq!(progress.match_count, in_count);
+    let tombstones = || -> u64 {
+        cluster.nodes.iter().map(|node| node.store.engine().stats().tombstone_count).sum()
+    };
+    cluster.until(|| tombstones() <= 3 * (40 - in_count)).await;
+    let (found, _) = fold(&cluster, 0, bucket(), FoldKind::FindTombs).await.unwrap();
+    let left = |found: &FoldFound| (0..40).find(|number| at(*number).key == &found.key[..]);
+    assert_eq!(found.len() as u64, 40 - in_count);
+    assert!(found.iter().filter_map(left).all(|number| !is_in(&every_other(0), number)));
     tasks.iter().for_each(JoinHandle::abort);
 }
 

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use quoit_core::{FoldFound, FoldKind, Method, RecordRange, RequestError};
+use quoit_model::segments::{Segments, TreeSize};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -32,6 +33,8 @@ struct Wanted {
     to_key: Option<String>,
     modified_from: Option<u64>,
     modified_to: Option<u64>,
+    segments: Option<Vec<u32>>,
+    tree_size: Option<String>,
     siblings: Option<u32>,
     bytes: Option<u64>,
     method: Option<String>,
@@ -39,17 +42,20 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn range(&self) -> RecordRange {
+    fn range(&self) -> Result<RecordRange, Refusal> {
         let named = |name: &str| Bytes::from(percent_decode_str(name).collect::<Vec<u8>>());
         let modified = self.modified_from.is_some() || self.modified_to.is_some();
-        RecordRange {
+        let size = self.tree_size.as_deref().map_or(Ok(TreeSize::Large), str::parse);
+        let size = size.map_err(|fault| error(400, "invalid_fold", &fault.to_string()))?;
+        Ok(RecordRange {
             bucket_type: named(&self.bucket_type),
             bucket: named(&self.bucket),
             first_key: self.from_key.as_deref().map(named).unwrap_or_default(),
             last_key: self.to_key.as_deref().map(named),
             modified_secs: modified
                 .then(|| (self.modified_from.unwrap_or(0), self.modified_to.unwrap_or(u64::MAX))),
-        }
+            segments: self.segments.clone().map(|numbers| Segments::new(size, numbers)),
+        })
     }
 
     fn kind(&self) -> Result<FoldKind, Refusal> {
@@ -127,7 +133,7 @@ impl Connection {
         })?;
         let kind = wanted.kind()?;
         let limit = wanted.limit.unwrap_or(u64::MAX);
-        let fold = self.context.store.fold(wanted.range(), kind, limit).await;
+        let fold = self.context.store.fold(wanted.range()?, kind, limit).await;
         let fold = fold.map_err(|fault| match &fault {
             RequestError::NoSuchType(_) => error(404, "no_type", &fault.to_string()),
             _ => error(503, "unavailable", &fault.to_string()),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::TypeState;
+use quoit_model::segments::{Segments, TreeSize};
 use quoit_wire::messages::{
     ChangeMethod, FindType, RpbAaeFoldBucket, RpbAaeFoldEraseKeysReq,
     RpbAaeFoldFetchClocksRangeReq, RpbAaeFoldFindKeysReq, RpbAaeFoldFindTombsReq,
@@ -30,14 +31,20 @@ struct Asked<'a> {
     keys: Option<(&'a Option<Bytes>, &'a Option<Bytes>)>,
     /// The first and the last second, likewise.
     modified: Option<(Option<u32>, Option<u32>)>,
-    has_segments: bool,
+    /// The segments and the number of their tree's size, likewise.
+    segments: Option<(&'a [u32], Option<u32>)>,
 }
 
 macro_rules! asked {
     ($request:expr) => {
-        asked!($request, false)
+        asked!($request, segments: None)
     };
-    ($request:expr, $has_segments:expr) => {
+    ($request:expr, of_segments) => {
+        asked!($request, segments: $request
+            .segment_filter
+            .then_some((&$request.id_filter[..], $request.filter_tree_size)))
+    };
+    ($request:expr, segments: $segments:expr) => {
         Asked {
             bucket_type: &$request.bucket_type,
             bucket: &$request.bucket,
@@ -45,17 +52,13 @@ macro_rules! asked {
             modified: $request
                 .modified_range
                 .then_some(($request.last_mod_start, $request.last_mod_end)),
-            has_segments: $has_segments,
+            segments: $segments,
         }
     };
 }
 
 impl Asked<'_> {
     fn range(&self) -> Result<RecordRange, Fault> {
-        if self.has_segments {
-            let text = "segments of trees are not kept here; ask with segment_filter false";
-            return Err(Fault::Text(text.into()));
-        }
         let bucket = bucket_of(self.bucket_type, self.bucket);
         let bucket_type = Bytes::copy_from_slice(bucket.bucket_type);
         let mut range = RecordRange::all(bucket_type, self.bucket.clone());
@@ -67,8 +70,16 @@ impl Asked<'_> {
             (from.map_or(0, u64::from), to.map_or(u64::MAX, u64::from))
         };
         range.modified_secs = self.modified.map(secs);
+        range.segments = self.segments.map(segments_of).transpose()?;
         Ok(range)
     }
+}
+
+/// Segments, of a tree of the size that Riak keeps where none is given.
+fn segments_of((numbers, size): (&[u32], Option<u32>)) -> Result<Segments, Fault> {
+    let size = size.map_or(Ok(TreeSize::Large), TreeSize::of_number);
+    let size = size.map_err(|fault| Fault::Text(fault.to_string()))?;
+    Ok(Segments::new(size, numbers.to_vec()))
 }
 
 const fn method_of(method: ChangeMethod) -> Method {
@@ -83,7 +94,7 @@ impl Connection {
         &mut self,
         request: RpbAaeFoldFetchClocksRangeReq,
     ) -> Result<(), Fault> {
-        let range = asked!(request, request.segment_filter).range()?;
+        let range = asked!(request, of_segments).range()?;
         self.send_clocks(range, FoldKind::FetchClocks).await
     }
 
@@ -91,7 +102,7 @@ impl Connection {
         &mut self,
         request: RpbAaeFoldFindTombsReq,
     ) -> Result<(), Fault> {
-        let range = asked!(request, request.segment_filter).range()?;
+        let range = asked!(request, of_segments).range()?;
         self.send_clocks(range, FoldKind::FindTombs).await
     }
 
@@ -151,7 +162,7 @@ impl Connection {
         request: RpbAaeFoldReapTombsReq,
     ) -> Result<(), Fault> {
         let kind = FoldKind::ReapTombs(method_of(request.change_method()));
-        let range = asked!(request, request.segment_filter).range()?;
+        let range = asked!(request, of_segments).range()?;
         self.send_dispatched("reap_tombs", range, kind).await
     }
 
@@ -160,7 +171,7 @@ impl Connection {
         request: RpbAaeFoldEraseKeysReq,
     ) -> Result<(), Fault> {
         let kind = FoldKind::EraseKeys(method_of(request.change_method()));
-        let range = asked!(request, request.segment_filter).range()?;
+        let range = asked!(request, of_segments).range()?;
         self.send_dispatched("erase_keys", range, kind).await
     }
 

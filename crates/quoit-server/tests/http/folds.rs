@@ -4,9 +4,9 @@ use crate::binary::Binary;
 use crate::fixture::Node;
 use bytes::Bytes;
 use quoit_wire::messages::{
-    ChangeMethod, RpbAaeFoldEraseKeysReq, RpbAaeFoldFindTombsReq, RpbAaeFoldKeyCountResp,
-    RpbAaeFoldKeyValueResp, RpbAaeFoldListBucketsReq, RpbAaeFoldListBucketsResp,
-    RpbAaeFoldObjectStatsReq, RpbPutReq, RpbPutResp,
+    ChangeMethod, RpbAaeFoldEraseKeysReq, RpbAaeFoldFetchClocksRangeReq, RpbAaeFoldFindTombsReq,
+    RpbAaeFoldKeyCountResp, RpbAaeFoldKeyValueResp, RpbAaeFoldListBucketsReq,
+    RpbAaeFoldListBucketsResp, RpbAaeFoldObjectStatsReq, RpbPutReq, RpbPutResp,
 };
 use serde_json::{Value, json};
 
@@ -75,6 +75,7 @@ fn folds_that_make_no_sense_are_refused() {
         r#"{"fold":"melt_keys","type":"default","bucket":"b"}"#,
         r#"{"fold":"erase_keys","type":"default","bucket":"b","method":"maybe"}"#,
         r#"{"fold":"object_stats","type":"default","bucket":"b","tobytes":1}"#,
+        r#"{"fold":"object_stats","type":"default","bucket":"b","segments":[1],"tree_size":"huge"}"#,
     ] {
         assert_eq!(begin(wanted), bad, "{wanted}");
     }
@@ -124,6 +125,45 @@ fn the_messages_of_folds_are_answered() {
         .map(|each| (each.bucket_type.clone(), &each.bucket[..]))
         .collect();
     assert_eq!(named, [(None, &b"b"[..])]);
+}
+
+/// Where Riak has them: the numbers were reckoned apart from this code.
+const SEGMENT_OF_KEY_07: u32 = 111_907;
+const SEGMENT_OF_KEY_21: u32 = 522_612;
+const SEGMENT_OF_KEY_03_IN_XXSMALL: u32 = 3_930;
+
+#[test]
+fn folds_are_narrowed_to_segments_of_riaks_trees() {
+    let node = Node::start();
+    fill(&node, 30);
+    let mut pb = Binary::connect(&node);
+    let clocks = |segments: &[u32], size: Option<u32>| RpbAaeFoldFetchClocksRangeReq {
+        bucket: "b".into(),
+        segment_filter: true,
+        id_filter: segments.to_vec(),
+        filter_tree_size: size,
+        ..Default::default()
+    };
+    let two = [SEGMENT_OF_KEY_21, SEGMENT_OF_KEY_07];
+    for (segments, size, expected) in [
+        (&two[..], None, &["key 07", "key 21"][..]),
+        (&two[..], Some(4), &["key 07", "key 21"]),
+        (&[SEGMENT_OF_KEY_03_IN_XXSMALL], Some(0), &["key 03"]),
+        (&[], Some(4), &[]),
+    ] {
+        let found: RpbAaeFoldKeyValueResp = pb.ask(&clocks(segments, size));
+        let mut keys: Vec<_> = found.keys_value.iter().map(|found| &found.key[..]).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, expected.iter().map(|key| key.as_bytes()).collect::<Vec<_>>());
+    }
+    let text = pb.refusal(&clocks(&two, Some(6)));
+    assert!(text.starts_with("6 is none of the sizes of trees"), "{text}");
+    let wanted = json!({
+        "fold": "fetch_clocks", "type": "default", "bucket": "b",
+        "segments": [SEGMENT_OF_KEY_03_IN_XXSMALL], "tree_size": "xxsmall",
+    });
+    let (found, _) = run(&node, wanted);
+    assert_eq!(found.iter().map(|found| &found["key"]).collect::<Vec<_>>(), ["key%2003"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 pub use listing::{
     BucketsListed, KeySpan, KeysListed, ListBuckets, ListKeys, RecordSpan, RecordSummary, Scan,
-    ScanSpan, Scanned, TermSpan,
+    ScanSpan, Scanned, SegmentSpan, TermSpan,
 };
 
 /// First method number of the data plane.

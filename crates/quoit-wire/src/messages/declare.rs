@@ -52,6 +52,16 @@ macro_rules! messages {
                 ($crate::shape::Kind::Enumeration($inner::is_valid))),]
             $($rest)*);
     };
+    // Written one by one, as those do who know the protocol from its `.proto` files.
+    (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
+        $(#[$doc:meta])* repeated $scalar:ident $field:ident = $tag:literal;
+        $($rest:tt)*) => {
+        messages!(@fields $meta $name
+            [$($done)* $(#[$doc])* #[prost($scalar, repeated, packed = "false", tag($tag))]
+                pub $field: messages!(@type repeated (messages!(@scalar $scalar))),]
+            [$($shape)* messages!(@shape repeated $field $tag ($crate::shape::Kind::Varints)),]
+            $($rest)*);
+    };
     (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
         $(#[$doc:meta])* $label:ident $scalar:ident $field:ident = $tag:literal;
         $($rest:tt)*) => {

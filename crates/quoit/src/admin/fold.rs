@@ -7,6 +7,7 @@ use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use percent_encoding::percent_decode_str;
+use quoit_model::segments::TreeSize;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -96,6 +97,12 @@ pub(crate) struct Walk {
     /// Only what was last written at this second since 1970 or before.
     #[arg(long, value_name = "SECONDS")]
     modified_to: Option<u64>,
+    /// Only records of these segments of a hash tree as Riak has them, with commas between.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    segments: Option<Vec<u32>>,
+    /// The size of that tree: xxsmall, xsmall, small, medium, large or xlarge.
+    #[arg(long, value_name = "SIZE", default_value_t = TreeSize::Large, requires = "segments")]
+    tree_size: TreeSize,
     /// Stop after about so many matches.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -160,6 +167,10 @@ fn begin(api: &Api, walk: &Walk, mut wanted: Value, format: Format) -> Result<()
     wanted["to_key"] = json!(named(&walk.to_key));
     wanted["modified_from"] = json!(walk.modified_from);
     wanted["modified_to"] = json!(walk.modified_to);
+    if let Some(segments) = &walk.segments {
+        wanted["segments"] = json!(segments);
+        wanted["tree_size"] = json!(walk.tree_size.to_string());
+    }
     wanted["limit"] = json!(walk.limit);
     let job = done(api.post("folds", Some(&wanted))?, format)?;
     if walk.background {

@@ -58,7 +58,7 @@ pub struct Scan {
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub pattern: Option<Bytes>,
     /// What is wanted.
-    #[prost(oneof = "ScanSpan", tags = "8, 9, 10")]
+    #[prost(oneof = "ScanSpan", tags = "8, 9, 10, 11")]
     pub span: Option<ScanSpan>,
 }
 
@@ -74,6 +74,10 @@ pub enum ScanSpan {
     /// Records; in the place of positions the answer has a [`RecordSummary`] of each.
     #[prost(message, tag = "10")]
     Records(RecordSpan),
+    /// Records of some segments, likewise. A node that does not know what that is refuses the scan: it would
+    /// tell of, or reap, more than is wanted.
+    #[prost(message, tag = "11")]
+    Segments(SegmentSpan),
 }
 
 /// A range of a bucket's keys.
@@ -122,6 +126,20 @@ pub struct RecordSpan {
     /// The receiver is to reap the tombstones, as soon as all primaries agree.
     #[prost(bool, tag = "5")]
     pub reap: bool,
+}
+
+/// Records of a bucket, of some segments of a hash tree.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct SegmentSpan {
+    /// Of all segments.
+    #[prost(message, optional, tag = "1")]
+    pub records: Option<RecordSpan>,
+    /// Of how many segments these are some.
+    #[prost(uint32, tag = "2")]
+    pub segment_count: u32,
+    /// The segments.
+    #[prost(uint32, repeated, tag = "3")]
+    pub segments: Vec<u32>,
 }
 
 /// What is known of a record without its values.

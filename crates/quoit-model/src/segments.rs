@@ -1,0 +1,181 @@
+//! Segments of the hash trees that Riak compares its copies by: a few of many thousand parts of all records,
+//! by the MD5 of their names. Nothing here keeps such trees; operators and tools name parts of a bucket by
+//! them.
+//!
+//! Source: `leveled`'s tictac trees, as Riak 3 uses them.
+
+use crate::key::{BucketRef, DEFAULT_BUCKET_TYPE};
+use md5::{Digest, Md5};
+use std::fmt;
+use std::str::FromStr;
+
+/// Leaves of each branch.
+const BRANCH_LEAVES: u32 = 256;
+
+/// How large a tree is. Each has four times the segments of the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TreeSize {
+    /// 4096 segments.
+    XxSmall,
+    /// 16 384 segments.
+    XSmall,
+    /// 65 536 segments.
+    Small,
+    /// 262 144 segments.
+    Medium,
+    /// 1 048 576 segments.
+    Large,
+    /// 4 194 304 segments.
+    XLarge,
+}
+
+/// What is no size of a tree.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0} is none of the sizes of trees xxsmall, xsmall, small, medium, large, xlarge")]
+pub struct NoTreeSize(pub String);
+
+impl TreeSize {
+    /// All, by size: the place of each is its number in messages.
+    pub const ALL: [Self; 6] =
+        [Self::XxSmall, Self::XSmall, Self::Small, Self::Medium, Self::Large, Self::XLarge];
+
+    /// The size that a message's number stands for.
+    ///
+    /// # Errors
+    ///
+    /// Numbers above 5.
+    pub fn of_number(number: u32) -> Result<Self, NoTreeSize> {
+        let size = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number));
+        size.copied().ok_or_else(|| NoTreeSize(number.to_string()))
+    }
+
+    /// Number of segments.
+    #[must_use]
+    pub const fn segment_count(self) -> u32 {
+        BRANCH_LEAVES * (16 << (2 * self as u32))
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::XxSmall => "xxsmall",
+            Self::XSmall => "xsmall",
+            Self::Small => "small",
+            Self::Medium => "medium",
+            Self::Large => "large",
+            Self::XLarge => "xlarge",
+        }
+    }
+}
+
+impl fmt::Display for TreeSize {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for TreeSize {
+    type Err = NoTreeSize;
+
+    fn from_str(name: &str) -> Result<Self, NoTreeSize> {
+        let named = Self::ALL.into_iter().find(|size| size.name() == name);
+        named.ok_or_else(|| NoTreeSize(name.to_owned()))
+    }
+}
+
+/// Some segments of a tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Segments {
+    segment_count: u32,
+    /// Ascending.
+    numbers: Vec<u32>,
+}
+
+impl Segments {
+    /// These segments of a tree of a size. Numbers that such a tree does not have name nothing.
+    #[must_use]
+    pub fn new(size: TreeSize, numbers: Vec<u32>) -> Self {
+        Self::of_count(size.segment_count(), numbers)
+    }
+
+    /// These segments of so many; of none where there are none.
+    #[must_use]
+    pub fn of_count(segment_count: u32, mut numbers: Vec<u32>) -> Self {
+        numbers.sort_unstable();
+        numbers.dedup();
+        Self { segment_count, numbers }
+    }
+
+    /// Of how many segments these are some.
+    #[must_use]
+    pub const fn segment_count(&self) -> u32 {
+        self.segment_count
+    }
+
+    /// The segments, ascending.
+    #[must_use]
+    pub fn numbers(&self) -> &[u32] {
+        &self.numbers
+    }
+
+    /// Whether a record of a bucket is in one of the segments.
+    #[must_use]
+    pub fn has(&self, bucket: BucketRef<'_>, key: &[u8]) -> bool {
+        let segment = segment_of(bucket, key).checked_rem(self.segment_count);
+        segment.is_some_and(|segment| self.numbers.binary_search(&segment).is_ok())
+    }
+}
+
+/// The segment of a record in a tree of 2^32 segments; smaller trees have what is left by their number.
+fn segment_of(bucket: BucketRef<'_>, key: &[u8]) -> u32 {
+    let mut hasher = Md5::new();
+    if bucket.bucket_type != DEFAULT_BUCKET_TYPE {
+        hasher.update(bucket.bucket_type);
+    }
+    hasher.update(bucket.bucket);
+    hasher.update(key);
+    let hash = hasher.finalize();
+    let [low_high, low_low, _, _, high_high, high_low, ..] = hash[..] else {
+        unreachable!("an MD5 has 16 bytes")
+    };
+    u32::from_be_bytes([high_high, high_low, low_high, low_low])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_names_numbers_and_segments() {
+        let counts: Vec<u32> = TreeSize::ALL.iter().map(|size| size.segment_count()).collect();
+        assert_eq!(counts, [4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304]);
+        for (number, size) in (0..).zip(TreeSize::ALL) {
+            assert_eq!(TreeSize::of_number(number), Ok(size));
+            assert_eq!(size.to_string().parse(), Ok(size));
+        }
+        assert!(TreeSize::of_number(6).is_err());
+        assert!("huge".parse::<TreeSize>().is_err());
+    }
+
+    /// `md5(b"bucketkey")` begins with e6 f5 7e f8 a1 9d, `md5(b"typebucketkey")` with
+    /// b6 e6 18 5c 6e fb.
+    #[test]
+    fn a_segment_is_made_of_the_first_six_bytes() {
+        let untyped = BucketRef::untyped(b"bucket");
+        let typed = BucketRef { bucket_type: b"type", bucket: b"bucket" };
+        assert_eq!(segment_of(untyped, b"key"), 0xa19d_e6f5);
+        assert_eq!(segment_of(typed, b"key"), 0x6efb_b6e6);
+    }
+
+    #[test]
+    fn each_key_is_in_one_segment_of_a_tree() {
+        let bucket = BucketRef::untyped(b"bucket");
+        for size in TreeSize::ALL {
+            let count = size.segment_count();
+            let number = segment_of(bucket, b"key") % count;
+            assert!(Segments::new(size, vec![count, number, 7]).has(bucket, b"key"));
+            let others = (0..count).filter(|other| *other != number).collect();
+            assert!(!Segments::new(size, others).has(bucket, b"key"));
+        }
+        assert!(!Segments::of_count(0, vec![0]).has(bucket, b"key"));
+    }
+}
