@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{Run, Server, response, run, try_run};
+use crate::support::{Run, Server, errors_of, response, run, try_run};
 use quoit_bench::run::RunError;
 
 fn config(server: &Server, rest: &str) -> String {
@@ -19,10 +19,6 @@ const TEN_KEYS: &str = "{key_generator, {int_to_str, {sequential_int, 10}}}.";
 /// A run over ten keys of one operation.
 fn run_operation(server: &Server, operation: &str) -> Run {
     run(&config(server, &format!("{TEN_KEYS} {{operations, [{{{operation}, 1}}]}}.")))
-}
-
-fn errors_of(run: &Run) -> String {
-    run.file("errors.csv").lines().skip(1).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

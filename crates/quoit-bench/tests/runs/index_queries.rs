@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quoit_client::wire::messages::{IndexQueryType, RpbIndexReq, RpbPutReq};
 
 use crate::pb_server::{Manner, Seen, Server as PbServer};
-use crate::support::{Run, Server as HttpServer, response, run, try_run};
+use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_run};
 
 /// A node whose HTTP side answers every query with so many keys.
 struct Node {
@@ -35,11 +35,7 @@ impl Node {
     }
 
     fn puts(&self) -> Vec<RpbPutReq> {
-        let put = |seen| match seen {
-            Seen::Put(put) => Some(*put),
-            _ => None,
-        };
-        self.pb.seen().into_iter().filter_map(put).collect()
+        self.pb.puts()
     }
 
     fn queries(&self) -> Vec<RpbIndexReq> {
@@ -49,10 +45,6 @@ impl Node {
         };
         self.pb.seen().into_iter().filter_map(query).collect()
     }
-}
-
-fn errors_of(run: &Run) -> String {
-    run.file("errors.csv").lines().skip(1).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -10,7 +10,7 @@ use quoit_bench::cli::BenchOptions;
 use quoit_client::wire::messages::{RpbGetReq, RpbPutReq};
 
 use crate::pb_server::{Manner, Seen, Server as PbServer};
-use crate::support::{Run, Server as HttpServer, response, run, try_run};
+use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_run};
 
 /// A cluster with both interfaces.
 struct Cluster {
@@ -51,11 +51,7 @@ impl Cluster {
     }
 
     fn puts(&self) -> Vec<RpbPutReq> {
-        let put = |seen| match seen {
-            Seen::Put(put) => Some(*put),
-            _ => None,
-        };
-        self.pb.seen().into_iter().filter_map(put).collect()
+        self.pb.puts()
     }
 
     fn gets(&self) -> Vec<RpbGetReq> {
@@ -77,10 +73,6 @@ fn number_of(key: &Bytes) -> u64 {
 
 fn fields(put: &RpbPutReq) -> HashSet<&str> {
     put.content.indexes.iter().map(|entry| text(&entry.key)).collect()
-}
-
-fn errors_of(run: &Run) -> String {
-    run.file("errors.csv").lines().skip(1).collect::<Vec<_>>().join("\n")
 }
 
 /// Runs a configuration of `configs` for a second, with changes.

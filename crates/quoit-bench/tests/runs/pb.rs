@@ -4,10 +4,9 @@ use std::net::TcpListener;
 
 use bytes::Bytes;
 use quoit_bench::run::RunError;
-use quoit_client::wire::messages::RpbPutReq;
 
 use crate::pb_server::{Manner, Seen, Server};
-use crate::support::{Run, run, try_run};
+use crate::support::{Run, errors_of, run, try_run};
 
 fn config(server: &Server, operation: &str, rest: &str) -> String {
     let port = server.address.port();
@@ -25,10 +24,6 @@ fn run_operation(server: &Server, operation: &str) -> Run {
 
 fn counts(run: &Run) -> (u64, u64) {
     (run.report.total.success_count(), run.report.total.error_count())
-}
-
-fn errors_of(run: &Run) -> String {
-    run.file("errors.csv").lines().skip(1).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -64,14 +59,7 @@ fn update_sends_back_the_clock_and_keeps_the_metadata() {
     assert_eq!(counts(&run_operation(&server, "update_existing")), (0, 10));
     assert_eq!(counts(&run_operation(&server, "update")), (10, 0));
     assert_eq!(counts(&run_operation(&server, "update")), (10, 0));
-    let puts: Vec<Box<RpbPutReq>> = server
-        .seen()
-        .into_iter()
-        .filter_map(|seen| match seen {
-            Seen::Put(put) => Some(put),
-            _ => None,
-        })
-        .collect();
+    let puts = server.puts();
     assert_eq!(puts.len(), 20);
     assert_eq!((&puts[0].vclock, &puts[0].content.charset), (&None, &None));
     assert_eq!(puts[10].vclock, Some(Bytes::from_static(b"clock-0")));

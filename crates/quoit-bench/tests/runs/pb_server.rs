@@ -88,6 +88,15 @@ impl Server {
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
+
+    /// The puts among them.
+    pub fn puts(&self) -> Vec<RpbPutReq> {
+        let put = |seen| match seen {
+            Seen::Put(put) => Some(*put),
+            _ => None,
+        };
+        self.seen().into_iter().filter_map(put).collect()
+    }
 }
 
 fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Seen>>, respond: &Respond) {

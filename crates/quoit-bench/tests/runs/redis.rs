@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Run, run, try_run};
+use crate::support::{Run, errors_of, run, try_run};
 
 type Request = Vec<Vec<u8>>;
 
@@ -114,10 +114,6 @@ fn config(address: SocketAddr, operations: &str, rest: &str) -> String {
 
 fn counts(run: &Run) -> (u64, u64) {
     (run.report.total.success_count(), run.report.total.error_count())
-}
-
-fn errors_of(run: &Run) -> String {
-    run.file("errors.csv").lines().skip(1).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

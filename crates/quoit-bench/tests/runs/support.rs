@@ -156,6 +156,11 @@ impl Run {
     }
 }
 
+/// What a run notes of its errors, without the header.
+pub fn errors_of(run: &Run) -> String {
+    run.file("errors.csv").lines().skip(1).collect::<Vec<_>>().join("\n")
+}
+
 #[derive(Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);
 
