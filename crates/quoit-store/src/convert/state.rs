@@ -91,8 +91,7 @@ impl State {
             record_count: number(value("records")?)?,
             byte_count: number(value("bytes")?)?,
             damaged_count: number(value("damaged")?)?,
-            // Earlier releases have not written it, and do not mind it.
-            lacks_records: value("lacking").is_ok_and(|lacking| lacking != "0"),
+            lacks_records: number(value("lacking")?)? != 0,
         })
     }
 
@@ -156,10 +155,6 @@ mod tests {
         };
         let text = state.text();
         assert_eq!(State::read(&text), Ok(state.clone()));
-        let of_earlier_release = text.replace("lacking 1\n", "");
-        let read = State::read(&of_earlier_release);
-        assert_eq!(read, Ok(State { lacks_records: false, ..state.clone() }));
-        let text = of_earlier_release;
         for end in 0..text.len() - 1 {
             let cut = State::read(&text[..end]);
             assert!(cut.is_err() || text[end..].trim_end().parse::<u64>().is_ok(), "{end}");
