@@ -149,8 +149,44 @@ fn only_the_conversion_that_is_named_is_given_up() {
     let refused = other.abandon().unwrap_err().to_string();
     assert!(refused.contains("from bitcask to leveled is under way"), "{refused}");
     assert!(refused.contains("convert leveled --engine log --data-dir"), "{refused}");
+    // Another engine of the several is not this one, though it would become the same.
+    let other = ConversionPlan { named: Some("other"), ..node.plan() };
+    for refused in [other.abandon().err(), other.run(&mut |_| {}).err()] {
+        let refused = refused.unwrap().to_string();
+        assert!(refused.contains("convert leveled --engine log --data-dir"), "{refused}");
+    }
     let (what, data) = node.plan().abandon().unwrap();
     assert_eq!((&*what.to, data), ("leveled", node.directory()));
+}
+
+#[test]
+fn where_it_is_not_clear_what_to_convert_nothing_is() {
+    let node = Node::filled(&[b"one"]);
+    let only = |names: &[&str], wanted: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        for name in names {
+            std::fs::create_dir_all(directory.path().join(name)).unwrap();
+            let marker = format!("engine {name}\nring_size 64\nformat 1\n");
+            std::fs::write(directory.path().join(name).join("ENGINE"), marker).unwrap();
+        }
+        let command_line = vec![format!("storage_backend={wanted}")];
+        let settings = config::load(&Sources { command_line, ..Sources::default() }).unwrap();
+        let data_dir = directory.path();
+        let plan = ConversionPlan { data_dir, named: None, settings: &settings, ..node.plan() };
+        plan.only_engine().map_err(|refused| refused.to_string())
+    };
+    assert!(only(&[], "leveldb").unwrap_err().contains("has no data of any engine"));
+    let several = ["leveldb", "innostore", "leveled"];
+    for unclear in ["bitcask", "leveled"] {
+        let refused = only(&several, unclear).unwrap_err();
+        assert!(
+            refused.contains(&format!("storage_backend = {unclear} does not say")),
+            "{refused}"
+        );
+        assert!(several.iter().all(|name| refused.contains(name)), "{refused}");
+    }
+    assert_eq!(only(&several, "leveldb"), Ok(Storage::Leveldb));
+    assert_eq!(only(&["innostore"], "leveldb"), Ok(Storage::Innostore));
 }
 
 #[test]
