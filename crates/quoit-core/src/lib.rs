@@ -46,9 +46,9 @@ pub use hints::{fuzz_hint_file, hint_file_samples};
 pub use in_flight::Active;
 pub use in_place::{Found, Pending, PlainWrite, ShownInPlace};
 pub use listing::{
-    BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch, IndexQuery,
-    IndexResults, IndexSelection, InvalidContext, InvalidContinuation, KeyBounds, KeyListing,
-    PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
+    BucketFold, BucketListing, CoverageEntry, CoverageError, CoverageRequest, Deadline, IndexMatch,
+    IndexQuery, IndexResults, IndexSelection, InvalidContext, InvalidContinuation, KeyBounds,
+    KeyListing, PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
 };
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};

@@ -103,7 +103,7 @@ pub enum Counter {
     Listings,
     /// Listings that could not be begun.
     ListingErrors,
-    /// Folds over records begun here.
+    /// Folds over records and over all buckets begun here.
     Folds,
     /// Folds that could not be begun.
     FoldErrors,

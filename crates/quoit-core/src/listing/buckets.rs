@@ -12,6 +12,7 @@ use crate::votes::NodePlace;
 use bytes::Bytes;
 use quoit_cluster::Lane;
 use quoit_model::key::BucketRef;
+use quoit_model::props::TypeState;
 use quoit_wire::internode::data::{BucketsListed, ListBuckets, METHOD_LIST_BUCKETS};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,6 +29,17 @@ pub struct BucketListing {
     failed: Vec<NodePlace>,
     /// The last bucket that was listed.
     last: Option<Bytes>,
+    /// None where it is part of what is counted as a whole.
+    _under_way: Option<UnderWay>,
+}
+
+/// The buckets of all bucket types, one type after the other. Dropping it ends it.
+pub struct BucketFold {
+    store: Arc<ReplicatedStore>,
+    /// Bucket types that are still to come.
+    types: VecDeque<Bytes>,
+    /// The one that is gone through.
+    listing: Option<BucketListing>,
     _under_way: UnderWay,
 }
 
@@ -48,14 +60,46 @@ impl ReplicatedStore {
         bucket_type: &[u8],
     ) -> Result<BucketListing, RequestError> {
         let under_way = UnderWay::begin(self, LongRequest::Listing);
-        let planned = async {
-            let any = BucketRef { bucket_type, bucket: b"*" }.key(b"*");
-            any.check()?;
-            let n_val = bucket_props(&self.control.read(), any.bucket)?.n_val;
-            let topology = self.settled_topology(None).await;
-            sources(&topology, n_val, &[]).map(|sources| (topology, n_val, sources))
-        };
-        let (topology, n_val, sources) = under_way.begun(planned.await)?;
+        let listing = under_way.begun(self.buckets_of(bucket_type).await)?;
+        Ok(BucketListing { _under_way: Some(under_way), ..listing })
+    }
+
+    /// Starts to go through the buckets of all active bucket types. Statistics count that as one fold: those
+    /// who ask for it do so with the messages of folds.
+    ///
+    /// # Errors
+    ///
+    /// Partitions that no node has which is up.
+    pub async fn fold_buckets(self: &Arc<Self>) -> Result<BucketFold, RequestError> {
+        let under_way = UnderWay::begin(self, LongRequest::Fold);
+        let listed = self.control.read().list_types();
+        let active = listed.into_iter().filter(|(_, state)| *state == TypeState::Active);
+        let mut types: VecDeque<Bytes> =
+            active.map(|(name, _)| Bytes::copy_from_slice(&name)).collect();
+        let first = under_way.begun(self.next_listing(&mut types).await)?;
+        Ok(BucketFold { store: Arc::clone(self), types, listing: first, _under_way: under_way })
+    }
+
+    async fn next_listing(
+        self: &Arc<Self>,
+        types: &mut VecDeque<Bytes>,
+    ) -> Result<Option<BucketListing>, RequestError> {
+        match types.pop_front() {
+            Some(bucket_type) => self.buckets_of(&bucket_type).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A listing that is not counted.
+    async fn buckets_of(
+        self: &Arc<Self>,
+        bucket_type: &[u8],
+    ) -> Result<BucketListing, RequestError> {
+        let any = BucketRef { bucket_type, bucket: b"*" }.key(b"*");
+        any.check()?;
+        let n_val = bucket_props(&self.control.read(), any.bucket)?.n_val;
+        let topology = self.settled_topology(None).await;
+        let sources = sources(&topology, n_val, &[])?;
         Ok(BucketListing {
             store: Arc::clone(self),
             topology,
@@ -64,7 +108,7 @@ impl ReplicatedStore {
             sources,
             failed: Vec::new(),
             last: None,
-            _under_way: under_way,
+            _under_way: None,
         })
     }
 
@@ -86,6 +130,24 @@ impl ReplicatedStore {
         };
         let listed = self.settings.blocking.aside(read).await?;
         Ok(self.unless_moved(listed, layout_version))
+    }
+}
+
+impl BucketFold {
+    /// A bucket type and the next chunk of its bucket names; `None` when all are complete. Chunks are never
+    /// empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`BucketListing::next`].
+    pub async fn next(&mut self) -> Result<Option<(Bytes, Vec<Bytes>)>, RequestError> {
+        while let Some(listing) = &mut self.listing {
+            if let Some(names) = listing.next().await? {
+                return Ok(Some((listing.bucket_type.clone(), names)));
+            }
+            self.listing = self.store.next_listing(&mut self.types).await?;
+        }
+        Ok(None)
     }
 }
 

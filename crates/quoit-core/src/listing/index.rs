@@ -187,8 +187,29 @@ impl ReplicatedStore {
         self: &Arc<Self>,
         query: IndexQuery,
     ) -> Result<IndexResults, RequestError> {
-        let begun = Some(Instant::now());
-        let under_way = UnderWay::begin(self, LongRequest::IndexQuery);
+        self.begin_query(query, LongRequest::IndexQuery).await
+    }
+
+    /// Starts to list keys in order, as a query of all keys or of a range of them. Statistics count a
+    /// listing: that is what those have asked for who come here.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReplicatedStore::query_index`].
+    pub async fn list_keys_in_order(
+        self: &Arc<Self>,
+        query: IndexQuery,
+    ) -> Result<IndexResults, RequestError> {
+        self.begin_query(query, LongRequest::Listing).await
+    }
+
+    async fn begin_query(
+        self: &Arc<Self>,
+        query: IndexQuery,
+        kind: LongRequest,
+    ) -> Result<IndexResults, RequestError> {
+        let begun = (kind == LongRequest::IndexQuery).then(Instant::now);
+        let under_way = UnderWay::begin(self, kind);
         let sources = under_way.begun(self.scan(query.wanted()).await)?;
         let sources = (!query.selection.is_empty()).then_some(sources);
         let (left, last) = (query.max_results, None);

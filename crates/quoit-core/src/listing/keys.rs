@@ -18,7 +18,8 @@ pub struct KeyListing {
 
 impl ReplicatedStore {
     /// Starts a listing of a bucket's keys, once this node knows who is up. Keys of tombstones that were not
-    /// reaped yet are included. Keys come in no order; [`ReplicatedStore::query_index`] sorts them.
+    /// reaped yet are included. Keys come in no order; see
+    /// [`ReplicatedStore::list_keys_in_order`].
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ mod records;
 mod scan;
 mod sources;
 
-pub use buckets::BucketListing;
+pub use buckets::{BucketFold, BucketListing};
 pub use continuation::InvalidContinuation;
 pub use coverage::{CoverageEntry, CoverageError, CoverageRequest, InvalidContext};
 pub use index::{IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds};

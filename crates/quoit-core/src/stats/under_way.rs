@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum LongRequest {
-    /// Queries of secondary indexes, and of keys in order.
+    /// Queries of secondary indexes, `$key` and `$bucket` among them.
     IndexQuery,
-    /// Listings of keys and of buckets.
+    /// Listings of keys, in order or not, and of the buckets of a bucket type.
     Listing,
-    /// Folds over records.
+    /// Folds over records, and over the buckets of all bucket types.
     Fold,
 }
 const LONG_REQUEST_COUNT: usize = 3;

@@ -177,14 +177,22 @@ async fn listings_and_folds_are_counted_when_they_begin_and_when_they_end() {
     let buckets = store.list_buckets(b"default").await.unwrap();
     let fold = store.fold(range("default"), FoldKind::ObjectStats, u64::MAX).await.unwrap();
     assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (2, 1));
-    drop((keys, buckets, fold));
+    let query = |bucket_type: &'static str| {
+        IndexQuery::new(bucket_type.into(), "bucket".into(), IndexSelection::Keys(KeyBounds::ALL))
+    };
+    let mut in_order = store.list_keys_in_order(query("default")).await.unwrap();
+    assert_eq!(in_order.next().await.unwrap(), None);
+    let all_buckets = store.fold_buckets().await.unwrap();
+    assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (3, 2));
+    drop((keys, buckets, fold, in_order, all_buckets));
     assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (0, 0));
     let unknown = BucketRef { bucket_type: b"unknown", bucket: b"bucket" };
     assert!(store.list_keys(unknown).await.is_err());
     assert!(store.list_buckets(b"unknown").await.is_err());
+    assert!(store.list_keys_in_order(query("unknown")).await.is_err());
     assert!(store.fold(range("unknown"), FoldKind::ObjectStats, u64::MAX).await.is_err());
     assert_eq!((active(LongRequest::Listing), active(LongRequest::Fold)), (0, 0));
-    assert_eq!((total(Counter::Listings), total(Counter::ListingErrors)), (4, 2));
-    assert_eq!((total(Counter::Folds), total(Counter::FoldErrors)), (2, 1));
-    assert_eq!(total(Counter::IndexQueries), 0);
+    assert_eq!((total(Counter::Listings), total(Counter::ListingErrors)), (6, 3));
+    assert_eq!((total(Counter::Folds), total(Counter::FoldErrors)), (3, 1));
+    assert_eq!((total(Counter::IndexQueries), total(Counter::IndexQueriesComplete)), (0, 0));
 }

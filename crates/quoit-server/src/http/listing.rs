@@ -200,7 +200,7 @@ impl Connection {
                 Listing::Keys(Box::new(self.unless_gone(listing).await??))
             }
             Some(query) => {
-                let results = self.unless_gone(Box::pin(store.query_index(query))).await??;
+                let results = self.unless_gone(Box::pin(store.list_keys_in_order(query))).await??;
                 Listing::Matches { results: Box::new(results), shows_terms: false }
             }
         };

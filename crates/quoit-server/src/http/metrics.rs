@@ -6,7 +6,7 @@ use super::refusal::Refusal;
 use super::response::reply;
 use crate::context::ServerContext;
 use crate::machine::Machine;
-use quoit_core::{Counter, Cumulative, Distribution, StatsSnapshot};
+use quoit_core::{Counter, Cumulative, Distribution, LongRequest, Stats, StatsSnapshot};
 use std::fmt::Write;
 
 const MEDIA_TYPE: &[u8] = b"application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -16,6 +16,8 @@ pub(super) const US_PER_SEC: f64 = 1e6;
 pub(super) const TIMES_US: &[u64] = &powers::<23>(4, 1);
 /// Bounds of sizes: powers of four from 16 bytes to 64 MiB.
 pub(super) const BYTES: &[u64] = &powers::<12>(4, 2);
+/// Bounds of numbers of results: powers of four from 1 to 4 million.
+const RESULTS: &[u64] = &powers::<12>(0, 2);
 /// Bounds of numbers of something that there are few of.
 pub(super) const COUNTS: &[u64] = &[2, 3, 5, 9, 17, 33, 65, 129];
 
@@ -43,8 +45,9 @@ impl Connection {
 
 fn render(context: &ServerContext) -> String {
     let mut text = Text::default();
-    let snapshot = context.store.stats().snapshot();
+    let snapshot = context.store.figures();
     requests(&mut text, &snapshot);
+    long_requests(&mut text, context.store.stats(), &snapshot);
     data_type_metrics(&mut text, context.store.stats());
     exchanges(&mut text, &snapshot);
     let engine = context.store.engine().stats();
@@ -119,6 +122,71 @@ fn requests(text: &mut Text, snapshot: &StatsSnapshot) {
             1.0,
         ),
         ("quoit_get_siblings", "Siblings of objects read.", Distribution::GetSiblings, COUNTS, 1.0),
+    ] {
+        text.histogram(name, help, &snapshot.cumulative(distribution, bounds), unit);
+    }
+}
+
+/// Index queries, listings and folds that were begun here, and what indexes of the copies here did.
+fn long_requests(text: &mut Text, stats: &Stats, snapshot: &StatsSnapshot) {
+    for (name, help, counter) in [
+        ("quoit_index_queries", "Index queries begun here.", Counter::IndexQueries),
+        (
+            "quoit_index_queries_complete",
+            "Index queries answered to the end.",
+            Counter::IndexQueriesComplete,
+        ),
+        (
+            "quoit_index_query_errors",
+            "Index queries that could not be begun.",
+            Counter::IndexQueryErrors,
+        ),
+        ("quoit_listings", "Listings of keys and of buckets begun here.", Counter::Listings),
+        ("quoit_listing_errors", "Listings that could not be begun.", Counter::ListingErrors),
+        ("quoit_folds", "Folds over records and over all buckets begun here.", Counter::Folds),
+        ("quoit_fold_errors", "Folds that could not be begun.", Counter::FoldErrors),
+        ("quoit_index_reads", "Chunks of indexes read here.", Counter::IndexReads),
+        ("quoit_index_writes", "Records stored here with index entries.", Counter::IndexWrites),
+        (
+            "quoit_index_entries_written",
+            "Index entries that records here got.",
+            Counter::IndexEntriesWritten,
+        ),
+        (
+            "quoit_index_deletes",
+            "Records here that lost all of their index entries.",
+            Counter::IndexDeletes,
+        ),
+        (
+            "quoit_index_entries_deleted",
+            "Index entries that records here lost.",
+            Counter::IndexEntriesDeleted,
+        ),
+    ] {
+        text.counter(name, help, snapshot.total(counter));
+    }
+    for (name, help, kind) in [
+        ("quoit_index_queries_active", "Index queries under way.", LongRequest::IndexQuery),
+        ("quoit_listings_active", "Listings under way.", LongRequest::Listing),
+        ("quoit_folds_active", "Folds under way.", LongRequest::Fold),
+    ] {
+        text.gauge(name, help, stats.active(kind) as u64);
+    }
+    for (name, help, distribution, bounds, unit) in [
+        (
+            "quoit_index_query_duration_seconds",
+            "Time of index queries, the client's reading included.",
+            Distribution::IndexTimeUs,
+            TIMES_US,
+            US_PER_SEC,
+        ),
+        (
+            "quoit_index_query_results",
+            "Results of index queries.",
+            Distribution::IndexResults,
+            RESULTS,
+            1.0,
+        ),
     ] {
         text.histogram(name, help, &snapshot.cumulative(distribution, bounds), unit);
     }

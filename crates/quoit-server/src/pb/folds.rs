@@ -210,24 +210,15 @@ impl Connection {
 
     /// The buckets of all bucket types; `None` if they are too many for one answer.
     async fn all_buckets(&self) -> Result<Option<Vec<RpbAaeFoldBucket>>, RequestError> {
-        let listed = self.context.store.control().read().list_types();
-        let active = listed.into_iter().filter(|(_, state)| *state == TypeState::Active);
+        let mut fold = self.context.store.fold_buckets().await?;
         let (mut bucket_list, mut size_bytes) = (Vec::new(), 0);
-        for (bucket_type, _) in active {
-            let type_name = typed(&Bytes::copy_from_slice(&bucket_type));
-            let mut listing = self.context.store.list_buckets(&bucket_type).await?;
-            while let Some(buckets) = listing.next().await? {
-                size_bytes +=
-                    buckets.iter().map(|bucket| bucket.len() + ENTRY_BYTES).sum::<usize>();
-                if size_bytes > BUCKETS_BYTES_MAX {
-                    return Ok(None);
-                }
-                bucket_list.extend(
-                    buckets
-                        .into_iter()
-                        .map(|bucket| RpbAaeFoldBucket { bucket_type: type_name.clone(), bucket }),
-                );
+        while let Some((bucket_type, buckets)) = fold.next().await? {
+            size_bytes += buckets.iter().map(|bucket| bucket.len() + ENTRY_BYTES).sum::<usize>();
+            if size_bytes > BUCKETS_BYTES_MAX {
+                return Ok(None);
             }
+            let entry = |bucket| RpbAaeFoldBucket { bucket_type: typed(&bucket_type), bucket };
+            bucket_list.extend(buckets.into_iter().map(entry));
         }
         Ok(Some(bucket_list))
     }

@@ -32,7 +32,7 @@ fn await_ends(node: &Node, connections: &ConnectionCounts, count: u64) {
             looks.tick().await;
         }
     });
-    for kind in [LongRequest::IndexQuery, LongRequest::Listing] {
+    for kind in [LongRequest::IndexQuery, LongRequest::Listing, LongRequest::Fold] {
         assert_eq!(node.context.store.stats().active(kind), 0, "{kind:?}");
     }
 }

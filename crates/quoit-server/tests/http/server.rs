@@ -1,6 +1,11 @@
 //! The resources that are about the node.
 
+use crate::binary::Binary;
 use crate::fixture::Node;
+use quoit_wire::messages::{
+    RpbAaeFoldKeyCountResp, RpbAaeFoldListBucketsReq, RpbAaeFoldListBucketsResp,
+    RpbAaeFoldObjectStatsReq,
+};
 use serde_json::json;
 
 #[test]
@@ -37,6 +42,61 @@ fn metrics_are_open_metrics() {
     assert!(lines.contains(&"quoit_puts_total 1"));
     assert!(lines.contains(&"quoit_put_duration_seconds_bucket{le=\"+Inf\"} 1"));
     assert_eq!(lines.last(), Some(&"# EOF"));
+}
+
+#[test]
+fn metrics_and_statistics_count_queries_listings_and_folds_for_what_they_are() {
+    let node = Node::start();
+    let headers = [("Content-Type", "text/plain"), ("x-riak-index-age_int", "7, 8")];
+    node.connect().request("PUT", "/buckets/b/keys/k", &headers, b"v");
+    node.connect().request("PUT", "/buckets/b/keys/k", &headers[..1], b"v");
+    for path in [
+        "/buckets/b/index/age_int/7",
+        "/types/none/buckets/b/index/age_int/7",
+        "/buckets/b/index/$key/a/z",
+        "/buckets/b/keys?keys=true",
+        "/buckets/b/keys?keys=stream&prefix=k",
+        "/buckets?buckets=true",
+    ] {
+        node.get(path);
+    }
+    let mut pb = Binary::connect(&node);
+    let buckets: RpbAaeFoldListBucketsResp = pb.ask(&RpbAaeFoldListBucketsReq::default());
+    assert_eq!(buckets.bucket_list.len(), 1);
+    let request = RpbAaeFoldObjectStatsReq { bucket: "b".into(), ..Default::default() };
+    let RpbAaeFoldKeyCountResp { .. } = pb.ask(&request);
+    let answer = node.get("/metrics");
+    let lines: Vec<_> = answer.text().lines().collect();
+    for line in [
+        "quoit_index_queries_total 3",
+        "quoit_index_queries_complete_total 2",
+        "quoit_index_query_errors_total 1",
+        "quoit_index_queries_active 0",
+        "quoit_index_query_duration_seconds_count 2",
+        "quoit_index_query_results_sum 1",
+        "quoit_listings_total 3",
+        "quoit_listing_errors_total 0",
+        "quoit_listings_active 0",
+        "quoit_folds_total 2",
+        "quoit_fold_errors_total 0",
+        "quoit_folds_active 0",
+        "quoit_index_reads_total 1",
+        "quoit_index_writes_total 1",
+        "quoit_index_entries_written_total 2",
+        "quoit_index_deletes_total 1",
+        "quoit_index_entries_deleted_total 2",
+    ] {
+        assert!(lines.contains(&line), "{line}: {}", answer.text());
+    }
+    let stats = node.get("/stats").json();
+    for (name, expected) in [
+        ("index_fsm_create", 3),
+        ("list_fsm_create_total", 3),
+        ("clusteraae_fsm_create", 2),
+        ("vnode_index_writes_postings_total", 2),
+    ] {
+        assert_eq!(stats[name], expected, "{name}");
+    }
 }
 
 #[test]
