@@ -17,6 +17,7 @@ use quoit_model::props::{BucketProps, PropUpdates, Quorum, Scope};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, FaultyDisk, ManualClock};
 use quoit_wire::internode::VersionRange;
+use quoit_wire::internode::data::METHOD_FETCH;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Node {
     pub store: Arc<ReplicatedStore>,
     control: Arc<ControlPlane>,
-    _internode: Arc<Internode>,
+    internode: Arc<Internode>,
 }
 
 /// Nodes 0 and following, members of one cluster.
@@ -143,7 +144,7 @@ impl Cluster {
             settings,
         ));
         store.serve_replicas();
-        Node { store, control, _internode: internode }
+        Node { store, control, internode }
     }
 
     /// Nothing is stored yet: every copy is complete as it is.
@@ -215,6 +216,15 @@ impl Node {
     pub fn up_count(&self) -> usize {
         let state = self.control.read();
         state.members().iter().filter(|member| self.control.is_reachable(member.id)).count()
+    }
+
+    /// How often this node has asked others for records, and bytes that it got from others for whatever it
+    /// has asked.
+    pub fn fetched(&self) -> (u64, u64) {
+        let statistics = self.internode.peers().into_iter().map(|peer| peer.statistics());
+        statistics.fold((0, 0), |(calls, bytes), of_peer| {
+            (calls + of_peer.calls.of(METHOD_FETCH), bytes + of_peer.traffic.received_bytes)
+        })
     }
 
     pub fn name(&self) -> String {

@@ -135,7 +135,41 @@ async fn any_node_answers_questions_about_large_fields() {
     check_questions(&with_maps(&[NEW; 5]).await).await;
 }
 
-/// A node that knows no such questions is not asked them; what it coordinates is read whole.
+/// A node that knows no such questions would answer for the map around: it is not asked them, and asks none.
+/// What it has, or coordinates, is read whole.
+#[tokio::test(start_paused = true)]
+async fn nodes_of_older_versions_are_asked_for_no_part_of_a_field() {
+    let old = VersionRange::up_to(VERSION_INNER_PARTS - 1);
+    for versions in [[NEW, old, NEW, old], [old, NEW, old, NEW]] {
+        let cluster = Cluster::of_versions(&versions).await;
+        let props = json!({"datatype": "map", "allow_mult": true, "n_val": 1});
+        cluster.create_type("one", props).await;
+        let at = key("one", "k");
+        let added = numbered(0..2_000).into_iter().map(SetChange::Add).collect();
+        let tags = FieldUpdate::new("tags", FieldOperation::Set(added));
+        let map = MapOperation { updates: vec![tags], ..MapOperation::default() };
+        update(&cluster.nodes[0], one_copy(at, Operation::Map(map))).await;
+        let path = vec![FieldName::new("tags", FieldKind::Set)];
+        let question = Question { path, query: Query::Size };
+        let mut bytes_of = Vec::new();
+        for node in &cluster.nodes {
+            let (fetches, bytes) = node.fetched();
+            let answer = node.store.query_data_type(at, &question, &ReadOptions::default()).await;
+            assert_eq!(answer.unwrap(), Some(Answer::Size(2_000)));
+            let after = node.fetched();
+            bytes_of.push((after.0 > fetches).then_some(after.1 - bytes));
+        }
+        let has_it = bytes_of.iter().position(Option::is_none).expect("a node with the copy");
+        for (asking, bytes) in bytes_of.into_iter().enumerate() {
+            let Some(bytes) = bytes else { continue };
+            let both_know = versions[asking] == NEW && versions[has_it] == NEW;
+            let expected = if both_know { 0..2_000 } else { 10_000..u64::MAX };
+            assert!(expected.contains(&bytes), "{asking} got {bytes} bytes of {has_it}");
+        }
+    }
+}
+
+/// What nodes of older versions coordinate is read whole, and the answers are the same.
 #[tokio::test(start_paused = true)]
 async fn questions_about_large_fields_are_answered_beside_nodes_of_older_versions() {
     let old = VersionRange::up_to(VERSION_INNER_PARTS - 1);
