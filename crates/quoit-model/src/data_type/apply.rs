@@ -18,7 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Most runs of events that one record may be waiting for because somebody removed what they wrote.
+/// Most runs of events that what is read of a record for an operation may be waiting for because somebody
+/// removed what they wrote: all of the record, or of one in pages, its root and the pages that the operation
+/// is about. What waits in other pages is not counted.
 ///
 /// A replica refuses removes that would make more. Only contexts that claim events nobody here has seen
 /// lead there.

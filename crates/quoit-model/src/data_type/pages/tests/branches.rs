@@ -109,22 +109,55 @@ fn a_large_field_that_is_updated_while_it_is_removed_holds_what_was_added() {
     assert!(!map.root.has_branches());
 }
 
+/// A record in pages, and the same record whole.
+struct Both {
+    paged: Paged,
+    whole: State,
+    clock: CausalClock,
+}
+
+impl Both {
+    fn empty() -> Self {
+        let (whole, clock) = (State::empty(Datatype::Map), CausalClock::default());
+        Self { paged: Paged::empty(Datatype::Map), whole, clock }
+    }
+
+    /// Does the same to both.
+    fn apply(&mut self, operation: &Operation) {
+        let one = actor(b"one");
+        let delta = self.whole.apply(&mut self.clock, operation, None, coordinator(&one)).unwrap();
+        assert_eq!(self.paged.apply(operation, None, coordinator(&one)), Ok(delta));
+        assert_eq!(self.paged.root.digest(), self.whole.digest());
+    }
+
+    /// Whether there are branches; everything is as it is in the whole.
+    fn has_branches(&mut self) -> bool {
+        self.paged.check();
+        assert_eq!((&self.paged.whole(), &self.paged.clock), (&self.whole, &self.clock));
+        self.paged.root.has_branches()
+    }
+}
+
 #[test]
 fn fields_grow_into_branches_and_shrink_out_of_them() {
-    let one = actor(b"one");
-    let mut map = filled(1, 2_000);
-    assert!(map.root.has_branches());
-    for from in (0..1_990).step_by(10) {
-        let changes = numbered(from..from + 10).map(SetChange::Remove).collect();
-        let update = FieldUpdate::new("tags", FieldOperation::Set(changes));
-        map.apply(&inside(1, update), None, coordinator(&one)).unwrap();
+    for depth in [0, 1, 3] {
+        let mut both = Both::empty();
+        both.apply(&add_in(depth, numbered(0..1_000)));
+        both.apply(&add_in(depth, numbered(1_000..2_000)));
+        assert!(both.has_branches());
+        for from in (0..1_990).step_by(10) {
+            let changes = numbered(from..from + 10).map(SetChange::Remove).collect();
+            let update = FieldUpdate::new("tags", FieldOperation::Set(changes));
+            both.apply(&inside(depth, update));
+            if from % 400 == 0 {
+                both.has_branches();
+            }
+        }
+        assert!(!both.has_branches());
+        assert_eq!(both.paged.stored.pages.len(), 1);
+        both.apply(&add_in(depth, numbered(0..500)));
+        assert!(both.has_branches());
     }
-    map.check();
-    assert!(!map.root.has_branches());
-    assert_eq!(map.stored.pages.len(), 1);
-    map.apply(&add_in(1, numbered(0..500)), None, coordinator(&one)).unwrap();
-    map.check();
-    assert!(map.root.has_branches());
 }
 
 /// Whatever is asked of a large set in a map reads a page of each large map around it, and of the set no more
@@ -184,23 +217,17 @@ fn a_large_field_in_a_page_becomes_a_branch_when_it_is_written() {
     shell.encode_into(&mut root);
     let mut stored = Stored::default();
     stored.write(PageName { branch: 0, first: ItemHash(0) }, Some(&page)).unwrap();
-    let mut map = Paged { root: Root::decode(&root.into()).unwrap(), clock, stored };
-    assert_eq!(map.whole(), state);
-    let add = add_in(1, numbered(5_000..5_001));
-    map.apply(&add, None, coordinator(&one)).unwrap();
-    state
-        .apply(
-            &mut map.clock.clone(),
-            &Operation::Map(MapOperation::default()),
-            None,
-            coordinator(&one),
-        )
-        .unwrap();
-    map.check();
-    assert!(map.root.has_branches());
-    assert_eq!(map.stored.pages.values().filter(|page| page.len() > 5_000).count(), 0);
-    map.apply(&add_in(1, numbered(5_001..5_002)), None, coordinator(&one)).unwrap();
-    assert!(map.stored.written_bytes < 7_000, "{} bytes", map.stored.written_bytes);
+    let root = Root::decode(&root.into()).unwrap();
+    let paged = Paged { root, clock: clock.clone(), stored };
+    let mut both = Both { paged, whole: state, clock };
+    both.apply(&add_in(1, numbered(5_000..5_001)));
+    assert!(both.has_branches());
+    let stored = &both.paged.stored;
+    assert_eq!(stored.pages.values().filter(|page| page.len() > 5_000).count(), 0);
+    both.apply(&add_in(1, numbered(5_001..5_002)));
+    let written_bytes = both.paged.stored.written_bytes;
+    assert!(written_bytes < 7_000, "{written_bytes} bytes");
+    assert!(both.has_branches());
 }
 
 /// A branch that leads to itself ends in an error, not in a stack overflow.
