@@ -309,6 +309,37 @@ async fn large_sets_are_read_in_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn large_fields_are_read_in_parts_from_the_command_line() {
+    let node = Node::start();
+    let client = client_of(&node);
+    node.create_type("maps", "{\"datatype\":\"map\"}");
+    let ann = Bucket::typed("maps", "people").key("ann");
+    for from in (0..1_200).step_by(300) {
+        let names = (from..from + 300).map(|number| format!("tag {number}"));
+        let tags = names.fold(SetUpdate::new(), |tags, name| tags.insert(name));
+        let profile = MapUpdate::new().update_set("tags", tags).count("visits", 1);
+        client
+            .update_data_type(&ann, MapUpdate::new().update_map("profile", profile))
+            .await
+            .unwrap();
+    }
+    let start = ["data-type", "maps", "people", "ann", "--in", "profile_map"];
+    let profile = |words: &[&str]| node.admin(&[&start, words].concat());
+    assert_eq!(profile(&[]), "2\n");
+    assert_eq!(profile(&["--field", "visits_counter"]), "4\n");
+    let tags = |words: &[&str]| profile(&[&["--in", "tags_set"], words].concat());
+    assert_eq!(tags(&[]), "1200\n");
+    assert_eq!(tags(&["--contains", "tag 7"]), "yes\n");
+    assert_eq!(tags(&["--contains", "tag 1200"]), "no\n");
+    let listed = tags(&["--list", "--page-size", "170"]);
+    let found: BTreeSet<_> = listed.lines().map(str::to_owned).collect();
+    assert_eq!(listed.lines().count(), 1_200, "each once");
+    assert_eq!(found, (0..1_200).map(|number| format!("tag {number}")).collect());
+    let absent = node.admin_refused(&[&start[..], &["--in", "none_set"]].concat());
+    assert!(absent.contains("there is no profile_map/none_set in ann"), "{absent}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn folds_are_run_from_the_command_line() {
     let node = Node::start();
     let client = client_of(&node);

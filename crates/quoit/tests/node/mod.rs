@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "not every test needs everything")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A node of its own for one test; it ends with its handle.
@@ -76,14 +76,25 @@ impl Node {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// What an administration command prints.
-    pub fn admin(&self, words: &[&str]) -> String {
+    fn run_admin(&self, words: &[&str]) -> Output {
         let url = format!("http://{}", self.http);
         let mut command = Command::new(env!("CARGO_BIN_EXE_quoit"));
-        let output = command.args(["admin", "--url", &url]).args(words).output().unwrap();
+        command.args(["admin", "--url", &url]).args(words).output().unwrap()
+    }
+
+    /// What an administration command prints.
+    pub fn admin(&self, words: &[&str]) -> String {
+        let output = self.run_admin(words);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {said}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What an administration command says that fails.
+    pub fn admin_refused(&self, words: &[&str]) -> String {
+        let output = self.run_admin(words);
+        assert!(!output.status.success(), "{words:?} was done");
+        String::from_utf8(output.stderr).unwrap()
     }
 
     /// Makes a bucket type with these properties, a JSON object.
