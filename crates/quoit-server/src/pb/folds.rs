@@ -7,7 +7,6 @@ use super::listing::listing_fault;
 use bytes::Bytes;
 use quoit_core::{Deadline, FoldFound, FoldKind, FoldProgress, Method, RecordRange, RequestError};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
-use quoit_model::props::TypeState;
 use quoit_model::segments::{Segments, TreeSize};
 use quoit_wire::messages::{
     ChangeMethod, FindType, RpbAaeFoldBucket, RpbAaeFoldEraseKeysReq,

@@ -25,6 +25,15 @@ const ROUNDS: u64 = 4;
 /// Rounds through all changing records of a burst.
 const CHANGES: u64 = 8;
 
+/// Says that it is over when it is dropped, also by a panic: others would wait for ever.
+struct Until<'a>(&'a AtomicBool);
+
+impl Drop for Until<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// A record of these tests by its kind and number.
 struct Name {
     key: Vec<u8>,
@@ -96,6 +105,7 @@ pub fn folds_beside_writes_are_right(subject: &mut impl Subject) {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                let _until = Until(&is_over);
                 for version in first + 1..=first + CHANGES {
                     for number in 0..CHANGING_COUNT {
                         put(engine, &Name::new('c', number), version);
@@ -103,7 +113,6 @@ pub fn folds_beside_writes_are_right(subject: &mut impl Subject) {
                     written.store(version, Ordering::Release);
                     engine.sync().unwrap();
                 }
-                is_over.store(true, Ordering::Release);
             });
             scope.spawn(|| {
                 for turn in 0..CHANGES * PASSING_COUNT {
@@ -267,6 +276,7 @@ pub fn buckets_of_one_key_are_listed_beside_others(subject: &impl Subject) {
                 }
             });
         }
+        let _until = Until(&is_over);
         for round in 0..3 * BUCKET_ROUNDS {
             fill(engine, &singles, round);
             let filled = all_buckets(engine);
@@ -277,7 +287,6 @@ pub fn buckets_of_one_key_are_listed_beside_others(subject: &impl Subject) {
                 break;
             }
         }
-        is_over.store(true, Ordering::Release);
     });
     assert_eq!(
         wrong, None,
