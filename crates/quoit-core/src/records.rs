@@ -11,9 +11,12 @@ mod items;
 mod pages;
 mod part;
 mod ranges;
+mod sent;
+mod staged;
 mod together;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::key::{BucketRef, PIECE_TYPE};
 use quoit_model::object::Object;
@@ -22,6 +25,7 @@ use quoit_store::engine::{
     RecordAt, RecordMeta, RecordRef, Shown, Transaction,
 };
 use quoit_store::error::StoreError;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
@@ -30,6 +34,8 @@ pub(crate) use items::Items;
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
 pub(crate) use part::PartCopy;
 pub(crate) use ranges::TakenRanges;
+pub(crate) use sent::{ChangedPages, PassEnd, SentPages};
+pub(crate) use staged::{AroundStaged, StagedPages, Unstaged};
 pub(crate) use together::{clock_of, size_of};
 
 /// How often pages are read without keeping writers away, before they are.
@@ -48,6 +54,8 @@ pub(crate) struct Records {
     /// make a generation of pages that no record had before.
     started_us: u64,
     divided_count: AtomicU64,
+    /// Generations of pages that come from other nodes and have no root yet.
+    staged: Mutex<BTreeSet<u64>>,
 }
 
 /// What became of a change.
@@ -59,8 +67,19 @@ pub(crate) enum Updated {
 }
 
 impl Records {
-    pub(crate) const fn new(engine: Arc<dyn Engine>, started_us: u64) -> Self {
-        Self { engine, started_us, divided_count: AtomicU64::new(0) }
+    pub(crate) fn new(engine: Arc<dyn Engine>, started_us: u64) -> Self {
+        let (divided_count, staged) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
+        Self { engine, started_us, divided_count, staged }
+    }
+
+    /// A generation that no pages of a record have had before.
+    fn new_generation(&self, at: &RecordAt<'_>) -> u64 {
+        let number = self.divided_count.fetch_add(1, Ordering::Relaxed);
+        let mut seed = [0; 24];
+        seed[..8].copy_from_slice(&self.started_us.to_le_bytes());
+        seed[8..16].copy_from_slice(&number.to_le_bytes());
+        seed[16..].copy_from_slice(&at.identity.0.to_le_bytes());
+        xxh3_64(&seed)
     }
 
     /// As [`Engine::head`].
@@ -166,7 +185,7 @@ impl Records {
         Ok(applied)
     }
 
-    /// Removes the pages of a record that do not belong to what it is now.
+    /// Removes the pages of a record that do not belong to what it is now, nor come for it at present.
     fn collect_pages(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
         let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: at.encoded };
         let mut after = None;
@@ -181,8 +200,10 @@ impl Records {
                 let stored = stored.filter(|record| PagedObject::is_one(&record.value));
                 let paged = stored.map(|root| read_root(at, &root)).transpose()?;
                 let generation = paged.as_ref().map(PagedObject::generation);
+                let staged = self.staged.lock();
+                let stays = |of| generation == Some(of) || staged.contains(&of);
                 for (key, _) in &listed.entries {
-                    pages::remove_of_others(transaction, at, key, generation)?;
+                    pages::remove_of_others(transaction, at, key, stays)?;
                 }
                 Ok(())
             })?;
@@ -279,15 +300,10 @@ impl Records {
     /// Divides a record that has become large. Its value is the same before and after; where it can't be
     /// divided now, that is done when it is next written.
     fn divide(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
-        let number = self.divided_count.fetch_add(1, Ordering::Relaxed);
-        let mut seed = [0; 24];
-        seed[..8].copy_from_slice(&self.started_us.to_le_bytes());
-        seed[8..16].copy_from_slice(&number.to_le_bytes());
-        seed[16..].copy_from_slice(&at.identity.0.to_le_bytes());
-        let generation = xxh3_64(&seed);
         if !pages::can_have_pages(at) {
             return Ok(());
         }
+        let generation = self.new_generation(at);
         let divided = self.engine.transact(at.partition, Access::NoWait, &mut |transaction| {
             let Some(stored) = transaction.get(at)? else { return Ok(()) };
             if PagedObject::is_one(&stored.value) {

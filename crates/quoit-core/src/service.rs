@@ -21,7 +21,7 @@ use quoit_wire::internode::data::{
     self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, ListKeys, MergeRule, Scan, Store,
     Stored, Want,
 };
-use quoit_wire::internode::{exchange, operators, ranges, reap, transfer};
+use quoit_wire::internode::{exchange, operators, ranges, reap, staging, transfer};
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 
@@ -78,6 +78,10 @@ impl Service for ReplicaService {
             ranges::METHOD_COMPARE_RANGES => store.serve_compare_ranges(&request, reply),
             ranges::METHOD_READ_RANGES => store.serve_read_ranges(&request, reply),
             ranges::METHOD_TAKE_RANGES => store.serve_take_ranges(&request, reply),
+            staging::METHOD_OPEN_STAGING => store.serve_open_staging(&request, reply),
+            staging::METHOD_STAGE_PAGES => store.serve_stage_pages(&request, reply),
+            staging::METHOD_FINISH_STAGING => store.serve_finish_staging(&request, reply),
+            staging::METHOD_DROP_STAGING => store.serve_drop_staging(&request, reply),
             method => refuse(reply, &Refusal::Malformed(format!("no method {method:#06x}"))),
         }
     }

@@ -9,6 +9,10 @@ use quoit_wire::internode::ranges::{
     CompareRanges, FieldStep, RangesCompared, RangesInField, RangesOf, RangesRead, RangesTaken,
     ReadRanges, TakeRanges,
 };
+use quoit_wire::internode::staging::{
+    DropStaging, FinishStaging, OpenStaging, PagesStaged, Room, StagePages, StagedPage,
+    StagingDropped, StagingFinished, StagingOpened,
+};
 use quoit_wire::internode::transfer::DeliveredRecord;
 
 use crate::Target;
@@ -18,7 +22,7 @@ pub(crate) const TARGET: Target = Target { name: "exchange-messages", run, seeds
 /// A message that is understood is the same after it was sent on.
 fn run(input: &[u8]) {
     let Some((kind, message)) = input.split_first() else { return };
-    match kind % 12 {
+    match kind % 20 {
         0 => check::<Compare>(message),
         1 => check::<Compared>(message),
         2 => check::<Descend>(message),
@@ -30,7 +34,15 @@ fn run(input: &[u8]) {
         8 => check::<ReadRanges>(message),
         9 => check::<RangesRead>(message),
         10 => check::<TakeRanges>(message),
-        _ => check::<RangesTaken>(message),
+        11 => check::<RangesTaken>(message),
+        12 => check::<OpenStaging>(message),
+        13 => check::<StagingOpened>(message),
+        14 => check::<StagePages>(message),
+        15 => check::<PagesStaged>(message),
+        16 => check::<FinishStaging>(message),
+        17 => check::<StagingFinished>(message),
+        18 => check::<DropStaging>(message),
+        _ => check::<StagingDropped>(message),
     }
 }
 
@@ -96,5 +108,36 @@ fn seeds() -> Vec<Vec<u8>> {
         take_ranges.encode_to_vec(),
         RangesTaken { is_stale: true }.encode_to_vec(),
     ];
+    let messages = messages.into_iter().chain(staging_seeds());
     (0..).zip(messages).map(|(kind, message)| [vec![kind], message].concat()).collect()
+}
+
+fn staging_seeds() -> Vec<Vec<u8>> {
+    let key = Bytes::from_static(b"key");
+    let open = OpenStaging {
+        partition: 5,
+        layout_version: 3,
+        key: key.clone(),
+        digest: 7,
+        is_least: true,
+    };
+    let room = Room::Open.into();
+    let opened = StagingOpened { room, staging: 9, pressure_percent: 10 };
+    let pages = vec![
+        StagedPage { branch: 0, first: 0, size_bytes: 1_400 },
+        StagedPage { branch: 3, first: 1 << 63, size_bytes: 0 },
+    ];
+    let stage = StagePages { staging: 9, pages, is_least: false };
+    let record = DeliveredRecord { key, digest: 5, size_bytes: 10, ..DeliveredRecord::default() };
+    let finish = FinishStaging { staging: 9, layout_version: 3, record };
+    vec![
+        open.encode_to_vec(),
+        opened.encode_to_vec(),
+        stage.encode_to_vec(),
+        PagesStaged { is_lost: true, pressure_percent: 10 }.encode_to_vec(),
+        finish.encode_to_vec(),
+        StagingFinished { room: Room::Known.into() }.encode_to_vec(),
+        DropStaging { staging: 9 }.encode_to_vec(),
+        StagingDropped {}.encode_to_vec(),
+    ]
 }

@@ -9,7 +9,9 @@ use crate::replica::{Replicated, merge};
 use crate::store::decode;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use quoit_model::data_type::CausalClock;
 use quoit_model::hash::{Identity, Partition};
+use quoit_model::object::Object;
 use quoit_store::engine::RecordAt;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,21 +118,32 @@ impl Graves {
         }
     }
 
-    /// Whether an object that comes where nothing is stored was deleted, and the tombstone reaped.
-    pub(crate) fn keeps_out(&self, at: &RecordAt<'_>, incoming: &Replicated) -> bool {
+    /// The tombstone of a record that was reaped, if it is remembered.
+    fn tombstone_of(&self, at: &RecordAt<'_>) -> Option<Object> {
         if self.count.load(Ordering::Acquire) == 0 {
-            return false;
+            return None;
         }
         let state = self.state.lock();
-        let Some(grave) = state.graves.get(&(at.partition, at.identity)) else { return false };
+        let grave = state.graves.get(&(at.partition, at.identity))?;
         if *grave.key != *at.encoded {
-            return false;
+            return None;
         }
         let tombstone = Bytes::copy_from_slice(&grave.tombstone);
         drop(state);
-        let (Ok(tombstone), Ok(object)) = (decode(&tombstone), decode(&incoming.object)) else {
-            return false;
-        };
+        decode(&tombstone).ok()
+    }
+
+    /// As [`Graves::keeps_out`], of a data type of which only the clock is at hand: what has seen all of it
+    /// has no need of the rest.
+    pub(crate) fn keeps_out_clock(&self, at: &RecordAt<'_>, clock: &CausalClock) -> bool {
+        let tombstone = self.tombstone_of(at).map(|tombstone| tombstone.causal_clock());
+        tombstone.is_some_and(|seen| seen.is_ok_and(|seen| seen.covers(clock)))
+    }
+
+    /// Whether an object that comes where nothing is stored was deleted, and the tombstone reaped.
+    pub(crate) fn keeps_out(&self, at: &RecordAt<'_>, incoming: &Replicated) -> bool {
+        let Some(tombstone) = self.tombstone_of(at) else { return false };
+        let Ok(object) = decode(&incoming.object) else { return false };
         merge(&tombstone, &object, incoming.rule).digest() == tombstone.digest()
     }
 }

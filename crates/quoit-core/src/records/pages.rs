@@ -100,22 +100,37 @@ fn at_page<T>(
     Ok(look(&RecordAt { key, encoded: &encoded, identity, partition: at.partition }))
 }
 
-/// Removes a page of a record, if it is of another generation than this.
+/// Removes a page of a record, unless it is of a generation that stays.
 pub(super) fn remove_of_others(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,
     page: &[u8],
-    generation: Option<u64>,
+    stays: impl Fn(u64) -> bool,
 ) -> Result<(), Interrupted> {
     let corrupt = |fault: KeyError| corrupt(at, fault.to_string());
     let key = KeyRef::decode(page).map_err(corrupt)?;
     let its_own = key.key.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
-    if its_own == generation && generation.is_some() {
+    if its_own.is_some_and(stays) {
         return Ok(());
     }
     // Where it is placed is known: with its record.
     let identity = KeyHash::of_piece(page, Placement(0)).identity;
     transaction.remove(&RecordAt { key, encoded: page, identity, partition: at.partition })
+}
+
+/// Stores a page of a record, or removes it.
+pub(super) fn put_page(
+    transaction: &mut dyn Transaction,
+    at: &RecordAt<'_>,
+    generation: u64,
+    name: PageName,
+    page: Option<&[u8]>,
+) -> Result<(), Interrupted> {
+    let written = at_page(at, generation, name, |at| match page {
+        Some(page) => transaction.put(at, RecordMeta::PIECE, page),
+        None => transaction.remove(at),
+    });
+    written.map_err(|fault| PageFault::Form(fault).interrupts(at))?
 }
 
 /// The tag by which the engine knows a page; `None` when there can't be such a page.
@@ -205,11 +220,7 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
     pub(super) fn finish(self) -> Result<(), Interrupted> {
         let Self { transaction, at, generation, written, .. } = self;
         for (name, page) in &written {
-            let written = at_page(at, generation, *name, |at| match page {
-                Some(page) => transaction.put(at, RecordMeta::PIECE, page),
-                None => transaction.remove(at),
-            });
-            written.map_err(|fault| PageFault::Form(fault).interrupts(at))??;
+            put_page(transaction, at, generation, *name, page.as_deref())?;
         }
         Ok(())
     }

@@ -8,45 +8,27 @@ use quoit_model::clock::VersionVector;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::object::Object;
-use quoit_store::engine::{Access, Applied, Fetch, Record, RecordAt, RecordPage};
+use quoit_store::engine::{Access, Applied, Fetch, Record, RecordAt};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use std::collections::BTreeSet;
-
-/// Bytes of objects after which a fold puts no further ones together.
-const FOLD_BYTES: usize = 4 << 20;
 
 /// Records that are looked at together when those are sought whose pages are damaged.
 const OWNER_COUNT: usize = 64;
 
 impl Records {
-    /// As [`Engine::fold`], of whole objects: fewer of them where they are large.
-    pub(crate) fn fold(
-        &self,
-        partition: Partition,
-        from: Identity,
-        limit: usize,
-    ) -> Result<RecordPage, StoreError> {
-        let RecordPage { entries, next } = self.engine.fold(partition, from, limit, false)?;
-        let mut page = RecordPage { entries: Vec::new(), next };
-        let mut size_bytes = 0;
-        let mut reached = from;
-        for (key, record) in entries {
-            let is_paged = PagedObject::is_one(&record.value);
-            let identity = Place::new(&key, partition).map(|place| place.at().identity);
-            let identity = identity.unwrap_or(reached);
-            // Records of one identity stay together.
-            if is_paged && size_bytes > FOLD_BYTES && identity != reached {
-                page.next = Some(identity);
-                break;
+    /// A whole record, wherever it lies.
+    pub(crate) fn get_whole(&self, at: &RecordAt<'_>) -> Result<Option<Record>, StoreError> {
+        let fetched = match self.engine.get(at, Access::Wait)? {
+            Fetch::Found(root) if PagedObject::is_one(&root.value) => {
+                self.whole(at, root, Access::Wait)?
             }
-            reached = identity;
-            for whole in self.together(partition, vec![(key, record)])? {
-                size_bytes += whole.1.value.len();
-                page.entries.push(whole);
-            }
-        }
-        Ok(page)
+            fetched => fetched,
+        };
+        Ok(match fetched {
+            Fetch::Found(record) => Some(record),
+            Fetch::Missing | Fetch::WouldBlock => None,
+        })
     }
 
     /// Records of some tags as they are stored, for a look at their clocks ([`clock_of`]).

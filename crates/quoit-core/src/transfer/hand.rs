@@ -1,7 +1,8 @@
 //! Hands records to another node: offers them, delivers what it lacks.
 
+use super::paged::SentInPages;
 use crate::error::RequestError;
-use crate::replica::{Place, merge_rule};
+use crate::replica::merge_rule;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use prost::Message;
@@ -10,11 +11,11 @@ use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_store::engine::{Record, RecordMeta};
-use quoit_wire::internode::Payload;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{
     Deliver, Delivered, DeliveredRecord, METHOD_DELIVER, METHOD_OFFER, Offer, Offered,
 };
+use quoit_wire::internode::{Payload, VERSION_STAGING};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -48,6 +49,18 @@ pub(crate) enum TransferError {
     /// An operator has switched off that this node hands records over.
     #[error("handing over is switched off (handoff.outbound)")]
     SwitchedOff,
+    /// The receiver takes as many large records as it does at a time.
+    #[error("{to} has no room for another large set or map at present")]
+    NoRoom {
+        /// Name of the receiver.
+        to: Arc<str>,
+    },
+    /// The receiver has started anew, or had heard nothing for too long.
+    #[error("{to} has dropped the pages that it had got of a large set or map")]
+    Lost {
+        /// Name of the receiver.
+        to: Arc<str>,
+    },
     /// This node's own storage failed.
     #[error("{0}")]
     Own(#[from] RequestError),
@@ -78,7 +91,8 @@ impl Payload for Objects<'_> {
 }
 
 impl ReplicatedStore {
-    /// Hands records of a partition to a node. When it returns, all of them are on that node's disk.
+    /// Hands records of a partition to a node; those in pages come as their roots. When it returns, all of them
+    /// are on that node's disk.
     pub(super) async fn hand(
         &self,
         peer: &Peer,
@@ -88,42 +102,47 @@ impl ReplicatedStore {
         let began = Instant::now();
         let wanted = self.offer(peer, partition, records).await?;
         self.transfers.yielding.rest_after(began.elapsed()).await;
-        let (by_ranges, whole) = self.hand_by_ranges(peer, partition, wanted).await?;
-        let delivered = self.deliver_all(peer, partition, &whole).await?;
-        Ok(Handed {
-            record_count: by_ranges.record_count + delivered.record_count,
-            byte_count: by_ranges.byte_count + delivered.byte_count,
-        })
+        let is_in_pages = |record: &&(Bytes, Record)| PagedObject::is_one(&record.1.value);
+        let (large, small): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_in_pages);
+        let mut handed = self.deliver_all(peer, partition, &small).await?;
+        for record in large {
+            self.transfers.throttle.check_outbound()?;
+            let Some(byte_count) = self.hand_large(peer, partition, record).await? else {
+                continue;
+            };
+            handed.record_count += 1;
+            handed.byte_count += byte_count;
+        }
+        Ok(handed)
     }
 
-    /// Hands over what the node has an older copy of, and both have in pages: what the copies differ in. The
-    /// other records are still to be delivered.
-    async fn hand_by_ranges<'r>(
+    /// Hands over a record that lies in pages: what differs, where the node has an older one in pages, all of
+    /// its pages, where it has nothing, else the whole object. Answers how many bytes were sent; `None` where
+    /// there is nothing any more.
+    async fn hand_large(
         &self,
         peer: &Peer,
         partition: Partition,
-        wanted: Vec<&'r (Bytes, Record)>,
-    ) -> Result<(Handed, Vec<&'r (Bytes, Record)>), TransferError> {
-        let mut handed = Handed::default();
-        let mut whole = Vec::with_capacity(wanted.len());
-        for record in wanted {
-            let (key, object) = record;
-            let is_in_pages = PagedObject::may_be(&object.value) && {
-                let place = Place::new(key, partition).map_err(RequestError::from)?;
-                self.records.is_in_pages(&place.at()).map_err(RequestError::from)?
-            };
-            if is_in_pages {
-                self.transfers.throttle.check_outbound()?;
-                if let Some(byte_count) = self.unite_by_ranges(peer, partition, key).await? {
-                    handed.record_count += 1;
-                    handed.byte_count += byte_count;
-                    self.transfers.throttle.wait_for(byte_count).await;
-                    continue;
-                }
-            }
-            whole.push(record);
+        record: &(Bytes, Record),
+    ) -> Result<Option<u64>, TransferError> {
+        let (key, _) = record;
+        let mut sent = SentInPages::InPages;
+        if peer.speaks(VERSION_STAGING) {
+            sent = self.hand_pages(peer, partition, record).await?;
         }
-        Ok((handed, whole))
+        if sent == SentInPages::InPages {
+            if let Some(byte_count) = self.unite_by_ranges(peer, partition, key).await? {
+                self.transfers.throttle.wait_for(byte_count).await;
+                return Ok(Some(byte_count));
+            }
+            sent = SentInPages::Whole;
+        }
+        if let SentInPages::Done(byte_count) = sent {
+            return Ok(Some(byte_count));
+        }
+        let Some(whole) = self.whole_record(partition, key).await? else { return Ok(None) };
+        let delivered = self.deliver_all(peer, partition, &[&(key.clone(), whole)]).await?;
+        Ok(Some(delivered.byte_count))
     }
 
     /// Delivers records that a node lacks. When it returns, all of them are on that node's disk.
@@ -223,7 +242,7 @@ impl ReplicatedStore {
         }
     }
 
-    fn oldest_layout(&self) -> u64 {
+    pub(super) fn oldest_layout(&self) -> u64 {
         self.control.read().layouts().oldest_version()
     }
 }

@@ -78,7 +78,7 @@ impl ReplicatedStore {
                     && size_bytes < PAGE_BYTES
                     && let Some(identity) = left.next()
                 {
-                    let page = store.records.fold(partition, identity, 1)?;
+                    let page = store.records.fold_roots(partition, identity, 1)?;
                     for (key, record) in page.entries {
                         let place = Place::new(&key, partition);
                         if place.is_ok_and(|place| place.at().identity == identity) {

@@ -13,10 +13,12 @@ mod held;
 mod hinted;
 pub(crate) mod limits;
 mod operators;
+mod paged;
 mod pressure;
 mod progress;
 mod receive;
 mod sources;
+mod staging;
 mod strays;
 mod yielding;
 
@@ -35,6 +37,7 @@ use parking_lot::Mutex;
 use progress::Active;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::Partition;
+use staging::Stagings;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +75,7 @@ pub(crate) struct Transfers {
     active: Arc<Active>,
     suspects: Mutex<Suspects>,
     copies: Mutex<Copies>,
+    stagings: Stagings,
     /// Something has happened that a round should see to.
     wanted: Notify,
 }
@@ -84,6 +88,7 @@ impl Transfers {
             active: Arc::default(),
             suspects: Mutex::default(),
             copies: Mutex::default(),
+            stagings: Stagings::default(),
             wanted: Notify::new(),
         }
     }
@@ -127,8 +132,11 @@ impl ReplicatedStore {
     /// Hands over what belongs to others, and tells the cluster what this node has got, until the task is
     /// dropped.
     pub(crate) async fn run_transfers(self: Arc<Self>) {
-        let reports = Arc::clone(&self);
-        tokio::join!(biased; self.run_rounds(), reports.run_reports(), reports.run_yielding());
+        let rest = Arc::clone(&self);
+        let stagings = Arc::clone(&self).run_stagings();
+        tokio::join!(biased;
+            self.run_rounds(), rest.run_reports(), rest.run_yielding(), stagings
+        );
     }
 
     async fn run_rounds(self: &Arc<Self>) {

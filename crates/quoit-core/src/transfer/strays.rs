@@ -8,13 +8,14 @@
 use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
 use crate::error::RequestError;
+use crate::records::size_of;
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{MemberStatus, NodeId, Peer, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
-use quoit_store::engine::{Access, Before, Decision, Record, RecordRef};
+use quoit_store::engine::Record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -24,7 +25,7 @@ pub(super) const PAGE_COUNT: usize = 256;
 /// Bytes of objects that a page should have.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
-/// A page of a walk through a partition.
+/// A page of a walk through a partition: what lies in pages with its root alone.
 pub(super) struct Page {
     pub(super) records: Vec<(Bytes, Record)>,
     pub(super) next: Option<Identity>,
@@ -33,11 +34,9 @@ pub(super) struct Page {
 impl Page {
     /// How many records the next page should have.
     pub(super) fn next_count(&self) -> usize {
-        let size_bytes: usize = self.records.iter().map(|(_, record)| record.value.len()).sum();
-        match size_bytes {
-            0 => PAGE_COUNT,
-            _ => (self.records.len() * PAGE_BYTES / size_bytes).clamp(1, PAGE_COUNT),
-        }
+        let size_bytes: u64 = self.records.iter().map(|(_, record)| size_of(record)).sum();
+        let count = (self.records.len() as u64 * PAGE_BYTES as u64).checked_div(size_bytes);
+        count.map_or(PAGE_COUNT, |count| (count as usize).clamp(1, PAGE_COUNT))
     }
 }
 
@@ -123,15 +122,7 @@ impl ReplicatedStore {
                 all_went = false;
                 continue;
             }
-            let mut change = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
-                Some(record) if record.meta.digest == *digest => Decision::Remove,
-                Some(_) => {
-                    all_went = false;
-                    Decision::Keep
-                }
-                None => Decision::Keep,
-            };
-            self.records.update_whole(&place.at(), Before::Front, Access::Wait, &mut change)?;
+            all_went &= self.records.remove_unchanged(&place.at(), *digest)?;
         }
         Ok(all_went)
     }
@@ -146,7 +137,7 @@ impl ReplicatedStore {
         let store = Arc::clone(self);
         let count = self.transfers.yielding.stride(count);
         let fold = move || {
-            let page = store.records.fold(partition, from, count)?;
+            let page = store.records.fold_roots(partition, from, count)?;
             Ok(Page { records: page.entries, next: page.next })
         };
         let began = Instant::now();

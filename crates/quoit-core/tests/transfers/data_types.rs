@@ -3,7 +3,9 @@
 use crate::fixture::*;
 use bytes::Bytes;
 use quoit_cluster::StagedChange;
-use quoit_core::{Counter, DataTypeRequest, ReadOptions, TransferLimits, WriteOptions};
+use quoit_core::{
+    Counter, DataTypeRequest, ReadOptions, ReplicatedStore, TransferLimits, WriteOptions,
+};
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::data_type::{
     FieldOperation, FieldUpdate, MapOperation, Operation, SetChange, Value,
@@ -96,18 +98,30 @@ fn total(town: &Town, counter: Counter) -> u64 {
     town.running().into_iter().map(of).sum()
 }
 
-async fn add(town: &Town, number: u8, key: KeyRef<'_>, elements: Vec<Bytes>, w: Quorum) {
+pub async fn add(town: &Town, number: u8, key: KeyRef<'_>, elements: Vec<Bytes>, w: Quorum) {
     let operation = Operation::Set(elements.into_iter().map(SetChange::Add).collect());
     update(town, number, key, operation, w).await;
 }
 
 /// Adds elements to a set in a map in a map.
-async fn add_in_map(town: &Town, number: u8, key: KeyRef<'_>, elements: Vec<Bytes>, w: Quorum) {
+pub async fn add_in_map(town: &Town, number: u8, key: KeyRef<'_>, elements: Vec<Bytes>, w: Quorum) {
     let set = FieldOperation::Set(elements.into_iter().map(SetChange::Add).collect());
     let map = |update| MapOperation { updates: vec![update], ..MapOperation::default() };
     let inner = FieldOperation::Map(map(FieldUpdate::new("tags", set)));
     let operation = Operation::Map(map(FieldUpdate::new("inner", inner)));
     update(town, number, key, operation, w).await;
+}
+
+/// Adds an element to a set by a node that somebody else has in hand.
+pub async fn add_at(store: &ReplicatedStore, key: KeyRef<'_>, element: String) {
+    let operation = Operation::Set(vec![SetChange::Add(element.into())]);
+    let options = WriteOptions {
+        w: Some(Quorum::Count(2)),
+        dw: Some(Quorum::Count(0)),
+        ..WriteOptions::default()
+    };
+    let request = DataTypeRequest { key, operation, context: None, return_value: false, options };
+    store.update_data_type(request).await.unwrap();
 }
 
 async fn update(town: &Town, number: u8, key: KeyRef<'_>, operation: Operation, w: Quorum) {
@@ -118,7 +132,7 @@ async fn update(town: &Town, number: u8, key: KeyRef<'_>, operation: Operation, 
 }
 
 /// Elements of a set as a node has it.
-async fn size_at(town: &Town, number: u8, key: KeyRef<'_>) -> usize {
+pub async fn size_at(town: &Town, number: u8, key: KeyRef<'_>) -> usize {
     let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
     let found = town.store(number).fetch_data_type(key, &options).await.unwrap();
     found.map_or(0, |found| element_count(&found.value))

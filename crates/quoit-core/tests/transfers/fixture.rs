@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use quoit_cluster::memory_network::MemoryNetwork;
 use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, NodeId, Settings, StagedChange,
+    Addresses, ControlPlane, Internode, InternodeSettings, Limits, NodeId, Settings, StagedChange,
     seed_elections,
 };
 use quoit_core::{
@@ -13,16 +13,19 @@ use quoit_core::{
 };
 use quoit_model::clock::{Actor, VersionVector};
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
-use quoit_model::key::{BucketRef, KeyRef};
+use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, Durability};
-use quoit_store::engine::{Access, Before, Decision, Engine, Fetch, Record, RecordAt, RecordRef};
+use quoit_store::engine::{
+    Access, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt, RecordRef,
+};
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
+use quoit_wire::internode::VersionRange;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -112,6 +115,9 @@ pub struct Town {
     has_disks: bool,
     /// How far the clock of each node is ahead of that of the one before.
     skew_us: u64,
+    /// What the nodes that start from now on speak, and the longest frame that they take.
+    pub versions: VersionRange,
+    pub frame_bytes_max: u32,
 }
 
 /// The clock of a node: that of the town, and ahead of it.
@@ -192,8 +198,17 @@ impl Town {
         let settings = StoreSettings { blocking: Blocking::Inline, ..settings };
         let network = MemoryNetwork::default();
         let boots = 0;
-        let mut town =
-            Self { network, clock, settings, nodes: Vec::new(), boots, has_disks, skew_us };
+        let mut town = Self {
+            network,
+            clock,
+            settings,
+            nodes: Vec::new(),
+            boots,
+            has_disks,
+            skew_us,
+            versions: VersionRange::CURRENT,
+            frame_bytes_max: Limits::default().frame_bytes_max,
+        };
         for _ in 0..count {
             town.add().await;
         }
@@ -214,7 +229,7 @@ impl Town {
         Self::found(count, StoreSettings::default(), true, 0).await.together().await
     }
 
-    async fn together(self) -> Self {
+    pub async fn together(self) -> Self {
         for number in 2..=self.nodes.len() as u8 {
             self.join(number).await;
         }
@@ -251,12 +266,16 @@ impl Town {
         let addresses = Addresses { node: address(number).into(), ..Addresses::default() };
         let name = format!("n{number}@test");
         let ring_size = Some(ring_size());
-        let settings = Settings { ring_size, addresses, ..Settings::new(&name, id(number)) };
+        let versions = self.versions;
+        let settings =
+            Settings { ring_size, addresses, versions, ..Settings::new(&name, id(number)) };
         let clock = self.clock_of(number);
         let node = &mut self.nodes[usize::from(number) - 1];
         let control = ControlPlane::open(Arc::new(node.disk.clone()), settings).unwrap();
         let control = Arc::new(control);
+        let limits = Limits { frame_bytes_max: self.frame_bytes_max, ..Limits::default() };
         let settings = InternodeSettings::new(id(number), name, self.boots, self.boots);
+        let settings = InternodeSettings { versions, limits, ..settings };
         let internode = Internode::new(settings, host);
         let new_actor = || Actor(self.boots.to_be_bytes()[..].into());
         let actor = node.actor.take().unwrap_or_else(new_actor);
@@ -481,6 +500,12 @@ impl Town {
         numbers.filter(|number| self.stored(*number, key).is_some()).map(id).collect()
     }
 
+    /// Nodes that have anything under a key, which may lie in pages.
+    pub fn holders_of_record(&self, key: KeyRef<'_>) -> BTreeSet<NodeId> {
+        let numbers = 1..=self.nodes.len() as u8;
+        numbers.filter(|number| self.record(*number, key).is_some()).map(id).collect()
+    }
+
     /// How many different objects the running nodes store under a name.
     fn version_count(&self, name: &str) -> usize {
         let stored = self.running().into_iter().filter_map(|number| self.stored(number, key(name)));
@@ -499,6 +524,20 @@ impl Town {
             Fetch::Found(record) => Some(record),
             Fetch::Missing | Fetch::WouldBlock => None,
         }
+    }
+
+    /// The pages that a node's engine has of a record, by their generation; the notes of pages that have come
+    /// in part are those of no record.
+    pub fn pages(&self, number: u8, record: &[u8]) -> BTreeMap<Vec<u8>, usize> {
+        let engine = &self.nodes[usize::from(number) - 1].engine;
+        let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: record };
+        let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 1_000_000).unwrap();
+        let mut pages = BTreeMap::new();
+        for (encoded, _) in listed.entries {
+            let generation = KeyRef::decode(&encoded).unwrap().key[..8].to_vec();
+            *pages.entry(generation).or_default() += 1;
+        }
+        pages
     }
 
     /// Whether a node can read what it stores under a key.

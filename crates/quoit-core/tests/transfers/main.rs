@@ -12,5 +12,6 @@ mod listing;
 mod operators;
 mod ownership;
 mod refusals;
+mod staging;
 mod strays;
 mod yielding;

@@ -18,6 +18,7 @@ mod ranges;
 mod region;
 mod root;
 mod table;
+mod walk;
 mod wanted;
 mod written;
 
@@ -31,6 +32,7 @@ pub use ranges::{
 pub use region::Region;
 pub use root::{ROOT_FORMAT_1, ROOT_FORMAT_2, Root};
 pub use table::{ItemHash, PageRange, PageTable};
+pub use walk::PageWalk;
 pub use wanted::Wanted;
 
 use super::content::Content;

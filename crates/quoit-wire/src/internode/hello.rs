@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = VERSION_INNER_PARTS;
+pub const VERSION_MAX: u32 = VERSION_STAGING;
 /// The first version whose nodes know objects that are data types.
 pub const VERSION_DATA_TYPES: u32 = 2;
 /// The first version whose nodes compare copies of large sets and maps by ranges.
@@ -20,6 +20,8 @@ pub const VERSION_SCANS: u32 = 4;
 pub const VERSION_INNER_RANGES: u32 = 5;
 /// The first version whose nodes tell parts of sets and maps in fields of maps.
 pub const VERSION_INNER_PARTS: u32 = 6;
+/// The first version whose nodes take large sets and maps that they have nothing of page by page.
+pub const VERSION_STAGING: u32 = 7;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

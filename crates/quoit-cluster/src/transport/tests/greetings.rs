@@ -26,10 +26,10 @@ async fn a_node_of_another_cluster_is_told_so() {
 #[tokio::test(start_paused = true)]
 async fn versions_without_a_common_one_are_refused_with_both_ranges() {
     let mut newer = settings(1);
-    newer.versions = VersionRange { min: 7, max: 9 };
+    newer.versions = VersionRange { min: 8, max: 9 };
     let trouble = trouble_of("n1", newer, CLUSTER).await;
     assert!(
-        trouble.contains("versions 7 to 9") && trouble.contains(&format!("1 to {VERSION_MAX}")),
+        trouble.contains("versions 8 to 9") && trouble.contains(&format!("1 to {VERSION_MAX}")),
         "{trouble}"
     );
 }

@@ -93,7 +93,7 @@ impl Content {
 
 impl Content {
     /// Takes the branches that are in it, but not those in branches.
-    fn take_branches(self, into: &mut Vec<Branch>) {
+    pub(super) fn take_branches(self, into: &mut Vec<Branch>) {
         match self {
             Self::Map(fields) => {
                 fields.into_values().for_each(|field| field.content.take_branches(into));

@@ -79,6 +79,12 @@ impl PagedObject {
         self.generation
     }
 
+    /// The same with another generation: for a store that keeps pages of another one under names of its own.
+    #[must_use]
+    pub fn with_generation(self, generation: u64) -> Self {
+        Self { generation, ..self }
+    }
+
     /// The root of the state.
     #[must_use]
     pub const fn root(&self) -> &Root {

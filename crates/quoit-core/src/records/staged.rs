@@ -1,0 +1,285 @@
+//! Pages of a record that come from another node, before there is a root that they belong to.
+//!
+//! They lie under a generation of their own, which no root names, so nobody reads them. A note in the engine,
+//! a piece of no record, tells of each such generation: should the process end before the root is written,
+//! the next one finds the note and removes the pages.
+
+use super::pages::{self, PageFault, ReadPages, WrittenPages};
+use super::{COLLECTED_COUNT, Records, decoded, encoded, meta_of, put_root, read_root};
+use crate::replica::Place;
+use bytes::Bytes;
+use quoit_model::data_type::pages::{PageName, PagedObject};
+use quoit_model::hash::{KeyHash, Partition, Placement};
+use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
+use quoit_model::object::Object;
+use quoit_store::engine::{
+    Access, Applied, Fetch, Interrupted, KeyRange, RecordAt, RecordMeta, Ticket, Transaction,
+};
+use quoit_store::error::StoreError;
+
+/// Whose pieces the notes are: no name of a record.
+const NOTES: &[u8] = b"staged";
+
+/// Bytes of the key of a note: see [`at_note`].
+const NOTE_KEY_BYTES: usize = 10;
+
+/// Staged pages: those of a record under a generation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StagedPages {
+    /// Name of the record, encoded.
+    pub(crate) key: Bytes,
+    pub(crate) partition: Partition,
+    pub(crate) generation: u64,
+}
+
+/// What became of staged pages when their root came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unstaged {
+    /// The record has them, alone or with what was there before; synced with the ticket.
+    Written(Ticket, RecordMeta),
+    /// The record says as much without them.
+    Known,
+    /// The record lies in pages by now: the two have to be compared.
+    InPages,
+    /// They do not belong together, or to what is there: the whole object has to come.
+    NeedsWhole,
+}
+
+/// What putting a root in its place asks of the store around.
+pub(crate) struct AroundStaged<'a> {
+    /// Whether the object must not be stored where nothing is.
+    pub(crate) keeps_out: &'a dyn Fn() -> bool,
+    /// What the object that is there and the one that comes are together.
+    pub(crate) merged: &'a dyn Fn(&Object, &Object) -> Object,
+}
+
+impl Records {
+    /// Makes room for pages of a record: a generation, and a note of it. `None` where the record can't have
+    /// pages.
+    pub(crate) fn begin_staged(
+        &self,
+        at: &RecordAt<'_>,
+    ) -> Result<Option<(StagedPages, Option<Ticket>)>, StoreError> {
+        if !pages::can_have_pages(at) {
+            return Ok(None);
+        }
+        let generation = self.new_generation(at);
+        let key = Bytes::copy_from_slice(at.encoded);
+        let staged = StagedPages { key, partition: at.partition, generation };
+        self.staged.lock().insert(generation);
+        let noted = at_note(&staged, |note| {
+            self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+                transaction.put(note, RecordMeta::PIECE, &staged.key)
+            })
+        });
+        match noted {
+            Ok(Applied::Written(ticket)) => Ok(Some((staged, Some(ticket)))),
+            Ok(Applied::Kept | Applied::WouldBlock) => Ok(Some((staged, None))),
+            Err(fault) => {
+                self.staged.lock().remove(&generation);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Stores pages, and removes those that are said to have gone.
+    pub(crate) fn put_staged(
+        &self,
+        staged: &StagedPages,
+        changes: &[(PageName, Option<Bytes>)],
+    ) -> Result<(), StoreError> {
+        let Ok(place) = Place::new(&staged.key, staged.partition) else { return Ok(()) };
+        let at = place.at();
+        for some in changes.chunks(COLLECTED_COUNT) {
+            self.engine.transact(staged.partition, Access::Wait, &mut |transaction| {
+                some.iter().try_for_each(|(name, page)| {
+                    let page = page.as_deref();
+                    pages::put_page(transaction, &at, staged.generation, *name, page)
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Removes staged pages, and the note of them.
+    pub(crate) fn drop_staged(
+        &self,
+        staged: &StagedPages,
+        names: impl Iterator<Item = PageName>,
+    ) -> Result<(), StoreError> {
+        let names: Vec<PageName> = names.collect();
+        if let Ok(place) = Place::new(&staged.key, staged.partition) {
+            let at = place.at();
+            for some in names.chunks(COLLECTED_COUNT) {
+                self.engine.transact(staged.partition, Access::Wait, &mut |transaction| {
+                    // Whatever an engine has said of a write that failed.
+                    if generation_of(transaction, &at)? == Some(staged.generation) {
+                        return Ok(());
+                    }
+                    some.iter().try_for_each(|name| {
+                        pages::put_page(transaction, &at, staged.generation, *name, None)
+                    })
+                })?;
+            }
+        }
+        self.forget_staged(staged)
+    }
+
+    /// The pages have a root by now, or are no more.
+    fn forget_staged(&self, staged: &StagedPages) -> Result<(), StoreError> {
+        at_note(staged, |note| {
+            self.engine.transact(staged.partition, Access::Wait, &mut |transaction| {
+                transaction.remove(note)
+            })
+        })?;
+        self.staged.lock().remove(&staged.generation);
+        Ok(())
+    }
+
+    /// Removes what processes before this one have left of staged pages; how many such records there were.
+    /// Nothing may be staged before.
+    pub(crate) fn clear_staged(&self) -> Result<usize, StoreError> {
+        let notes = KeyRange::Bucket(BucketRef { bucket_type: PIECE_TYPE, bucket: NOTES });
+        let (mut count, mut after) = (0, None);
+        loop {
+            let listed = self.engine.list_keys(notes, after.as_deref(), COLLECTED_COUNT)?;
+            for (key, _) in &listed.entries {
+                self.clear_noted(key)?;
+                count += 1;
+            }
+            after = listed.next;
+            if after.is_none() {
+                return Ok(count);
+            }
+        }
+    }
+
+    fn clear_noted(&self, note: &Bytes) -> Result<(), StoreError> {
+        let Some((partition, generation)) = read_note(note) else { return Ok(()) };
+        let noted = StagedPages { key: Bytes::new(), partition, generation };
+        let fetched = at_note(&noted, |at| self.engine.get(at, Access::Wait));
+        let staged = match fetched {
+            Ok(Fetch::Found(record)) => StagedPages { key: record.value, ..noted },
+            Ok(Fetch::Missing | Fetch::WouldBlock) => noted,
+            // Of whom it told is lost; its pages are found when their record is damaged.
+            Err(StoreError::Corrupt { .. }) => noted,
+            Err(fault) => return Err(fault),
+        };
+        if let Ok(place) = Place::new(&staged.key, partition) {
+            self.collect_pages(&place.at())?;
+        }
+        self.forget_staged(&staged)
+    }
+
+    /// Puts a root in its place, which staged pages belong to, or makes them one with what is there. Where
+    /// they are not used, they are still there.
+    pub(crate) fn finish_staged(
+        &self,
+        staged: &StagedPages,
+        root: PagedObject,
+        n_val_class: u8,
+        around: &AroundStaged<'_>,
+    ) -> Result<Unstaged, StoreError> {
+        let Ok(place) = Place::new(&staged.key, staged.partition) else {
+            return Ok(Unstaged::NeedsWhole);
+        };
+        let at = place.at();
+        let paged = root.with_generation(staged.generation);
+        // Nobody else changes these pages.
+        let mut read = ReadPages::new(&*self.engine, &at, staged.generation, Access::Wait);
+        match paged.check_pages(&mut read) {
+            Ok(()) => {}
+            Err(PageFault::Form(_)) => return Ok(Unstaged::NeedsWhole),
+            Err(PageFault::Store(fault)) => return Err(fault),
+            Err(PageFault::Cold | PageFault::Interrupted(_)) => {
+                unreachable!("pages that are waited for, and not in a transaction")
+            }
+        }
+        let mut outcome = Ok(meta_of(paged.object(), n_val_class));
+        let applied = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+            outcome = unite(transaction, &at, &paged, n_val_class, around)?;
+            Ok(())
+        });
+        match (applied, outcome) {
+            (Ok(Applied::Written(ticket)), Ok(meta)) => {
+                if let Err(fault) = self.forget_staged(staged) {
+                    // With the next start it goes: the pages have a root.
+                    tracing::warn!(%fault, "a note of staged pages could not be removed");
+                }
+                Ok(Unstaged::Written(ticket, meta))
+            }
+            (Ok(_), Err(unstaged)) => Ok(unstaged),
+            (Ok(_), Ok(_)) => Ok(Unstaged::Known),
+            // What is there is damaged: a whole object replaces it.
+            (Err(StoreError::Corrupt { .. }), _) => Ok(Unstaged::NeedsWhole),
+            (Err(fault), _) => Err(fault),
+        }
+    }
+}
+
+/// Calls a function with the place of the note of staged pages. Its key is the partition (2 bytes) and the
+/// generation (8 bytes, both big-endian); its value is the name of the record.
+fn at_note<T>(staged: &StagedPages, look: impl FnOnce(&RecordAt<'_>) -> T) -> T {
+    let mut name = [0; NOTE_KEY_BYTES];
+    name[..2].copy_from_slice(&staged.partition.0.to_be_bytes());
+    name[2..].copy_from_slice(&staged.generation.to_be_bytes());
+    let key = KeyRef::piece(NOTES, &name);
+    let encoded = key.encoded();
+    // Where it is placed is known: with the record that it tells of.
+    let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
+    look(&RecordAt { key, encoded: &encoded, identity, partition: staged.partition })
+}
+
+/// The partition and generation that a note is of.
+fn read_note(encoded: &[u8]) -> Option<(Partition, u64)> {
+    let name: &[u8; NOTE_KEY_BYTES] = KeyRef::decode(encoded).ok()?.key.try_into().ok()?;
+    let (partition, generation) = name.split_first_chunk::<2>()?;
+    let generation = u64::from_be_bytes(*generation.first_chunk()?);
+    Some((Partition(u16::from_be_bytes(*partition)), generation))
+}
+
+/// The generation of a record's pages, if it lies in pages.
+fn generation_of(
+    transaction: &mut dyn Transaction,
+    at: &RecordAt<'_>,
+) -> Result<Option<u64>, Interrupted> {
+    let stored = transaction.get(at)?.filter(|record| PagedObject::is_one(&record.value));
+    let paged = stored.map(|root| read_root(at, &root)).transpose()?;
+    Ok(paged.map(|paged| paged.generation()))
+}
+
+/// Makes a staged record and what is there one. The answer has what was written, or why nothing was.
+fn unite(
+    transaction: &mut dyn Transaction,
+    at: &RecordAt<'_>,
+    paged: &PagedObject,
+    n_val_class: u8,
+    around: &AroundStaged<'_>,
+) -> Result<Result<RecordMeta, Unstaged>, Interrupted> {
+    let told = meta_of(paged.object(), n_val_class);
+    let Some(stored) = transaction.get(at)? else {
+        if (around.keeps_out)() {
+            return Ok(Err(Unstaged::Known));
+        }
+        return put_root(transaction, at, paged, told).map(|()| Ok(told));
+    };
+    if stored.meta.digest == told.digest {
+        return Ok(Err(Unstaged::Known));
+    }
+    if PagedObject::is_one(&stored.value) {
+        return Ok(Err(Unstaged::InPages));
+    }
+    let ours = decoded(at, &stored.value)?;
+    let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
+    let theirs = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
+    let merged = (around.merged)(&ours, &theirs);
+    let meta = meta_of(&merged, n_val_class);
+    let left = paged.clone().replace(&merged, &mut pages);
+    let left = left.map_err(|fault| fault.interrupts(at))?;
+    pages.finish()?;
+    match left {
+        Some(paged) => put_root(transaction, at, &paged, meta)?,
+        None => transaction.put(at, meta, &encoded(&merged))?,
+    }
+    Ok(Ok(meta))
+}

@@ -1,0 +1,354 @@
+//! Hands over large sets and maps, which lie in pages, to a node that has nothing of them: page by page.
+//!
+//! The pages go as they are stored, some at a time, while others write. Then the root tells whether they are
+//! still those of one moment; if not, what has changed is sent once more, at last while writers wait. So
+//! memory holds some pages, and a name and a hash for each, however large the value is.
+
+use super::hand::{TransferError, call};
+use crate::error::RequestError;
+use crate::records::{ChangedPages, PassEnd, Records, SentPages};
+use crate::replica::Place;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{CallError, Lane, Peer};
+use quoit_model::data_type::pages::PageName;
+use quoit_model::hash::Partition;
+use quoit_store::engine::{Record, RecordAt};
+use quoit_store::error::StoreError;
+use quoit_wire::internode::Payload;
+use quoit_wire::internode::data::{MergeRule, REFUSED_NEEDS_WHOLE, REFUSED_STORAGE};
+use quoit_wire::internode::staging::{
+    DropStaging, FinishStaging, METHOD_DROP_STAGING, METHOD_FINISH_STAGING, METHOD_OPEN_STAGING,
+    METHOD_STAGE_PAGES, OpenStaging, PagesStaged, Room, StagePages, StagedPage, StagingFinished,
+    StagingOpened,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Bytes of pages in one message; a single larger page goes alone.
+pub(crate) const STAGED_BYTES_MAX: usize = 256 << 10;
+/// How often pages are read while others write, before they are read while writers wait.
+const PASS_COUNT: usize = 2;
+/// A receiver that hears nothing for longer takes the sender to be gone.
+const SIGN_INTERVAL: Duration = Duration::from_secs(15);
+/// Pause before a receiver that has no room is asked again.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+/// How often it is asked: then other records have their turn.
+const BUSY_COUNT_MAX: usize = 30;
+
+/// What became of a record that lies in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SentInPages {
+    /// The receiver has it on disk, after so many bytes.
+    Done(u64),
+    /// The receiver has it in pages, too: the two are to be compared.
+    InPages,
+    /// It is to be sent whole.
+    Whole,
+}
+
+/// Pages of a message.
+struct Pages<'a>(&'a ChangedPages);
+
+impl Payload for Pages<'_> {
+    fn size_bytes(&self) -> usize {
+        self.0.iter().filter_map(|(_, page)| page.as_ref()).map(Bytes::len).sum()
+    }
+
+    fn append_to(&self, out: &mut Vec<u8>) {
+        for (_, page) in self.0 {
+            out.extend_from_slice(page.as_deref().unwrap_or_default());
+        }
+    }
+}
+
+/// This node's copy, and who gets it.
+struct Sending<'p> {
+    records: Arc<Records>,
+    peer: &'p Peer,
+    partition: Partition,
+    key: Bytes,
+    /// The receiver's number for it.
+    staging: u64,
+    told_at: Instant,
+    byte_count: u64,
+}
+
+impl ReplicatedStore {
+    /// Hands over a record that lies in pages to a node that lacks it.
+    pub(super) async fn hand_pages(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        (key, root): &(Bytes, Record),
+    ) -> Result<SentInPages, TransferError> {
+        // Of two values of which the later one wins, no page is part of the other.
+        if self.delivered(key, root).rule() != MergeRule::Causal {
+            return Ok(SentInPages::Whole);
+        }
+        let opened = match self.open_staging(peer, partition, key, root.meta.digest).await {
+            Ok(opened) => opened,
+            Err(fault) => return no_pages(fault),
+        };
+        match opened.room() {
+            Room::Open => {}
+            Room::Known => return Ok(SentInPages::Done(0)),
+            Room::InPages => return Ok(SentInPages::InPages),
+            Room::Whole => return Ok(SentInPages::Whole),
+            Room::Busy => return Err(TransferError::NoRoom { to: peer.name() }),
+        }
+        let mut sending = Sending {
+            records: Arc::clone(&self.records),
+            peer,
+            partition,
+            key: key.clone(),
+            staging: opened.staging,
+            told_at: Instant::now(),
+            byte_count: 0,
+        };
+        let sent = self.send_pages(&mut sending).await;
+        if !matches!(sent, Ok(SentInPages::Done(_))) {
+            // Where this is not heard, the receiver finds out by itself.
+            let gone = DropStaging { staging: sending.staging };
+            let told = peer.call(METHOD_DROP_STAGING, &gone, b"", Lane::Large, SIGN_INTERVAL).await;
+            if let Err(fault) = told {
+                tracing::debug!(%fault, "a receiver was not told that no more pages come");
+            }
+        }
+        sent.or_else(no_pages)
+    }
+
+    /// Asks for room until there is some, or others should have their turn.
+    async fn open_staging(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        key: &Bytes,
+        digest: u64,
+    ) -> Result<StagingOpened, TransferError> {
+        let mut asked_count = 0;
+        loop {
+            let open = OpenStaging {
+                partition: u32::from(partition.0),
+                layout_version: self.oldest_layout(),
+                key: key.clone(),
+                digest,
+                is_least: self.transfers.yielding.is_least(),
+            };
+            let reply = call(peer, METHOD_OPEN_STAGING, &open, b"").await?;
+            let answer = |_| TransferError::Answer { to: peer.name() };
+            let opened = StagingOpened::decode(reply.header).map_err(answer)?;
+            self.transfers.yielding.told(opened.pressure_percent);
+            asked_count += 1;
+            if opened.room() != Room::Busy || asked_count == BUSY_COUNT_MAX {
+                return Ok(opened);
+            }
+            sleep(BUSY_PAUSE).await;
+        }
+    }
+
+    /// Sends all pages, until they are those of one moment, and the root.
+    async fn send_pages(&self, sending: &mut Sending<'_>) -> Result<SentInPages, TransferError> {
+        let begun = self.on_record(sending, Records::begin_sending).await?;
+        let Some(mut sent) = begun else { return Ok(SentInPages::Whole) };
+        for _ in 0..PASS_COUNT {
+            sent = self.send_pass(sending, sent).await?;
+            let end;
+            (sent, end) = self
+                .on_record(sending, move |records, at| {
+                    records.end_pass(at, &mut sent).map(|end| (sent, end))
+                })
+                .await?;
+            match end {
+                PassEnd::Complete => return self.finish_staging(sending, sent.root()).await,
+                PassEnd::Changed => {}
+                PassEnd::Gone => return Ok(SentInPages::Whole),
+            }
+        }
+        let (sent, last) = self
+            .on_record(sending, move |records, at| {
+                records.last_pages(at, &mut sent).map(|last| (sent, last))
+            })
+            .await?;
+        let Some(last) = last else { return Ok(SentInPages::Whole) };
+        self.send_all(sending, last).await?;
+        self.finish_staging(sending, sent.root()).await
+    }
+
+    /// Sends what the receiver has otherwise, once through all pages.
+    async fn send_pass(
+        &self,
+        sending: &mut Sending<'_>,
+        mut sent: SentPages,
+    ) -> Result<SentPages, TransferError> {
+        loop {
+            self.transfers.throttle.check_outbound()?;
+            let limit_bytes = self.transfers.yielding.stride(STAGED_BYTES_MAX);
+            let (pages, is_through);
+            let began = Instant::now();
+            (sent, (pages, is_through)) = self
+                .on_record(sending, move |records, at| {
+                    records.next_pages(at, &mut sent, limit_bytes).map(|read| (sent, read))
+                })
+                .await?;
+            self.transfers.yielding.rest_after(began.elapsed()).await;
+            self.send_all(sending, pages).await?;
+            if is_through {
+                return Ok(sent);
+            }
+        }
+    }
+
+    /// Sends pages in messages of a bounded size.
+    async fn send_all(
+        &self,
+        sending: &mut Sending<'_>,
+        pages: ChangedPages,
+    ) -> Result<(), TransferError> {
+        let mut left = pages.into_iter().peekable();
+        while left.peek().is_some() {
+            let (mut some, mut size_bytes) = (Vec::new(), 0);
+            while let Some(next) = left.next_if(|(_, page)| {
+                let next_bytes = message_bytes(page.as_ref());
+                size_bytes == 0 || size_bytes + next_bytes <= STAGED_BYTES_MAX
+            }) {
+                size_bytes += message_bytes(next.1.as_ref());
+                some.push(next);
+            }
+            let began = Instant::now();
+            self.stage(sending, &some).await?;
+            self.transfers.yielding.rest_after(began.elapsed()).await;
+            let size_bytes = size_bytes as u64;
+            sending.byte_count += size_bytes;
+            self.wait_with_signs(sending, size_bytes).await?;
+        }
+        // Where there is little news, there is a sign now and then.
+        if sending.told_at.elapsed() >= SIGN_INTERVAL {
+            self.stage(sending, &Vec::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps to the rate, however low it is, and has the receiver know that there is more to come.
+    async fn wait_with_signs(
+        &self,
+        sending: &mut Sending<'_>,
+        byte_count: u64,
+    ) -> Result<(), TransferError> {
+        let mut waiting = std::pin::pin!(self.transfers.throttle.wait_for(byte_count));
+        while timeout(SIGN_INTERVAL, &mut waiting).await.is_err() {
+            self.transfers.throttle.check_outbound()?;
+            self.stage(sending, &Vec::new()).await?;
+        }
+        Ok(())
+    }
+
+    async fn stage(
+        &self,
+        sending: &mut Sending<'_>,
+        pages: &ChangedPages,
+    ) -> Result<(), TransferError> {
+        let staged = |(name, page): &(PageName, Option<Bytes>)| StagedPage {
+            branch: name.branch,
+            first: name.first.0,
+            // Pages are smaller than frames, and these than 4 GB.
+            size_bytes: page.as_ref().map_or(0, |page| page.len() as u32),
+        };
+        let header = StagePages {
+            staging: sending.staging,
+            pages: pages.iter().map(staged).collect(),
+            is_least: self.transfers.yielding.is_least(),
+        };
+        let peer = sending.peer;
+        let reply = call(peer, METHOD_STAGE_PAGES, &header, &Pages(pages)).await?;
+        let answer = |_| TransferError::Answer { to: peer.name() };
+        let staged = PagesStaged::decode(reply.header).map_err(answer)?;
+        sending.told_at = Instant::now();
+        self.transfers.yielding.told(staged.pressure_percent);
+        match staged.is_lost {
+            true => Err(TransferError::Lost { to: peer.name() }),
+            false => Ok(()),
+        }
+    }
+
+    async fn finish_staging(
+        &self,
+        sending: &Sending<'_>,
+        root: &Record,
+    ) -> Result<SentInPages, TransferError> {
+        let finish = FinishStaging {
+            staging: sending.staging,
+            layout_version: self.oldest_layout(),
+            record: self.delivered(&sending.key, root),
+        };
+        let peer = sending.peer;
+        let reply = call(peer, METHOD_FINISH_STAGING, &finish, &root.value[..]).await?;
+        let answer = |_| TransferError::Answer { to: peer.name() };
+        let finished = StagingFinished::decode(reply.header).map_err(answer)?;
+        Ok(match finished.room() {
+            Room::Known => SentInPages::Done(sending.byte_count + root.value.len() as u64),
+            Room::InPages => SentInPages::InPages,
+            Room::Whole => SentInPages::Whole,
+            Room::Open | Room::Busy => return Err(TransferError::Lost { to: peer.name() }),
+        })
+    }
+
+    /// Does something to this node's copy that reads a lot, with the time that requests leave.
+    async fn on_record<T: Send + 'static>(
+        &self,
+        sending: &Sending<'_>,
+        step: impl FnOnce(&Records, &RecordAt<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, TransferError> {
+        let (records, key) = (Arc::clone(&sending.records), sending.key.clone());
+        let partition = sending.partition;
+        let on_record = move || {
+            let place = Place::new(&key, partition)?;
+            Ok(step(&records, &place.at())?)
+        };
+        Ok(self.settings.blocking.behind(on_record).await?)
+    }
+
+    /// The whole of a record that was read as a root; `None` when there is none any more, or its pages are
+    /// damaged: whoever else has it hands it over.
+    pub(super) async fn whole_record(
+        &self,
+        partition: Partition,
+        key: &Bytes,
+    ) -> Result<Option<Record>, TransferError> {
+        let (records, key) = (Arc::clone(&self.records), key.clone());
+        let read = move || {
+            let place = Place::new(&key, partition)?;
+            match records.get_whole(&place.at()) {
+                Err(StoreError::Corrupt { path, offset, reason }) => {
+                    tracing::error!(%path, offset, %reason, "a record in pages is damaged");
+                    Ok(None)
+                }
+                read => Ok(read?),
+            }
+        };
+        Ok(self.settings.blocking.behind(read).await?)
+    }
+}
+
+/// What a page takes of a message, about.
+fn message_bytes(page: Option<&Bytes>) -> usize {
+    const NAME_BYTES: usize = 32;
+    NAME_BYTES + page.map_or(0, Bytes::len)
+}
+
+/// What is left to do where pages can't be sent: what the receiver can't store, and what is damaged here, is
+/// tried as a whole.
+fn no_pages(fault: TransferError) -> Result<SentInPages, TransferError> {
+    match fault {
+        TransferError::Call {
+            fault: CallError::Refused { code: REFUSED_STORAGE | REFUSED_NEEDS_WHOLE, .. },
+            ..
+        }
+        | TransferError::Own(RequestError::Store(StoreError::Corrupt { .. })) => {
+            Ok(SentInPages::Whole)
+        }
+        fault => Err(fault),
+    }
+}

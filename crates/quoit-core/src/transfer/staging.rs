@@ -1,0 +1,446 @@
+//! Takes large sets and maps that come page by page.
+//!
+//! Their pages wait aside until the root comes that they belong to; then the record is there at once, or one
+//! with what was there. Pages of which no more is heard are removed.
+
+use super::hand::meta_of;
+use crate::error::RequestError;
+use crate::records::{AroundStaged, ChangedPages, StagedPages, Unstaged};
+use crate::service::{Refusal, refuse};
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_cluster::{IncomingRequest, NodeId, Responder};
+use quoit_model::data_type::pages::{ItemHash, PageName, PagedObject};
+use quoit_store::engine::{Access, Fetch, Ticket};
+use quoit_wire::internode::data::MergeRule;
+use quoit_wire::internode::staging::{
+    DropStaging, FinishStaging, OpenStaging, PagesStaged, Room, StagePages, StagingDropped,
+    StagingFinished, StagingOpened,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Large records that come at the same time, at most: each has the names of its pages in memory.
+const STAGING_COUNT_MAX: usize = 8;
+/// A sender that is silent for so long has gone.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The same of one that can't be reached.
+const SILENCE_MAX_UNREACHABLE: Duration = Duration::from_secs(10);
+/// How often it is looked who is silent.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Large records that come page by page.
+#[derive(Default)]
+pub(super) struct Stagings(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    left: LeftOver,
+    by_number: BTreeMap<u64, Staging>,
+    /// Names of records for which room is being made.
+    opening: BTreeSet<Bytes>,
+}
+
+/// What processes before this one were sent, and had no root.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+enum LeftOver {
+    /// It is being looked for.
+    #[default]
+    Maybe,
+    Nothing,
+    /// It can't be found or removed; that is tried again and again.
+    Stays,
+}
+
+/// A record that comes.
+struct Staging {
+    from: NodeId,
+    pages: StagedPages,
+    /// Bytes of each page that is here.
+    sizes: BTreeMap<PageName, u32>,
+    heard_at: Instant,
+    /// Whether something is being done to the pages.
+    is_busy: bool,
+    /// Whether they are to be removed as soon as that is done.
+    is_dropped: bool,
+}
+
+impl Staging {
+    fn page_bytes(&self) -> u64 {
+        self.sizes.values().map(|size_bytes| u64::from(*size_bytes)).sum()
+    }
+}
+
+impl State {
+    /// Whether pages of a record may come; notes that room is being made for them.
+    fn begin_opening(&mut self, key: &Bytes) -> Room {
+        let comes = self.by_number.values().any(|each| each.pages.key == *key);
+        let count = self.by_number.len() + self.opening.len();
+        match self.left {
+            LeftOver::Stays => return Room::Whole,
+            LeftOver::Maybe => return Room::Busy,
+            LeftOver::Nothing => {}
+        }
+        if comes || count >= STAGING_COUNT_MAX || !self.opening.insert(key.clone()) {
+            return Room::Busy;
+        }
+        Room::Open
+    }
+
+    /// Takes out what is to be removed, if nothing is being done to it; else it is removed after that.
+    fn drop_staging(&mut self, number: u64) -> Option<Staging> {
+        let staging = self.by_number.get_mut(&number)?;
+        staging.is_dropped = true;
+        if staging.is_busy { None } else { self.by_number.remove(&number) }
+    }
+
+    /// Begins to do something to the pages of a record; `None` where there is no such record.
+    fn begin(&mut self, number: u64, from: NodeId) -> Option<&mut Staging> {
+        let staging = self.by_number.get_mut(&number)?;
+        if staging.from != from || staging.is_busy || staging.is_dropped {
+            return None;
+        }
+        staging.is_busy = true;
+        staging.heard_at = Instant::now();
+        Some(staging)
+    }
+
+    /// What was being done is done. The answer is what is to be removed.
+    fn end(&mut self, number: u64) -> Option<Staging> {
+        let staging = self.by_number.get_mut(&number)?;
+        staging.is_busy = false;
+        staging.heard_at = Instant::now();
+        if staging.is_dropped { self.by_number.remove(&number) } else { None }
+    }
+}
+
+/// What asking for room came to.
+enum Opened {
+    Told(Room),
+    Open(u64, Option<Ticket>),
+}
+
+impl ReplicatedStore {
+    /// Removes what has been left by senders that are gone, until the task is dropped.
+    pub(super) async fn run_stagings(self: Arc<Self>) {
+        loop {
+            self.clear_stagings().await;
+            self.drop_silent().await;
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Removes what processes before this one have left.
+    async fn clear_stagings(self: &Arc<Self>) {
+        if self.transfers.stagings.0.lock().left == LeftOver::Nothing {
+            return;
+        }
+        let store = Arc::clone(self);
+        let cleared =
+            self.settings.blocking.behind(move || Ok(store.records.clear_staged()?)).await;
+        self.transfers.stagings.0.lock().left = match cleared {
+            Ok(count) => {
+                if count > 0 {
+                    tracing::info!(count, "records that had come in part were removed");
+                }
+                LeftOver::Nothing
+            }
+            Err(fault) => {
+                tracing::warn!(%fault, "records that had come in part could not be removed");
+                LeftOver::Stays
+            }
+        };
+    }
+
+    async fn drop_silent(self: &Arc<Self>) {
+        let is_silent = |staging: &Staging| {
+            let silence = staging.heard_at.elapsed();
+            silence > SILENCE_MAX
+                || silence > SILENCE_MAX_UNREACHABLE && self.reachable(staging.from).is_none()
+        };
+        let silent: Vec<Staging> = {
+            let mut state = self.transfers.stagings.0.lock();
+            let silent = state.by_number.iter().filter(|(_, staging)| is_silent(staging));
+            let silent: Vec<u64> = silent.map(|(number, _)| *number).collect();
+            silent.into_iter().filter_map(|number| state.drop_staging(number)).collect()
+        };
+        for staging in silent {
+            self.remove_staged(staging).await;
+        }
+    }
+
+    /// Removes the pages of a record that does not come any more.
+    async fn remove_staged(self: &Arc<Self>, staging: Staging) {
+        let store = Arc::clone(self);
+        let Staging { pages, sizes, .. } = staging;
+        let remove = move || Ok(store.records.drop_staged(&pages, sizes.into_keys())?);
+        if let Err(fault) = self.settings.blocking.behind(remove).await {
+            // They are named by a note, and removed after the next start.
+            tracing::warn!(%fault, "pages of a record that does not come could not be removed");
+        }
+    }
+
+    pub(crate) fn serve_open_staging(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        if !self.transfers.throttle.takes() {
+            return refuse(reply, &Refusal::SwitchedOff);
+        }
+        let open = match self.read_header(request, |open: &OpenStaging| open.layout_version) {
+            Ok(open) => open,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let pressure_percent = self.transfers.yielding.receives(open.is_least);
+        let from = request.from;
+        tokio::spawn(async move {
+            self.drop_former(&open.key, from).await;
+            let store = Arc::clone(&self);
+            let look = move || Ok(store.open_staging_of(&open, from));
+            let opened = match self.settings.blocking.behind(look).await {
+                Ok(Ok(opened)) => opened,
+                Ok(Err(refusal)) => return refuse(reply, &refusal),
+                Err(fault) => return refuse(reply, &fault.into()),
+            };
+            let (room, staging) = match opened {
+                Opened::Told(room) => (room, 0),
+                Opened::Open(number, ticket) => {
+                    // The note has to outlast any page.
+                    let synced = match ticket {
+                        Some(ticket) => self.synced(ticket).await,
+                        None => Ok(()),
+                    };
+                    if let Err(fault) = synced {
+                        return refuse(reply, &fault.into());
+                    }
+                    (Room::Open, number)
+                }
+            };
+            let room = room.into();
+            reply.send(&StagingOpened { room, staging, pressure_percent }, b"");
+        });
+    }
+
+    /// Who begins anew has given up what it had begun.
+    async fn drop_former(self: &Arc<Self>, key: &Bytes, from: NodeId) {
+        let former: Vec<Staging> = {
+            let mut state = self.transfers.stagings.0.lock();
+            let former = state.by_number.iter();
+            let former = former.filter(|(_, each)| each.from == from && each.pages.key == *key);
+            let former: Vec<u64> = former.map(|(number, _)| *number).collect();
+            former.into_iter().filter_map(|number| state.drop_staging(number)).collect()
+        };
+        for staging in former {
+            self.remove_staged(staging).await;
+        }
+    }
+
+    fn open_staging_of(&self, open: &OpenStaging, from: NodeId) -> Result<Opened, Refusal> {
+        let place = self.place(&open.key, open.partition)?;
+        let at = place.at();
+        match self.engine.get(&at, Access::Wait).map_err(RequestError::from)? {
+            Fetch::Found(stored) if stored.meta.digest == open.digest => {
+                self.engine.sync().map_err(RequestError::from)?;
+                return Ok(Opened::Told(Room::Known));
+            }
+            Fetch::Found(stored) if PagedObject::is_one(&stored.value) => {
+                return Ok(Opened::Told(Room::InPages));
+            }
+            Fetch::Found(_) | Fetch::Missing | Fetch::WouldBlock => {}
+        }
+        let room = self.transfers.stagings.0.lock().begin_opening(&open.key);
+        if room != Room::Open {
+            return Ok(Opened::Told(room));
+        }
+        let begun = self.records.begin_staged(&at);
+        let mut state = self.transfers.stagings.0.lock();
+        state.opening.remove(&open.key);
+        let begun = begun.map_err(RequestError::from)?;
+        let Some((pages, ticket)) = begun else { return Ok(Opened::Told(Room::Whole)) };
+        let number = pages.generation;
+        let staging = Staging {
+            from,
+            pages,
+            sizes: BTreeMap::new(),
+            heard_at: Instant::now(),
+            is_busy: false,
+            is_dropped: false,
+        };
+        state.by_number.insert(number, staging);
+        Ok(Opened::Open(number, ticket))
+    }
+
+    pub(crate) fn serve_stage_pages(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        if !self.transfers.throttle.takes() {
+            return refuse(reply, &Refusal::SwitchedOff);
+        }
+        let read = self.read_header(request, |_: &StagePages| u64::MAX);
+        let read = read.and_then(|stage| {
+            let changes = changes_of(&stage, request.payload.clone())?;
+            Ok((stage, changes))
+        });
+        let (stage, changes) = match read {
+            Ok(read) => read,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let pressure_percent = self.transfers.yielding.receives(stage.is_least);
+        let (number, from) = (stage.staging, request.from);
+        let Some(pages) = self.begin_pages(number, from, &changes) else {
+            return reply.send(&PagesStaged { is_lost: true, pressure_percent }, b"");
+        };
+        tokio::spawn(async move {
+            let store = Arc::clone(&self);
+            let put = move || Ok(store.records.put_staged(&pages, &changes)?);
+            let put = self.settings.blocking.behind(put).await;
+            let dropped = self.transfers.stagings.0.lock().end(number);
+            let is_lost = dropped.is_some();
+            if let Some(staging) = dropped {
+                self.remove_staged(staging).await;
+            }
+            match put {
+                Ok(()) => reply.send(&PagesStaged { is_lost, pressure_percent }, b""),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    /// Notes the names of pages before they are stored.
+    fn begin_pages(
+        &self,
+        number: u64,
+        from: NodeId,
+        changes: &ChangedPages,
+    ) -> Option<StagedPages> {
+        let mut state = self.transfers.stagings.0.lock();
+        let staging = state.begin(number, from)?;
+        for (name, page) in changes {
+            match page {
+                Some(page) => _ = staging.sizes.insert(*name, page.len() as u32),
+                None => _ = staging.sizes.remove(name),
+            }
+        }
+        Some(staging.pages.clone())
+    }
+
+    pub(crate) fn serve_finish_staging(
+        self: Arc<Self>,
+        request: &IncomingRequest,
+        reply: Responder,
+    ) {
+        if !self.transfers.throttle.takes() {
+            return refuse(reply, &Refusal::SwitchedOff);
+        }
+        let read = self.read_header(request, |finish: &FinishStaging| finish.layout_version);
+        let finish = match read {
+            Ok(finish) => finish,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let (number, root) = (finish.staging, request.payload.clone());
+        let begun = {
+            let mut state = self.transfers.stagings.0.lock();
+            let begun = state.begin(number, request.from);
+            begun.map(|staging| (staging.pages.clone(), staging.page_bytes()))
+        };
+        let Some((pages, page_bytes)) = begun else {
+            return reply.send(&StagingFinished { room: Room::Open.into() }, b"");
+        };
+        tokio::spawn(async move {
+            let store = Arc::clone(&self);
+            let unite = move || store.unite_staged(&finish, &root, &pages, page_bytes);
+            let united = self.settings.blocking.behind(unite).await;
+            let is_used = matches!(united, Ok(Unstaged::Written(..)));
+            let staging = self.transfers.stagings.0.lock().by_number.remove(&number);
+            if let Some(staging) = staging.filter(|_| !is_used) {
+                self.remove_staged(staging).await;
+            }
+            let room = match united {
+                Ok(Unstaged::Written(ticket, _)) => self.synced(ticket).await.map(|()| Room::Known),
+                Ok(Unstaged::Known) => self.all_synced().await.map(|()| Room::Known),
+                Ok(Unstaged::InPages) => Ok(Room::InPages),
+                Ok(Unstaged::NeedsWhole) => Ok(Room::Whole),
+                Err(fault) => Err(fault),
+            };
+            match room {
+                Ok(room) => reply.send(&StagingFinished { room: room.into() }, b""),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    /// Makes staged pages and what is there one.
+    fn unite_staged(
+        &self,
+        finish: &FinishStaging,
+        root: &Bytes,
+        pages: &StagedPages,
+        page_bytes: u64,
+    ) -> Result<Unstaged, RequestError> {
+        let record = &finish.record;
+        let Ok(paged) = PagedObject::decode(root) else { return Ok(Unstaged::NeedsWhole) };
+        let told = meta_of(record);
+        let rule = MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal);
+        let is_it = record.key == pages.key
+            && rule == MergeRule::Causal
+            && told.digest == paged.object().digest()
+            && paged.root().page_bytes() == page_bytes;
+        let Ok(clock) = paged.causal_clock() else { return Ok(Unstaged::NeedsWhole) };
+        if !is_it {
+            return Ok(Unstaged::NeedsWhole);
+        }
+        let place = crate::replica::Place::new(&pages.key, pages.partition)?;
+        let at = place.at();
+        let around = AroundStaged {
+            keeps_out: &|| self.reaper.graves.keeps_out_clock(&at, &clock),
+            merged: &|ours, theirs| self.merged(ours, theirs, rule),
+        };
+        let united = self.records.finish_staged(pages, paged, told.n_val_class, &around)?;
+        if let Unstaged::Written(_, meta) = &united {
+            self.note_written(at.partition, u32::from(meta.n_val_class));
+            if meta.tombstone {
+                self.note_tombstone(&at, meta.digest);
+            }
+        }
+        Ok(united)
+    }
+
+    /// Waits until all that was written so far survives the death of the machine.
+    async fn all_synced(self: &Arc<Self>) -> Result<(), RequestError> {
+        let store = Arc::clone(self);
+        self.settings.blocking.behind(move || Ok(store.engine.sync()?)).await
+    }
+
+    pub(crate) fn serve_drop_staging(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let read = self.read_header(request, |_: &DropStaging| u64::MAX);
+        let number = match read {
+            Ok(gone) => gone.staging,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let dropped = {
+            let mut state = self.transfers.stagings.0.lock();
+            let is_its_own = |staging: &Staging| staging.from == request.from;
+            let is_its_own = state.by_number.get(&number).is_some_and(is_its_own);
+            if is_its_own { state.drop_staging(number) } else { None }
+        };
+        tokio::spawn(async move {
+            if let Some(staging) = dropped {
+                self.remove_staged(staging).await;
+            }
+            reply.send(&StagingDropped {}, b"");
+        });
+    }
+}
+
+/// The pages that a message brings.
+fn changes_of(stage: &StagePages, mut payload: Bytes) -> Result<ChangedPages, Refusal> {
+    let mut changes = Vec::with_capacity(stage.pages.len());
+    for page in &stage.pages {
+        let size_bytes = page.size_bytes as usize;
+        if size_bytes > payload.len() {
+            return Err(Refusal::Malformed("pages are cut off".to_owned()));
+        }
+        let name = PageName { branch: page.branch, first: ItemHash(page.first) };
+        let stored = payload.split_to(size_bytes);
+        changes.push((name, Some(stored).filter(|stored| !stored.is_empty())));
+    }
+    Ok(changes)
+}
