@@ -199,9 +199,7 @@ impl ReplicatedStore {
                 }
                 continue;
             }
-            let store = Arc::clone(&self);
-            let reap = move || Ok(store.reap_step(delay_ms)?);
-            if let Err(fault) = self.settings.blocking.behind(reap).await {
+            if let Err(fault) = self.reap_step(delay_ms).await {
                 tracing::warn!(%fault, "reaping put off");
             }
         }
@@ -227,32 +225,36 @@ impl ReplicatedStore {
     /// Engine faults; what was not reaped is found by the next scan.
     ///
     /// With `delay_ms` as `None`, tombstones are kept but for those that an operator wants reaped.
-    pub fn reap_step(&self, delay_ms: Option<u64>) -> Result<usize, StoreError> {
-        let mut reaped_count = 0;
-        for noted in self.due_tombstones(delay_ms)? {
-            match self.reap(&noted) {
-                Ok(true) => reaped_count += 1,
-                Ok(false) => {}
-                Err(fault) => {
-                    self.reaper.scan_needed.store(true, Ordering::Relaxed);
-                    return Err(fault);
-                }
-            }
-        }
-        Ok(reaped_count)
+    pub async fn reap_step(self: &Arc<Self>, delay_ms: Option<u64>) -> Result<usize, RequestError> {
+        let due = self.due_tombstones(delay_ms).await?;
+        let store = Arc::clone(self);
+        let reap = move || {
+            let reaped: Result<usize, StoreError> =
+                due.iter().map(|noted| store.reap(noted).map(usize::from)).sum();
+            reaped.map_err(|fault| store.scan_again(fault.into()))
+        };
+        self.settings.blocking.behind(reap).await
     }
 
-    /// Tombstones that are due, out of the queue.
-    fn due_tombstones(&self, delay_ms: Option<u64>) -> Result<Vec<Noted>, StoreError> {
+    /// Tombstones that are due, out of the queue, and before that, where it is time, those that nobody has
+    /// noted into it.
+    async fn due_tombstones(
+        self: &Arc<Self>,
+        delay_ms: Option<u64>,
+    ) -> Result<Vec<Noted>, RequestError> {
         let now_us = self.clock.unix_us();
         if let Some(delay_ms) = delay_ms
             && self.reaper.start_scan(self.clock.monotonic_us())
-            && let Err(fault) = self.scan_tombstones(delay_ms)
         {
-            self.reaper.scan_needed.store(true, Ordering::Relaxed);
-            return Err(fault);
+            let scanned = self.scan_tombstones(delay_ms).await;
+            scanned.map_err(|fault| self.scan_again(fault))?;
         }
         Ok(self.reaper.take_due(now_us))
+    }
+
+    fn scan_again(&self, fault: RequestError) -> RequestError {
+        self.reaper.scan_needed.store(true, Ordering::Relaxed);
+        fault
     }
 
     /// Has tombstones reaped as soon as all their primaries agree, whatever `delete_mode` says: their encoded
@@ -290,15 +292,18 @@ impl ReplicatedStore {
         self.reap_copy(&place.at(), noted.digest)
     }
 
-    fn scan_tombstones(&self, delay_ms: u64) -> Result<(), StoreError> {
-        let ring_size = self.ring_size();
-        for partition in 0..ring_size.get() {
-            let partition = Partition(partition);
+    /// Goes through all partitions, a page at a time: others wait for the same threads.
+    async fn scan_tombstones(self: &Arc<Self>, delay_ms: u64) -> Result<(), RequestError> {
+        for partition in (0..self.ring_size().get()).map(Partition) {
             let mut from = Some(Identity(0));
             while let Some(identity) = from {
-                let page = self.engine.fold(partition, identity, SCAN_PAGE, true)?;
-                self.note_scanned(partition, delay_ms, page.entries);
-                from = page.next;
+                let store = Arc::clone(self);
+                let scan = move || {
+                    let page = store.engine.fold(partition, identity, SCAN_PAGE, true)?;
+                    store.note_scanned(partition, delay_ms, page.entries);
+                    Ok(page.next)
+                };
+                from = self.settings.blocking.behind(scan).await?;
             }
         }
         Ok(())

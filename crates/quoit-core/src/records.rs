@@ -87,12 +87,16 @@ impl Records {
         self.engine.head(at)
     }
 
-    /// Whether a record lies in pages, as far as that is known without waiting for the disk.
-    pub(crate) fn is_in_pages(&self, at: &RecordAt<'_>) -> Result<bool, StoreError> {
+    /// Whether a record lies in pages; `None` where the disk would have to be waited for.
+    pub(crate) fn is_in_pages(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<Option<bool>, StoreError> {
         let mut is_paged = false;
         let mut look = |record: &RecordRef<'_>| is_paged = PagedObject::is_one(record.value);
-        self.engine.show(at, Access::NoWait, &mut look)?;
-        Ok(is_paged)
+        let shown = self.engine.show(at, access, &mut look)?;
+        Ok((shown != Shown::WouldBlock).then_some(is_paged))
     }
 
     /// As [`Engine::show`].
@@ -138,7 +142,9 @@ impl Records {
     }
 
     /// As [`Engine::update`] for records that are not in pages; what has become large is divided into some.
-    /// The change may be called again where others have changed the record meanwhile.
+    /// The change may be called again where others have changed the record meanwhile. One that becomes large
+    /// counts as one that has to wait, and is not changed: it is not known of all engines without waiting
+    /// that they have no such pages.
     pub(crate) fn update(
         &self,
         at: &RecordAt<'_>,
@@ -150,10 +156,14 @@ impl Records {
         let updated = self.update_plain(at, before, access, &mut |stored, out| {
             let start = out.len();
             let decision = change(stored, out);
-            becomes_large =
-                matches!(decision, Decision::Put(_)) && should_be_divided(&out[start..]);
-            decision
+            becomes_large = matches!(decision, Decision::Put(_))
+                && pages::can_have_pages(at)
+                && should_be_divided(&out[start..]);
+            if becomes_large && access == Access::NoWait { Decision::Keep } else { decision }
         })?;
+        if becomes_large && updated == Updated::Applied(Applied::Kept) {
+            return Ok(Updated::Applied(Applied::WouldBlock));
+        }
         if becomes_large
             && matches!(updated, Updated::Applied(Applied::Written(_)))
             && let Err(fault) = self.divide(at)
@@ -300,11 +310,8 @@ impl Records {
     /// Divides a record that has become large. Its value is the same before and after; where it can't be
     /// divided now, that is done when it is next written.
     fn divide(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
-        if !pages::can_have_pages(at) {
-            return Ok(());
-        }
         let generation = self.new_generation(at);
-        let divided = self.engine.transact(at.partition, Access::NoWait, &mut |transaction| {
+        let divided = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
             let Some(stored) = transaction.get(at)? else { return Ok(()) };
             if PagedObject::is_one(&stored.value) {
                 return Ok(());

@@ -82,6 +82,11 @@ impl FromStr for TreeSize {
     }
 }
 
+/// More segments than can be named at once.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0} segments are named; {max} can be at once: ask several times", max = Segments::COUNT_MAX)]
+pub struct TooManySegments(pub usize);
+
 /// Some segments of a tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segments {
@@ -91,15 +96,25 @@ pub struct Segments {
 }
 
 impl Segments {
+    /// How many can be named at once.
+    pub const COUNT_MAX: usize = 1 << 16;
+
     /// These segments of a tree of a size. Numbers that such a tree does not have name nothing.
-    #[must_use]
-    pub fn new(size: TreeSize, numbers: Vec<u32>) -> Self {
-        Self::of_count(size.segment_count(), numbers)
+    ///
+    /// # Errors
+    ///
+    /// More than [`Segments::COUNT_MAX`] numbers.
+    pub fn new(size: TreeSize, numbers: Vec<u32>) -> Result<Self, TooManySegments> {
+        if numbers.len() > Self::COUNT_MAX {
+            return Err(TooManySegments(numbers.len()));
+        }
+        Ok(Self::of_count(size.segment_count(), numbers))
     }
 
     /// These segments of so many; of none where there are none.
     #[must_use]
     pub fn of_count(segment_count: u32, mut numbers: Vec<u32>) -> Self {
+        numbers.retain(|number| *number < segment_count);
         numbers.sort_unstable();
         numbers.dedup();
         Self { segment_count, numbers }
@@ -172,10 +187,13 @@ mod tests {
         for size in TreeSize::ALL {
             let count = size.segment_count();
             let number = segment_of(bucket, b"key") % count;
-            assert!(Segments::new(size, vec![count, number, 7]).has(bucket, b"key"));
+            let some = Segments::new(size, vec![count, number, 7]);
+            assert!(some.is_ok_and(|some| some.has(bucket, b"key")));
             let others = (0..count).filter(|other| *other != number).collect();
-            assert!(!Segments::new(size, others).has(bucket, b"key"));
+            assert!(!Segments::of_count(count, others).has(bucket, b"key"));
         }
+        let many = vec![0; Segments::COUNT_MAX + 1];
+        assert_eq!(Segments::new(TreeSize::Large, many), Err(TooManySegments(65_537)));
         assert!(!Segments::of_count(0, vec![0]).has(bucket, b"key"));
     }
 }

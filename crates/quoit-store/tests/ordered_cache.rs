@@ -5,6 +5,7 @@
 
 mod support;
 
+use quoit_model::hash::Identity;
 use quoit_store::engine::{Access, Applied, Before, Decision, Engine, Fetch, RecordMeta};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
 use quoit_store::seam::{SystemClock, Threads};
@@ -71,6 +72,19 @@ fn what_was_read_or_written_lately_is_there_without_waiting() {
         engine.sync().unwrap();
         assert_eq!(at_once(&engine, "a"), None, "{name}: what is absent is not kept");
         assert_eq!(value(&engine, "a"), None, "{name}: removed");
+    }
+}
+
+#[test]
+fn what_is_met_in_passing_is_not_kept() {
+    for name in ENGINES {
+        let directory = tempfile::tempdir().unwrap();
+        put(&open(name, directory.path(), 0), "a", b"value");
+        let engine = open(name, directory.path(), 1 << 20);
+        let partition = Name::new("a").at().partition;
+        let folded = engine.fold(partition, Identity(0), 10, false).unwrap();
+        assert_eq!(folded.entries.len(), 1, "{name}");
+        assert_eq!(at_once(&engine, "a"), None, "{name}");
     }
 }
 

@@ -12,11 +12,14 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 use tokio::sync::oneshot;
 
-/// Threads of a process. One may wait for the disk while another works; more would not be quicker where they
+/// Threads of a process. Some may wait for the disk while others work; more would not be quicker where they
 /// get what is left.
-const THREAD_COUNT: usize = 2;
-/// Nice value of the threads: about a tenth of what requests' threads get where both want all.
-const NICE: i32 = 10;
+const THREAD_COUNT: usize = 4;
+/// How much higher the nice value of the threads is than that of requests' threads: they get about a tenth of
+/// what these get where both want all.
+const NICE_STEP: i32 = 10;
+/// The highest nice value that there is.
+const NICE_MAX: i32 = 19;
 
 type Step = Box<dyn FnOnce() + Send>;
 
@@ -29,8 +32,10 @@ pub(super) async fn run<T: Send + 'static>(
 ) -> Option<Result<T, Box<dyn Any + Send>>> {
     let (answer, answered) = oneshot::channel();
     let step = move || {
-        // Who asked may be gone.
-        let _ = answer.send(catch_unwind(AssertUnwindSafe(step)));
+        // Who asked may be gone: before the step's turn came, or while it is done.
+        if !answer.is_closed() {
+            let _ = answer.send(catch_unwind(AssertUnwindSafe(step)));
+        }
     };
     THREADS.send(Box::new(step)).ok()?;
     answered.await.ok()
@@ -52,7 +57,9 @@ fn start() -> Sender<Step> {
 
 fn work(steps: &Mutex<Receiver<Step>>) {
     // Where it can't be set, the thread works like any other.
-    let _ = rustix::process::setpriority_process(None, NICE);
+    if let Ok(nice) = rustix::process::getpriority_process(None) {
+        let _ = rustix::process::setpriority_process(None, (nice + NICE_STEP).min(NICE_MAX));
+    }
     loop {
         let next = steps.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match next {

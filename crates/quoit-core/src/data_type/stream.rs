@@ -7,7 +7,7 @@ use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::records::Items;
 use crate::stats::Sizes;
-use crate::store::{ReplicatedStore, object_props, record_at};
+use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
 use crate::votes::ReadNeed;
 use bytes::Bytes;
 use quoit_model::data_type::context::encode_context;
@@ -89,7 +89,11 @@ impl ReplicatedStore {
             let props = object_props(&state, key.bucket)?;
             (record_at(&state, props, key, &encoded), options.resolve(props)?)
         };
-        if !topology.is_alone() && !self.internode.is_settled() || !self.records.is_in_pages(&at)? {
+        if !topology.is_alone() && !self.internode.is_settled() {
+            return Ok(false);
+        }
+        let blocking = self.settings.blocking;
+        if !wait_if_blocked(blocking, |access| Ok(self.records.is_in_pages(&at, access)?))? {
             return Ok(false);
         }
         let mut asked = None;
@@ -104,7 +108,6 @@ impl ReplicatedStore {
             };
         }
         let mut handing = Handing { sink, identity: identity_of(key, &encoded), read: None };
-        let blocking = self.settings.blocking;
         let shown = blocking.in_place(|| self.records.each_item(&at, &mut handing))?;
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
             return Ok(false);

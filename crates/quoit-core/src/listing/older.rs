@@ -10,10 +10,10 @@ use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{Lane, Peer};
 use quoit_model::key::{BucketRef, KeyRef};
-use quoit_wire::internode::VERSION_SCANS;
 use quoit_wire::internode::data::{
     KeySpan, KeysListed, ListKeys, METHOD_LIST_KEYS, Scan, ScanSpan, Scanned,
 };
+use quoit_wire::internode::{VERSION_SCANS, VERSION_SEGMENTS};
 use std::sync::Arc;
 
 /// The span of all keys of a bucket.
@@ -21,22 +21,31 @@ pub(super) fn all_keys() -> ScanSpan {
     ScanSpan::Keys(KeySpan { with_tombstones: true, ..KeySpan::default() })
 }
 
-/// Whether a node is there and it, or this one, knows no scans.
-pub(super) fn is_older(peer: &Peer) -> bool {
-    peer.is_up() && !peer.speaks(VERSION_SCANS)
+/// The first version whose nodes know a scan of this.
+const fn needed_for(span: &ScanSpan) -> u32 {
+    match span {
+        ScanSpan::Segments(_) => VERSION_SEGMENTS,
+        ScanSpan::Keys(_) | ScanSpan::Terms(_) | ScanSpan::Records(_) => VERSION_SCANS,
+    }
 }
 
-/// What a node answers that knows no scans, or that this one, `own`, does not ask for them.
+/// Whether a node is there and it, or this one, does not know such a scan.
+pub(super) fn is_older(peer: &Peer, span: &ScanSpan) -> bool {
+    peer.is_up() && !peer.speaks(needed_for(span))
+}
+
+/// What a node answers that does not know a scan, or that this one, `own`, does not ask for it.
 pub(super) async fn ask(
     peer: Arc<Peer>,
     node: Arc<str>,
     own: Arc<str>,
     scan: Scan,
 ) -> Result<Scanned, Failed> {
+    let needed = scan.span.as_ref().map_or(VERSION_SCANS, needed_for);
     let Some(list) = list_of(scan) else {
-        let is_older = peer.version_max() < Some(VERSION_SCANS);
+        let is_older = peer.version_max() < Some(needed);
         let node = if is_older { node } else { own };
-        return Err(Failed::Node(Some(RequestError::OlderNode { node, needed: VERSION_SCANS })));
+        return Err(Failed::Node(Some(RequestError::OlderNode { node, needed })));
     };
     let method = METHOD_LIST_KEYS;
     let call = call_while_up(&peer, method, &list, b"", Lane::Large, CHUNK_TIMEOUT);

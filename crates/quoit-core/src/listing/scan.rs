@@ -61,6 +61,18 @@ impl Chunk {
     }
 }
 
+/// Whether somebody waits for an answer to a question, and not for all that a bucket has.
+fn is_query(scan: &Scan) -> bool {
+    match &scan.span {
+        Some(ScanSpan::Terms(_)) => true,
+        Some(ScanSpan::Keys(span)) => {
+            let is_all = span.from.is_empty() && span.end.is_none();
+            !is_all || (scan.count_max as usize) < CHUNK_COUNT
+        }
+        _ => false,
+    }
+}
+
 /// Whether tombstones are to be reaped that the scan meets.
 fn reaps(scan: &Scan) -> bool {
     match &scan.span {
@@ -84,7 +96,7 @@ impl ReplicatedStore {
             self.room_to_reap(CHUNK_COUNT).await?;
         }
         let (store, layout_version) = (Arc::clone(self), scan.layout_version);
-        let is_query = matches!(scan.span, Some(ScanSpan::Terms(_)));
+        let is_query = is_query(&scan);
         let blocking = self.settings.blocking;
         let read = move || store.read_span(&scan);
         let scanned = match is_query {

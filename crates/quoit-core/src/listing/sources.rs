@@ -235,7 +235,7 @@ impl Sources {
             }
             Reach::Peer(peer) => {
                 let peer = Arc::clone(peer);
-                if older::is_older(&peer) {
+                if older::is_older(&peer, &self.wanted.span) {
                     let node = Arc::clone(&self.topology.node(source.share.node).name);
                     let own = self.store.control.read().node_name().into();
                     return Box::pin(older::ask(peer, node, own, scan));

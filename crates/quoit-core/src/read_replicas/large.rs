@@ -5,6 +5,7 @@ use super::{Run, Stop};
 use crate::error::RequestError;
 use crate::replica::Copy;
 use crate::stats::Counter;
+use crate::store::wait_if_blocked;
 use crate::votes::NodePlace;
 use bytes::Bytes;
 use quoit_store::engine::RecordAt;
@@ -24,7 +25,10 @@ impl Run<'_> {
         if self.read.rule != MergeRule::Causal || self.behind(own).is_empty() {
             return Ok(());
         }
-        if !self.store.records.is_in_pages(&at).map_err(RequestError::from)? {
+        let is_in_pages = wait_if_blocked(self.store.settings.blocking, |access| {
+            Ok(self.store.records.is_in_pages(&at, access)?)
+        })?;
+        if !is_in_pages {
             return Ok(());
         }
         let mut repaired: SmallVec<[NodePlace; 4]> = SmallVec::new();

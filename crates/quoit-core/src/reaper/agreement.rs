@@ -69,9 +69,7 @@ impl ReplicatedStore {
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) {
         let topology = self.topology();
         self.reaper.graves.forget(self.clock.monotonic_us());
-        let store = Arc::clone(self);
-        let due = move || Ok(store.due_tombstones(delay_ms)?);
-        let due = match self.settings.blocking.behind(due).await {
+        let due = match self.due_tombstones(delay_ms).await {
             Ok(due) if due.is_empty() => return,
             Ok(due) => due,
             Err(fault) => {

@@ -17,14 +17,14 @@ pub(crate) trait Items {
 
 impl Records {
     /// Shows what is in a set or map that lies in pages, as of one moment, and answers the digest of its
-    /// object; `None` when there is none, or it has to be waited for the disk to know that.
+    /// object; `None` when there is none. May wait for the disk.
     pub(crate) fn each_item(
         &self,
         at: &RecordAt<'_>,
         items: &mut dyn Items,
     ) -> Result<Option<u64>, StoreError> {
         for attempt in 0..ATTEMPT_COUNT {
-            let Fetch::Found(record) = self.engine.get(at, Access::NoWait)? else {
+            let Fetch::Found(record) = self.engine.get(at, Access::Wait)? else {
                 return Ok(None);
             };
             let Some(paged) = live_one(&record) else { return Ok(None) };

@@ -8,7 +8,8 @@ use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
 use quoit_model::hll::Precision;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::index::Tag;
-use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
+use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
+use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use std::collections::BTreeSet;
 
 mod branches;
@@ -18,14 +19,25 @@ mod staged;
 const PARTITION: Partition = Partition(3);
 
 fn open(disk: &Arc<FaultyDisk>) -> Arc<BitcaskEngine> {
-    let settings = BitcaskSettings {
-        ring_size: RingSize::new(8).expect("8 is a ring size"),
-        ..BitcaskSettings::new(7)
-    };
+    let settings = BitcaskSettings { ring_size: ring_size(), ..BitcaskSettings::new(7) };
     let clock = Arc::new(ManualClock::at(1));
     let disk = Arc::clone(disk);
     let opened = BitcaskEngine::open(disk, clock, &ManualExecution::default(), settings);
     Arc::new(opened.expect("the disk opens").0)
+}
+
+/// An engine that can't tell without waiting that it has no record of a name.
+fn open_innostore(disk: &Arc<FaultyDisk>) -> Arc<OrderedEngine> {
+    let settings = OrderedSettings { ring_size: ring_size(), ..OrderedSettings::new(7) };
+    let disk: Arc<dyn Disk> = disk.clone();
+    let clock = Arc::new(ManualClock::at(1));
+    let (execution, of_tree) = (ManualExecution::default(), TreeSettings::default());
+    let opened = OrderedEngine::open_innostore(&disk, clock, &execution, settings, of_tree);
+    Arc::new(opened.expect("the disk opens").0)
+}
+
+fn ring_size() -> RingSize {
+    RingSize::new(8).expect("8 is a ring size")
 }
 
 fn name(key: &str) -> Bytes {
@@ -119,63 +131,117 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..25)
 }
 
+/// Does steps on an engine; after each all records read as plain sets do.
+fn records_read_like_sets<E: Engine + 'static>(
+    steps: Vec<Step>,
+    open: impl Fn(&Arc<FaultyDisk>) -> Arc<E>,
+) -> Result<(), TestCaseError> {
+    let mut disk = Arc::new(FaultyDisk::new(1));
+    let mut engine = open(&disk);
+    let mut records = Records::new(engine.clone(), 1);
+    let names = [name("one"), name("two")];
+    let mut model: [Option<BTreeSet<Bytes>>; 2] = Default::default();
+    for (number, step) in steps.into_iter().enumerate() {
+        match step {
+            Step::Change(record, from, count, adds) => {
+                let place = Place::new(&names[record], PARTITION).expect("a good name");
+                let range = from..from + count;
+                let operation = changes(range.clone(), adds);
+                let is_possible = adds
+                    || model[record].as_ref().is_some_and(|elements| {
+                        range.clone().all(|number| elements.contains(&element(number)))
+                    });
+                prop_assert_eq!(update(&records, &place.at(), &operation), is_possible);
+                if is_possible {
+                    let elements = model[record].get_or_insert_default();
+                    for element in range.map(element) {
+                        if adds {
+                            elements.insert(element);
+                        } else {
+                            elements.remove(&element);
+                        }
+                    }
+                }
+            }
+            Step::Remove(record) => {
+                let place = Place::new(&names[record], PARTITION).expect("a good name");
+                let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
+                records
+                    .update_whole(&place.at(), Before::Front, Access::Wait, &mut change)
+                    .expect("the disk is good");
+                prop_assert_eq!(page_count(&*engine, &names[record]), 0);
+                model[record] = None;
+            }
+            Step::Restart => {
+                engine.sync().expect("the disk is good");
+                disk = Arc::new(disk.crash());
+                engine = open(&disk);
+                records = Records::new(engine.clone(), number as u64 + 2);
+            }
+        }
+        let mut live = 0;
+        for (name, model) in names.iter().zip(&model) {
+            let place = Place::new(name, PARTITION).expect("a good name");
+            let record = found(&records, &place.at());
+            prop_assert_eq!(record.as_ref().map(elements), model.clone());
+            live += usize::from(model.is_some());
+            let is_large = model.as_ref().is_some_and(|elements| elements.len() > 150);
+            prop_assert!(!is_large || page_count(&*engine, name) > 0);
+        }
+        let folded =
+            records.fold_roots(PARTITION, Identity(0), 10).expect("the disk is good").entries;
+        prop_assert_eq!(engine.stats().key_count, live as u64);
+        let folded: BTreeSet<Bytes> = folded.into_iter().map(|(name, _)| name).collect();
+        let there = names.iter().zip(&model).filter(|(_, model)| model.is_some());
+        prop_assert_eq!(folded, there.map(|(name, _)| name.clone()).collect());
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn a_record_reads_the_same_wherever_it_lies(steps in steps()) {
-        let mut disk = Arc::new(FaultyDisk::new(1));
-        let mut engine = open(&disk);
-        let mut records = Records::new(engine.clone(), 1);
-        let names = [name("one"), name("two")];
-        let mut model: [Option<BTreeSet<Bytes>>; 2] = Default::default();
-        for (number, step) in steps.into_iter().enumerate() {
-            match step {
-                Step::Change(record, from, count, adds) => {
-                    let place = Place::new(&names[record], PARTITION).expect("a good name");
-                    let range = from..from + count;
-                    let operation = changes(range.clone(), adds);
-                    let is_possible = adds || model[record].as_ref().is_some_and(|elements| {
-                        range.clone().all(|number| elements.contains(&element(number)))
-                    });
-                    prop_assert_eq!(update(&records, &place.at(), &operation), is_possible);
-                    if is_possible {
-                        let elements = model[record].get_or_insert_default();
-                        for element in range.map(element) {
-                            if adds { elements.insert(element); } else { elements.remove(&element); }
-                        }
-                    }
-                }
-                Step::Remove(record) => {
-                    let place = Place::new(&names[record], PARTITION).expect("a good name");
-                    let mut change = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-                    records.update_whole(&place.at(), Before::Front, Access::Wait, &mut change)
-                        .expect("the disk is good");
-                    prop_assert_eq!(page_count(&*engine, &names[record]), 0);
-                    model[record] = None;
-                }
-                Step::Restart => {
-                    engine.sync().expect("the disk is good");
-                    disk = Arc::new(disk.crash());
-                    engine = open(&disk);
-                    records = Records::new(engine.clone(), number as u64 + 2);
-                }
-            }
-            let mut live = 0;
-            for (name, model) in names.iter().zip(&model) {
-                let place = Place::new(name, PARTITION).expect("a good name");
-                let record = found(&records, &place.at());
-                prop_assert_eq!(record.as_ref().map(elements), model.clone());
-                live += usize::from(model.is_some());
-                let is_large = model.as_ref().is_some_and(|elements| elements.len() > 150);
-                prop_assert!(!is_large || page_count(&*engine, name) > 0);
-            }
-            let folded = records.fold_roots(PARTITION, Identity(0), 10).expect("the disk is good").entries;
-            prop_assert_eq!(engine.stats().key_count, live as u64);
-            let folded: BTreeSet<Bytes> = folded.into_iter().map(|(name, _)| name).collect();
-            let there = names.iter().zip(&model).filter(|(_, model)| model.is_some());
-            prop_assert_eq!(folded, there.map(|(name, _)| name.clone()).collect());
-        }
+        records_read_like_sets(steps, open)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10))]
+
+    #[test]
+    fn a_record_reads_the_same_wherever_it_lies_in_a_tree(steps in steps()) {
+        records_read_like_sets(steps, open_innostore)?;
+    }
+}
+
+#[test]
+fn what_becomes_large_counts_as_what_has_to_wait() {
+    for engine in [
+        open(&Arc::new(FaultyDisk::new(1))) as Arc<dyn Engine>,
+        open_innostore(&Arc::new(FaultyDisk::new(1))),
+    ] {
+        let records = Records::new(engine.clone(), 1);
+        let name = name("one");
+        let place = Place::new(&name, PARTITION).expect("a good name");
+        assert!(update(&records, &place.at(), &changes(0..10, true)));
+        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            let stored = stored.map(|record| Object::decode(&record.to_bytes()).expect("readable"));
+            let actor = Actor(b"incarnation"[..].into());
+            let add = changes(10..1_000, true);
+            let object = Object::update_data_type(stored, &add, None, author(&actor), None);
+            object.expect("elements can be added").encode_into(out);
+            Decision::Put(RecordMeta::default())
+        };
+        let updated = records.update(&place.at(), Before::Read, Access::NoWait, &mut change);
+        assert_eq!(updated.expect("the disk is good"), Updated::Applied(Applied::WouldBlock));
+        let left = found(&records, &place.at()).expect("the record");
+        assert_eq!((elements(&left).len(), page_count(&*engine, &name)), (10, 0));
+        assert!(update(&records, &place.at(), &changes(10..1_000, true)));
+        let is_in_pages = records.is_in_pages(&place.at(), Access::Wait);
+        assert_eq!(is_in_pages.expect("the disk is good"), Some(true));
+        assert!(page_count(&*engine, &name) > 10);
     }
 }
 

@@ -91,8 +91,8 @@ impl Payload for Objects<'_> {
 }
 
 impl ReplicatedStore {
-    /// Hands records of a partition to a node; those in pages come as their roots. When it returns, all of them
-    /// are on that node's disk.
+    /// Hands records of a partition to a node; those in pages come as their roots. When it returns, all of
+    /// them are on that node's disk.
     pub(super) async fn hand(
         &self,
         peer: &Peer,

@@ -8,6 +8,7 @@ use quoit_core::{
 };
 use quoit_model::key::KeyRef;
 use quoit_model::segments::{Segments, TreeSize};
+use quoit_wire::internode::{VERSION_SEGMENTS, VersionRange};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -159,7 +160,7 @@ async fn tombstones_that_are_kept_are_reaped_when_an_operator_wants_it() {
 fn every_other(first: u32) -> RecordRange {
     let size = TreeSize::XxSmall;
     let numbers = (first..size.segment_count()).step_by(2).collect();
-    RecordRange { segments: Some(Segments::new(size, numbers)), ..bucket() }
+    RecordRange { segments: Some(Segments::new(size, numbers).unwrap()), ..bucket() }
 }
 
 /// Whether a record is in the segments of a range.
@@ -178,9 +179,21 @@ async fn folds_are_narrowed_to_segments() {
         keys.sort_unstable();
         assert_eq!(keys, expected.into_iter().map(|number| at(number).key).collect::<Vec<_>>());
     }
-    let none = RecordRange { segments: Some(Segments::new(TreeSize::Large, vec![])), ..bucket() };
+    let none = Segments::new(TreeSize::Large, vec![]).ok();
+    let none = RecordRange { segments: none, ..bucket() };
     let (found, _) = fold(&cluster, 3, none, FoldKind::FetchClocks).await.unwrap();
     assert_eq!(found, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_knows_no_segments_is_named() {
+    let (new, old) = (VersionRange::CURRENT, VersionRange::up_to(VERSION_SEGMENTS - 1));
+    let cluster = Cluster::of_versions(&[new, old, old, old, old]).await;
+    match fold(&cluster, 0, every_other(0), FoldKind::FetchClocks).await {
+        Err(RequestError::OlderNode { needed, .. }) => assert_eq!(needed, VERSION_SEGMENTS),
+        other => panic!("{other:?}"),
+    }
+    assert!(fold(&cluster, 0, bucket(), FoldKind::FetchClocks).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -165,7 +165,7 @@ async fn a_deleted_set_is_gone_and_starts_anew() {
     assert_eq!(fixture.fetch(at).await.unwrap().value, Value::Set(vec!["b".into()]));
     fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
     fixture.clock.advance_us(10 * SECOND_US);
-    assert_eq!(fixture.reap(), 1);
+    assert_eq!(fixture.reap().await, 1);
     fixture.do_to(at, add("c")).await;
     let stale = DataTypeRequest { context: old, ..request(at, remove("c")) };
     fixture.store.update_data_type(stale).await.unwrap();

@@ -14,9 +14,9 @@ async fn a_delete_leaves_a_tombstone_that_is_reaped_when_it_is_due() {
     assert_eq!(fixture.store.delete(DeleteRequest::of(at)).await.unwrap(), Deleted::Missing);
     assert!(fixture.get(at).await.unwrap().is_tombstone());
     fixture.clock.advance_us(2_900_000);
-    assert_eq!(fixture.reap(), 0);
+    assert_eq!(fixture.reap().await, 0);
     fixture.clock.advance_us(200_000);
-    assert_eq!(fixture.reap(), 1);
+    assert_eq!(fixture.reap().await, 1);
     assert_eq!(fixture.get(at).await, None);
 }
 
@@ -28,7 +28,7 @@ async fn a_record_written_again_is_not_reaped() {
     fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
     fixture.put(at, "two").await;
     fixture.clock.advance_us(10 * SECOND_US);
-    assert_eq!(fixture.reap(), 0);
+    assert_eq!(fixture.reap().await, 0);
     assert_eq!(values(&fixture.get(at).await.unwrap()), ["two"]);
 }
 
@@ -43,7 +43,7 @@ async fn a_context_from_before_a_delete_does_not_cover_what_came_after() {
     let old = fixture.get(at).await.unwrap().clock;
     fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
     fixture.clock.advance_us(10 * SECOND_US);
-    assert_eq!(fixture.reap(), 1);
+    assert_eq!(fixture.reap().await, 1);
     fixture.put(at, "anew").await;
     fixture.store.put(PutRequest { context: old, ..put_of(at, "late") }).await.unwrap();
     assert_eq!(values(&fixture.get(at).await.unwrap()), ["anew", "late"]);

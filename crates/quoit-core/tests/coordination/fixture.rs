@@ -111,7 +111,7 @@ impl Fixture {
         self.store.put(PutRequest { context, ..put_of(at, value) }).await.unwrap();
     }
 
-    pub fn reap(&self) -> usize {
-        self.store.reap_step(Some(3_000)).unwrap()
+    pub async fn reap(&self) -> usize {
+        self.store.reap_step(Some(3_000)).await.unwrap()
     }
 }

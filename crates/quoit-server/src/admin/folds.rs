@@ -47,6 +47,9 @@ impl Wanted {
         let modified = self.modified_from.is_some() || self.modified_to.is_some();
         let size = self.tree_size.as_deref().map_or(Ok(TreeSize::Large), str::parse);
         let size = size.map_err(|fault| error(400, "invalid_fold", &fault.to_string()))?;
+        let segments = self.segments.clone().map(|numbers| Segments::new(size, numbers));
+        let segments = segments.transpose();
+        let segments = segments.map_err(|fault| error(400, "invalid_fold", &fault.to_string()))?;
         Ok(RecordRange {
             bucket_type: named(&self.bucket_type),
             bucket: named(&self.bucket),
@@ -54,7 +57,7 @@ impl Wanted {
             last_key: self.to_key.as_deref().map(named),
             modified_secs: modified
                 .then(|| (self.modified_from.unwrap_or(0), self.modified_to.unwrap_or(u64::MAX))),
-            segments: self.segments.clone().map(|numbers| Segments::new(size, numbers)),
+            segments,
         })
     }
 

@@ -78,7 +78,7 @@ impl Asked<'_> {
 fn segments_of((numbers, size): (&[u32], Option<u32>)) -> Result<Segments, Fault> {
     let size = size.map_or(Ok(TreeSize::Large), TreeSize::of_number);
     let size = size.map_err(|fault| Fault::Text(fault.to_string()))?;
-    Ok(Segments::new(size, numbers.to_vec()))
+    Segments::new(size, numbers.to_vec()).map_err(|fault| Fault::Text(fault.to_string()))
 }
 
 const fn method_of(method: ChangeMethod) -> Method {

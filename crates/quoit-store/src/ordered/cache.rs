@@ -98,6 +98,11 @@ impl RecordCache {
         self.records.get(key)
     }
 
+    /// The same, for somebody whose look says nothing of what will be wanted again.
+    pub(super) fn peek(&self, key: &[u8]) -> Option<Record> {
+        self.records.peek(key)
+    }
+
     /// Notes that a read begins, before it looks at anything.
     pub(super) fn begin_read(&self, key: &[u8]) -> Seen {
         let guard = self.guard_of(key);
@@ -108,10 +113,14 @@ impl RecordCache {
     /// Keeps what a read has found, if it is still what is stored. It is copied: what comes from the store
     /// may be a piece of something larger.
     pub(super) fn keep(&self, key: &[u8], seen: Seen, record: &Record) {
+        let key = Bytes::copy_from_slice(key);
+        if BytesOfRecord.weight(&key, record) > self.records.shard_capacity() {
+            return;
+        }
+        let record = Record { value: Bytes::copy_from_slice(&record.value), ..*record };
         let guard = self.guards[seen.guard].lock();
         if guard.writer_count == 0 && seen.version == Some(guard.version) {
-            let value = Bytes::copy_from_slice(&record.value);
-            self.records.insert(Bytes::copy_from_slice(key), Record { value, ..*record });
+            self.records.insert(key, record);
         }
     }
 
@@ -226,6 +235,16 @@ mod tests {
         ];
         cache.write(writes, drop);
         assert_eq!(cache.get(KEY), Some(record(b"body")));
+    }
+
+    #[test]
+    fn what_is_too_large_for_a_part_is_not_kept() {
+        let cache = cache();
+        let seen = cache.begin_read(KEY);
+        cache.keep(KEY, seen, &record(&[7; 2 << 20]));
+        assert_eq!(cache.get(KEY), None);
+        cache.write(stored(&[7; 2 << 20]), drop);
+        assert_eq!(cache.get(KEY), None);
     }
 
     #[test]

@@ -5,12 +5,12 @@ use super::keys::{
     NameKey, RecordKey, name_key, names_after, names_after_bucket, names_from, records_end,
 };
 use super::overlay::Range;
-use super::point::{Found, Part};
+use super::point::Found;
 use super::store::Store;
 use super::value::{HEAD_BYTES, Head, read_meta};
 use crate::buckets::{Keys, Witness};
 use crate::engine::{
-    Access, DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
+    DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
 };
 use crate::error::StoreError;
 use crate::range::{range_contains, range_start};
@@ -157,7 +157,7 @@ impl Store {
             return Ok(None);
         };
         let at = RecordAt { key, encoded, identity, partition };
-        Ok(match self.find(&at, Part::Whole, Access::Wait)? {
+        Ok(match self.find_in_passing(&at)? {
             Found::Present(record) => (!self.is_expired(&record.meta)).then_some(record),
             Found::Absent | Found::Damaged(_) | Found::WouldBlock => None,
         })

@@ -54,7 +54,16 @@ impl Store {
         part: Part,
         access: Access,
     ) -> Result<Found, StoreError> {
-        match self.look(&self.key_of(at), part, access) {
+        self.unless_damaged(self.look(&self.key_of(at), part, access))
+    }
+
+    /// Looks a whole record up that somebody passes who goes through many: it is not kept for that.
+    pub(super) fn find_in_passing(&self, at: &RecordAt<'_>) -> Result<Found, StoreError> {
+        self.unless_damaged(self.look_in_passing(&self.key_of(at)))
+    }
+
+    fn unless_damaged(&self, found: Result<Found, StoreError>) -> Result<Found, StoreError> {
+        match found {
             Err(error @ StoreError::Corrupt { .. }) => {
                 self.note_damage(&error);
                 Ok(Found::Damaged(error))
@@ -63,8 +72,8 @@ impl Store {
         }
     }
 
-    /// Looks a record up by its key, of whatever epoch.
-    pub(super) fn look(&self, key: &[u8], part: Part, access: Access) -> Result<Found, StoreError> {
+    /// Looks a record up by its key, of whatever epoch. A whole one is kept.
+    fn look(&self, key: &[u8], part: Part, access: Access) -> Result<Found, StoreError> {
         let Some(cache) = &self.cache else { return self.look_stored(key, part, access) };
         match (cache.get(key), part) {
             (Some(record), Part::Whole) => return Ok(Found::Present(record)),
@@ -82,6 +91,14 @@ impl Store {
             cache.keep(key, seen, record);
         }
         Ok(found)
+    }
+
+    /// Looks a whole record up by its key, of whatever epoch.
+    pub(super) fn look_in_passing(&self, key: &[u8]) -> Result<Found, StoreError> {
+        match self.cache.as_ref().and_then(|cache| cache.peek(key)) {
+            Some(record) => Ok(Found::Present(record)),
+            None => self.look_stored(key, Part::Whole, Access::Wait),
+        }
     }
 
     /// Looks a record up where it is stored, or waits to be.

@@ -156,7 +156,7 @@ impl Store {
         record_key: &Bytes,
         name: KeyRef<'_>,
     ) -> Result<Vec<Vec<u8>>, StoreError> {
-        Ok(match self.look(record_key, Part::Whole, Access::Wait) {
+        Ok(match self.look_in_passing(record_key) {
             Ok(Found::Present(record)) => {
                 places_of(name, &record.meta, &record.value).unwrap_or_default()
             }

@@ -22,6 +22,8 @@ pub const VERSION_INNER_RANGES: u32 = 5;
 pub const VERSION_INNER_PARTS: u32 = 6;
 /// The first version whose nodes take large sets and maps that they have nothing of page by page.
 pub const VERSION_STAGING: u32 = 7;
+/// The first version whose nodes tell of records of some segments.
+pub const VERSION_SEGMENTS: u32 = 7;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

@@ -37,6 +37,6 @@ pub use frame::{
 pub use hello::{
     HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, HelloError, LANE_LARGE, LANE_SMALL,
     VERSION_DATA_TYPES, VERSION_INNER_PARTS, VERSION_INNER_RANGES, VERSION_MAX, VERSION_MIN,
-    VERSION_RANGES, VERSION_SCANS, VERSION_STAGING, VersionRange, append_hello,
+    VERSION_RANGES, VERSION_SCANS, VERSION_SEGMENTS, VERSION_STAGING, VersionRange, append_hello,
 };
 pub use refusal::{Refusal, code};

@@ -1,4 +1,5 @@
-//! Goes through the pages of a record one after another: for who sends them elsewhere, or gets them from there.
+//! Goes through the pages of a record one after another: for who sends them elsewhere, or gets them from
+//! there.
 
 use super::branch::Branch;
 use super::open::less_than_known;
