@@ -1,13 +1,16 @@
 //! One change of one record: decided and written in one step, under the record's lock.
 
+mod in_pages;
+
 use crate::error::RequestError;
 use crate::options::Precondition;
-use crate::records::{PageChange, Updated};
+use crate::records::{Updated, WrittenPages};
 use crate::replica::{Replicated, merge_rule};
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
 use crate::write_clock::time_after;
 use bytes::Bytes;
 use quoit_model::clock::{Dot, VersionVector};
+use quoit_model::data_type::pages::PagedObject;
 use quoit_model::key::KeyRef;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
@@ -17,6 +20,10 @@ use quoit_model::vtag::{make_vtag, riak_secs};
 use quoit_store::engine::{Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Ticket};
 use quoit_store::error::StoreError;
 use std::borrow::Cow;
+use std::cell::RefCell;
+
+use in_pages::ChangedInPages;
+pub(crate) use in_pages::InPages;
 
 /// One change of one object, decided under the record's stripe lock.
 pub(crate) struct ObjectChange<'a> {
@@ -26,6 +33,8 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) value: Bytes,
     pub(crate) deleted: bool,
     pub(crate) as_is: bool,
+    /// Whether all of the object is wanted after the change.
+    pub(crate) returns_object: bool,
     /// Why nothing may be written, if it comes to that.
     pub(crate) refused: Option<RequestError>,
 }
@@ -39,6 +48,25 @@ pub(crate) struct Changed {
     pub(crate) object: Option<Object>,
     pub(crate) ticket: Option<Ticket>,
     pub(crate) replicated: Option<Replicated>,
+}
+
+/// A value that is about to be written.
+pub(super) struct NewWrite {
+    /// What its writer had seen.
+    context: VersionVector,
+    new: NewValue,
+    /// Its event.
+    dot: Dot,
+    now_us: u64,
+}
+
+/// What is to be told of a change.
+#[derive(Default)]
+pub(super) struct Told {
+    /// The object after it, to the client; `None` before anything was tried.
+    outcome: Option<Result<Option<Object>, RequestError>>,
+    /// To the other replicas.
+    replicated: Option<Replicated>,
 }
 
 /// What a write has seen.
@@ -63,59 +91,54 @@ impl ReplicatedStore {
         let blind = policy == WritePolicy::LastWriteWins
             && change.precondition.is_none()
             && !change.as_is
-            && matches!(change.context, Context::Given(_));
+            && matches!(change.context, Context::Given(_))
+            // It may lie in pages, which have to go.
+            && props.datatype.is_none();
         let before = if blind { Before::Skip } else { Before::Read };
         let mut make = |stored: Option<Object>| self.make_object(at, props, policy, change, stored);
-        self.change_from(at, props, before, &mut make, None, replicates)
+        let mut write = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
+            self.write_in_pages(at, props, change, replicates, paged, pages)
+        };
+        self.change_from(at, props, before, &mut make, InPages::Write(&mut write), replicates)
     }
 
     /// As [`ReplicatedStore::change`], with the object after the change made of what is stored by `make`,
     /// under the record's lock; `None` when there is nothing to change. `before` says what `make` is shown.
-    /// Where the record lies in pages, `in_pages` changes it if there is one, and no object is answered.
+    /// Where the record lies in pages, `in_pages` changes it.
     pub(crate) fn change_from(
         &self,
         at: &RecordAt<'_>,
         props: &BucketProps,
         before: Before,
         make: &mut MakeObject<'_>,
-        mut in_pages: Option<&mut PageChange<'_>>,
+        mut in_pages: InPages<'_>,
         replicates: bool,
     ) -> Result<Changed, RequestError> {
-        let mut outcome: Option<Result<Option<Object>, RequestError>> = None;
-        let mut replicated = None;
+        let told = RefCell::new(Told::default());
         let ticket = wait_if_blocked(self.settings.blocking, |access| {
             let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
                 let stored = stored.map(|record| decode(&record.to_bytes())).transpose();
                 let made = stored.and_then(&mut *make);
-                let start = out.len();
-                let (decision, result) = match made {
-                    Ok(Some(object)) => self.store_object(at, props, object, replicates, out),
-                    Ok(None) => (Decision::Keep, Ok(None)),
-                    Err(fault) => (Decision::Keep, Err(fault)),
-                };
-                if let (Decision::Put(meta), true) = (decision, replicates) {
-                    let object = Bytes::copy_from_slice(&out[start..]);
-                    replicated = Some(Replicated { meta, rule: merge_rule(props), object });
-                }
-                outcome = Some(result);
+                let (decision, now) = self.told_of(at, props, made, replicates, out);
+                *told.borrow_mut() = now;
                 decision
             };
             let applied = loop {
-                let applied =
-                    match (self.records.update(at, before, access, &mut apply), &mut in_pages) {
-                        (Ok(Updated::InPages), Some(change)) => {
-                            match self.records.change_pages(at, access, *change)? {
-                                Some(applied) => break applied,
-                                // It lies there no longer.
-                                None => continue,
+                let applied = match self.records.update(at, before, access, &mut apply) {
+                    Ok(Updated::Applied(applied)) => Ok(applied),
+                    Ok(Updated::InPages) => {
+                        match self.change_in_pages(at, access, &mut in_pages, &told) {
+                            // It lies there no longer.
+                            Ok(ChangedInPages::Gone) => continue,
+                            Ok(ChangedInPages::NeedsWhole) => {
+                                self.records.update_together(at, access, &mut apply)
                             }
+                            Ok(ChangedInPages::Applied(applied)) => Ok(applied),
+                            Err(fault) => Err(fault),
                         }
-                        (Ok(Updated::InPages), None) => {
-                            self.records.update_together(at, access, &mut apply)
-                        }
-                        (Ok(Updated::Applied(applied)), _) => Ok(applied),
-                        (Err(fault), _) => Err(fault),
-                    };
+                    }
+                    Err(fault) => Err(fault),
+                };
                 break match applied {
                     // Nobody else has it: what was there is lost, and must not keep the key from use.
                     Err(StoreError::Corrupt { .. }) if !replicates => {
@@ -130,8 +153,33 @@ impl ReplicatedStore {
                 Applied::WouldBlock => None,
             })
         })?;
-        let object = outcome.transpose()?.flatten();
-        Ok(Changed { object, ticket, replicated })
+        let Told { outcome, replicated } = told.into_inner();
+        Ok(Changed { object: outcome.transpose()?.flatten(), ticket, replicated })
+    }
+
+    /// Encodes what a change has made, and says what is to be told of it.
+    fn told_of(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        made: Result<Option<Object>, RequestError>,
+        replicates: bool,
+        out: &mut Vec<u8>,
+    ) -> (Decision, Told) {
+        let start = out.len();
+        let (decision, result) = match made {
+            Ok(Some(object)) => self.store_object(at, props, object, replicates, out),
+            Ok(None) => (Decision::Keep, Ok(None)),
+            Err(fault) => (Decision::Keep, Err(fault)),
+        };
+        let replicated = match decision {
+            Decision::Put(meta) if replicates => {
+                let object = Bytes::copy_from_slice(&out[start..]);
+                Some(Replicated { meta, rule: merge_rule(props), object })
+            }
+            _ => None,
+        };
+        (decision, Told { outcome: Some(result), replicated })
     }
 
     /// The object after the change; `None` when there is nothing to change.
@@ -143,7 +191,27 @@ impl ReplicatedStore {
         change: &ObjectChange<'_>,
         stored: Option<Object>,
     ) -> Result<Option<Object>, RequestError> {
-        let shown = stored.as_ref().map(|object| shown(object, props));
+        let made = self.new_write(at, props, policy, change, stored.as_ref())?;
+        let Some(NewWrite { context, new, dot, now_us }) = made else { return Ok(None) };
+        let object = if change.as_is {
+            Object::put_as_is(stored.as_ref(), context, new, policy)
+        } else {
+            Object::write(stored.as_ref(), &context, new, dot, policy)
+        };
+        self.pruned(object, props, now_us).map(Some)
+    }
+
+    /// The value that a change writes, and what its writer had seen; `None` when there is nothing to change.
+    /// Of a stored state nothing is looked at.
+    pub(super) fn new_write(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        policy: WritePolicy,
+        change: &ObjectChange<'_>,
+        stored: Option<&Object>,
+    ) -> Result<Option<NewWrite>, RequestError> {
+        let shown = stored.map(|object| shown(object, props));
         change.precondition.check(shown.as_deref())?;
         let context = match (&change.context, shown.as_deref()) {
             (Context::Given(context), _) => (*context).clone(),
@@ -153,8 +221,7 @@ impl ReplicatedStore {
         if let Some(fault) = &change.refused {
             return Err(fault.clone());
         }
-        let replaced_us = stored.as_ref().map_or(0, Object::last_modified_us);
-        let now_us = self.write_time_us(policy, replaced_us);
+        let now_us = self.write_time_us(policy, stored.map_or(0, Object::last_modified_us));
         let mut meta = change.meta.clone();
         if !change.deleted && meta.expires_at_secs.is_none() {
             meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));
@@ -167,11 +234,16 @@ impl ReplicatedStore {
             last_modified_us: now_us,
             vtag: make_vtag(&dot, at.identity.0),
         };
-        let mut object = if change.as_is {
-            Object::put_as_is(stored.as_ref(), context, new, policy)
-        } else {
-            Object::write(stored.as_ref(), &context, new, dot, policy)
-        };
+        Ok(Some(NewWrite { context, new, dot, now_us }))
+    }
+
+    /// Prunes the clock as the bucket has it, and refuses too many siblings.
+    pub(super) fn pruned(
+        &self,
+        mut object: Object,
+        props: &BucketProps,
+        now_us: u64,
+    ) -> Result<Object, RequestError> {
         if !props.dvv_enabled && !object.has_data_type() {
             object.prune_clock(&prune_limits(props), riak_secs(now_us / 1_000_000));
         }
@@ -179,7 +251,7 @@ impl ReplicatedStore {
         if sibling_count > self.settings.limits.sibling_count_max {
             return Err(RequestError::TooManySiblings(sibling_count));
         }
-        Ok(Some(object))
+        Ok(object)
     }
 
     /// The event of a write to this node's copy of a record. Called under the record's lock: whether the
@@ -217,7 +289,7 @@ impl ReplicatedStore {
     }
 
     /// Encodes the object into the engine's buffer and says what the engine has to know of it.
-    fn store_object(
+    pub(super) fn store_object(
         &self,
         at: &RecordAt<'_>,
         props: &BucketProps,
@@ -265,7 +337,7 @@ impl ReplicatedStore {
         Ok(())
     }
 
-    fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
+    pub(super) fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
         let limits = &self.settings.limits;
         if object.siblings.len() as u32 > limits.sibling_count_warning {
             tracing::warn!(

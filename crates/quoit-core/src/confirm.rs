@@ -22,10 +22,36 @@ use tokio::time::timeout;
 /// Time that replicas have before the read is made the general way.
 const PATIENCE: Duration = Duration::from_millis(10);
 
+/// As [`PATIENCE`], where the general way would be to put large records together.
+pub(crate) const LARGE_PATIENCE: Duration = Duration::from_millis(500);
+
 /// Digests that were asked for.
 pub(crate) struct Asked {
     replies: Replies,
     count: u32,
+}
+
+impl Asked {
+    /// Whether all that were asked have a copy of this digest. False also when that can't be found out soon.
+    pub(crate) async fn all_have(self, digest: u64, patience: Duration) -> bool {
+        self.all_say(Some(digest), patience).await
+    }
+
+    /// As [`Asked::all_have`]; with `None` whether none has a copy.
+    async fn all_say(mut self, digest: Option<u64>, patience: Duration) -> bool {
+        let same = timeout(patience, async {
+            while self.count > 0 {
+                let Some((_, Ok(reply))) = self.replies.next().await else { return false };
+                let Ok(fetched) = Fetched::decode(reply.header) else { return false };
+                if fetched.found.then_some(fetched.digest) != digest {
+                    return false;
+                }
+                self.count -= 1;
+            }
+            true
+        });
+        same.await.unwrap_or(false)
+    }
 }
 
 /// Who has to be asked besides the local copy.
@@ -125,21 +151,9 @@ impl ReplicatedStore {
     /// Whether the replicas that a read has asked have what was shown. False also when that can't be found
     /// out soon; the read is made by [`ReplicatedStore::get`] then.
     pub async fn confirm_read(&self, unconfirmed: Unconfirmed) -> bool {
-        let Unconfirmed { mut asked, seen, started_us } = unconfirmed;
+        let Unconfirmed { asked, seen, started_us } = unconfirmed;
         let _waiting = self.waiting_get();
-        let digest = seen.map(|seen| seen.digest);
-        let same = timeout(PATIENCE, async {
-            while asked.count > 0 {
-                let Some((_, Ok(reply))) = asked.replies.next().await else { return false };
-                let Ok(fetched) = Fetched::decode(reply.header) else { return false };
-                if fetched.found.then_some(fetched.digest) != digest {
-                    return false;
-                }
-                asked.count -= 1;
-            }
-            true
-        });
-        let confirmed = same.await.unwrap_or(false);
+        let confirmed = asked.all_say(seen.map(|seen| seen.digest), PATIENCE).await;
         if confirmed {
             let time_us = self.clock.monotonic_us() - started_us;
             self.stats().record_get(time_us, &Ok(seen.map(|seen| seen.sizes)));

@@ -8,7 +8,7 @@ mod join;
 mod query;
 mod stream;
 
-use crate::change::{Changed, expiry};
+use crate::change::{Changed, InPages, expiry};
 use crate::error::{DataTypeError, RequestError};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::put::{Accepted, needs_another};
@@ -264,7 +264,7 @@ impl ReplicatedStore {
             props,
             Before::Read,
             &mut change,
-            Some(&mut in_pages),
+            InPages::Operation(&mut in_pages),
             replicates,
         )?;
         let sent = match made.transpose()? {

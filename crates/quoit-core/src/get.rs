@@ -1,11 +1,12 @@
 //! Coordination of reads.
 
+use crate::confirm::{LARGE_PATIENCE, Plan, ask_for_digests};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::read_replicas::Read;
 use crate::replica::{Copy, Replicated, merge_rule};
 use crate::stats::Sizes;
-use crate::store::{ReplicatedStore, decode, object_props, record_at};
+use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
 use crate::votes::{ReadNeed, ReadTally};
 use quoit_model::data_type::ShownForm;
@@ -118,11 +119,32 @@ impl ReplicatedStore {
             let at = record_at(&state, props, key, &encoded);
             self.read_of(at, props, &quorums, options)
         };
+        if self.is_newest_in_pages(&read).await? {
+            return Ok(());
+        }
         let Some(object) = self.read_replicas(&read).await? else { return Ok(()) };
         // The read may have done without this node's copy.
         let replicated = Replicated::new(&object, read.rule, read.n_val_class);
         self.take_own(&read.at, &replicated)?;
         Ok(())
+    }
+
+    /// Whether this node's copy lies in pages, and the others that a read asks for have the same: then
+    /// nothing has to be put together.
+    async fn is_newest_in_pages(&self, read: &Read<'_>) -> Result<bool, RequestError> {
+        let is_in_pages = wait_if_blocked(self.settings.blocking, |access| {
+            Ok(self.records.is_in_pages(&read.at, access)?)
+        })?;
+        if !is_in_pages {
+            return Ok(false);
+        }
+        let plan = ask_for_digests(&self.topology(), &read.at, &read.need, read.sloppy)?;
+        let Some(meta) = self.records.head(&read.at)? else { return Ok(false) };
+        Ok(match plan {
+            Plan::Own => true,
+            Plan::NotHere => false,
+            Plan::Asked(asked) => asked.all_have(meta.digest, LARGE_PATIENCE).await,
+        })
     }
 
     /// Checks whether the nodes that are up can meet a read's quorums.

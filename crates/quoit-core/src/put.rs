@@ -223,6 +223,7 @@ impl ReplicatedStore {
             value: request.value,
             deleted: request.deleted,
             as_is: request.as_is,
+            returns_object: request.return_object,
             // Conditions come first, then quorums, then the value.
             refused: match &quorums {
                 Err(fault) => Some(fault.clone()),
@@ -325,6 +326,7 @@ impl ReplicatedStore {
             value: Bytes::new(),
             deleted: true,
             as_is: false,
+            returns_object: false,
             refused,
         };
         let Changed { object, ticket, replicated } =

@@ -3,10 +3,11 @@
 //! A large set or map lies in pages: pieces of its record ([`KeyRef::piece`]), which are found by a root
 //! in the record itself. Here they are put together where somebody wants the whole object, divided where
 //! one has become large, and changed one by one where an operation says which of them it is about
-//! ([`Records::change_pages`]).
+//! ([`Records::change_pages`]), or where another copy or a plain value comes ([`Records::change_root`]).
 //!
 //! [`KeyRef::piece`]: quoit_model::key::KeyRef::piece
 
+mod change;
 mod items;
 mod pages;
 mod part;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
+pub(crate) use change::Becomes;
 pub(crate) use items::Items;
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
 pub(crate) use part::PartCopy;
@@ -238,7 +240,9 @@ impl Records {
         }
     }
 
-    /// Changes a record that lies in pages as a whole. One of many pages counts as one that has to wait.
+    /// Changes a record that lies in pages as a whole: where nothing less will do. One of many
+    /// pages counts as
+    /// one that has to wait.
     pub(crate) fn update_together(
         &self,
         at: &RecordAt<'_>,
@@ -274,37 +278,6 @@ impl Records {
                 (decision, _) => decide(transaction, at, decision, &out),
             }
         })
-    }
-
-    /// Changes pages of a record without putting it together; the answer is `None` when it does not lie in
-    /// pages. The change may be called several times; what it did last counts. One of many pages counts as
-    /// one that has to wait.
-    pub(crate) fn change_pages(
-        &self,
-        at: &RecordAt<'_>,
-        access: Access,
-        change: &mut PageChange<'_>,
-    ) -> Result<Option<Applied>, StoreError> {
-        let mut is_paged = false;
-        let applied = self.engine.transact(at.partition, access, &mut |transaction| {
-            let stored = transaction.get(at)?;
-            is_paged = stored.as_ref().is_some_and(|record| PagedObject::is_one(&record.value));
-            let Some(root) = stored.filter(|_| is_paged) else { return Ok(()) };
-            let paged = read_root(at, &root)?;
-            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
-            let changed = change(paged, &mut pages).map_err(|fault| fault.interrupts(at))?;
-            let Some(paged) = changed else { return Ok(()) };
-            let n_val_class = root.meta.n_val_class;
-            if !paged.is_small() {
-                pages.finish()?;
-                return put_root(transaction, at, &paged, meta_of(paged.object(), n_val_class));
-            }
-            let whole = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
-            paged.remove_pages(&mut pages).map_err(|fault| fault.interrupts(at))?;
-            pages.finish()?;
-            transaction.put(at, meta_of(&whole, n_val_class), &encoded(&whole))
-        })?;
-        Ok((is_paged || applied == Applied::WouldBlock).then_some(applied))
     }
 
     /// Divides a record that has become large. Its value is the same before and after; where it can't be

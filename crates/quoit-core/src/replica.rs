@@ -1,9 +1,12 @@
 //! What one node does with its own copy of a record: the part of a request that touches storage.
 
+mod in_pages;
+
 use crate::error::RequestError;
-use crate::records::Records;
+use crate::records::{Records, Updated, WrittenPages};
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
 use bytes::Bytes;
+use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{KeyError, KeyRef};
 use quoit_model::object::Object;
@@ -15,6 +18,8 @@ use quoit_store::engine::{
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 use std::sync::Arc;
+
+use in_pages::{MergePages, take_in_pages};
 
 /// A record's place, found from its encoded name alone.
 pub(crate) struct Place<'a> {
@@ -148,7 +153,16 @@ impl ReplicatedStore {
         let merged = |ours: &Object, theirs: &Object| self.merged(ours, theirs, incoming.rule);
         // Events of this store that were only in what is lost must not be made again.
         let forget = || self.dots.give_away(at.partition);
-        let around = Around { keeps_out: &keeps_out, merged: &merged, forget: &forget };
+        let merged_pages =
+            |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
+                self.merged_pages(ours, theirs, incoming.rule, pages)
+            };
+        let around = Around {
+            keeps_out: &keeps_out,
+            merged: &merged,
+            merged_pages: &merged_pages,
+            forget: &forget,
+        };
         let taken = take(&self.records, at, incoming, has_to_last, access, &around)?;
         if let Some(Taken::Written(_, meta)) = &taken {
             self.note_written(at.partition, u32::from(meta.n_val_class));
@@ -203,6 +217,7 @@ struct Around<'a> {
     keeps_out: &'a dyn Fn() -> bool,
     /// What it is together with what is there.
     merged: &'a Merge<'a>,
+    merged_pages: &'a MergePages<'a>,
     /// Told before a damaged record is replaced.
     forget: &'a dyn Fn() -> Result<(), StoreError>,
 }
@@ -216,7 +231,7 @@ fn take(
     access: Access,
     around: &Around<'_>,
 ) -> Result<Option<Taken>, RequestError> {
-    let Around { keeps_out, merged, forget } = around;
+    let Around { keeps_out, merged, forget, .. } = around;
     // Most objects replace what they find, which its front is enough to see. What is damaged is replaced
     // unseen: whatever it was, this replica has lost it.
     let mut is_damaged = false;
@@ -239,7 +254,17 @@ fn take(
             Before::Skip => {
                 forget().and_then(|()| records.replace_damaged(at, access, &mut change))
             }
-            before => records.update_whole(at, before, access, &mut change),
+            before => match records.update(at, before, access, &mut change) {
+                Ok(Updated::Applied(applied)) => Ok(applied),
+                Ok(Updated::InPages) => {
+                    match take_in_pages(records, at, incoming, has_to_last, access, around) {
+                        Ok(Some(taken)) => return Ok(taken),
+                        Ok(None) => records.update_together(at, access, &mut change),
+                        Err(fault) => Err(fault),
+                    }
+                }
+                Err(fault) => Err(fault),
+            },
         };
         let applied = match applied {
             Err(StoreError::Corrupt { .. }) if before != Before::Skip => {

@@ -4,6 +4,7 @@
 
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
+use crate::data_type::pages::PagedObject;
 use crate::object::{
     IndexEntry, IndexTerm, Link, Metadata, Object, Sibling, UserMeta, UserMetaForm,
 };
@@ -147,14 +148,19 @@ impl Object {
     }
 }
 
-/// The index entries of a stored object, as [`Object::index_entries`] has them. Values are neither copied nor
-/// looked at.
+/// The index entries of a stored object, also of one in pages, as [`Object::index_entries`] has them. Values
+/// are neither copied nor looked at.
 ///
 /// # Errors
 ///
 /// As [`Object::decode`].
 pub fn index_entries_of(stored: &[u8]) -> Result<Vec<IndexEntry>, ObjectError> {
     let mut cursor = Cursor::borrowing(stored);
+    if PagedObject::is_one(stored) {
+        // Its object follows.
+        cursor.u8()?;
+        cursor.varint()?;
+    }
     let clock = decode_clock(&mut cursor)?;
     let mut entries = Vec::new();
     for _ in 0..cursor.count()? {

@@ -153,6 +153,20 @@ impl Object {
         Self { clock, siblings }
     }
 
+    /// A value with a clock that was made elsewhere: what [`Object::put_as_is`] merges.
+    #[must_use]
+    pub fn given(clock: VersionVector, new: NewValue) -> Self {
+        Self { clock, siblings: one(new.into_sibling(None)) }
+    }
+
+    /// Whether the last values of the two can only be told apart by a look at these, which are states.
+    pub(crate) fn is_as_late_as(&self, other: &Self) -> bool {
+        let latest = |of: &Self| of.siblings.iter().max_by(|a, b| by_age(a, b)).cloned();
+        let (Some(mut ours), Some(theirs)) = (latest(self), latest(other)) else { return false };
+        ours.value = theirs.value.clone();
+        (ours.is_data_type() || theirs.is_data_type()) && by_age(&ours, &theirs) == Ordering::Equal
+    }
+
     /// The object after a value is stored with a clock that was made elsewhere, without a new
     /// event: what replication and repair tools ask for (`asis`). A stored object whose clock is
     /// beyond `clock` stays as it is; where the last write wins, the later value stays.
@@ -163,7 +177,7 @@ impl Object {
         new: NewValue,
         policy: WritePolicy,
     ) -> Self {
-        let given = Self { clock, siblings: one(new.into_sibling(None)) };
+        let given = Self::given(clock, new);
         match (stored, policy) {
             (None, _) => given,
             (Some(stored), WritePolicy::LastWriteWins) => stored.merge_last_write_wins(&given),

@@ -54,6 +54,11 @@ impl<T> Named<T> {
         named.find(|(name, _)| name.is(at)).map(|(_, thing)| thing)
     }
 
+    pub(crate) fn get_mut(&mut self, at: &RecordAt<'_>) -> Option<&mut T> {
+        let mut named = self.0.get_mut(&at.identity)?.iter_mut();
+        named.find(|(name, _)| name.is(at)).map(|(_, thing)| thing)
+    }
+
     /// Puts a thing in the place of the record's former one.
     pub(crate) fn insert(&mut self, at: &RecordAt<'_>, thing: T) -> &T {
         let named = self.0.entry(at.identity).or_default();

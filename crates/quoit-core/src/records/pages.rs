@@ -245,6 +245,11 @@ impl Pages for WrittenPages<'_, '_> {
     }
 
     fn write(&mut self, name: PageName, page: Option<&[u8]>) -> Result<(), PageFault> {
+        if page.is_none() && !self.written.contains_key(&name) {
+            // The engine looks for it.
+            let left = count_read(&mut self.reads_left);
+            left.ok_or(PageFault::Interrupted(Interrupted::by_long_work()))?;
+        }
         self.written.insert(name, page.map(Bytes::copy_from_slice));
         Ok(())
     }

@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use quoit_model::clock::{Actor, Dot, VersionVector};
+use quoit_model::data_type::pages::OtherCopy;
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::merge::{NewValue, WritePolicy};
@@ -9,6 +10,8 @@ use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings};
 use quoit_store::engine::Engine;
 use quoit_store::seam::{FaultyDisk, ManualClock, ManualExecution};
 use std::sync::Arc;
+
+mod large;
 
 const KEY: KeyRef<'_> = BucketRef::untyped(b"bucket").key(b"key");
 
@@ -81,13 +84,17 @@ fn replicated(object: &Object, rule: MergeRule) -> Replicated {
 }
 
 fn engine() -> Arc<BitcaskEngine> {
+    engine_on(Arc::new(FaultyDisk::new(1)))
+}
+
+fn engine_on(disk: Arc<FaultyDisk>) -> Arc<BitcaskEngine> {
     let settings = BitcaskSettings {
         ring_size: RingSize::new(8).expect("8 is a ring size"),
         ..BitcaskSettings::new(7)
     };
-    let (disk, clock) = (Arc::new(FaultyDisk::new(1)), Arc::new(ManualClock::at(1)));
+    let clock = Arc::new(ManualClock::at(1));
     let opened = BitcaskEngine::open(disk, clock, &ManualExecution::default(), settings);
-    Arc::new(opened.expect("an empty disk opens").0)
+    Arc::new(opened.expect("the disk opens").0)
 }
 
 /// Takes an object that nothing keeps out.
@@ -98,7 +105,18 @@ fn take_into(
     has_to_last: bool,
 ) -> Result<Option<Taken>, RequestError> {
     let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
-    let around = Around { keeps_out: &|| false, merged: &merged, forget: &|| Ok(()) };
+    let merged_pages =
+        |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| match incoming.rule
+        {
+            MergeRule::Causal => ours.merge(OtherCopy::Whole(theirs), pages),
+            MergeRule::LastWriteWins => ours.merge_last_write_wins(theirs, pages),
+        };
+    let around = Around {
+        keeps_out: &|| false,
+        merged: &merged,
+        merged_pages: &merged_pages,
+        forget: &|| Ok(()),
+    };
     take(records, &place.at(), incoming, has_to_last, Access::Wait, &around)
 }
 

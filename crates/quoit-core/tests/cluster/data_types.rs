@@ -170,6 +170,53 @@ async fn copies(cluster: &Cluster, at: KeyRef<'static>) -> Vec<Vec<Bytes>> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delete_of_a_large_set_leaves_what_was_added_at_the_same_time() {
+    let cluster = cluster_of(3).await;
+    let at = key("set", "k");
+    update(&cluster.nodes[0], one_copy(at, add_all(numbered(0..3_000)))).await;
+    fetch_all(&cluster.nodes[1], at).await;
+    cut_off_first(&cluster).await;
+    update(&cluster.nodes[1], one_copy(at, add_all(numbered(2_990..3_200)))).await;
+    let one = Some(Quorum::One);
+    let write = WriteOptions { w: one, dw: one, ..WriteOptions::default() };
+    let read = ReadOptions { r: one, ..ReadOptions::default() };
+    let delete = DeleteRequest { write, read, ..DeleteRequest::of(at) };
+    cluster.nodes[0].store.delete(delete).await.unwrap();
+    cluster.mend(0);
+    cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
+    for node in &cluster.nodes {
+        assert_eq!(sorted(fetch_all(node, at).await), numbered(2_990..3_200));
+    }
+}
+
+/// The coordinator's copy stays in pages: what it sends is the write alone.
+#[tokio::test(start_paused = true)]
+async fn a_delete_with_an_old_context_takes_from_all_copies_what_its_client_had_read() {
+    let cluster = cluster_of(3).await;
+    let at = key("set", "k");
+    let all = Some(Quorum::All);
+    let write = WriteOptions { w: all, dw: all, ..WriteOptions::default() };
+    let add = |elements| {
+        let options = write;
+        DataTypeRequest { options, ..one_copy(at, add_all(elements)) }
+    };
+    update(&cluster.nodes[0], add(numbered(0..2_000))).await;
+    let read = cluster.nodes[1].store.get(at, &ReadOptions::default()).await.unwrap();
+    let context = read.expect("the set").clock;
+    update(&cluster.nodes[1], add(numbered(1_990..3_000))).await;
+    let delete = || DeleteRequest { write, ..DeleteRequest::of(at) };
+    let seen = DeleteRequest { context: Some(context), ..delete() };
+    cluster.nodes[2].store.delete(seen).await.unwrap();
+    for copy in copies(&cluster, at).await {
+        assert_eq!(copy, numbered(1_990..3_000));
+    }
+    cluster.nodes[0].store.delete(delete()).await.unwrap();
+    for node in &cluster.nodes {
+        assert_eq!(fetch_all(node, at).await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_of_large_sets_reach_all_copies_by_themselves() {
     let cluster = cluster_of(3).await;
     let at = key("set", "k");

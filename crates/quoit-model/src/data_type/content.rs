@@ -204,7 +204,7 @@ impl Content {
     }
 
     /// Forgets deferred events that the state has seen by now. Whether others are left.
-    fn settle(&mut self, clock: &CausalClock) -> bool {
+    pub(super) fn settle(&mut self, clock: &CausalClock) -> bool {
         match self {
             Self::Counter(item) => settle_item(item, clock),
             Self::Set(elements) => {
@@ -232,7 +232,7 @@ impl Content {
     }
 
     /// Merges the same content of two states with these clocks.
-    fn merge(&mut self, clock: &CausalClock, other: &Self, other_clock: &CausalClock) {
+    pub(super) fn merge(&mut self, clock: &CausalClock, other: &Self, other_clock: &CausalClock) {
         match (self, other) {
             (Self::Counter(own), Self::Counter(other)) => own.merge(clock, other, other_clock),
             (Self::Set(own), Self::Set(other)) => {

@@ -206,6 +206,16 @@ impl Object {
         }
     }
 
+    /// Whether this object is the merge with the other, which is told without a look at states: what has seen
+    /// more has taken over everything. But of an operation that came by itself nobody knows what else it
+    /// replaced: tombstones.
+    pub(super) fn has_all_of(&self, less: &Self) -> bool {
+        self.has_seen(less)
+            && self.has_data_type() == less.has_data_type()
+            && less.siblings.iter().all(|sibling| sibling.dot.is_some())
+            && self.siblings.iter().all(|one| one.is_data_type() || !less.has_replaced(one))
+    }
+
     /// The incarnation with which the store goes on making events of this object: of those of its own in the
     /// clock the last, if its number is above `given_away`, the store's last when it gave copies away.
     #[must_use]
@@ -332,18 +342,11 @@ impl Object {
     /// As [`Object::merge`] where one of the two has a state. `None` where that can't be made one with the
     /// other: the states are damaged, or of different types.
     pub(crate) fn merge_data_types(&self, other: &Self) -> Option<Self> {
-        // What has seen more has taken over everything; most replicas are only behind. But of an operation
-        // that came by itself nobody knows what else it replaced: tombstones.
-        let has_all_of = |more: &Self, less: &Self| {
-            more.has_seen(less)
-                && more.has_data_type() == less.has_data_type()
-                && less.siblings.iter().all(|sibling| sibling.dot.is_some())
-                && more.siblings.iter().all(|one| one.is_data_type() || !less.has_replaced(one))
-        };
-        if has_all_of(self, other) {
+        // Most replicas are only behind.
+        if self.has_all_of(other) {
             return Some(self.clone());
         }
-        if has_all_of(other, self) {
+        if other.has_all_of(self) {
             return Some(other.clone());
         }
         let (ours, theirs) = match (self.split(), other.split()) {

@@ -11,12 +11,14 @@
 
 mod branch;
 mod loaded;
+mod merge;
 mod object;
 mod open;
 mod part;
 mod ranges;
 mod region;
 mod root;
+mod source;
 mod table;
 mod walk;
 mod wanted;
@@ -24,6 +26,7 @@ mod written;
 
 pub(super) use branch::Branch;
 pub use loaded::Loaded;
+pub use merge::{OtherCopy, PagesMerged};
 pub use object::{PAGED_FORMAT_1, PagedObject, ShownItem};
 pub use ranges::{
     COMPARED_RANGE_COUNT_MAX, HashRange, RangeCopy, RangeFigures, RangeWalk, RangesTaken,
@@ -72,6 +75,15 @@ pub trait Pages {
     ///
     /// When the page can't be written.
     fn write(&mut self, name: PageName, page: Option<&[u8]>) -> Result<(), Self::Error>;
+
+    /// Removes a page, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be removed.
+    fn remove(&mut self, name: PageName) -> Result<(), Self::Error> {
+        self.write(name, None)
+    }
 }
 
 impl ItemHash {
@@ -129,6 +141,15 @@ impl Content {
             | Self::Flag(_)
             | Self::Hll(_)
             | Self::Branch(_) => 0,
+        }
+    }
+
+    /// None of the same kind.
+    fn no_items(&self) -> Self {
+        match self {
+            Self::Map(_) => Self::Map(BTreeMap::new()),
+            Self::Branch(branch) => branch.no_items(),
+            _ => Self::Set(BTreeMap::new()),
         }
     }
 

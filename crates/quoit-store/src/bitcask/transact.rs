@@ -20,6 +20,17 @@ struct Looked {
     part: Part,
     entries: Entries,
     found: Found,
+    /// Whether the body had to begin anew for it.
+    was_cold: bool,
+}
+
+impl Looked {
+    /// Keeps no more than that it is there: a body may read any number of records, one by one.
+    fn forget(&mut self) {
+        if let Found::Present(_, record) = &mut self.found {
+            (self.part, *record) = (Part::Key, None);
+        }
+    }
 }
 
 enum Found {
@@ -102,7 +113,7 @@ impl Store {
             let lookup = self.reader.find(&table, &entries, &at, part, Access::Wait)?;
             let found = self.found_of(lookup, part);
             if let Some(found) = found {
-                looked.insert(&at, Looked { part, entries, found });
+                looked.insert(&at, Looked { part, entries, found, was_cold: true });
             }
         }
         unreachable!("attempts without an end")
@@ -163,7 +174,7 @@ impl Open<'_> {
             self.cold = Some((Name::of(at), part));
             return Err(Interrupted(Interruption::Cold));
         };
-        Ok(self.looked.insert(at, Looked { part, entries, found }))
+        Ok(self.looked.insert(at, Looked { part, entries, found, was_cold: false }))
     }
 
     fn write(
@@ -189,11 +200,16 @@ impl Open<'_> {
 
 impl Transaction for Open<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
-        match &self.look(at, Part::Whole)?.found {
-            Found::Absent => Ok(None),
-            Found::Present(_, record) => Ok(record.clone()),
-            Found::Damaged(_, error) => Err(error.clone().into()),
+        let Looked { found, was_cold, .. } = self.look(at, Part::Whole)?;
+        let (found, was_cold) = match found {
+            Found::Absent => return Ok(None),
+            Found::Present(_, record) => (record.clone(), *was_cold),
+            Found::Damaged(_, error) => return Err(error.clone().into()),
+        };
+        if let Some(known) = self.looked.get_mut(at).filter(|_| !was_cold) {
+            known.forget();
         }
+        Ok(found)
     }
 
     fn put(

@@ -215,6 +215,30 @@ impl Branch {
         Ok(())
     }
 
+    /// Removes all pages, and reads those that may have branches in them. `depth` is as for
+    /// [`Branch::each_name`].
+    pub(super) fn remove_pages<P: Pages + ?Sized>(
+        &self,
+        depth: usize,
+        pages: &mut P,
+    ) -> Result<(), P::Error> {
+        for range in self.table.pages() {
+            let name = self.name_of(range.first());
+            if self.inner_bytes > 0
+                && depth <= MAP_DEPTH_MAX
+                && let Some(stored) = pages.read(name)?
+            {
+                let mut branches = Vec::new();
+                State::decode_page(&stored)?.record.content.take_branches(&mut branches);
+                for branch in branches {
+                    branch.remove_pages(depth + 1, pages)?;
+                }
+            }
+            pages.remove(name)?;
+        }
+        Ok(())
+    }
+
     fn take_bytes(&mut self, page: &Bytes) -> Result<(), StoredFormError> {
         let left = self.page_bytes.checked_sub(page.len() as u64);
         self.page_bytes = left.ok_or(UNKNOWN)?;
@@ -231,6 +255,17 @@ impl Branch {
         self.inner_bytes = less(self.inner_bytes, figures.inner_bytes)?;
         self.digest = self.digest.wrapping_sub(figures.digest);
         Ok(())
+    }
+
+    /// Takes out of the figures what was taken out of another's, which was `before` and is `after` now.
+    pub(super) const fn take_what_went(&mut self, before: &Self, after: &Self) {
+        let went = before.item_count.saturating_sub(after.item_count);
+        self.item_count = self.item_count.saturating_sub(went);
+        let went = before.page_bytes.saturating_sub(after.page_bytes);
+        self.page_bytes = self.page_bytes.saturating_sub(went);
+        let went = before.inner_bytes.saturating_sub(after.inner_bytes);
+        self.inner_bytes = self.inner_bytes.saturating_sub(went);
+        self.digest = self.digest.wrapping_sub(before.digest.wrapping_sub(after.digest));
     }
 
     /// Adds the share of items to the figures.

@@ -67,6 +67,7 @@ impl PagedObject {
     pub fn should_be(object: &Object) -> bool {
         let is_large = |sibling: &Sibling| {
             sibling.is_data_type()
+                && sibling.dot.is_some()
                 && sibling.value.len() > DIVIDE_BYTES
                 && State::datatype_of(&sibling.value).is_some_and(has_items)
         };
@@ -97,10 +98,11 @@ impl PagedObject {
         &self.object
     }
 
-    /// Whether so little is left that it should be one record again.
+    /// Whether so little is left that it should be one record again. So should one of whose updates none
+    /// counts any more: its digest is that of all that it waits for.
     #[must_use]
-    pub const fn is_small(&self) -> bool {
-        self.root.page_bytes() < JOIN_BYTES
+    pub fn is_small(&self) -> bool {
+        self.root.page_bytes() < JOIN_BYTES || self.root.presence().is_none()
     }
 
     /// Divides an object's state into pages of their own. `None` when it has none that can be divided.
@@ -202,20 +204,13 @@ impl PagedObject {
         Ok(Some(paged))
     }
 
-    /// Removes all pages.
+    /// Removes all pages, by their names: only those are read that may have branches in them, one by one.
     ///
     /// # Errors
     ///
-    /// When one can't be removed.
+    /// When one can't be removed, or read where that is needed.
     pub fn remove_pages<P: Pages>(&self, pages: &mut P) -> Result<(), P::Error> {
-        let mut names = Vec::new();
-        self.root.trunk.each_name(1, pages, true, &mut |name| names.push(name))?;
-        for name in names {
-            if pages.read(name)?.is_some() {
-                pages.write(name, None)?;
-            }
-        }
-        Ok(())
+        self.root.trunk.remove_pages(1, pages)
     }
 
     /// Shows the names of all pages that there may be, as far as they can be found: those of branches are

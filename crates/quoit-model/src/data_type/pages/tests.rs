@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 mod branches;
+mod merge;
 mod objects;
 mod ranges;
 mod repeated;
@@ -43,6 +44,11 @@ impl Pages for Stored {
                 self.pages.remove(&name).expect("only what is stored is removed");
             }
         }
+        Ok(())
+    }
+
+    fn remove(&mut self, name: PageName) -> Result<(), StoredFormError> {
+        self.pages.remove(&name);
         Ok(())
     }
 }

@@ -26,6 +26,9 @@ const BRANCH_BYTES: usize = 1_024;
 /// A branch is put into the page of its field when all its pages have fewer bytes.
 const BRANCH_BYTES_MIN: u64 = BRANCH_BYTES as u64 / 2;
 
+/// Pages that are split or joined before they are written, where there may be many.
+const FITTED_AT_ONCE: usize = 16;
+
 /// Bytes that a branch takes in the page of its field, about.
 const BRANCH_FIGURES_BYTES: usize = 24;
 
@@ -105,22 +108,77 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
                 self.divide(&mut field.content, ItemHash::of_field_in(name, seed).0)?;
             }
         }
-        let datatype = match content {
-            Content::Set(_) => Datatype::Set,
-            Content::Map(_) => Datatype::Map,
-            _ => return Ok(()),
-        };
-        if !content.is_beyond(BRANCH_BYTES) {
+        if !content.has_items() || !content.is_beyond(BRANCH_BYTES) {
             return Ok(());
         }
+        let none = content.no_items();
+        let items = std::mem::replace(content, none);
+        *content = Content::Branch(Box::new(self.branch_of(items, seed)?));
+        Ok(())
+    }
+
+    /// A new branch of some elements or fields.
+    pub(super) fn branch_of(&mut self, items: Content, seed: u64) -> Result<Branch, P::Error> {
+        let datatype = if matches!(items, Content::Map(_)) { Datatype::Map } else { Datatype::Set };
         self.last_branch += 1;
         let mut open = OpenBranch::new(Branch::empty(datatype, self.last_branch));
         open.known.insert(ItemHash(0), KnownPage::Absent);
-        let items = std::mem::replace(content, Content::of_record(datatype));
         let mut written = Written::put_back(open, seed, items)?;
         written.fit(self.pages)?;
-        *content = Content::Branch(Box::new(written.store(self.pages)?));
-        Ok(())
+        written.store(self.pages)
+    }
+
+    /// Puts items back into the pages that they were read from, however large these become.
+    pub(super) fn put_back(
+        &mut self,
+        mut items: Content,
+        open: OpenBranch,
+        seed: u64,
+    ) -> Result<Branch, P::Error> {
+        self.close_fields(&mut items, seed, BTreeMap::new())?;
+        Written::put_back(open, seed, items)?.store(self.pages)
+    }
+
+    /// Splits pages until there are so many, if there are fewer.
+    pub(super) fn widen(
+        &mut self,
+        mut branch: Branch,
+        page_count: u32,
+        seed: u64,
+    ) -> Result<Branch, P::Error> {
+        while branch.table.page_count() < page_count {
+            let mut written = Written::of_none(branch, seed)?;
+            for _ in 0..FITTED_AT_ONCE {
+                if !written.split(self.pages)? {
+                    break;
+                }
+            }
+            branch = written.store(self.pages)?;
+        }
+        Ok(branch)
+    }
+
+    /// Splits and joins pages as their sizes ask for, few at a time. Answers the branch, or all that is in it
+    /// where that is little, and it is not the record itself.
+    pub(super) fn settle_branch(
+        &mut self,
+        mut branch: Branch,
+        seed: u64,
+    ) -> Result<Content, P::Error> {
+        if branch.number > 0 && branch.all_bytes() < BRANCH_BYTES_MIN {
+            let mut written = Written::of_none(branch, seed)?;
+            let content = written.take_all(self.pages)?;
+            written.store(self.pages)?;
+            return Ok(content);
+        }
+        loop {
+            let mut written = Written::of_none(branch, seed)?;
+            let fits = written.fit_some(FITTED_AT_ONCE, self.pages)?;
+            branch = written.store(self.pages)?;
+            if fits {
+                return Ok(Content::Branch(Box::new(branch)));
+            }
+        }
     }
 }
 
@@ -201,6 +259,12 @@ struct Written {
 }
 
 impl Written {
+    /// None of its pages yet.
+    fn of_none(branch: Branch, seed: u64) -> Result<Self, StoredFormError> {
+        let none = branch.no_items();
+        Self::put_back(OpenBranch::new(branch), seed, none)
+    }
+
     /// Puts items into the pages that they were read from.
     fn put_back(open: OpenBranch, seed: u64, content: Content) -> Result<Self, StoredFormError> {
         let OpenBranch { branch, known } = open;
@@ -302,19 +366,53 @@ impl Written {
 
     /// Splits and joins pages as their sizes ask for.
     fn fit<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<(), P::Error> {
+        self.fit_some(usize::MAX, pages).map(|_| ())
+    }
+
+    /// As [`Written::fit`], no more than so many. Whether all fits now.
+    fn fit_some<P: Pages + ?Sized>(
+        &mut self,
+        count_max: usize,
+        pages: &mut P,
+    ) -> Result<bool, P::Error> {
+        let mut left = count_max;
         while self.page_bytes() / PAGE_BYTES_TARGET > u64::from(self.branch.table.page_count()) {
-            let Some((whole, _)) = self.branch.table.split() else { break };
-            let content = self.take(whole, pages)?;
-            self.divide(content);
+            if left == 0 {
+                return Ok(false);
+            }
+            left -= 1;
+            if !self.split(pages)? {
+                break;
+            }
         }
         while self.page_bytes() / PAGE_BYTES_MIN < u64::from(self.branch.table.page_count()) {
-            let before = self.branch.table;
-            let Some((whole, upper)) = self.branch.table.join() else { break };
-            let mut content = self.take(before.page_of(whole.first()), pages)?;
-            content.append(self.take(upper, pages)?);
-            self.divide(content);
+            if left == 0 {
+                return Ok(false);
+            }
+            left -= 1;
+            if !self.join(pages)? {
+                break;
+            }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Splits the page whose turn it is. False when there can be no more pages.
+    fn split<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<bool, P::Error> {
+        let Some((whole, _)) = self.branch.table.split() else { return Ok(false) };
+        let content = self.take(whole, pages)?;
+        self.divide(content);
+        Ok(true)
+    }
+
+    /// Undoes the last split. False when there is one page.
+    fn join<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<bool, P::Error> {
+        let before = self.branch.table;
+        let Some((whole, upper)) = self.branch.table.join() else { return Ok(false) };
+        let mut content = self.take(before.page_of(whole.first()), pages)?;
+        content.append(self.take(upper, pages)?);
+        self.divide(content);
+        Ok(true)
     }
 
     fn store<P: Pages + ?Sized>(mut self, pages: &mut P) -> Result<Branch, P::Error> {

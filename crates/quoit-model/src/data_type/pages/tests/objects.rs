@@ -1,8 +1,10 @@
 //! Objects in pages beside whole ones.
 
-use super::{Stored, actor, coordinator, deep_operation, element, map_operation, set_operation};
+use super::{
+    Paged, Stored, actor, coordinator, deep_operation, element, map_operation, set_operation,
+};
 use crate::clock::{Actor, Dot, VersionVector};
-use crate::data_type::pages::{PageName, PagedObject, ShownItem};
+use crate::data_type::pages::{PageName, PagedObject, PagesMerged, ShownItem};
 use crate::data_type::{
     Answer, CausalClock, Delta, FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation,
     Operation, Part, Query, Question, State, Value,
@@ -118,6 +120,30 @@ impl Kept {
             None => self.whole = Some(object),
         }
         self.settle();
+    }
+
+    /// Takes over what a merge of the pages, or a write, came to. `other` is what it was merged with.
+    pub(super) fn become_merged(&mut self, merged: PagesMerged, other: Option<&Object>) {
+        match merged {
+            PagesMerged::Known => {}
+            PagesMerged::Paged(merged) => self.paged = Some(*merged),
+            PagesMerged::Whole(object) => (self.paged, self.whole) = (None, Some(object)),
+            PagesMerged::Other => (self.paged, self.whole) = (None, other.cloned()),
+            PagesMerged::NeedsWhole => panic!("states of one type"),
+        }
+        assert!(self.paged.is_some() || self.pages.pages.is_empty());
+        self.settle();
+    }
+
+    /// Holds the pages to what the root says of them.
+    pub(super) fn check(&self) {
+        let Some(paged) = &self.paged else {
+            assert!(self.pages.pages.is_empty());
+            return;
+        };
+        let stored = Stored { pages: self.pages.pages.clone(), ..Stored::default() };
+        let clock = paged.causal_clock().unwrap();
+        Paged { root: paged.root().clone(), clock, stored }.check();
     }
 
     pub(super) fn object(&mut self) -> Object {

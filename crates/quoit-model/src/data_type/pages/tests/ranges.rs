@@ -76,7 +76,7 @@ fn differing_in(ours: &mut Kept, theirs: &mut Kept, path: &[FieldName]) -> Optio
 }
 
 /// A number for everything that a copy keeps.
-fn all_of(object: &Object) -> (u64, CausalClock, u64) {
+pub(super) fn all_of(object: &Object) -> (u64, CausalClock, u64) {
     let clock = object.causal_clock().unwrap();
     let mut sum = 0u64;
     if let Some(state) = object.data_type().unwrap() {

@@ -1,0 +1,180 @@
+//! Changes of records that lie in pages.
+//!
+//! A plain value or a delete takes of the state in pages what its writer had seen, page by page. The other
+//! replicas are told of the write alone, where something of the state stays: they hold pages of their own.
+
+use super::{NewWrite, ObjectChange, Told, policy};
+use crate::error::RequestError;
+use crate::records::{Becomes, PageChange, PageFault, WrittenPages};
+use crate::replica::{Replicated, merge_rule};
+use crate::store::ReplicatedStore;
+use quoit_model::data_type::pages::{OtherCopy, PagedObject, PagesMerged};
+use quoit_model::merge::WritePolicy;
+use quoit_model::object::Object;
+use quoit_model::props::BucketProps;
+use quoit_store::engine::{Access, Applied, Decision, RecordAt};
+use quoit_store::error::StoreError;
+use std::cell::RefCell;
+
+/// What changes a record that lies in pages.
+pub(crate) enum InPages<'c> {
+    /// An operation, which tells by itself what came of it.
+    Operation(&'c mut PageChange<'c>),
+    /// A plain value or a delete.
+    Write(&'c mut PageWrite<'c>),
+}
+
+/// Writes a value over a record in pages.
+pub(crate) type PageWrite<'c> =
+    dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> Result<WrittenOver, PageFault> + 'c;
+
+/// What such a write came to; `None` when only a whole object can be written over.
+pub(crate) type WrittenOver = Option<(Becomes, Told)>;
+
+/// What a change of a record in pages came to.
+pub(super) enum ChangedInPages {
+    Applied(Applied),
+    /// It does not lie in pages any more.
+    Gone,
+    NeedsWhole,
+}
+
+impl ReplicatedStore {
+    pub(super) fn change_in_pages(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        in_pages: &mut InPages<'_>,
+        told: &RefCell<Told>,
+    ) -> Result<ChangedInPages, StoreError> {
+        let mut needs_whole = false;
+        let applied = match in_pages {
+            InPages::Operation(change) => self.records.change_pages(at, access, *change)?,
+            InPages::Write(write) => {
+                self.records.change_root(at, access, &mut |_, paged, pages| {
+                    let written = write(paged, pages)?;
+                    needs_whole = written.is_none();
+                    let Some((becomes, now)) = written else { return Ok(Becomes::Same) };
+                    *told.borrow_mut() = now;
+                    Ok(becomes)
+                })?
+            }
+        };
+        Ok(match applied {
+            None => ChangedInPages::Gone,
+            Some(_) if needs_whole => ChangedInPages::NeedsWhole,
+            Some(applied) => ChangedInPages::Applied(applied),
+        })
+    }
+
+    /// Writes a value over a record in pages. Called under the record's lock.
+    pub(super) fn write_in_pages(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        change: &ObjectChange<'_>,
+        replicates: bool,
+        paged: PagedObject,
+        pages: &mut WrittenPages<'_, '_>,
+    ) -> Result<WrittenOver, PageFault> {
+        let policy = policy(props, change.deleted);
+        let write = match self.new_write(at, props, policy, change, Some(paged.object())) {
+            Ok(Some(write)) => write,
+            Ok(None) => return Ok(Some(kept(Ok(None)))),
+            Err(fault) => return Ok(Some(kept(Err(fault)))),
+        };
+        let NewWrite { context, new, dot, now_us } = write;
+        let mut alone = None;
+        let merged = if change.as_is {
+            let given = Object::given(context, new);
+            let merged = match policy {
+                WritePolicy::LastWriteWins => paged.merge_last_write_wins(&given, pages)?,
+                _ => paged.merge(OtherCopy::Whole(&given), pages)?,
+            };
+            match merged {
+                PagesMerged::Other => {
+                    paged.remove_pages(pages)?;
+                    PagesMerged::Whole(given)
+                }
+                PagesMerged::Known => PagesMerged::Paged(Box::new(paged)),
+                merged => merged,
+            }
+        } else {
+            alone = (policy == WritePolicy::Siblings).then(|| (context.clone(), dot.clone()));
+            paged.write(&context, new, dot, policy, pages)?
+        };
+        let merged = match merged {
+            PagesMerged::Paged(merged) if merged.is_small() => {
+                let whole = merged.whole(pages)?;
+                merged.remove_pages(pages)?;
+                PagesMerged::Whole(whole)
+            }
+            merged => merged,
+        };
+        Ok(match merged {
+            PagesMerged::Whole(object) => {
+                let mut out = Vec::new();
+                let made = self.pruned(object, props, now_us).map(Some);
+                let (decision, told) = self.told_of(at, props, made, replicates, &mut out);
+                let becomes = match decision {
+                    Decision::Keep => Becomes::Same,
+                    Decision::Put(meta) => Becomes::Whole(meta, out.into()),
+                    Decision::Remove => Becomes::Nothing,
+                };
+                Some((becomes, told))
+            }
+            PagesMerged::Paged(merged) => {
+                let told = alone.and_then(|(context, dot)| merged.told_of_write(&context, &dot));
+                let sent = Sent { alone: told, replicates, returns_object: change.returns_object };
+                Some(self.left_in_pages(at, props, merged, sent, pages)?)
+            }
+            PagesMerged::Known | PagesMerged::Other | PagesMerged::NeedsWhole => None,
+        })
+    }
+
+    /// What is to be told of a write after which something of the state is left.
+    fn left_in_pages(
+        &self,
+        at: &RecordAt<'_>,
+        props: &BucketProps,
+        merged: Box<PagedObject>,
+        sent: Sent,
+        pages: &mut WrittenPages<'_, '_>,
+    ) -> Result<(Becomes, Told), PageFault> {
+        let Sent { alone, replicates, returns_object } = sent;
+        let object = merged.object();
+        let sibling_count = object.siblings.len() as u32;
+        if sibling_count > self.settings.limits.sibling_count_max {
+            return Ok(kept(Err(RequestError::TooManySiblings(sibling_count))));
+        }
+        let mut root = Vec::new();
+        object.encode_into(&mut root);
+        if let Err(fault) = self.check_size(at.key, root.len() as u64 + merged.root().page_bytes())
+        {
+            return Ok(kept(Err(fault)));
+        }
+        self.warn_if_many(at.key, object);
+        let n_val_class = props.n_val.min(15) as u8;
+        let is_all_sent = replicates && alone.is_none();
+        let whole = (is_all_sent || returns_object).then(|| merged.whole(pages)).transpose()?;
+        let sent = if is_all_sent { whole.clone() } else { alone.filter(|_| replicates) };
+        let replicated =
+            sent.map(|object| Replicated::new(&object, merge_rule(props), n_val_class));
+        let outcome = Some(Ok(Some(whole.unwrap_or_else(|| object.clone()))));
+        let becomes = Becomes::paged(merged, n_val_class, pages)?;
+        Ok((becomes, Told { outcome, replicated }))
+    }
+}
+
+/// Who is told what of a write.
+struct Sent {
+    /// The write by itself, where that is enough for the other replicas.
+    alone: Option<Object>,
+    replicates: bool,
+    returns_object: bool,
+}
+
+/// Nothing was written.
+fn kept(outcome: Result<Option<Object>, RequestError>) -> (Becomes, Told) {
+    (Becomes::Same, Told { outcome: Some(outcome), replicated: None })
+}

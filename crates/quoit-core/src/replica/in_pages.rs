@@ -1,0 +1,110 @@
+//! Merges an object into a copy that lies in pages.
+
+use super::{Around, Replicated, Taken};
+use crate::records::{Becomes, PageFault, Records, WrittenPages};
+use crate::store::{ReplicatedStore, decode};
+use quoit_model::data_type::pages::{OtherCopy, PagedObject, Pages, PagesMerged, Region};
+use quoit_model::object::Object;
+use quoit_store::engine::{Access, Applied, RecordAt};
+use quoit_store::error::StoreError;
+use quoit_wire::internode::data::MergeRule;
+
+/// As [`Merge`](super::Merge), of a stored object that lies in pages.
+pub(super) type MergePages<'a> =
+    dyn Fn(&PagedObject, &Object, &mut WrittenPages<'_, '_>) -> Result<PagesMerged, PageFault> + 'a;
+
+impl ReplicatedStore {
+    /// As [`ReplicatedStore::merged`], where the own copy lies in pages.
+    pub(super) fn merged_pages(
+        &self,
+        ours: &PagedObject,
+        theirs: &Object,
+        rule: MergeRule,
+        pages: &mut WrittenPages<'_, '_>,
+    ) -> Result<PagesMerged, PageFault> {
+        let began_us = self.clock.monotonic_us();
+        let merged = match rule {
+            MergeRule::Causal => ours.merge(OtherCopy::Whole(theirs), pages)?,
+            MergeRule::LastWriteWins => ours.merge_last_write_wins(theirs, pages)?,
+        };
+        let datatype = match &merged {
+            PagesMerged::NeedsWhole => return Ok(merged),
+            PagesMerged::Known | PagesMerged::Paged(_) => Some(ours.root().datatype()),
+            PagesMerged::Other => theirs.datatype(),
+            PagesMerged::Whole(object) => object.datatype(),
+        };
+        self.stats().record_merge(self.clock.monotonic_us() - began_us, datatype);
+        Ok(merged)
+    }
+}
+
+/// Reads all pages, one by one: what is known already may have been sent because a page is damaged here.
+fn check_pages(paged: &PagedObject, pages: &mut WrittenPages<'_, '_>) -> Result<(), PageFault> {
+    let mut names = Vec::new();
+    paged.each_page_name(pages, &mut |name| names.push(name));
+    for name in names {
+        pages.read(name)?;
+    }
+    // None lacks that the root knows of.
+    paged.rest(&Region::default(), pages).map(|_| ())
+}
+
+/// As [`take`](super::take), of a record that lies in pages, which are merged one by one. `None` when it
+/// lies there no longer, or only whole objects can become one.
+pub(super) fn take_in_pages(
+    records: &Records,
+    at: &RecordAt<'_>,
+    incoming: &Replicated,
+    has_to_last: bool,
+    access: Access,
+    around: &Around<'_>,
+) -> Result<Option<Option<Taken>>, StoreError> {
+    // What can't be read is told of where it is merged as a whole.
+    let Ok(theirs) = decode(&incoming.object) else { return Ok(None) };
+    let n_val_class = incoming.meta.n_val_class;
+    let as_it_came = || Becomes::Whole(incoming.meta, incoming.object.clone());
+    let (mut written, mut needs_whole) = (None, false);
+    let applied = records.change_root(at, access, &mut |stored, paged, pages| {
+        (written, needs_whole) = (None, false);
+        let is_known = stored.digest == incoming.meta.digest;
+        let merged = match is_known {
+            true => PagesMerged::Known,
+            false => (around.merged_pages)(&paged, &theirs, pages)?,
+        };
+        let becomes = match merged {
+            PagesMerged::Known => {
+                check_pages(&paged, pages)?;
+                match has_to_last {
+                    true => Becomes::paged(Box::new(paged), n_val_class, pages)?,
+                    false => Becomes::Same,
+                }
+            }
+            PagesMerged::Other => {
+                paged.remove_pages(pages)?;
+                as_it_came()
+            }
+            PagesMerged::Paged(merged) => match Becomes::paged(merged, n_val_class, pages)? {
+                becomes if has_to_last => becomes,
+                becomes if becomes.meta().is_some_and(|meta| meta.digest == stored.digest) => {
+                    Becomes::Same
+                }
+                becomes => becomes,
+            },
+            PagesMerged::Whole(object) if object.digest() == incoming.meta.digest => as_it_came(),
+            PagesMerged::Whole(object) => Becomes::whole(&object, n_val_class),
+            PagesMerged::NeedsWhole => {
+                needs_whole = true;
+                Becomes::Same
+            }
+        };
+        written = becomes.meta();
+        Ok(becomes)
+    })?;
+    Ok(match (applied, written) {
+        (None, _) => None,
+        (Some(_), _) if needs_whole => None,
+        (Some(Applied::WouldBlock), _) => Some(None),
+        (Some(Applied::Written(ticket)), Some(meta)) => Some(Some(Taken::Written(ticket, meta))),
+        (Some(Applied::Written(_) | Applied::Kept), _) => Some(Some(Taken::Known)),
+    })
+}

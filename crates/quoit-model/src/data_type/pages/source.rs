@@ -1,0 +1,108 @@
+//! Items of another copy, in the order of their hashes.
+
+use super::branch::Branch;
+use super::{ItemHash, PageRange, Pages};
+use crate::data_type::content::{Content, Field};
+use crate::data_type::item::Item;
+use crate::data_type::{FieldName, StoredFormError};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// Gives the items of a set or map by ranges of hashes, each higher than the one before. Of one in pages it
+/// holds no more than those that a range touches.
+pub(super) struct Source {
+    seed: u64,
+    /// Pages that are still to be read, from this one on.
+    branch: Option<(Branch, Option<PageRange>)>,
+    /// Read, but not taken.
+    items: Items,
+}
+
+enum Items {
+    Elements(VecDeque<(ItemHash, Bytes, Item<()>)>),
+    Fields(VecDeque<(ItemHash, FieldName, Field)>),
+}
+
+impl Items {
+    /// Adds some whose hashes are higher than those that are here.
+    fn add(&mut self, content: Content, seed: u64) {
+        match (self, content) {
+            (Self::Elements(items), Content::Set(elements)) => {
+                let hash = |element: &Bytes| ItemHash::of_element_in(element, seed);
+                items.extend(elements.into_iter().map(|(name, item)| (hash(&name), name, item)));
+                items.make_contiguous().sort_by_key(|(hash, ..)| *hash);
+            }
+            (Self::Fields(items), Content::Map(fields)) => {
+                let hash = |name: &FieldName| ItemHash::of_field_in(name, seed);
+                items.extend(fields.into_iter().map(|(name, field)| (hash(&name), name, field)));
+                items.make_contiguous().sort_by_key(|(hash, ..)| *hash);
+            }
+            (_, content) => unreachable!("{content:?} are no such items"),
+        }
+    }
+
+    fn take_until(&mut self, last: ItemHash) -> Content {
+        match self {
+            Self::Elements(items) => {
+                let count = items.partition_point(|(hash, ..)| *hash <= last);
+                Content::Set(items.drain(..count).map(|(_, name, item)| (name, item)).collect())
+            }
+            Self::Fields(items) => {
+                let count = items.partition_point(|(hash, ..)| *hash <= last);
+                Content::Map(items.drain(..count).map(|(_, name, field)| (name, field)).collect())
+            }
+        }
+    }
+}
+
+impl Source {
+    /// `seed` is the hash of the field that they are the content of.
+    pub(super) fn new(content: Content, seed: u64) -> Self {
+        let (branch, items) = match content {
+            Content::Branch(branch) => {
+                let first = branch.table.pages().next();
+                (Some((*branch, first)), None)
+            }
+            items => (None, Some(items)),
+        };
+        let kind = branch.as_ref().map(|(branch, _)| branch.no_items());
+        let is_map = matches!(kind.as_ref().or(items.as_ref()), Some(Content::Map(_)));
+        let none = match is_map {
+            true => Items::Fields(VecDeque::new()),
+            false => Items::Elements(VecDeque::new()),
+        };
+        let mut source = Self { seed, branch, items: none };
+        if let Some(items) = items {
+            source.items.add(items, seed);
+        }
+        source
+    }
+
+    /// Pages that it lies in; 0 where it lies in none.
+    pub(super) fn page_count(&self) -> u32 {
+        self.branch.as_ref().map_or(0, |(branch, _)| branch.table.page_count())
+    }
+
+    /// Whether all that it knew of was read.
+    pub(super) fn is_read(&self) -> bool {
+        self.branch.as_ref().is_none_or(|(branch, _)| branch.is_bare())
+    }
+
+    /// The items up to a hash that were not taken before.
+    pub(super) fn take_until<E: From<StoredFormError>>(
+        &mut self,
+        last: ItemHash,
+        mut pages: Option<&mut (dyn Pages<Error = E> + '_)>,
+    ) -> Result<Content, E> {
+        while let Some((branch, next)) = &mut self.branch
+            && let Some(range) = next.filter(|range| range.first() <= last)
+        {
+            let Some(pages) = pages.as_deref_mut() else { break };
+            if let Some((content, _)) = branch.take_page(self.seed, range, pages)? {
+                self.items.add(content, self.seed);
+            }
+            *next = branch.table.page_after(range);
+        }
+        Ok(self.items.take_until(last))
+    }
+}
