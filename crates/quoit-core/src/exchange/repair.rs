@@ -110,8 +110,7 @@ impl ReplicatedStore {
             let size_bytes: usize = records.iter().map(|(_, record)| record.value.len()).sum();
             // Large ones one by one.
             read_count = if size_bytes > BATCH_BYTES { 1 } else { READ_COUNT.min(read_count * 2) };
-            let records: Vec<_> = records.iter().collect();
-            byte_count += self.deliver_all(peer, partition, &records).await?.byte_count;
+            byte_count += self.hand_all(peer, partition, &records).await?.byte_count;
             repaired.extend(records.iter().map(|(key, _)| key.clone()));
             left = rest;
         }
@@ -207,7 +206,7 @@ impl ReplicatedStore {
     ) -> Result<Vec<(Bytes, Record)>, ExchangeError> {
         let tags: BTreeSet<Tag> = names.iter().map(|(tag, _)| *tag).collect();
         let tags = tags.into_iter().collect();
-        let records = self.tagged(partition, tags, Records::tagged).await?.into_iter();
+        let records = self.tagged(partition, tags, Records::tagged_roots).await?.into_iter();
         let wanted = records.filter(|(_, key, _)| names.iter().any(|(_, name)| name == key));
         Ok(wanted.map(|(_, key, record)| (key, record)).collect())
     }

@@ -9,14 +9,16 @@ use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use crate::transfer::hand::{BATCH_BYTES, Objects};
 use bytes::Bytes;
-use quoit_cluster::{IncomingRequest, Responder};
+use quoit_cluster::{IncomingRequest, NodeId, Responder};
 use quoit_model::context::decode_context;
+use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_store::compare::Compare;
 use quoit_store::engine::Record;
 use quoit_store::index::Tag;
+use quoit_wire::internode::VERSION_STAGING;
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::exchange::{self, Compared, Descend, Descended, Known, Pull, Pulled};
 use std::collections::BTreeMap;
@@ -85,9 +87,10 @@ impl ReplicatedStore {
             Ok(pull) => pull,
             Err(refusal) => return refuse(reply, &refusal),
         };
+        let from = request.from;
         tokio::spawn(async move {
             let blocking = self.settings.blocking;
-            match blocking.behind(move || Ok(self.pulled(&pull))).await {
+            match blocking.behind(move || Ok(self.pulled(&pull, from))).await {
                 Ok(Ok((pulled, records))) => {
                     let records: Vec<_> = records.iter().collect();
                     reply.send(&pulled, &Objects(&records));
@@ -98,7 +101,7 @@ impl ReplicatedStore {
         });
     }
 
-    fn pulled(&self, pull: &Pull) -> Result<(Pulled, Vec<(Bytes, Record)>), Refusal> {
+    fn pulled(&self, pull: &Pull, from: NodeId) -> Result<(Pulled, Vec<(Bytes, Record)>), Refusal> {
         let partition = self.check_partition(pull.partition)?;
         let tags = read_tags(&mut &pull.tags[..], pull.tags.len())?;
         let mut known: BTreeMap<Tag, BTreeMap<&Bytes, (u32, &Known)>> = BTreeMap::new();
@@ -111,12 +114,16 @@ impl ReplicatedStore {
         let mut pulled = Pulled::default();
         let mut sent: Vec<(Bytes, Record)> = Vec::new();
         let mut size_bytes = 0;
+        let takes_pages = !pull.with_tombstones && self.hands_pages_to(from);
         for (tag, _) in tags {
             if size_bytes >= BATCH_BYTES {
                 break;
             }
             let mut known = known.remove(&tag).unwrap_or_default();
-            let records = self.records.tagged(partition, &[tag]).map_err(RequestError::from)?;
+            let is_for_pages = |key: &Bytes, record: &Record| {
+                takes_pages && !known.contains_key(key) && PagedObject::is_one(&record.value)
+            };
+            let records = self.pulled_records(partition, tag, from, &is_for_pages)?;
             for (key, record) in records {
                 let known = known.remove(&key);
                 match known.map_or(Newer::Here, |(_, known)| self.newer(&key, &record, known)) {
@@ -136,6 +143,39 @@ impl ReplicatedStore {
             pulled.tag_count += 1;
         }
         Ok((pulled, sent))
+    }
+
+    /// Whether a node is handed large sets and maps page by page that it lacks.
+    fn hands_pages_to(&self, to: NodeId) -> bool {
+        self.transfers.throttle.check_outbound().is_ok()
+            && self.reachable(to).is_some_and(|peer| peer.speaks(VERSION_STAGING))
+    }
+
+    /// Whole objects of a tag. Those that are to go page by page are left out and noted as missed: they are
+    /// handed over like everything that a node has missed.
+    fn pulled_records(
+        &self,
+        partition: Partition,
+        tag: Tag,
+        to: NodeId,
+        is_for_pages: &dyn Fn(&Bytes, &Record) -> bool,
+    ) -> Result<Vec<(Bytes, Record)>, Refusal> {
+        let tags = [tag];
+        let roots = self.records.tagged_roots(partition, &tags).map_err(RequestError::from)?;
+        let (later, now): (Vec<_>, Vec<_>) =
+            roots.into_iter().partition(|(key, record)| is_for_pages(key, record));
+        for (key, _) in &later {
+            let place = Place::new(key, partition);
+            let identity =
+                place.map_err(|fault| Refusal::Malformed(fault.to_string()))?.at().identity;
+            self.hints.note(to, (partition, identity));
+        }
+        if !now.iter().any(|(_, record)| PagedObject::is_one(&record.value)) {
+            return Ok(now);
+        }
+        let mut records = self.records.tagged(partition, &tags).map_err(RequestError::from)?;
+        records.retain(|(key, _)| !later.iter().any(|(other, _)| other == key));
+        Ok(records)
     }
 
     /// Who has the newer version of a record; concurrent ones, and those whose order can't be told without

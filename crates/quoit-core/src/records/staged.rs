@@ -5,10 +5,10 @@
 //! the next one finds the note and removes the pages.
 
 use super::pages::{self, PageFault, ReadPages, WrittenPages};
-use super::{COLLECTED_COUNT, Records, decoded, encoded, meta_of, put_root, read_root};
+use super::{Becomes, COLLECTED_COUNT, Records, decoded, meta_of, put_root, read_root};
 use crate::replica::Place;
 use bytes::Bytes;
-use quoit_model::data_type::pages::{PageName, PagedObject};
+use quoit_model::data_type::pages::{OtherCopy, PageName, PagedObject, PagesMerged};
 use quoit_model::hash::{KeyHash, Partition, Placement};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_model::object::Object;
@@ -271,15 +271,40 @@ fn unite(
     }
     let ours = decoded(at, &stored.value)?;
     let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
-    let theirs = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
-    let merged = (around.merged)(&ours, &theirs);
-    let meta = meta_of(&merged, n_val_class);
-    let left = paged.clone().replace(&merged, &mut pages);
-    let left = left.map_err(|fault| fault.interrupts(at))?;
+    let becomes = unite_with_small(paged, &ours, n_val_class, &mut pages, around);
+    let becomes = becomes.map_err(|fault| fault.interrupts(at))?;
+    let Some(meta) = becomes.meta() else { return Ok(Err(Unstaged::Known)) };
     pages.finish()?;
-    match left {
-        Some(paged) => put_root(transaction, at, &paged, meta)?,
-        None => transaction.put(at, meta, &encoded(&merged))?,
+    match becomes {
+        Becomes::Paged(_, paged) => put_root(transaction, at, &paged, meta)?,
+        Becomes::Whole(_, value) => transaction.put(at, meta, &value)?,
+        Becomes::Same | Becomes::Nothing => unreachable!("what is written has a meta"),
     }
     Ok(Ok(meta))
+}
+
+/// What a staged record becomes together with what is there, page by page where that can be.
+fn unite_with_small(
+    paged: &PagedObject,
+    ours: &Object,
+    n_val_class: u8,
+    pages: &mut WrittenPages<'_, '_>,
+    around: &AroundStaged<'_>,
+) -> Result<Becomes, PageFault> {
+    Ok(match paged.merge(OtherCopy::Whole(ours), pages)? {
+        PagesMerged::Known => {
+            Becomes::Paged(meta_of(paged.object(), n_val_class), Box::new(paged.clone()))
+        }
+        // It is there already.
+        PagesMerged::Other => Becomes::Same,
+        PagesMerged::Paged(merged) => Becomes::paged(merged, n_val_class, pages)?,
+        PagesMerged::Whole(object) => Becomes::whole(&object, n_val_class),
+        PagesMerged::NeedsWhole => {
+            let merged = (around.merged)(ours, &paged.whole(pages)?);
+            match paged.clone().replace(&merged, pages)? {
+                Some(paged) => Becomes::Paged(meta_of(&merged, n_val_class), Box::new(paged)),
+                None => Becomes::whole(&merged, n_val_class),
+            }
+        }
+    })
 }

@@ -102,6 +102,25 @@ impl ReplicatedStore {
         let began = Instant::now();
         let wanted = self.offer(peer, partition, records).await?;
         self.transfers.yielding.rest_after(began.elapsed()).await;
+        self.hand_those(peer, partition, wanted).await
+    }
+
+    /// As [`ReplicatedStore::hand`], of records that the node is known to lack.
+    pub(crate) async fn hand_all(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        records: &[(Bytes, Record)],
+    ) -> Result<Handed, TransferError> {
+        self.hand_those(peer, partition, records.iter().collect()).await
+    }
+
+    async fn hand_those(
+        &self,
+        peer: &Peer,
+        partition: Partition,
+        wanted: Vec<&(Bytes, Record)>,
+    ) -> Result<Handed, TransferError> {
         let is_in_pages = |record: &&(Bytes, Record)| PagedObject::is_one(&record.1.value);
         let (large, small): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_in_pages);
         let mut handed = self.deliver_all(peer, partition, &small).await?;

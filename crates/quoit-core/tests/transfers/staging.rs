@@ -92,6 +92,40 @@ async fn a_map_with_large_fields_comes_in_pages() {
     assert_eq!(size_at(&town, 3, key).await, 40_000);
 }
 
+/// A copy that is gone altogether, of which nobody has kept anything, is found by exchanges: by those that
+/// the node itself begins, and by those of others.
+#[tokio::test(start_paused = true)]
+async fn a_large_set_that_a_node_has_lost_comes_in_pages() {
+    let mut town = Town::alone(0).await;
+    town.frame_bytes_max = FRAME_BYTES_MAX;
+    for _ in 0..3 {
+        town.add().await;
+    }
+    let town = town.together().await;
+    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+    let names: Vec<String> = (0..3).map(|number| format!("large {number}")).collect();
+    for name in &names {
+        for from in (0..40_000).step_by(5_000) {
+            add(&town, 1, key_in("sets", name), numbered(from..from + 5_000), Quorum::All).await;
+        }
+    }
+    for (number, name) in (1..).zip(&names) {
+        town.lose_at(number, key_in("sets", name));
+    }
+    let is_back = |town: &Town, number: u8, name: &str| {
+        let copy = |number| town.record(number, key_in("sets", name)).map(|record| record.meta);
+        copy(number).is_some() && (1..=3).all(|other| copy(other) == copy(number))
+    };
+    town.until("all have all", || {
+        (1..).zip(&names).all(|(number, name)| is_back(&town, number, name))
+    })
+    .await;
+    for (number, name) in (1..).zip(&names) {
+        assert_eq!(size_at(&town, number, key_in("sets", name)).await, 40_000);
+        assert!(town.pages(number, NOTES).is_empty());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn large_sets_move_to_the_nodes_that_a_layout_names() {
     let mut town = Town::alone(0).await;
