@@ -141,9 +141,9 @@ impl Object {
         let new = new.into_sibling(Some(dot));
         let siblings = match (stored, policy) {
             (None, _) | (_, WritePolicy::LastWriteWins) => one(new),
-            (Some(stored), WritePolicy::Siblings | WritePolicy::WriteOnce) => {
-                with_new(stored.unknown_to(context), new)
-            }
+            (Some(stored), WritePolicy::Siblings) => with_new(stored.unknown_to(context), new),
+            // Also of an object without a clock, which everybody's context is beyond.
+            (Some(stored), WritePolicy::WriteOnce) => with_new(stored.siblings.iter(), new),
             (Some(stored), WritePolicy::LatestModified) => {
                 let new_us = new.last_modified_us;
                 let later = |old: &&Sibling| old.last_modified_us > new_us;

@@ -406,6 +406,18 @@ fn write_once_does_not_look_at_contexts() {
 }
 
 #[test]
+fn a_write_once_value_replaces_nothing_that_has_no_clock() {
+    let write = |stored, value, name: &[u8]| {
+        let (context, new) = (vector(&[]), new_value(value, 1));
+        Object::write(stored, &context, new, dot(name, 1), WritePolicy::WriteOnce)
+    };
+    let mut stored = write(None, "a", b"p");
+    stored.clock = VersionVector::default();
+    let written = write(Some(&stored), "b", b"q");
+    assert_eq!(written.siblings.len(), 2);
+}
+
+#[test]
 fn a_write_once_value_replaces_nothing_on_a_replica_that_its_writer_had_read() {
     let write = |context: &[Dot], value, name: &[u8]| {
         let new = new_value(value, 1);
