@@ -23,10 +23,7 @@ impl ReplicatedStore {
         pages: &mut WrittenPages<'_, '_>,
     ) -> Result<PagesMerged, PageFault> {
         let began_us = self.clock.monotonic_us();
-        let merged = match rule {
-            MergeRule::Causal => ours.merge(OtherCopy::Whole(theirs), pages)?,
-            MergeRule::LastWriteWins => ours.merge_last_write_wins(theirs, pages)?,
-        };
+        let merged = merge_pages(ours, theirs, rule, pages)?;
         let datatype = match &merged {
             PagesMerged::NeedsWhole => return Ok(merged),
             PagesMerged::Known | PagesMerged::Paged(_) => Some(ours.root().datatype()),
@@ -35,6 +32,19 @@ impl ReplicatedStore {
         };
         self.stats().record_merge(self.clock.monotonic_us() - began_us, datatype);
         Ok(merged)
+    }
+}
+
+/// As [`merge`](super::merge), where the own copy lies in pages.
+pub(super) fn merge_pages(
+    ours: &PagedObject,
+    theirs: &Object,
+    rule: MergeRule,
+    pages: &mut WrittenPages<'_, '_>,
+) -> Result<PagesMerged, PageFault> {
+    match rule {
+        MergeRule::Causal => ours.merge(OtherCopy::Whole(theirs), pages),
+        MergeRule::LastWriteWins => ours.merge_last_write_wins(theirs, pages),
     }
 }
 

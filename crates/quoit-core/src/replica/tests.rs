@@ -1,7 +1,7 @@
+use super::in_pages::merge_pages;
 use super::*;
 use proptest::prelude::*;
 use quoit_model::clock::{Actor, Dot, VersionVector};
-use quoit_model::data_type::pages::OtherCopy;
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::merge::{NewValue, WritePolicy};
@@ -105,12 +105,9 @@ fn take_into(
     has_to_last: bool,
 ) -> Result<Option<Taken>, RequestError> {
     let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
-    let merged_pages =
-        |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| match incoming.rule
-        {
-            MergeRule::Causal => ours.merge(OtherCopy::Whole(theirs), pages),
-            MergeRule::LastWriteWins => ours.merge_last_write_wins(theirs, pages),
-        };
+    let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
+        merge_pages(ours, theirs, incoming.rule, pages)
+    };
     let around = Around {
         keeps_out: &|| false,
         merged: &merged,

@@ -54,12 +54,9 @@ fn page_count(engine: &BitcaskEngine) -> usize {
 /// Takes an object into a record in pages; that it is put together fails.
 fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> Taken {
     let merged = |_: &Object, _: &Object| panic!("a record in pages was put together");
-    let merged_pages =
-        |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| match incoming.rule
-        {
-            MergeRule::Causal => ours.merge(OtherCopy::Whole(theirs), pages),
-            MergeRule::LastWriteWins => ours.merge_last_write_wins(theirs, pages),
-        };
+    let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
+        merge_pages(ours, theirs, incoming.rule, pages)
+    };
     let around = Around {
         keeps_out: &|| false,
         merged: &merged,
