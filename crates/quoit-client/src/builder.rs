@@ -120,7 +120,7 @@ impl ClientBuilder {
     }
 
     /// How often the layout is asked for, beside the requests. Default 10 s; a second after a
-    /// node failed. One small answer as long as nothing changed.
+    /// node failed or the layout was found changed. One small answer as long as nothing changed.
     #[must_use]
     pub fn layout_refresh(mut self, interval: Duration) -> ClientBuilder {
         self.settings.layout_refresh = interval;

@@ -35,7 +35,8 @@ impl Repeat {
 /// the first.
 const LEARN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How soon after a question for the layout the next is asked when a node failed.
+/// How soon after a question for the layout the next is asked when a node failed, or the layout had changed:
+/// then it may go on doing so.
 const LEARN_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ pub(crate) struct Pool {
     streams: Arc<Semaphore>,
     /// Held while nodes are asked for the layout.
     learning: Arc<tokio::sync::Mutex<()>>,
-    /// Whether a node failed since the layout was asked for.
+    /// Whether a node failed since the layout was asked for, or it was found changed.
     suspicious: AtomicBool,
 }
 
@@ -179,7 +180,11 @@ impl Pool {
         let request = RpbGetLayoutReq { known_tag };
         let deadline = Instant::now() + patience;
         let told = self.send(&request, Repeat::Safe, patience, deadline, None).await?;
-        Layout::from_wire(told).map_err(|source| Error::Layout { source })
+        let told = Layout::from_wire(told).map_err(|source| Error::Layout { source })?;
+        if told.is_some() && self.nodes().layout.is_some() {
+            self.suspicious.store(true, Ordering::Relaxed);
+        }
+        Ok(told)
     }
 
     /// The cluster's layout as a node tells it now.

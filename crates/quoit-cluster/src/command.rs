@@ -2,6 +2,7 @@
 
 use crate::NodeId;
 use crate::error::ChangeError;
+use crate::layouts::Served;
 use crate::members::Member;
 use crate::staged::StagedChange;
 use crate::state::State;
@@ -112,12 +113,12 @@ pub enum Change {
         /// The partitions.
         partitions: Vec<Partition>,
     },
-    /// A node serves with a layout.
+    /// A node serves with these layouts.
     Serves {
         /// The node.
         node: NodeId,
-        /// The layout's version.
-        layout_version: u64,
+        /// The layouts.
+        served: Served,
     },
 }
 

@@ -1,5 +1,9 @@
 //! The layouts that are in use.
 
+mod readers;
+
+pub use readers::Readers;
+
 use crate::NodeId;
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
@@ -8,6 +12,22 @@ use std::sync::Arc;
 
 /// Most layouts that are live at once. Each one that a write has to satisfy makes it dearer.
 pub(crate) const LIVE_MAX: usize = 8;
+
+/// What a member serves with: versions of layouts.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Served {
+    /// The newest that its writes satisfy.
+    pub writes: u64,
+    /// The oldest that its reads go by; 0 while not all members tell it.
+    pub reads: u64,
+}
+
+impl Served {
+    /// Whether who is known to serve with these does with the others.
+    pub(crate) const fn includes(self, others: Served) -> bool {
+        self.writes >= others.writes && self.reads >= others.reads
+    }
+}
 
 /// The live layouts: one, and more while partitions move. Writes must satisfy all of them, reads use for
 /// each partition the newest whose copies are complete.
@@ -19,8 +39,8 @@ pub struct Layouts {
     n_val: u32,
     /// Copies that their nodes have not got yet.
     incomplete: BTreeSet<(Partition, NodeId)>,
-    /// The newest layout that each member serves with, as far as it has told.
-    acknowledged: BTreeMap<NodeId, u64>,
+    /// What each member serves with, as far as it has told.
+    acknowledged: BTreeMap<NodeId, Served>,
     /// For each partition the place in `live` of the layout for reads. Empty while there is only one.
     reads: Vec<u8>,
 }
@@ -42,7 +62,7 @@ impl Layouts {
         live: Vec<Arc<Layout>>,
         n_val: u32,
         incomplete: BTreeSet<(Partition, NodeId)>,
-        acknowledged: BTreeMap<NodeId, u64>,
+        acknowledged: BTreeMap<NodeId, Served>,
     ) -> Self {
         let mut restored = Self { live, n_val, incomplete, acknowledged, reads: Vec::new() };
         restored.settle();
@@ -108,14 +128,25 @@ impl Layouts {
         self.holds(&self.live, partition, node) && !self.incomplete.contains(&(partition, node))
     }
 
-    /// The newest layout that a member serves with, as far as it has told.
+    /// The newest layout that a member's writes satisfy, as far as it has told.
     #[must_use]
     pub fn acknowledged(&self, node: NodeId) -> Option<u64> {
+        self.served(node).map(|served| served.writes)
+    }
+
+    /// What a member serves with, as far as it has told.
+    pub(crate) fn served(&self, node: NodeId) -> Option<Served> {
         self.acknowledged.get(&node).copied()
     }
 
-    pub(crate) fn acknowledgements(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
-        self.acknowledged.iter().map(|(node, version)| (*node, *version))
+    /// Version of the oldest layout by which a partition is read.
+    pub(crate) fn oldest_read(&self) -> u64 {
+        let oldest = self.reads.iter().min().copied().unwrap_or_default();
+        self.live[usize::from(oldest)].version()
+    }
+
+    pub(crate) fn acknowledgements(&self) -> impl Iterator<Item = (NodeId, Served)> + '_ {
+        self.acknowledged.iter().map(|(node, served)| (*node, *served))
     }
 
     pub(crate) const fn n_val(&self) -> u32 {
@@ -171,10 +202,11 @@ impl Layouts {
         self.settle();
     }
 
-    /// A member serves with a layout from now on.
-    pub(crate) fn acknowledge(&mut self, node: NodeId, version: u64) {
+    /// A member serves with these layouts from now on.
+    pub(crate) fn acknowledge(&mut self, node: NodeId, served: Served) {
         let known = self.acknowledged.entry(node).or_default();
-        *known = version.max(*known);
+        known.writes = known.writes.max(served.writes);
+        known.reads = known.reads.max(served.reads);
     }
 
     /// A member is gone.
@@ -183,10 +215,16 @@ impl Layouts {
     }
 
     /// Takes out of use what no read needs any more, if all of these members serve with what then stays.
-    pub(crate) fn retire(&mut self, members: &[NodeId]) {
+    ///
+    /// That nothing lacks in a layout is not enough: a member that has not heard so yet reads by the one
+    /// before, and would miss what others write by this one alone. So its reads must go by it, too, where
+    /// all members can tell (`tell_reads`).
+    pub(crate) fn retire(&mut self, members: &[NodeId], tell_reads: bool) {
         let served = |version: u64| {
-            let mut members = members.iter();
-            members.all(|node| self.acknowledged.get(node).is_some_and(|to| *to >= version))
+            let needed = Served { writes: version, reads: if tell_reads { version } else { 0 } };
+            let serves =
+                |node: &NodeId| self.served(*node).is_some_and(|known| known.includes(needed));
+            members.iter().all(serves)
         };
         let stays = self.live.iter().rposition(|layout| {
             served(layout.version())
@@ -224,13 +262,52 @@ mod tests {
     use quoit_model::hash::RingSize;
     use quoit_model::layout::{LayoutMember, LayoutRequest};
 
-    fn node(number: u8) -> NodeId {
+    pub(super) fn node(number: u8) -> NodeId {
         NodeId([number; 16])
     }
 
-    fn after(previous: &Layout, numbers: impl IntoIterator<Item = u8>) -> Arc<Layout> {
+    pub(super) fn after(previous: &Layout, numbers: impl IntoIterator<Item = u8>) -> Arc<Layout> {
         let members: Vec<_> = numbers.into_iter().map(|n| LayoutMember::new(node(n))).collect();
         Arc::new(Layout::compute(&LayoutRequest::after(previous, &members)).unwrap())
+    }
+
+    /// A member's word about these versions.
+    fn told(layouts: &mut Layouts, number: u8, writes: u64, reads: u64) {
+        layouts.acknowledge(node(number), Served { writes, reads });
+    }
+
+    #[test]
+    fn a_layout_stays_until_no_member_reads_by_it() {
+        let single = Arc::new(Layout::single(node(1), RingSize::new(16).unwrap()));
+        let (old, members) = (single.version(), [node(1), node(2)]);
+        for tell_reads in [true, false] {
+            let mut layouts = Layouts::new(Arc::clone(&single));
+            layouts.push(after(&single, 1..=2), &[3]);
+            let new = layouts.newest().version();
+            told(&mut layouts, 1, new, old);
+            told(&mut layouts, 2, new, old);
+            let all: Vec<_> = layouts.newest().partitions().collect();
+            layouts.complete(node(2), &all[1..]);
+            assert_eq!(layouts.oldest_read(), old);
+            layouts.complete(node(2), &all[..1]);
+            assert_eq!(layouts.oldest_read(), new);
+            layouts.retire(&members, tell_reads);
+            assert_eq!(layouts.is_moving(), tell_reads, "all is complete, and not all know it");
+            told(&mut layouts, 1, new, new);
+            layouts.retire(&members, tell_reads);
+            assert_eq!(layouts.is_moving(), tell_reads);
+            told(&mut layouts, 2, new, new);
+            layouts.retire(&members, tell_reads);
+            assert!(!layouts.is_moving());
+        }
+    }
+
+    #[test]
+    fn words_that_come_late_take_nothing_back() {
+        let mut layouts = of(3, &[3]);
+        told(&mut layouts, 1, 7, 5);
+        told(&mut layouts, 1, 6, 6);
+        assert_eq!(layouts.served(node(1)), Some(Served { writes: 7, reads: 6 }));
     }
 
     /// Layouts of nodes 1 to `count`, all copies complete.

@@ -58,7 +58,7 @@ pub use control::seed_elections;
 pub use departure::Departure;
 pub use error::{ChangeError, NoSuchType, OpenError, StoreError};
 pub use join::JoinError;
-pub use layouts::Layouts;
+pub use layouts::{Layouts, Readers, Served};
 pub use liveness::{Latency, LivenessSettings, PhiDetector};
 pub use members::{Addresses, CAPACITY_DEFAULT, Member, MemberStatus, Members};
 pub use membership_error::MembershipError;

@@ -3,6 +3,7 @@
 use crate::NodeId;
 use crate::command::Change;
 use crate::error::ChangeError;
+use crate::layouts::Served;
 use crate::membership_error::MembershipError;
 use crate::plan::{Plan, PlanId};
 use crate::plane::ControlPlane;
@@ -116,10 +117,10 @@ impl ControlPlane {
         self.tell(vec![Change::Copied { node, partitions }]).await
     }
 
-    /// Tells the cluster that this node serves with a layout and those after it only.
-    pub(crate) async fn acknowledge(&self, layout_version: u64) -> Result<(), ChangeError> {
+    /// Tells the cluster that this node serves with these layouts and those after them only.
+    pub(crate) async fn acknowledge(&self, served: Served) -> Result<(), ChangeError> {
         let node = self.read().node_id();
-        self.tell(vec![Change::Serves { node, layout_version }]).await
+        self.tell(vec![Change::Serves { node, served }]).await
     }
 
     /// The node that decides at present: the leader of the control plane.

@@ -94,7 +94,7 @@ pub struct TransferShareMin(pub u8);
 
 impl Default for TransferShareMin {
     fn default() -> Self {
-        Self(5)
+        Self(2)
     }
 }
 

@@ -13,6 +13,9 @@ use crate::term::Term;
 /// How long a layout is gone by before it is asked for again.
 const LAYOUT_REFRESH: Duration = Duration::from_secs(10);
 
+/// The same after it was found changed: while partitions move it goes on doing so.
+const CHANGED_REFRESH: Duration = Duration::from_secs(1);
+
 /// The same after a connection was lost, and how long a node that failed is left alone.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -149,6 +152,7 @@ impl Replicas {
             let old = std::mem::take(&mut self.nodes);
             self.nodes = nodes_of(&layout, old, home.connect_timeout(), now);
             (self.layout, self.current) = (layout, None);
+            self.refresh_at = now + CHANGED_REFRESH;
         }
     }
 

@@ -203,6 +203,43 @@ async fn a_new_layout_is_learnt_beside_the_requests() {
 }
 
 #[tokio::test]
+async fn a_layout_that_has_changed_is_asked_for_again_soon() {
+    let mut cluster = Cluster::start().await;
+    let builder = cluster.builder();
+    let client = cluster.client(builder).await;
+    let (location, _) = cluster.key_on(0);
+    let new = RpbGetLayoutResp { tag: Bytes::from_static(b"new"), ..cluster.layout.clone() };
+    let tag = new.tag.clone();
+    let (told, mut tags) = tokio::sync::mpsc::unbounded_channel();
+    let serving: JoinSet<()> = cluster
+        .nodes
+        .into_iter()
+        .map(|mut node| {
+            let (new, told) = (new.clone(), told.clone());
+            async move {
+                loop {
+                    let request = node.next().await;
+                    if request.frame.code == RpbGetLayoutReq::CODE as u8 {
+                        told.send(request.message::<RpbGetLayoutReq>().known_tag).unwrap();
+                        request.answer(&new).await;
+                    } else {
+                        request.answer(&RpbGetResp::default()).await;
+                    }
+                }
+            }
+        })
+        .collect();
+    assert_eq!(*client.layout().await.unwrap().tag(), tag);
+    tags.recv().await.unwrap();
+    // Without the change it would not be asked for in an hour.
+    while tags.is_empty() {
+        client.get(&location).await.unwrap();
+    }
+    assert_eq!(tags.recv().await.unwrap(), Some(tag));
+    drop(serving);
+}
+
+#[tokio::test]
 async fn a_client_tells_the_layout_that_it_has() {
     let mut cluster = Cluster::start().await;
     let builder = cluster.builder();

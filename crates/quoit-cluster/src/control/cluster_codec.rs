@@ -2,7 +2,7 @@
 
 use super::codec::node_id;
 use crate::NodeId;
-use crate::layouts::Layouts;
+use crate::layouts::{Layouts, Served};
 use crate::staged::StagedChange;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
@@ -87,6 +87,16 @@ pub(crate) fn decode_copies(message: &Copies) -> Result<(NodeId, Vec<Partition>)
     Ok((node_id(&message.node)?, partitions))
 }
 
+pub(super) fn encode_served(node: NodeId, served: Served) -> Serves {
+    let Served { writes: layout_version, reads: reads_version } = served;
+    Serves { node: id_bytes(node), layout_version, reads_version }
+}
+
+pub(super) fn decode_served(message: &Serves) -> Result<(NodeId, Served), String> {
+    let served = Served { writes: message.layout_version, reads: message.reads_version };
+    Ok((node_id(&message.node)?, served))
+}
+
 /// What of a cluster's state is neither members, layouts nor buckets.
 pub(crate) fn encode_cluster(
     removed: impl Iterator<Item = NodeId>,
@@ -97,13 +107,15 @@ pub(crate) fn encode_cluster(
     for (partition, node) in layouts.incomplete() {
         incomplete.entry(node).or_default().push(partition);
     }
-    let serves = |(node, layout_version)| Serves { node: id_bytes(node), layout_version };
     ClusterMessage {
         removed: Some(NodeSet { nodes: removed.map(id_bytes).collect() }),
         staged: Some(encode_staged(staged)),
         n_val: layouts.n_val(),
         incomplete: incomplete.iter().map(|(node, copies)| encode_copies(*node, copies)).collect(),
-        acknowledged: layouts.acknowledgements().map(serves).collect(),
+        acknowledged: layouts
+            .acknowledgements()
+            .map(|(node, served)| encode_served(node, served))
+            .collect(),
     }
 }
 
@@ -125,9 +137,7 @@ pub(crate) fn decode_cluster(
         let (node, partitions) = decode_copies(copies)?;
         incomplete.extend(partitions.into_iter().map(|partition| (partition, node)));
     }
-    let serves = |message: &Serves| Ok((node_id(&message.node)?, message.layout_version));
-    let acknowledged =
-        message.acknowledged.iter().map(serves).collect::<Result<BTreeMap<_, _>, String>>()?;
+    let acknowledged = message.acknowledged.iter().map(decode_served).collect::<Result<_, _>>()?;
     let layouts = match layouts.is_empty() {
         true => None,
         false => Some(Layouts::restored(layouts, message.n_val, incomplete, acknowledged)),

@@ -1,7 +1,8 @@
 //! Changes as messages and as rows of the control file.
 
 use super::cluster_codec::{
-    decode_copies, decode_layout, decode_staged, encode_copies, encode_staged, id_bytes,
+    decode_copies, decode_layout, decode_served, decode_staged, encode_copies, encode_served,
+    encode_staged, id_bytes,
 };
 use super::decision::Decision;
 use crate::NodeId;
@@ -12,7 +13,7 @@ use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::{BucketProps, BucketType, TypeState};
 use quoit_wire::internode::control::{
     ChangeMessage, Decision as DecisionMessage, LayoutMessage, MemberMessage, MemberStatusMessage,
-    Named, Removal, Serves,
+    Named, Removal,
 };
 use quoit_wire::internode::{VERSION_MIN, VersionRange};
 use serde_json::{Map, Value, json};
@@ -67,10 +68,7 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
         Change::Copied { node, partitions } => {
             message.copied = Some(encode_copies(*node, partitions));
         }
-        Change::Serves { node, layout_version } => {
-            let (node, layout_version) = (id_bytes(*node), *layout_version);
-            message.serves = Some(Serves { node, layout_version });
-        }
+        Change::Serves { node, served } => message.serves = Some(encode_served(*node, *served)),
     }
     message
 }
@@ -103,9 +101,9 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
         let (node, partitions) = decode_copies(copies)?;
         return Ok(Change::Copied { node, partitions });
     }
-    if let Some(Serves { node, layout_version }) = &message.serves {
-        let (node, layout_version) = (node_id(node)?, *layout_version);
-        return Ok(Change::Serves { node, layout_version });
+    if let Some(serves) = &message.serves {
+        let (node, served) = decode_served(serves)?;
+        return Ok(Change::Serves { node, served });
     }
     Err("a change is of a kind that only newer versions know; upgrade this node".to_owned())
 }

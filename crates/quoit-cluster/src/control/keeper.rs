@@ -338,10 +338,9 @@ impl Keeper {
             tracing::warn!(reason, "the cluster does not know this node's name and addresses");
         }
         self.complaint = complaint;
-        let newest = state.layouts().newest().version();
         if state.layouts().is_moving()
-            && state.layouts().acknowledged(own) < Some(newest)
-            && let Err(fault) = plane.acknowledge(newest).await
+            && state.layouts().served(own).is_none_or(|known| !known.includes(state.serves()))
+            && let Err(fault) = plane.acknowledge(state.serves()).await
         {
             tracing::debug!(%fault, "the layout could not be acknowledged");
         }

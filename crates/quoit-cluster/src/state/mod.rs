@@ -6,7 +6,7 @@ mod membership;
 use crate::command::Change;
 use crate::control::cluster_codec::{Cluster, encode_cluster};
 use crate::control::decision::Decision;
-use crate::layouts::Layouts;
+use crate::layouts::{Layouts, Served};
 use crate::members::{Member, MemberStatus, Members};
 use crate::staged::StagedChange;
 use crate::{ClusterId, NodeId};
@@ -14,6 +14,7 @@ use buckets::Buckets;
 use quoit_model::hash::RingSize;
 use quoit_model::layout::Layout;
 use quoit_model::props::BucketProps;
+use quoit_wire::internode::VERSION_READS_TOLD;
 use quoit_wire::internode::control::ClusterMessage;
 use std::sync::Arc;
 
@@ -192,10 +193,24 @@ impl State {
             Change::Copied { node, partitions } => {
                 Arc::make_mut(&mut self.layouts).complete(*node, partitions);
             }
-            Change::Serves { node, layout_version } => {
-                Arc::make_mut(&mut self.layouts).acknowledge(*node, *layout_version);
+            Change::Serves { node, served } => {
+                // Some member may not have noted it, and not note it later from a snapshot of this state.
+                let reads = if self.all_tell_reads() { served.reads } else { 0 };
+                let served = Served { reads, ..*served };
+                Arc::make_mut(&mut self.layouts).acknowledge(*node, served);
             }
         }
+    }
+
+    /// The layouts that a node serves with that goes by this state.
+    pub(crate) fn serves(&self) -> Served {
+        let reads = if self.all_tell_reads() { self.layouts.oldest_read() } else { 0 };
+        Served { writes: self.layouts.newest().version(), reads }
+    }
+
+    /// Whether all members tell which layouts their reads go by.
+    fn all_tell_reads(&self) -> bool {
+        self.members.iter().all(|member| member.versions.max >= VERSION_READS_TOLD)
     }
 
     /// What follows from changes by itself: layouts that nobody needs any more go, and members that hold
@@ -204,7 +219,8 @@ impl State {
         if self.layouts.is_moving() {
             let present = self.members.iter().filter(|member| member.status != MemberStatus::Down);
             let present: Vec<_> = present.map(|member| member.id).collect();
-            Arc::make_mut(&mut self.layouts).retire(&present);
+            let tell_reads = self.all_tell_reads();
+            Arc::make_mut(&mut self.layouts).retire(&present, tell_reads);
         }
         let holds_nothing = |member: &&Arc<Member>| {
             let live = self.layouts.live();

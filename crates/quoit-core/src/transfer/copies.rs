@@ -111,6 +111,7 @@ impl ReplicatedStore {
                 report.handed(record_count, byte_count);
             }
             report.reached(page.next);
+            self.transfers.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
         Ok(())

@@ -101,8 +101,11 @@ impl ReplicatedStore {
     ) -> Result<Handed, TransferError> {
         let began = Instant::now();
         let wanted = self.offer(peer, partition, records).await?;
-        self.transfers.yielding.rest_after(began.elapsed()).await;
-        self.hand_those(peer, partition, wanted).await
+        let offered_for = began.elapsed();
+        let handed = self.hand_those(peer, partition, wanted).await?;
+        // Not before: what is delivered later is more likely to have been written again.
+        self.transfers.yielding.rest_after(offered_for).await;
+        Ok(handed)
     }
 
     /// As [`ReplicatedStore::hand`], of records that the node is known to lack.

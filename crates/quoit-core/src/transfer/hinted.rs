@@ -109,6 +109,7 @@ impl ReplicatedStore {
             count = page.next_count();
             self.deliver_those(peer, partition, &page.records, &report).await?;
             report.reached(page.next);
+            self.transfers.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
         Ok(())

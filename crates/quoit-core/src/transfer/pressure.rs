@@ -10,15 +10,31 @@
 /// Requests of a kind in an interval, at least, for their latency to say anything.
 pub(super) const SAMPLES_MIN: u64 = 10;
 /// Latencies may be so many times the calm ones.
-const TOLERATED_RATIO: f64 = 1.5;
+const TOLERATED_RATIO: f64 = 1.25;
 /// And so much above that, microseconds: differences that small come and go by themselves.
-const TOLERATED_US: f64 = 500.0;
+const TOLERATED_US: f64 = 250.0;
 /// Weight of the newest interval in what counts as present.
 const PRESENT_WEIGHT: f64 = 0.5;
 /// Weight of the newest interval in what counts as calm.
 const CALM_WEIGHT: f64 = 0.2;
+/// The same while transfers do the least that they may. Some of what is slow then is their fault, and that of
+/// writes that go by two layouts: taken for calm soon, it would have transfers do more at once.
+const LEAST_WEIGHT: f64 = 0.002;
 /// What the share grows by in an interval without pressure.
 const SHARE_STEP: f64 = 1.0 / 16.0;
+/// At most this part of itself: a share at the least would come back to a multiple of it at once.
+const SHARE_STEP_OF_SMALL: f64 = 0.25;
+
+/// What moved in an interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Moved {
+    /// Nothing that could make requests slower.
+    Nothing,
+    /// As little as transfers may.
+    Least,
+    /// More than that.
+    More,
+}
 
 /// Judges the latencies of one kind of requests.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -30,9 +46,8 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Takes the high percentile of an interval, if there were enough requests. `is_calm`: no transfer could
-    /// make them slower.
-    pub(super) fn observe(&mut self, interval_us: Option<u64>, is_calm: bool) {
+    /// Takes the high percentile of an interval, if there were enough requests.
+    pub(super) fn observe(&mut self, interval_us: Option<u64>, moved: Moved) {
         let Some(interval_us) = interval_us.map(|interval_us| interval_us as f64) else {
             // What nobody waits for is not slow.
             self.present_us = None;
@@ -40,9 +55,11 @@ impl Judge {
         };
         let present_us = mixed(self.present_us, interval_us, PRESENT_WEIGHT);
         self.present_us = Some(present_us);
-        self.calm_us = Some(match self.calm_us {
-            Some(calm_us) if !is_calm => calm_us.min(present_us),
-            _ => mixed(self.calm_us, interval_us, CALM_WEIGHT),
+        self.calm_us = Some(match (self.calm_us, moved) {
+            (None, _) => interval_us,
+            (Some(_), Moved::Nothing) => mixed(self.calm_us, interval_us, CALM_WEIGHT),
+            (Some(_), Moved::Least) => mixed(self.calm_us, interval_us, LEAST_WEIGHT),
+            (Some(calm_us), Moved::More) => calm_us.min(present_us),
         });
     }
 
@@ -110,7 +127,7 @@ impl Share {
         let wanted = match (is_pressed, self.is_rising) {
             (true, _) => self.share / 2.0,
             (false, true) => self.share * 2.0,
-            (false, false) => self.share + SHARE_STEP,
+            (false, false) => self.share + (self.share * SHARE_STEP_OF_SMALL).min(SHARE_STEP),
         };
         self.share = wanted.clamp(self.share_min, 1.0);
     }
@@ -123,7 +140,7 @@ mod tests {
 
     fn judge(calm_us: u64) -> Judge {
         let mut judge = Judge::default();
-        (0..20).for_each(|_| judge.observe(Some(calm_us), true));
+        (0..20).for_each(|_| judge.observe(Some(calm_us), Moved::Nothing));
         judge
     }
 
@@ -135,29 +152,29 @@ mod tests {
     fn calm_latencies_press_nobody_and_much_slower_ones_do_at_once() {
         let mut slow = judge(2_000);
         assert!(!is_pressed(&slow));
-        slow.observe(Some(10_000), false);
+        slow.observe(Some(10_000), Moved::More);
         assert!(is_pressed(&slow));
-        (0..5).for_each(|_| slow.observe(Some(2_000), false));
+        (0..5).for_each(|_| slow.observe(Some(2_000), Moved::More));
         assert!(!is_pressed(&slow));
         let mut quick = judge(100);
-        quick.observe(Some(600), false);
-        assert!(!is_pressed(&quick), "half a millisecond is no trouble");
+        quick.observe(Some(370), Moved::More);
+        assert!(!is_pressed(&quick), "a quarter of a millisecond is no trouble");
     }
 
     #[test]
     fn slow_requests_do_not_become_the_measure_while_transfers_may_be_the_reason() {
         let mut judge = judge(2_000);
-        (0..1_000).for_each(|_| judge.observe(Some(10_000), false));
+        (0..1_000).for_each(|_| judge.observe(Some(10_000), Moved::More));
         assert!(is_pressed(&judge));
-        (0..1_000).for_each(|_| judge.observe(Some(10_000), true));
+        (0..1_000).for_each(|_| judge.observe(Some(10_000), Moved::Nothing));
         assert!(!is_pressed(&judge), "without transfers just as slow: they are not the reason");
     }
 
     #[test]
     fn a_node_without_requests_presses_nobody() {
         let mut judge = judge(2_000);
-        judge.observe(Some(10_000), false);
-        judge.observe(None, false);
+        judge.observe(Some(10_000), Moved::More);
+        judge.observe(None, Moved::More);
         assert_eq!(judge.pressure(), None);
         assert_eq!(Judge::default().pressure(), None);
     }
@@ -170,12 +187,14 @@ mod tests {
         assert_eq!(share.get(), 0.25);
         (0..10).for_each(|_| share.adjust(Some(2.0)));
         assert!(share.is_least() && share.get() == 0.05);
-        for _ in 0..16 {
+        let mut steps = 0;
+        while share.get() < 1.0 {
             let before = share.get();
             share.adjust(Some(0.9));
             assert!(share.get() > before);
+            steps += 1;
         }
-        assert_eq!(share.get(), 1.0);
+        assert_eq!(steps, 20);
     }
 
     #[test]
@@ -191,7 +210,7 @@ mod tests {
             share.begin(true);
             seen.push(share.get());
         }
-        assert_eq!(seen, [0.05, 0.1, 0.2, 0.1, 0.1625]);
+        assert_eq!(seen, [0.05, 0.1, 0.2, 0.1, 0.125]);
         share.rest();
         share.begin(true);
         (0..5).for_each(|_| share.adjust(Some(1.0)));
@@ -210,7 +229,8 @@ mod tests {
         for _ in 0..intervals {
             let latency_us = calm_us * (1.0 + cost * share.get());
             sum_us += latency_us;
-            judge.observe(Some(latency_us as u64), share.is_least());
+            let moved = if share.is_least() { Moved::Least } else { Moved::More };
+            judge.observe(Some(latency_us as u64), moved);
             share.adjust(judge.pressure());
         }
         sum_us / intervals as f64
@@ -240,7 +260,7 @@ mod tests {
             let mean_us = after(calm_us, cost, 200, &mut share, &mut judge);
             let unthrottled_us = calm_us * (1.0 + cost) + 1.0;
             prop_assert!(mean_us <= (calm_us * 2.5 + TOLERATED_US).min(unthrottled_us), "{mean_us}");
-            if cost < 0.4 {
+            if cost < 0.2 {
                 prop_assert_eq!(share.get(), 1.0);
             }
         }
@@ -251,7 +271,7 @@ mod tests {
             factor in 2.0f64..50.0,
         ) {
             let (mut share, mut judge) = (Share::new(5), judge(calm_us as u64));
-            after(calm_us * factor, 0.0, 300, &mut share, &mut judge);
+            after(calm_us * factor, 0.0, 1200, &mut share, &mut judge);
             prop_assert_eq!(share.get(), 1.0);
         }
     }

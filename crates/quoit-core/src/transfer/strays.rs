@@ -18,6 +18,7 @@ use quoit_model::key::KeyRef;
 use quoit_store::engine::Record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Records read at once at first.
@@ -29,6 +30,9 @@ pub(super) const PAGE_BYTES: usize = 2 << 20;
 pub(super) struct Page {
     pub(super) records: Vec<(Bytes, Record)>,
     pub(super) next: Option<Identity>,
+    /// How long that took: rested when the records are handed over, for what is handed over later is more
+    /// likely to have been written again.
+    pub(super) read_for: Duration,
 }
 
 impl Page {
@@ -64,6 +68,7 @@ impl ReplicatedStore {
                 is_clean &= self.hand_page(partition, &page.records, &homes, report).await?;
                 report.reached(page.next);
             }
+            self.transfers.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
         Ok(is_clean)
@@ -138,11 +143,11 @@ impl ReplicatedStore {
         let count = self.transfers.yielding.stride(count);
         let fold = move || {
             let page = store.records.fold_roots(partition, from, count)?;
-            Ok(Page { records: page.entries, next: page.next })
+            Ok(Page { records: page.entries, next: page.next, read_for: Duration::ZERO })
         };
         let began = Instant::now();
-        let page = self.settings.blocking.behind(fold).await?;
-        self.transfers.yielding.rest_after(began.elapsed()).await;
+        let mut page = self.settings.blocking.behind(fold).await?;
+        page.read_for = began.elapsed();
         Ok(page)
     }
 

@@ -1,7 +1,7 @@
 //! Transfers yield to clients' requests: they rest while those take longer than usual, here or at a
 //! receiver.
 
-use super::pressure::{Judge, SAMPLES_MIN, Share};
+use super::pressure::{Judge, Moved, SAMPLES_MIN, Share};
 use crate::stats::{Distribution, Times};
 use crate::store::ReplicatedStore;
 use parking_lot::Mutex;
@@ -109,11 +109,14 @@ impl Yielding {
     /// An interval has passed in which records were moving or not.
     fn look(&self, latencies_us: [Option<u64>; KINDS.len()], is_moving: bool, is_sending: bool) {
         let mut state = self.state.lock();
-        // What is slow though all do as little as they may is slow for another reason.
         let is_pressed = state.pressed_at.is_some_and(is_recent);
-        let is_calm = !is_pressed && (!is_sending || state.share.is_least());
+        let moved = match is_moving {
+            false => Moved::Nothing,
+            true if !is_pressed && (!is_sending || state.share.is_least()) => Moved::Least,
+            true => Moved::More,
+        };
         for (judge, latency_us) in state.judges.iter_mut().zip(latencies_us) {
-            judge.observe(latency_us, is_calm);
+            judge.observe(latency_us, moved);
         }
         let told = state.told.take().filter(|(at, _)| is_recent(*at));
         let pressure = [state.own_pressure(), told.map(|(_, pressure)| pressure)];
@@ -163,11 +166,11 @@ impl ReplicatedStore {
     }
 }
 
-/// The 95th percentile of each kind of requests between two looks, if there were enough of them.
+/// The 99th percentile of each kind of requests between two looks, if there were enough of them.
 fn high_percentiles(
     before: &Times<{ KINDS.len() }>,
     now: &Times<{ KINDS.len() }>,
 ) -> [Option<u64>; KINDS.len()] {
-    now.percentiles_since(before, 95)
+    now.percentiles_since(before, 99)
         .map(|(count, value_us)| (count >= SAMPLES_MIN).then_some(value_us))
 }

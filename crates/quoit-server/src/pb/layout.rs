@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Fault};
 use bytes::Bytes;
-use quoit_cluster::{NodeId, Placements, State};
+use quoit_cluster::{NodeId, Placements, Readers, State};
 use quoit_model::hash::PlacementRule;
 use quoit_wire::messages::{RpbGetLayoutReq, RpbGetLayoutResp, RpbLayoutNode, RpbLayoutRule};
 use xxhash_rust::xxh3::xxh3_128;
@@ -25,18 +25,15 @@ impl Connection {
 /// The layout as clients are told it. Costs as much as it is long: two bytes for each replica of
 /// each partition, and the rules.
 fn layout(state: &State) -> RpbGetLayoutResp {
-    let newest = state.layouts().newest();
     let rules: Vec<_> = state.placements().into_iter().take(RULE_COUNT_MAX).map(rule).collect();
     let n_val_max = rules.iter().map(|rule| rule.n_val).max().unwrap_or_default();
     let positions = n_val_max.min(POSITION_COUNT_MAX);
-    let primaries = newest.partitions().flat_map(|partition| {
-        newest.primaries(partition, positions).iter().flat_map(|node| node.to_be_bytes())
-    });
+    let Readers { nodes, places } = state.layouts().readers(positions);
     let mut layout = RpbGetLayoutResp {
         tag: Bytes::new(),
         ring_size: Some(u32::from(state.ring_size().get())),
-        nodes: newest.nodes().iter().map(|id| node(state, *id)).collect(),
-        primaries: Some(primaries.collect()),
+        nodes: nodes.iter().map(|id| node(state, *id)).collect(),
+        primaries: Some(places.into_iter().flat_map(u16::to_be_bytes).collect()),
         rules,
     };
     let hash = xxh3_128(&prost::Message::encode_to_vec(&layout));

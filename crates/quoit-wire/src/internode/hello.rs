@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = VERSION_STAGING;
+pub const VERSION_MAX: u32 = VERSION_READS_TOLD;
 /// The first version whose nodes know objects that are data types.
 pub const VERSION_DATA_TYPES: u32 = 2;
 /// The first version whose nodes compare copies of large sets and maps by ranges.
@@ -24,6 +24,8 @@ pub const VERSION_INNER_PARTS: u32 = 6;
 pub const VERSION_STAGING: u32 = 7;
 /// The first version whose nodes tell of records of some segments.
 pub const VERSION_SEGMENTS: u32 = 7;
+/// The first version whose nodes tell which layouts their reads go by.
+pub const VERSION_READS_TOLD: u32 = 8;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

@@ -281,7 +281,7 @@ pub const KEYS: &[Key] = &[
     key(
         "transfer_share.minimum",
         Kind::Percent,
-        "5",
+        "2",
         "Handing over rests in between while requests take longer than usual, here or at the receiver. It \
          works in at least this part of the time; at 100% it never rests.",
     ),

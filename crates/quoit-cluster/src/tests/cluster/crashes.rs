@@ -229,3 +229,36 @@ async fn leader_whose_disk_fails_gives_way_and_comes_back() {
     town.until("it has caught up", || n_val(&town, leader) == 1).await;
     set(&town, leader, 2).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_layout_stays_while_a_member_may_still_read_by_it() {
+    let mut town = Town::joined(4).await;
+    town.nodes.push(Node { number: 5, disk: FaultyDisk::new(5), process: None });
+    town.start(5).await;
+    town.join(5, 1).await.unwrap();
+    town.commit(1).await;
+    let newest = town.state(1).layouts().newest().version();
+    let all_write = || {
+        let state = town.state(5);
+        (1..=5).all(|number| state.layouts().acknowledged(id(number)) == Some(newest))
+    };
+    town.until("all write by both layouts", all_write).await;
+    let missing: Vec<_> = town.state(5).layouts().incomplete().collect();
+    assert!(missing.iter().all(|(_, node)| *node == id(5)), "nobody else gets copies");
+    let late = (1..=4).find(|number| leader(&town, 5) != Some(*number)).unwrap();
+    cut_off(&town, late, true);
+    let partitions: Vec<_> = missing.into_iter().map(|(partition, _)| partition).collect();
+    town.control(5).report_moved(&partitions).await.unwrap();
+    let others_read = || {
+        let state = town.state(5);
+        let mut others = (1..=5).filter(|number| *number != late);
+        others.all(|number| state.layouts().served(id(number)).unwrap().reads == newest)
+    };
+    town.until("the others read by the new one", others_read).await;
+    sleep(Duration::from_secs(5)).await;
+    assert!(town.state(late).layouts().oldest_read() < newest, "it has not heard of it");
+    assert!(town.state(5).layouts().is_moving(), "writes go by both as long");
+    cut_off(&town, late, false);
+    let is_over = || town.running().all(|number| !town.state(number).layouts().is_moving());
+    town.until("the old layout retires", is_over).await;
+}

@@ -10,11 +10,11 @@ async fn what_many_tell_at_once_becomes_few_entries() {
     let town = Town::joined(3).await;
     town.until_equal().await;
     let before = town.state(1).version();
-    let newest = town.state(1).layouts().newest().version();
+    let served = town.state(1).serves();
     let mut telling = JoinSet::new();
     for number in 0..TOLD_COUNT {
         let control = Arc::clone(town.control(number % 3 + 1));
-        telling.spawn(async move { control.acknowledge(newest).await });
+        telling.spawn(async move { control.acknowledge(served).await });
     }
     for told in telling.join_all().await {
         told.unwrap();

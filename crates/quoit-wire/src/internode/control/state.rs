@@ -127,9 +127,12 @@ pub struct Serves {
     /// The node.
     #[prost(bytes = "bytes", tag = "1")]
     pub node: Bytes,
-    /// Version of the layout.
+    /// Version of the newest layout that its writes satisfy.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
+    /// Version of the oldest layout that its reads go by; 0 while not all members tell it.
+    #[prost(uint64, tag = "3")]
+    pub reads_version: u64,
 }
 
 /// What belongs to the state beside members, layouts and buckets.

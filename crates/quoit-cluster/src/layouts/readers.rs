@@ -1,0 +1,89 @@
+//! Who answers reads, as clients are told it.
+
+use super::Layouts;
+use crate::NodeId;
+use quoit_model::hash::Partition;
+use std::collections::BTreeSet;
+
+/// The nodes that answer reads of each partition, which take its writes, too.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Readers {
+    /// The nodes, sorted.
+    pub nodes: Vec<NodeId>,
+    /// Places in `nodes`, equally many for each partition, most preferred first; a partition with fewer
+    /// readers than others has them several times.
+    pub places: Vec<u16>,
+}
+
+impl Layouts {
+    /// Who answers reads of buckets with that `n_val`. While partitions move, the newest layout's copies may
+    /// be incomplete: a request to one of those nodes would cost a hop. Costs as much as it is long.
+    #[must_use]
+    pub fn readers(&self, n_val: u32) -> Readers {
+        let partitions = || self.newest().partitions();
+        let of = |partition: Partition| {
+            let layout = self.for_reads(partition);
+            let places = layout.primaries(partition, n_val).iter();
+            places.map(|place| layout.nodes()[usize::from(*place)])
+        };
+        let nodes: BTreeSet<NodeId> = partitions().flat_map(of).collect();
+        let nodes: Vec<NodeId> = nodes.into_iter().collect();
+        let count = partitions().map(|partition| of(partition).len()).max().unwrap_or_default();
+        // A cluster that grows from one node has partitions with one reader and others with three.
+        let readers = partitions().flat_map(|partition| of(partition).cycle().take(count));
+        // Every reader is among the nodes, so the search finds it.
+        let place = |id: NodeId| nodes.binary_search(&id).unwrap_or_default() as u16;
+        let places = readers.map(place).collect();
+        Readers { nodes, places }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{after, node};
+    use super::*;
+    use quoit_model::hash::RingSize;
+    use quoit_model::layout::Layout;
+    use std::sync::Arc;
+
+    /// The readers of a partition.
+    fn of(readers: &Readers, partition: Partition) -> Vec<NodeId> {
+        let count = readers.places.len() / 16;
+        let places = &readers.places[usize::from(partition.0) * count..][..count];
+        places.iter().map(|place| readers.nodes[usize::from(*place)]).collect()
+    }
+
+    #[test]
+    fn partitions_are_read_where_they_were_until_their_copies_are_complete() {
+        let mut layouts =
+            Layouts::new(Arc::new(Layout::single(node(1), RingSize::new(16).unwrap())));
+        assert_eq!(layouts.readers(3), Readers { nodes: vec![node(1)], places: vec![0; 16] });
+        layouts.push(after(layouts.newest(), 1..=3), &[3]);
+        let moved = Partition(5);
+        for number in 2..=3 {
+            layouts.complete(node(number), &[moved]);
+        }
+        let readers = layouts.readers(3);
+        assert_eq!(readers.nodes, [node(1), node(2), node(3)]);
+        for partition in layouts.newest().partitions() {
+            let readers = of(&readers, partition);
+            match partition == moved {
+                true => {
+                    let primaries = layouts.newest().primaries(partition, 3).iter();
+                    let nodes = layouts.newest().nodes();
+                    let named: Vec<_> = primaries.map(|place| nodes[usize::from(*place)]).collect();
+                    assert_eq!(readers, named);
+                }
+                false => assert_eq!(readers, [node(1); 3]),
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_without_a_complete_copy_are_not_named() {
+        let single = Layout::single(node(1), RingSize::new(16).unwrap());
+        let mut layouts = Layouts::new(after(&single, 1..=3));
+        layouts.push(after(layouts.newest(), 2..=5), &[3]);
+        assert_eq!(layouts.readers(3).nodes, [node(1), node(2), node(3)]);
+    }
+}
