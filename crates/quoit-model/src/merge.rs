@@ -75,6 +75,20 @@ impl Object {
         Self { clock, siblings }
     }
 
+    /// Whether this object stays as it is whatever plain object of that clock is merged with it: it knows
+    /// all that one knows and more, and has nothing of which that one could know that it is replaced. Never
+    /// for data types, nor for an empty clock, which says nothing.
+    #[must_use]
+    pub fn supersedes(&self, clock: &VersionVector) -> bool {
+        let is_unknown = |sibling: &Sibling| {
+            sibling.dot.as_ref().is_some_and(|dot| !clock.contains(dot)) && !sibling.is_data_type()
+        };
+        !clock.is_empty()
+            && self.clock.descends(clock)
+            && !clock.descends(&self.clock)
+            && self.siblings.iter().all(is_unknown)
+    }
+
     /// What two replicas of a record hold together where the last write wins: the value with the latest
     /// time, as [`Object::resolve_latest`] chooses, under the clock that it has. The events of what is
     /// dropped are not kept: replicas drop different values, and would differ in their clocks for ever.

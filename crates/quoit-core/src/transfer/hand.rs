@@ -10,12 +10,14 @@ use quoit_cluster::{CallError, Lane, Peer, Reply};
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
 use quoit_store::engine::{Record, RecordMeta};
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{
     Deliver, Delivered, DeliveredRecord, METHOD_DELIVER, METHOD_OFFER, Offer, Offered,
 };
 use quoit_wire::internode::{Payload, VERSION_STAGING};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -75,6 +77,15 @@ pub(crate) struct Handed {
     pub(crate) byte_count: u64,
 }
 
+/// What a receiver is likely to have of records that it is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Age {
+    /// The same or nothing.
+    New,
+    /// Something newer: the sender is no primary of them, and not told of writes any more.
+    Old,
+}
+
 /// Objects of a batch as one payload.
 pub(crate) struct Objects<'a>(pub(crate) &'a [&'a (Bytes, Record)]);
 
@@ -92,15 +103,16 @@ impl Payload for Objects<'_> {
 
 impl ReplicatedStore {
     /// Hands records of a partition to a node; those in pages come as their roots. When it returns, all of
-    /// them are on that node's disk.
+    /// them, or what replaces them, are on that node's disk.
     pub(super) async fn hand(
         &self,
         peer: &Peer,
         partition: Partition,
         records: &[&(Bytes, Record)],
+        age: Age,
     ) -> Result<Handed, TransferError> {
         let began = Instant::now();
-        let wanted = self.offer(peer, partition, records).await?;
+        let wanted = self.offer(peer, partition, records, age).await?;
         let offered_for = began.elapsed();
         let handed = self.hand_those(peer, partition, wanted).await?;
         // Not before: what is delivered later is more likely to have been written again.
@@ -204,13 +216,20 @@ impl ReplicatedStore {
         peer: &Peer,
         partition: Partition,
         records: &[&'r (Bytes, Record)],
+        age: Age,
     ) -> Result<Vec<&'r (Bytes, Record)>, TransferError> {
+        let clock = |(key, record): &&(Bytes, Record)| self.told_clock(key, record);
+        let clocks = match age {
+            Age::New => Vec::new(),
+            Age::Old => records.iter().map(clock).collect(),
+        };
         let offer = Offer {
             partition: u32::from(partition.0),
             layout_version: self.oldest_layout(),
             keys: records.iter().map(|(key, _)| key.clone()).collect(),
             digests: records.iter().map(|(_, record)| record.meta.digest).collect(),
             is_least: self.transfers.yielding.is_least(),
+            clocks,
         };
         let reply = call(peer, METHOD_OFFER, &offer, b"").await?;
         let answer = || TransferError::Answer { to: peer.name() };
@@ -241,6 +260,24 @@ impl ReplicatedStore {
         let delivered = Delivered::decode(reply.header).map_err(answer)?;
         self.transfers.yielding.told(delivered.pressure_percent);
         Ok(())
+    }
+
+    /// The clock of a record as an offer has it.
+    fn told_clock(&self, key: &Bytes, record: &Record) -> Bytes {
+        let causal = {
+            let state = self.control.read();
+            let key = KeyRef::decode(key).ok();
+            let props = key.and_then(|key| state.bucket_props(key.bucket).ok());
+            props.is_some_and(|props| merge_rule(props) == MergeRule::Causal)
+        };
+        let mut told = Vec::new();
+        if causal
+            && let Ok(object) = Object::decode(&record.value)
+            && !object.has_data_type()
+        {
+            Object { siblings: SmallVec::new(), ..object }.encode_into(&mut told);
+        }
+        told.into()
     }
 
     pub(crate) fn delivered(&self, key: &Bytes, record: &Record) -> DeliveredRecord {

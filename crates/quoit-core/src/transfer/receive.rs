@@ -5,8 +5,10 @@ use crate::error::RequestError;
 use crate::replica::{Replicated, Taken};
 use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
+use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};
-use quoit_store::engine::{Access, RecordMeta, Ticket};
+use quoit_model::object::Object;
+use quoit_store::engine::{Access, Fetch, RecordAt, RecordMeta, Ticket};
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
 use std::sync::Arc;
@@ -43,7 +45,9 @@ impl ReplicatedStore {
         for (index, (key, digest)) in offer.keys.iter().zip(&offer.digests).enumerate() {
             let place = self.place(key, offer.partition)?;
             let head = self.engine.head(&place.at()).map_err(RequestError::from)?;
-            if head.is_some_and(|meta| meta.digest == *digest) {
+            let is_same = head.is_some_and(|meta| meta.digest == *digest);
+            let clock = offer.clocks.get(index).filter(|clock| head.is_some() && !clock.is_empty());
+            if is_same || clock.is_some_and(|clock| self.has_superseded(&place.at(), clock)) {
                 known_count += 1;
             } else {
                 wanted[index / 8] |= 1 << (index % 8);
@@ -53,6 +57,13 @@ impl ReplicatedStore {
             self.engine.sync().map_err(RequestError::from)?;
         }
         Ok(wanted)
+    }
+
+    /// Whether the copy here is newer than a plain object with that clock. What can't be told is not.
+    fn has_superseded(&self, at: &RecordAt<'_>, clock: &Bytes) -> bool {
+        let Ok(clock) = Object::decode_clock(clock) else { return false };
+        let Ok(Fetch::Found(record)) = self.engine.get(at, Access::Wait) else { return false };
+        Object::decode(&record.value).is_ok_and(|own| own.supersedes(&clock))
     }
 
     pub(crate) fn serve_deliver(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
@@ -88,7 +99,7 @@ impl ReplicatedStore {
     fn take_delivered(
         &self,
         deliver: &Deliver,
-        mut objects: bytes::Bytes,
+        mut objects: Bytes,
     ) -> Result<Option<Ticket>, Refusal> {
         let mut last = None;
         for record in &deliver.records {

@@ -5,7 +5,7 @@
 //! written here meanwhile, they are removed here. A node that becomes a primary shares with the others
 //! what it has already, which nobody else may know.
 
-use super::hand::{Handed, TransferError};
+use super::hand::{Age, Handed, TransferError};
 use super::progress::{Kind, Report};
 use crate::error::RequestError;
 use crate::records::size_of;
@@ -96,7 +96,8 @@ impl ReplicatedStore {
         }
         for (node, records) in by_node {
             let Some(peer) = self.reachable(node) else { return Ok(false) };
-            let Handed { record_count, byte_count } = self.hand(&peer, partition, &records).await?;
+            let Handed { record_count, byte_count } =
+                self.hand(&peer, partition, &records, Age::Old).await?;
             report.handed(record_count, byte_count);
         }
         let store = Arc::clone(self);

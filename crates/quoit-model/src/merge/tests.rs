@@ -189,6 +189,32 @@ proptest! {
     }
 
     #[test]
+    fn what_supersedes_a_clock_is_not_changed_by_objects_that_have_it(
+        steps in any_steps(),
+        policy in prop::sample::select(vec![
+            WritePolicy::Siblings,
+            WritePolicy::LatestModified,
+            WritePolicy::WriteOnce,
+        ]),
+    ) {
+        let world = World::run(policy, &steps);
+        for (ours, _) in &world.past {
+            for (theirs, _) in &world.past {
+                if ours.supersedes(&theirs.clock) {
+                    prop_assert_eq!(ours.merge(theirs).digest(), ours.digest());
+                }
+                let is_later_alone = ours.siblings.len() == 1
+                    && ours.clock.descends(&theirs.clock)
+                    && !theirs.clock.is_empty()
+                    && ours.siblings[0].dot.as_ref().is_some_and(|dot| !theirs.clock.contains(dot));
+                if is_later_alone {
+                    prop_assert!(ours.supersedes(&theirs.clock), "{:?} {:?}", ours, theirs);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn merge_is_commutative_associative_and_idempotent(steps in any_steps()) {
         let world = World::run(WritePolicy::Siblings, &steps);
         let [a, b, c, _] = &world.objects[..] else { unreachable!("four replicas") };

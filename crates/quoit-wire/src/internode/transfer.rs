@@ -35,9 +35,13 @@ pub struct Offer {
     /// Whether the sender's transfers do the least that they may.
     #[prost(bool, tag = "5")]
     pub is_least: bool,
+    /// Clocks of their objects, in the same order, each as an object without values; empty where what is
+    /// there may not be judged by it. None at all where the receiver is likely to have nothing newer.
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub clocks: Vec<Bytes>,
 }
 
-/// Which of the offered records are wanted. The others are on the receiver's disk.
+/// Which of the offered records are wanted. The others, or what replaces them, are on the receiver's disk.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Offered {
     /// A bit for each record, lowest bit first: whether it is wanted.

@@ -58,7 +58,7 @@ pub const KEYS: &[Key] = &[
     key(
         "internode.version.maximum",
         Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
-        "7",
+        "8",
         "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
          the older nodes while a cluster is upgraded, as long as you may want to go back; what needs a \
          newer version (2: data types) waits until all members speak it, or is not answered (4: index \
