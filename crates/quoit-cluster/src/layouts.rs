@@ -192,6 +192,11 @@ impl Layouts {
         self.incomplete.extend(added);
         self.live.push(layout);
         self.settle();
+        // A partition whose votes change is read by an older layout again, whatever members have told.
+        let oldest = self.oldest_read();
+        for known in self.acknowledged.values_mut() {
+            known.reads = known.reads.min(oldest);
+        }
     }
 
     /// A node has got its copies of partitions.
@@ -204,9 +209,18 @@ impl Layouts {
 
     /// A member serves with these layouts from now on.
     pub(crate) fn acknowledge(&mut self, node: NodeId, served: Served) {
+        let newest = self.newest().version();
         let known = self.acknowledged.entry(node).or_default();
         known.writes = known.writes.max(served.writes);
-        known.reads = known.reads.max(served.reads);
+        // A word from before the newest layout says nothing of the reads after it.
+        if served.writes >= newest {
+            known.reads = known.reads.max(served.reads);
+        }
+    }
+
+    /// Forgets what members' reads go by: not all members keep it.
+    pub(crate) fn forget_reads(&mut self) {
+        self.acknowledged.values_mut().for_each(|known| known.reads = 0);
     }
 
     /// A member is gone.
@@ -300,6 +314,29 @@ mod tests {
             layouts.retire(&members, tell_reads);
             assert!(!layouts.is_moving());
         }
+    }
+
+    #[test]
+    fn words_about_reads_do_not_outlive_a_layout_by_which_they_change() {
+        let mut layouts = of(3, &[2, 3]);
+        let first = layouts.newest().version();
+        layouts.push(after(layouts.newest(), 1..=4), &[2, 3]);
+        let all: Vec<_> = layouts.newest().partitions().collect();
+        (1..=4).for_each(|number| layouts.complete(node(number), &all));
+        let second = layouts.newest().version();
+        told(&mut layouts, 1, second, second);
+        // Of two nodes one has two votes of each partition, which has one now.
+        layouts.push(after(layouts.newest(), [1, 2]), &[2, 3]);
+        assert_eq!(layouts.oldest_read(), first);
+        let reads = |layouts: &Layouts| layouts.served(node(1)).unwrap().reads;
+        assert_eq!(reads(&layouts), first);
+        told(&mut layouts, 1, second, second);
+        assert_eq!(reads(&layouts), first, "it was told before");
+        let third = layouts.newest().version();
+        (1..=4).for_each(|number| layouts.complete(node(number), &all));
+        assert_eq!(layouts.oldest_read(), third);
+        told(&mut layouts, 1, third, third);
+        assert_eq!(reads(&layouts), third);
     }
 
     #[test]

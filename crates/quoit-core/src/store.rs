@@ -271,8 +271,10 @@ impl ReplicatedStore {
         if topology.is_current(state.version(), &self.internode) {
             return topology;
         }
-        self.topology.store(Arc::new(Topology::new(&state, &self.internode)));
-        self.topology.load()
+        let newest = Arc::new(Topology::new(&state, &self.internode));
+        self.topology.store(Arc::clone(&newest));
+        // Not what is stored now: who has begun with an older state may have been last.
+        Guard::from_inner(newest)
     }
 
     /// As [`ReplicatedStore::topology_now`], to keep across waiting.

@@ -338,8 +338,7 @@ impl Keeper {
             tracing::warn!(reason, "the cluster does not know this node's name and addresses");
         }
         self.complaint = complaint;
-        if state.layouts().is_moving()
-            && state.layouts().served(own).is_none_or(|known| !known.includes(state.serves()))
+        if state.is_behind(own)
             && let Err(fault) = plane.acknowledge(state.serves()).await
         {
             tracing::debug!(%fault, "the layout could not be acknowledged");

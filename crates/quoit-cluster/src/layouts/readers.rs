@@ -21,6 +21,10 @@ impl Layouts {
     #[must_use]
     pub fn readers(&self, n_val: u32) -> Readers {
         let partitions = || self.newest().partitions();
+        if let [only] = self.live() {
+            let places = partitions().flat_map(|partition| only.primaries(partition, n_val));
+            return Readers { nodes: only.nodes().to_vec(), places: places.copied().collect() };
+        }
         let of = |partition: Partition| {
             let layout = self.for_reads(partition);
             let places = layout.primaries(partition, n_val).iter();

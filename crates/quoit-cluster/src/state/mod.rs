@@ -194,12 +194,16 @@ impl State {
                 Arc::make_mut(&mut self.layouts).complete(*node, partitions);
             }
             Change::Serves { node, served } => {
-                // Some member may not have noted it, and not note it later from a snapshot of this state.
-                let reads = if self.all_tell_reads() { served.reads } else { 0 };
-                let served = Served { reads, ..*served };
-                Arc::make_mut(&mut self.layouts).acknowledge(*node, served);
+                Arc::make_mut(&mut self.layouts).acknowledge(*node, *served);
             }
         }
+    }
+
+    /// Whether a member has not told yet that it serves as who goes by this state does.
+    #[must_use]
+    pub fn is_behind(&self, member: NodeId) -> bool {
+        let known = self.layouts.served(member);
+        self.layouts.is_moving() && known.is_none_or(|known| !known.includes(self.serves()))
     }
 
     /// The layouts that a node serves with that goes by this state.
@@ -208,7 +212,8 @@ impl State {
         Served { writes: self.layouts.newest().version(), reads }
     }
 
-    /// Whether all members tell which layouts their reads go by.
+    /// Whether all members tell which layouts their reads go by. Others don't keep what is told, so that no
+    /// member may go by it.
     fn all_tell_reads(&self) -> bool {
         self.members.iter().all(|member| member.versions.max >= VERSION_READS_TOLD)
     }
@@ -220,7 +225,11 @@ impl State {
             let present = self.members.iter().filter(|member| member.status != MemberStatus::Down);
             let present: Vec<_> = present.map(|member| member.id).collect();
             let tell_reads = self.all_tell_reads();
-            Arc::make_mut(&mut self.layouts).retire(&present, tell_reads);
+            let layouts = Arc::make_mut(&mut self.layouts);
+            if !tell_reads {
+                layouts.forget_reads();
+            }
+            layouts.retire(&present, tell_reads);
         }
         let holds_nothing = |member: &&Arc<Member>| {
             let live = self.layouts.live();

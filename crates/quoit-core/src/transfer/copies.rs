@@ -3,7 +3,7 @@
 //! The sources of a copy walk through their partition, hand over what the new primary lacks, and tell it
 //! when they are through. It tells the cluster when it has heard that of all of them.
 
-use super::hand::{ANSWER_TIMEOUT, Age, Handed, TransferError};
+use super::hand::{ANSWER_TIMEOUT, Handed, TransferError};
 use super::progress::Kind;
 use super::sources::{replaces_lost, sources};
 use super::strays::{PAGE_COUNT, is_there};
@@ -107,7 +107,7 @@ impl ReplicatedStore {
             let records: Vec<_> = page.records.iter().collect();
             if !records.is_empty() {
                 let Handed { record_count, byte_count } =
-                    self.hand(peer, copy.partition, &records, Age::New).await?;
+                    self.hand(peer, copy.partition, &records, Vec::new()).await?;
                 report.handed(record_count, byte_count);
             }
             report.reached(page.next);

@@ -77,15 +77,6 @@ pub(crate) struct Handed {
     pub(crate) byte_count: u64,
 }
 
-/// What a receiver is likely to have of records that it is offered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Age {
-    /// The same or nothing.
-    New,
-    /// Something newer: the sender is no primary of them, and not told of writes any more.
-    Old,
-}
-
 /// Objects of a batch as one payload.
 pub(crate) struct Objects<'a>(pub(crate) &'a [&'a (Bytes, Record)]);
 
@@ -103,16 +94,19 @@ impl Payload for Objects<'_> {
 
 impl ReplicatedStore {
     /// Hands records of a partition to a node; those in pages come as their roots. When it returns, all of
-    /// them, or what replaces them, are on that node's disk.
+    /// them, or what replaces them, are on that node's disk. `clocks` are those of [`told_clock`], or none
+    /// where the node is not likely to have anything newer.
+    ///
+    /// [`told_clock`]: ReplicatedStore::told_clock
     pub(super) async fn hand(
         &self,
         peer: &Peer,
         partition: Partition,
         records: &[&(Bytes, Record)],
-        age: Age,
+        clocks: Vec<Bytes>,
     ) -> Result<Handed, TransferError> {
         let began = Instant::now();
-        let wanted = self.offer(peer, partition, records, age).await?;
+        let wanted = self.offer(peer, partition, records, clocks).await?;
         let offered_for = began.elapsed();
         let handed = self.hand_those(peer, partition, wanted).await?;
         // Not before: what is delivered later is more likely to have been written again.
@@ -216,13 +210,8 @@ impl ReplicatedStore {
         peer: &Peer,
         partition: Partition,
         records: &[&'r (Bytes, Record)],
-        age: Age,
+        clocks: Vec<Bytes>,
     ) -> Result<Vec<&'r (Bytes, Record)>, TransferError> {
-        let clock = |(key, record): &&(Bytes, Record)| self.told_clock(key, record);
-        let clocks = match age {
-            Age::New => Vec::new(),
-            Age::Old => records.iter().map(clock).collect(),
-        };
         let offer = Offer {
             partition: u32::from(partition.0),
             layout_version: self.oldest_layout(),
@@ -262,8 +251,8 @@ impl ReplicatedStore {
         Ok(())
     }
 
-    /// The clock of a record as an offer has it.
-    fn told_clock(&self, key: &Bytes, record: &Record) -> Bytes {
+    /// The clock of a record as an offer has it: empty where nothing can be said by it.
+    pub(super) fn told_clock(&self, key: &Bytes, record: &Record) -> Bytes {
         let causal = {
             let state = self.control.read();
             let key = KeyRef::decode(key).ok();

@@ -1,6 +1,6 @@
 //! Delivers what nodes have missed ([`crate::hints`]) when they are back.
 
-use super::hand::{Age, Handed, TransferError};
+use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
 use super::strays::{PAGE_BYTES, PAGE_COUNT, n_val_of, primaries};
 use crate::replica::Place;
@@ -133,7 +133,7 @@ impl ReplicatedStore {
             return Ok(());
         }
         let Handed { record_count, byte_count } =
-            self.hand(peer, partition, &records, Age::New).await?;
+            self.hand(peer, partition, &records, Vec::new()).await?;
         report.handed(record_count, byte_count);
         Ok(())
     }

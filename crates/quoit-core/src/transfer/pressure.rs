@@ -96,7 +96,7 @@ impl Share {
         self.share
     }
 
-    /// Whether transfers do the least that they may: what requests take now is not their fault.
+    /// Whether transfers do the least that they may.
     pub(super) fn is_least(&self) -> bool {
         self.share <= self.share_min
     }

@@ -5,7 +5,7 @@
 //! written here meanwhile, they are removed here. A node that becomes a primary shares with the others
 //! what it has already, which nobody else may know.
 
-use super::hand::{Age, Handed, TransferError};
+use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
 use crate::error::RequestError;
 use crate::records::size_of;
@@ -83,26 +83,42 @@ impl ReplicatedStore {
         homes: &[Home],
         report: &Report,
     ) -> Result<bool, TransferError> {
-        let mut by_node: BTreeMap<NodeId, Vec<&(Bytes, Record)>> = BTreeMap::new();
+        let clocks = self.clocks(records).await?;
+        type Offered<'r> = (Vec<&'r (Bytes, Record)>, Vec<Bytes>);
+        let mut by_node: BTreeMap<NodeId, Offered<'_>> = BTreeMap::new();
         let mut leaving = Vec::new();
-        for (record, home) in records.iter().zip(homes) {
+        for ((record, home), clock) in records.iter().zip(homes).zip(clocks) {
             let Home::At { nodes, stays } = home else { continue };
             for node in nodes {
-                by_node.entry(*node).or_default().push(record);
+                let (records, clocks) = by_node.entry(*node).or_default();
+                records.push(record);
+                clocks.push(clock.clone());
             }
             if !stays {
                 leaving.push((record.0.clone(), record.1.meta.digest));
             }
         }
-        for (node, records) in by_node {
+        for (node, (records, clocks)) in by_node {
             let Some(peer) = self.reachable(node) else { return Ok(false) };
             let Handed { record_count, byte_count } =
-                self.hand(&peer, partition, &records, Age::Old).await?;
+                self.hand(&peer, partition, &records, clocks).await?;
             report.handed(record_count, byte_count);
         }
         let store = Arc::clone(self);
         let remove = move || store.remove_strays(partition, &leaving);
         Ok(self.settings.blocking.behind(remove).await?)
+    }
+
+    /// The clocks of records: strays are not written any more, while the primaries' copies are.
+    async fn clocks(
+        self: &Arc<Self>,
+        records: &[(Bytes, Record)],
+    ) -> Result<Vec<Bytes>, TransferError> {
+        let store = Arc::clone(self);
+        let records = records.to_vec();
+        let clocks =
+            move || Ok(records.iter().map(|(key, record)| store.told_clock(key, record)).collect());
+        Ok(self.settings.blocking.behind(clocks).await?)
     }
 
     /// Removes records that are as they were when they were handed over, unless this node is to have them

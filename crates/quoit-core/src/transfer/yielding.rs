@@ -106,8 +106,15 @@ impl Yielding {
         self.moves.notify_one();
     }
 
-    /// An interval has passed in which records were moving or not.
-    fn look(&self, latencies_us: [Option<u64>; KINDS.len()], is_moving: bool, is_sending: bool) {
+    /// An interval has passed in which records were moving or not; in one in which they were not something
+    /// may have begun (`begins`).
+    fn look(
+        &self,
+        latencies_us: [Option<u64>; KINDS.len()],
+        is_moving: bool,
+        is_sending: bool,
+        begins: bool,
+    ) {
         let mut state = self.state.lock();
         let is_pressed = state.pressed_at.is_some_and(is_recent);
         let moved = match is_moving {
@@ -121,9 +128,10 @@ impl Yielding {
         let told = state.told.take().filter(|(at, _)| is_recent(*at));
         let pressure = [state.own_pressure(), told.map(|(_, pressure)| pressure)];
         let pressure = pressure.into_iter().flatten().reduce(f64::max);
-        match is_moving {
-            true => state.share.adjust(pressure),
-            false => state.share.rest(),
+        match (is_moving, begins) {
+            (true, _) => state.share.adjust(pressure),
+            (false, true) => {}
+            (false, false) => state.share.rest(),
         }
     }
 }
@@ -157,9 +165,10 @@ impl ReplicatedStore {
                 false => _ = timeout(CALM_INTERVAL, yielding.moves.notified()).await,
             }
             let now = self.stats().times(KINDS);
-            yielding.look(high_percentiles(&before, &now), is_moving, is_sending);
+            let is_active = self.transfers.active.is_moving();
+            yielding.look(high_percentiles(&before, &now), is_moving, is_sending, is_active);
             before = now;
-            if self.transfers.active.is_moving() {
+            if is_active {
                 sent_at = Some(Instant::now());
             }
         }
@@ -173,4 +182,26 @@ fn high_percentiles(
 ) -> [Option<u64>; KINDS.len()] {
     now.percentiles_since(before, 99)
         .map(|(count, value_us)| (count >= SAMPLES_MIN).then_some(value_us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_has_the_least_until_it_was_looked_at_while_it_moves() {
+        let yielding = Yielding::new(5);
+        let calm = [Some(1_000), None];
+        yielding.look(calm, false, false, false);
+        assert_eq!(yielding.share(), 1.0);
+        yielding.sends();
+        assert!(yielding.is_least());
+        // The look that it has woken.
+        yielding.look(calm, false, false, true);
+        assert!(yielding.is_least());
+        yielding.look(calm, true, true, true);
+        assert_eq!(yielding.share(), 0.1);
+        yielding.look(calm, false, false, false);
+        assert_eq!(yielding.share(), 1.0);
+    }
 }

@@ -87,11 +87,8 @@ fn view(context: &ServerContext) -> ClusterView {
     // A node alone decides by itself, also before it was asked for the first time.
     let alone = (members.len() == 1).then(|| state.node_id());
     let claimant = control.claimant().or(alone);
-    let behind = members.iter().filter(|member| {
-        let serves = layouts.acknowledged(member.id).unwrap_or_default();
-        layouts.is_moving() && serves < newest.version()
-    });
-    let behind: Vec<&MemberView> = behind.collect();
+    let behind: Vec<&MemberView> =
+        members.iter().filter(|member| state.is_behind(member.id)).collect();
     ClusterView {
         cluster_id: state.cluster_id().to_string(),
         claimant,
