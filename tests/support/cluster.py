@@ -11,6 +11,7 @@ AGREE_SECONDS = 60
 # Below the ports that systems give to outgoing connections: one of those must not take the port of
 # a node between its end and its next start.
 PORTS = range(15000, 30000)
+_GIVEN = set()
 
 
 class ClusterNode(Node):
@@ -121,13 +122,16 @@ class Cluster:
 
 
 def free_port():
-    """A port that nobody listens on now, and that no outgoing connection is given."""
+    """A port that nobody listens on now, that no outgoing connection is given, and that was not given out."""
     while True:
         port = random.choice(PORTS)
+        if port in _GIVEN:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
+                _GIVEN.add(port)
                 return port
             except OSError:
                 continue
