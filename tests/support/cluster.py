@@ -17,11 +17,11 @@ _GIVEN = set()
 class ClusterNode(Node):
     """A node that comes back to its addresses when it is started again."""
 
-    def __init__(self, folder, number, settings=(), flags=()):
+    def __init__(self, folder, number, settings=(), flags=(), binary=None):
         self.name = "test%d@127.0.0.1" % number
         home = os.path.join(folder, "node%d" % number)
         os.makedirs(home)
-        super().__init__(binary_from_environment(), os.path.join(home, "data"), settings,
+        super().__init__(binary or binary_from_environment(), os.path.join(home, "data"), settings,
                          ["--name", self.name] + list(flags))
         for flag in ("pb", "http", "node"):
             self.flags += ["--" + flag, "127.0.0.1:%d" % free_port()]
@@ -55,12 +55,14 @@ class ClusterNode(Node):
 
 
 class Cluster:
-    """Nodes on the data of one folder. Ends with its context at the latest."""
+    """Nodes on the data of one folder, of the program under test if no other is named. Ends with its
+    context at the latest."""
 
-    def __init__(self, folder, count, settings=(), flags=()):
+    def __init__(self, folder, count, settings=(), flags=(), binary=None):
         self.folder = folder
         self.settings = list(settings)
         self.flags = list(flags)
+        self.binary = binary
         self.nodes = []
         self.count = count
 
@@ -92,7 +94,8 @@ class Cluster:
     def new(self, settings=None, flags=()):
         """One more node, not started yet."""
         settings = self.settings if settings is None else settings
-        node = ClusterNode(self.folder, len(self.nodes) + 1, settings, self.flags + list(flags))
+        node = ClusterNode(self.folder, len(self.nodes) + 1, settings, self.flags + list(flags),
+                           self.binary)
         self.nodes.append(node)
         return node
 

@@ -23,8 +23,8 @@ class ClusterCase(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def cluster(self, count, settings=("ring_size=8",), flags=()):
-        cluster = Cluster(self.folder, count, settings, flags)
+    def cluster(self, count, settings=("ring_size=8",), flags=(), binary=None):
+        cluster = Cluster(self.folder, count, settings, flags, binary)
         self.addCleanup(cluster.__exit__)
         return cluster.__enter__()
 

@@ -8,6 +8,7 @@ mod bench;
 mod fuzz_smoke;
 mod soak;
 mod tidy;
+mod upgrade;
 mod workspace;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ chores:
   bench [NAME [ARG..]]  run a benchmark by its name; without a name, list them
   fuzz-smoke [ARG..]    run every fuzz target on its kept corpus and on random mutations
   soak [ARG..]          run simulated clusters: [--minutes N] [--seeds A..B], or --seed N [--trace];
-                        --kills N: kill a process of each storage engine N times while it writes";
+                        --kills N: kill a process of each storage engine N times while it writes;
+                        --upgrade-from REVISION: upgrade a cluster of that build node by node";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,12 +1,16 @@
 //! `cargo xtask soak`: builds the simulator the way it needs, and hands over to it; or kills processes with
-//! storage engines in the midst of their writes, many times.
+//! storage engines in the midst of their writes, many times; or upgrades a cluster of an older build.
 
+use crate::upgrade;
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
 /// Lets the seed of a run decide the random choices of the runtime too.
 const RUNTIME_SEED: &str = "--cfg tokio_unstable";
+
+/// Upgrades a cluster of an older build.
+const UPGRADE: &str = "--upgrade-from";
 
 /// How often the tests of engines kill each engine's process.
 const KILL_COUNT_VARIABLE: &str = "QUOIT_TEST_KILL_COUNT";
@@ -24,6 +28,13 @@ pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
         },
         [option, ..] if option == "--kills" => {
             eprintln!("xtask: write --kills N, and nothing else, such as --kills 100");
+            ExitCode::from(2)
+        }
+        [option, revision] if option == UPGRADE => upgrade::run(root, revision),
+        [option, ..] if option == UPGRADE => {
+            eprintln!(
+                "xtask: write {UPGRADE} REVISION, and nothing else, such as {UPGRADE} HEAD~20"
+            );
             ExitCode::from(2)
         }
         _ => simulate(root, arguments),
@@ -57,7 +68,7 @@ fn simulate(root: &Path, arguments: &[String]) -> ExitCode {
     ended(status)
 }
 
-fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 

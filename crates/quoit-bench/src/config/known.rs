@@ -61,6 +61,7 @@ const KEYS: &[&str] = &[
     "riakc_pb_bucket",
     "riakc_pb_content_type",
     "riakc_pb_replica_aware",
+    "riakc_pb_repeat_overload",
     "riakc_pb_keylist_length",
     "riakc_pb_preloaded_keys",
     "riakc_pb_search_queries",

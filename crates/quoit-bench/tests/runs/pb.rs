@@ -156,6 +156,25 @@ fn an_error_of_the_server_is_counted_with_its_text() {
 }
 
 #[test]
+fn puts_that_are_refused_as_an_overload_are_made_again_if_so_told() {
+    let refused_twice = |number| if number < 2 { Manner::Refuse } else { Manner::Answer };
+    let server = Server::start(refused_twice);
+    let run =
+        try_run(&config(&server, "put", "{riakc_pb_repeat_overload, true}."), |_| {}).unwrap();
+    assert_eq!(run.report.total.error_count(), 0);
+    let puts = server.puts();
+    assert_eq!(puts[0], puts[1]);
+    assert_eq!(puts[1], puts[2]);
+
+    // Not for ever.
+    let server = Server::start(|_| Manner::Refuse);
+    let rest = "{riakc_pb_repeat_overload, true}. {pb_timeout_write, 35}.";
+    let run = try_run(&config(&server, "put", rest), |_| {}).unwrap();
+    assert_eq!(counts(&run).1, run.report.total.error_count());
+    assert!(server.puts().len() as u64 > run.report.total.error_count());
+}
+
+#[test]
 fn a_timeout_is_an_error_and_the_worker_goes_on_with_a_new_connection() {
     let server = Server::start(|number| if number == 0 { Manner::Hang } else { Manner::Answer });
     let run = run(&config(&server, "get", "{pb_timeout_read, 100}."));

@@ -17,18 +17,30 @@ pub(super) struct Load {
     pub(super) operations: &'static str,
     /// Whether puts wait until they are synced, as the bucket's default is.
     pub(super) is_synced: bool,
+    /// Whether puts are made again that a node refuses because its store is behind.
+    pub(super) is_complete: bool,
 }
 
 impl Load {
     /// As fast as it goes, by 32 workers.
     pub(super) fn new(keys: String, values: String, operations: &'static str) -> Self {
         let (workers, bucket) = (32, "test");
-        Self { rate: None, workers, bucket, keys, values, operations, is_synced: true }
+        Self {
+            rate: None,
+            workers,
+            bucket,
+            keys,
+            values,
+            operations,
+            is_synced: true,
+            is_complete: false,
+        }
     }
 
-    /// Puts of keys 1 to `count`, once each.
+    /// Puts of keys 1 to `count`, once each, and again where the node has refused one.
     pub(super) fn fill(count: u64, values: String) -> Self {
-        Self::new(format!("{{partitioned_sequential_int, 1, {count}}}"), values, "{put, 1}")
+        let keys = format!("{{partitioned_sequential_int, 1, {count}}}");
+        Self { is_complete: true, ..Self::new(keys, values, "{put, 1}") }
     }
 
     /// Puts of keys 1 to `count`, once each and without waiting for the disk: what others are measured on.
@@ -41,11 +53,12 @@ impl Load {
         let mode =
             self.rate.map_or_else(|| "max".to_owned(), |rate| format!("{{open_rate, {rate}}}"));
         let dw = if self.is_synced { "default" } else { "0" };
-        let Self { workers, bucket, keys, values, operations, .. } = self;
+        let Self { workers, bucket, keys, values, operations, is_complete, .. } = self;
         format!(
             "{{mode, {mode}}}.\n{{concurrent, {workers}}}.\n\
              {{driver, basho_bench_driver_riakc_pb}}.\n{{riakc_pb_ips, [{{127,0,0,1}}]}}.\n\
              {{riakc_pb_replies, default}}.\n{{riakc_pb_dw, {dw}}}.\n\
+             {{riakc_pb_repeat_overload, {is_complete}}}.\n\
              {{riakc_pb_bucket, <<\"{bucket}\">>}}.\n\
              {{key_generator, {{int_to_bin_bigendian, {keys}}}}}.\n\
              {{value_generator, {values}}}.\n{{operations, [{operations}]}}.\n"
@@ -90,6 +103,7 @@ mod tests {
             "{key_generator, {int_to_bin_bigendian, {partitioned_sequential_int, 1, 7}}}.",
             "{value_generator, {fixed_bin, 5}}.",
             "{operations, [{put, 1}]}.",
+            "{riakc_pb_repeat_overload, true}.",
         ] {
             assert!(text.contains(part), "{text}");
         }

@@ -31,6 +31,9 @@ use crate::worker_place::WorkerPlace;
 /// How long `pause_minute` takes.
 const PAUSE: Duration = Duration::from_secs(60);
 
+/// Before a put is made again that was refused because the server had too much to do.
+const OVERLOAD_PAUSE: Duration = Duration::from_millis(10);
+
 /// Most postcodes of an object with indexes.
 const POSTCODE_COUNT_MAX: u64 = 3;
 
@@ -365,9 +368,27 @@ impl RiakcPb {
             dw: plan.dw,
             ..RpbPutReq::default()
         };
-        let _: RpbPutResp = self.links.link().call(&request, plan.timeout_write).await?;
-        Ok(())
+        let give_up_at = Instant::now() + plan.timeout_write;
+        loop {
+            let answer: Result<RpbPutResp, _> =
+                self.links.link().call(&request, plan.timeout_write).await;
+            match answer {
+                Ok(_) => return Ok(()),
+                Err(CallError::Failed(reason))
+                    if plan.repeats_overload
+                        && is_overload(&reason)
+                        && Instant::now() + OVERLOAD_PAUSE < give_up_at =>
+                {
+                    tokio::time::sleep(OVERLOAD_PAUSE).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
+}
+
+fn is_overload(reason: &Term) -> bool {
+    matches!(reason, Term::Binary(message) if message == b"overload")
 }
 
 /// The values of an answer; a sibling that is a delete is none.

@@ -44,6 +44,8 @@ pub(in crate::driver) struct Plan {
     pub(super) key_kind: Kind,
     /// Whether requests go to a node that holds their key.
     pub(super) replica_aware: bool,
+    /// Whether puts that are refused as an overload are made again.
+    pub(super) repeats_overload: bool,
 }
 
 impl Plan {
@@ -77,6 +79,7 @@ impl Plan {
             is_verified: false,
             key_kind: Kind::Binary,
             replica_aware: false,
+            repeats_overload: false,
         }
     }
 }
@@ -196,6 +199,7 @@ pub(super) fn read_plan(config: &Config) -> Result<Plan, ConfigError> {
         is_verified: config.verify.is_some(),
         key_kind: config.key_generator.kind(),
         replica_aware: settings.boolean("riakc_pb_replica_aware", false)?,
+        repeats_overload: settings.boolean("riakc_pb_repeat_overload", false)?,
     })
 }
 

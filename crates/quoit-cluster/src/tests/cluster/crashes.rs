@@ -257,7 +257,10 @@ async fn a_layout_stays_while_a_member_may_still_read_by_it() {
     town.until("the others read by the new one", others_read).await;
     sleep(Duration::from_secs(5)).await;
     assert!(town.state(late).layouts().oldest_read() < newest, "it has not heard of it");
-    assert!(town.state(5).layouts().is_moving(), "writes go by both as long");
+    let state = town.state(5);
+    assert!(state.layouts().is_moving(), "writes go by both as long");
+    let behind: Vec<_> = (1..=5).filter(|number| state.is_behind(id(*number))).collect();
+    assert_eq!(behind, [late], "who asks is told whose reads are waited for");
     cut_off(&town, late, false);
     let is_over = || town.running().all(|number| !town.state(number).layouts().is_moving());
     town.until("the old layout retires", is_over).await;

@@ -4,10 +4,12 @@ use super::*;
 use crate::tests::updates;
 use crate::{Departure, OpenError};
 use quoit_model::props::TypeState;
-use quoit_wire::internode::{VERSION_MAX, VersionRange};
+use quoit_wire::internode::{VERSION_MAX, VERSION_READS_TOLD, VersionRange};
 use serde_json::json;
 
 const OLD: VersionRange = VersionRange { min: 1, max: 1 };
+/// Members of these don't keep which layouts the others read by.
+const READS_UNTOLD: VersionRange = VersionRange { min: 1, max: VERSION_READS_TOLD - 1 };
 
 fn old() -> Settings {
     Settings { versions: OLD, ..settings() }
@@ -171,4 +173,32 @@ async fn what_a_node_activates_while_it_joins_comes_along_or_keeps_it_out() {
         assert_eq!(is_active, is_known);
         assert_eq!(town.state(3).members().count(), if is_known { 3 } else { 1 });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_reads_go_by_is_forgotten_while_a_member_does_not_keep_it() {
+    let mut town = Town::joined(4).await;
+    town.nodes.push(Node { number: 5, disk: FaultyDisk::new(5), process: None });
+    town.start(5).await;
+    town.join(5, 1).await.unwrap();
+    town.commit(1).await;
+    let reads = |town: &Town, number: u8| {
+        town.state(1).layouts().served(id(number)).map_or(0, |served| served.reads)
+    };
+    let all_told = |town: &Town| (1..=5).all(|number| reads(town, number) > 0);
+    town.until("all tell what they read by", || all_told(&town)).await;
+    town.crash(4);
+    town.start_with(4, Settings { versions: READS_UNTOLD, ..settings() }).await;
+    let none_told = || (1..=5).all(|number| reads(&town, number) == 0);
+    town.until("it is forgotten", none_told).await;
+    town.until("nobody is waited for", || {
+        (1..=5).all(|number| !town.state(1).is_behind(id(number)))
+    })
+    .await;
+    assert!(none_told(), "what is told is not kept");
+    town.crash(4);
+    town.start(4).await;
+    town.until("all tell it again", || all_told(&town)).await;
+    assert!(town.state(1).layouts().is_moving());
+    town.move_all().await;
 }

@@ -1,0 +1,66 @@
+//! `cargo xtask soak --upgrade-from REVISION`: builds the program as it was at a revision, and upgrades a
+//! cluster of it, node by node and under load, to the program of this folder.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Runs it. The other build stays in the target folder; its sources go.
+pub fn run(root: &Path, revision: &str) -> ExitCode {
+    match upgrade(root, revision) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("xtask: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn upgrade(root: &Path, revision: &str) -> Result<(), String> {
+    let target = target_folder(root);
+    let older_target = target.join("older");
+    let sources = older_target.join("sources");
+    let git = || {
+        let mut git = Command::new("git");
+        git.current_dir(root);
+        git
+    };
+    let make = ["worktree", "add", "--force", "--detach"];
+    // What an interrupted run has left is in the way.
+    let _ = git().args(["worktree", "remove", "--force"]).arg(&sources).output();
+    end_well(git().args(make).arg(&sources).arg(revision), "making the sources of that revision")?;
+    let built = build(&sources, &older_target);
+    let removed = git().args(["worktree", "remove", "--force"]).arg(&sources).output();
+    built?;
+    removed.map_err(|error| format!("removing the sources of that revision: {error}"))?;
+    build(root, &target)?;
+    let mut test = Command::new("python3");
+    test.current_dir(root)
+        .arg("tests/process/upgrade.py")
+        .env("QUOIT_BINARY", target.join("debug/quoit"))
+        .env("QUOIT_OLDER_BINARY", older_target.join("debug/quoit"));
+    end_well(&mut test, "the upgrade")
+}
+
+fn build(sources: &Path, target: &Path) -> Result<(), String> {
+    let mut cargo = super::soak::cargo();
+    cargo
+        .current_dir(sources)
+        .args(["build", "--locked", "--bin", "quoit", "--target-dir"])
+        .arg(target);
+    end_well(&mut cargo, "building")
+}
+
+/// Where cargo keeps what it builds.
+fn target_folder(root: &Path) -> PathBuf {
+    let folder =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root.join(folder)
+}
+
+fn end_well(command: &mut Command, what: &str) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{what} ended with {status}")),
+        Err(error) => Err(format!("{what}: {command:?} could not be started: {error}")),
+    }
+}
