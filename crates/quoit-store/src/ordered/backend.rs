@@ -68,6 +68,21 @@ pub(crate) trait OrderedStore: Send + Sync {
     /// Makes what was applied durable.
     fn sync(&self) -> Result<(), StoreError>;
 
+    /// Whether the store is behind with its own work, and nobody does it.
+    fn lags(&self) -> bool {
+        false
+    }
+
+    /// Does a piece of that work, if [`lags`](Self::lags) says so, which may take seconds; whether it did.
+    /// Called by one thread at a time.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is lost by one, and the same call may succeed later.
+    fn catch_up(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// Largest key that it takes.
     fn key_bytes_max(&self) -> usize;
 

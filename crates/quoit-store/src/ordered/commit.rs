@@ -9,9 +9,13 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 /// Pause after the store was found to be behind with its own work.
 const BEHIND_PAUSE_US: u64 = 10_000;
+
+/// How long a store that is behind is waited for when the engine is closed.
+const LAST_PATIENCE_US: u64 = 60_000_000;
 
 /// Pause after the disk was found to be full.
 const FULL_PAUSE_US: u64 = 1_000_000;
@@ -161,6 +165,23 @@ impl Store {
         Ok(())
     }
 
+    /// Makes everything durable at the end, when no worker runs any more: also where the store is behind.
+    pub(super) fn sync_at_last(&self) -> Result<(), StoreError> {
+        let began_us = self.clock.monotonic_us();
+        loop {
+            match self.sync() {
+                Err(StoreError::Overloaded)
+                    if self.clock.monotonic_us().saturating_sub(began_us) < LAST_PATIENCE_US =>
+                {
+                    if !self.overlay.backend.catch_up()? {
+                        std::thread::sleep(Duration::from_micros(BEHIND_PAUSE_US));
+                    }
+                }
+                ended => return ended,
+            }
+        }
+    }
+
     /// With `moving` held.
     fn move_waiting(&self) -> Result<(), StoreError> {
         if let Err(failure) = self.committer.check()
@@ -233,6 +254,9 @@ impl Worker for Writer {
             Ok(()) if somebody_waits() || store.sync_due_us() == Some(0) => store.sync(),
             moved => moved,
         };
+        if store.overlay.backend.lags() {
+            store.upkeep.get().inspect(|worker| worker.wake());
+        }
         match moved {
             Ok(()) if somebody_waits() || store.overlay.waiting_bytes() > 0 => Next::Again,
             Ok(()) => store.sync_due_us().map_or(Next::WhenWoken, Next::AfterUs),

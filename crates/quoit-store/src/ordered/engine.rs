@@ -349,7 +349,7 @@ impl Engine for OrderedEngine {
         self.stop_workers();
         // Changes that began before are through when the partitions can be had.
         self.store.partitions.iter().for_each(|partition| drop(partition.changing.lock()));
-        self.store.sync()?;
+        self.store.sync_at_last()?;
         let mut meta = self.store.meta.lock();
         let closed = Meta { clean: true, ..meta.meta().clone() };
         meta.write(closed)

@@ -3,23 +3,36 @@
 //! `fjall` sleeps in the thread that writes when its own work falls behind, for ever when that work has
 //! died, and after an error of the disk it takes no more writes until it is opened again. So its counters are
 //! looked at before each batch, and so is the room on the disk: it is never asked for more than it can do.
+//!
+//! `fjall` looks for tables to merge a few times after each flush, and at no other time. Where that was not
+//! enough it would stay behind for ever once writes are refused for that: then tables are merged from here.
 
 use super::backend::{Figures, OrderedStore, Space, Visit};
 use super::overlay::Batch;
 use crate::error::StoreError;
 use bytes::Bytes;
+use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, RestartIntervalPolicy};
 use fjall::{
-    CompressionType, Database, Error, Keyspace, KeyspaceCreateOptions, KvSeparationOptions,
-    PersistMode,
+    AbstractTree, CompressionType, Database, Error, Keyspace, KeyspaceCreateOptions,
+    KvSeparationOptions, PersistMode, SeqNo,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Sealed memtables of a keyspace from which on no batch is written: `fjall` sleeps at four.
 const SEALED_COUNT_MAX: usize = 3;
 
 /// Young tables of a keyspace from which on no batch is written: `fjall` slows down at twenty.
 const YOUNG_TABLE_COUNT_MAX: usize = 19;
+
+/// Young tables of a keyspace from which on they are merged from here, if `fjall` does not. It begins at
+/// four.
+const LAGGING_TABLE_COUNT: usize = 12;
+
+/// Nothing that was written again goes: scans that go on may still read what was there before, and only
+/// `fjall` knows of them. It goes with the next merge of these tables.
+const KEEP_ALL: SeqNo = 0;
 
 /// Keys are stored with a length of 16 bits.
 const KEY_BYTES_MAX: usize = u16::MAX as usize;
@@ -121,14 +134,22 @@ impl LsmStore {
         if self.keyspaces.iter().any(is_behind) { Err(StoreError::Overloaded) } else { Ok(()) }
     }
 
-    fn check_room(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn check_room(&self, size_bytes: u64) -> Result<(), StoreError> {
         match (self.room)() {
-            Some(room_bytes) if room_bytes < batch.bytes() + self.room_bytes_min => {
+            Some(room_bytes) if room_bytes < size_bytes + self.room_bytes_min => {
                 let path = self.path.display().to_string();
-                Err(StoreError::DiskFull { path, size_bytes: batch.bytes() })
+                Err(StoreError::DiskFull { path, size_bytes })
             }
             _ => Ok(()),
         }
+    }
+
+    /// A keyspace with tables to merge that no thread of `fjall` is at.
+    fn lagging(&self) -> Option<&Keyspace> {
+        if self.database.active_compactions() > 0 || self.database.outstanding_flushes() > 0 {
+            return None;
+        }
+        self.keyspaces.iter().find(|keyspace| keyspace.l0_table_count() >= LAGGING_TABLE_COUNT)
     }
 }
 
@@ -181,7 +202,7 @@ impl OrderedStore for LsmStore {
 
     fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
         self.check_pace()?;
-        self.check_room(batch)?;
+        self.check_room(batch.bytes())?;
         let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
         for (space, key, value) in batch.writes() {
             match value {
@@ -198,6 +219,18 @@ impl OrderedStore for LsmStore {
 
     fn sync(&self) -> Result<(), StoreError> {
         self.database.persist(PersistMode::SyncData).map_err(|error| broken(&self.path, &error))
+    }
+
+    fn lags(&self) -> bool {
+        self.lagging().is_some()
+    }
+
+    fn catch_up(&self) -> Result<bool, StoreError> {
+        let Some(keyspace) = self.lagging() else { return Ok(false) };
+        self.check_room(0)?;
+        let merged = keyspace.tree.compact(Arc::new(Leveled::default()), KEEP_ALL);
+        merged.map_err(|error| store_error("merge tables of", &self.path, &error.into()))?;
+        Ok(true)
     }
 
     fn key_bytes_max(&self) -> usize {

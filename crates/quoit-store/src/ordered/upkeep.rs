@@ -1,4 +1,4 @@
-//! Taking back the room of what has expired and of dropped partitions.
+//! Taking back the room of what has expired and of dropped partitions, and helping a store that is behind.
 
 use super::backend::Space;
 use super::keys::{
@@ -27,11 +27,19 @@ const STEP_PAUSE_US: u64 = 5_000;
 /// Pause when there is nothing to do.
 const IDLE_PAUSE_US: u64 = 10_000_000;
 
-/// The worker that removes what nobody can see any more.
+/// The worker that removes what nobody can see any more, and does the store's own work where that is left.
 pub(super) struct Upkeep(pub(super) Arc<Store>);
 
 impl Worker for Upkeep {
     fn step(&self, _: &dyn Pace) -> Next {
+        match self.0.overlay.backend.catch_up() {
+            Ok(true) => return Next::Again,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the store is behind, and its work could not be done");
+                return Next::AfterUs(IDLE_PAUSE_US);
+            }
+        }
         let removed = self.0.remove_dropped().and_then(|dropped| {
             let expired = self.0.remove_expired()?;
             Ok(dropped + expired)
