@@ -79,7 +79,10 @@ fn what_was_read_or_written_lately_is_there_without_waiting() {
 fn what_is_met_in_passing_is_not_kept() {
     for name in ENGINES {
         let directory = tempfile::tempdir().unwrap();
-        put(&open(name, directory.path(), 0), "a", b"value");
+        let engine = open(name, directory.path(), 0);
+        put(&engine, "a", b"value");
+        engine.close().unwrap();
+        drop(engine);
         let engine = open(name, directory.path(), 1 << 20);
         let partition = Name::new("a").at().partition;
         let folded = engine.fold(partition, Identity(0), 10, false).unwrap();
