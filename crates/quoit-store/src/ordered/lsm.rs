@@ -8,6 +8,7 @@
 //! enough it would stay behind for ever once writes are refused for that: then tables are merged from here.
 
 use super::backend::{Figures, OrderedStore, Space, Visit};
+use super::half_made;
 use super::overlay::Batch;
 use crate::error::StoreError;
 use bytes::Bytes;
@@ -97,6 +98,7 @@ impl LsmStore {
         room: Box<Room>,
     ) -> Result<Self, StoreError> {
         let failed = |error| store_error("open", path, &error);
+        half_made::clear(path)?;
         let database = Database::builder(path)
             .cache_size(settings.cache_bytes)
             .worker_threads(WORKER_COUNT)

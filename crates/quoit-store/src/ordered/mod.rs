@@ -27,6 +27,7 @@ mod change;
 mod commit;
 mod compare;
 mod engine;
+mod half_made;
 mod indexes;
 mod keys;
 mod list;
