@@ -79,4 +79,21 @@ fn a_node_refuses_to_forget_an_engine_that_has_data() {
     assert!(text.contains("set multi_backend.tree.storage_backend = leveled"), "{text}");
     let text = node.refused(&["storage_backend=bitcask"]);
     assert!(text.contains("set storage_backend = multi"), "{text}");
+    let other =
+        SETTINGS.map(|line| line.replace("storage_backend=leveled", "storage_backend=leveldb"));
+    let text = node.refused(&other.each_ref().map(String::as_str));
+    for words in ["tree has data of the engine leveled", "convert leveldb --engine tree"] {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn an_operator_can_not_choose_an_engine_that_the_node_does_not_have() {
+    let node = Node::start_with(&SETTINGS);
+    node.create_type("deep", r#"{"backend":"tree"}"#);
+    let unknown = r#"{"props":{"backend":"forest"}}"#;
+    for words in [["create", "wide"], ["update", "deep"]] {
+        let said = node.admin_refused(&["bucket-type", words[0], words[1], unknown]);
+        assert!(said.contains("must be one of the node's storage engines: log, tree"), "{said}");
+    }
 }

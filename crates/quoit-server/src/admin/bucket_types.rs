@@ -2,7 +2,7 @@
 
 use super::{allow, error, no_such_path, refusal, updates};
 use crate::http::{Connection, Method, Refusal, Request};
-use quoit_cluster::{ChangeError, Command};
+use quoit_cluster::ChangeError;
 use quoit_model::key::BucketRef;
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ impl Connection {
         method: Method,
         names: &[&[u8]],
     ) -> Result<Value, Refusal> {
+        let control = self.context.store.control();
         match names {
             [] => {
                 allow(method, &[Method::Get, Method::Head])?;
@@ -27,20 +28,17 @@ impl Connection {
                 if method != Method::Put {
                     return self.type_status(name);
                 }
-                let updates = updates(request)?;
-                self.change_type(name, Command::CreateType { name, updates: &updates }).await
+                let created = control.create_type(name, &updates(request)?).await;
+                self.changed_type(name, created.map(drop))
             }
             [name, command @ (b"activate" | b"update" | b"reset")] => {
                 allow(method, &[Method::Post])?;
-                match *command {
-                    b"activate" => self.change_type(name, Command::ActivateType { name }).await,
-                    b"reset" => self.change_type(name, Command::ResetType { name }).await,
-                    _ => {
-                        let updates = updates(request)?;
-                        let command = Command::UpdateType { name, updates: &updates };
-                        self.change_type(name, command).await
-                    }
-                }
+                let changed = match *command {
+                    b"activate" => control.activate_type(name).await,
+                    b"reset" => control.reset_type(name).await,
+                    _ => control.update_type(name, &updates(request)?).await,
+                };
+                self.changed_type(name, changed)
             }
             _ => Err(no_such_path()),
         }
@@ -69,11 +67,14 @@ impl Connection {
         }))
     }
 
-    /// Makes a change and tells how far the type has come.
-    async fn change_type(&self, name: &[u8], command: Command<'_>) -> Result<Value, Refusal> {
-        let control = self.context.store.control();
-        control.run(command).await.map_err(|fault| refusal(&fault))?;
-        let state = control.read().type_state(name);
+    /// Tells how far the type has come, if it could be changed.
+    fn changed_type(
+        &self,
+        name: &[u8],
+        changed: Result<(), ChangeError>,
+    ) -> Result<Value, Refusal> {
+        changed.map_err(|fault| refusal(&fault))?;
+        let state = self.context.store.control().read().type_state(name);
         Ok(json!({"name": shown(name), "state": state.as_str()}))
     }
 

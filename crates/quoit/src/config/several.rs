@@ -101,6 +101,9 @@ pub(super) fn check(settings: &Settings) -> Result<(), ConfigError> {
     }
     let listed = || names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let default = settings.default_storage();
+    if default.is_empty() {
+        return fault(format!("{DEFAULT} is not set; set it to one of: {}", listed()));
+    }
     if !names.contains(&default) {
         return fault(format!(
             "{DEFAULT} = {default} names none of the engines; set it to one of: {}",
@@ -164,7 +167,10 @@ mod tests {
     fn what_does_not_go_together_stops_the_start() {
         let cases: [(&[&str], &str); 6] = [
             (&[], "no engine is named"),
-            (&["multi_backend.a.storage_backend = memory"], "set it to one of: a"),
+            (
+                &["multi_backend.a.storage_backend = memory"],
+                "multi_backend.default is not set; set it to one of: a",
+            ),
             (
                 &["multi_backend.a.storage_backend = memory", "multi_backend.default = b"],
                 "multi_backend.default = b names none of the engines; set it to one of: a",

@@ -54,14 +54,26 @@ pub(super) fn refuse_other_engines(data_dir: &Path, wanted: Storage) -> Result<(
         );
         return Ok(());
     }
+    let wanted_name = wanted.name();
+    // What the converter refuses is no way out.
+    let conversion = if is_convertible(*other) && is_convertible(wanted) {
+        format!(
+            "move the data to the other engine with quoit admin engine convert {wanted_name}, or "
+        )
+    } else {
+        String::from("or ")
+    };
     bail!(
-        "{} has data of the engine {name}, and storage_backend = {} would begin without it; set \
-         storage_backend = {name}, move the data to the other engine with quoit admin engine convert {}, or \
-         choose an empty data directory with --data-dir and let the node get its data from the others",
+        "{} has data of the engine {name}, and storage_backend = {wanted_name} would begin without it; set \
+         storage_backend = {name}, {conversion}choose an empty data directory with --data-dir and let the \
+         node get its data from the others",
         other_dir.display(),
-        wanted.name(),
-        wanted.name()
     );
+}
+
+/// Whether data can be moved from the engine to another one, and to it.
+fn is_convertible(storage: Storage) -> bool {
+    !matches!(storage, Storage::Memory | Storage::Multi)
 }
 
 #[cfg(test)]
@@ -88,6 +100,22 @@ mod tests {
             assert!(text.contains("set storage_backend = leveled"), "{text}");
         }
         refuse_other_engines(directory.path(), Storage::Leveled).unwrap();
+    }
+
+    #[test]
+    fn the_converter_is_named_where_it_can_help() {
+        for (found, wanted, has_converter) in [
+            ("leveled", Storage::Bitcask, true),
+            ("bitcask", Storage::Innostore, true),
+            ("leveled", Storage::Memory, false),
+            ("leveled", Storage::Multi, false),
+            ("multi", Storage::Leveled, false),
+        ] {
+            let directory = directory_with(&[found]);
+            let text = refuse_other_engines(directory.path(), wanted).unwrap_err().to_string();
+            assert_eq!(text.contains("engine convert"), has_converter, "{text}");
+            assert!(text.contains("choose an empty data directory"), "{text}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn open(
     let disk = RealDisk::open(directory).context("opening the data directory")?;
     let storages = settings.named_storages();
     refuse_converting(directory)?;
-    refuse_forgotten(directory, &storages)?;
+    refuse_other_data(directory, &storages)?;
     let ring_size = control.ring_size();
     let mut engines = Vec::new();
     for NamedStorage { name, storage, settings } in storages {
@@ -59,25 +59,34 @@ pub(super) fn open(
     })
 }
 
-/// Data of an engine that is not named any more would seem to be lost.
-fn refuse_forgotten(directory: &Path, storages: &[NamedStorage]) -> Result<()> {
+/// Data of an engine that is not named any more, or is another one now, would seem to be lost.
+fn refuse_other_data(directory: &Path, storages: &[NamedStorage]) -> Result<()> {
     let entries = std::fs::read_dir(directory).context("looking into the data directory")?;
     for entry in entries {
         let path = entry.context("looking into the data directory")?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_default();
-        let keeps = |named: &NamedStorage| named.name == name && named.storage != Storage::Memory;
-        if !path.is_dir() || storages.iter().any(keeps) {
+        if !path.is_dir() {
             continue;
         }
         let found = RealDisk::open(&path).and_then(|disk| engine_of(&disk));
-        if let Some(found) = found.context("looking into the data directory")? {
-            bail!(
+        let Some(found) = found.context("looking into the data directory")? else { continue };
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_default();
+        let named = storages.iter().find(|named| named.name == name);
+        match named.map(|named| named.storage) {
+            None | Some(Storage::Memory) => bail!(
                 "{} has data of an engine that the configuration does not have; set \
-                 multi_backend.{name}.storage_backend = {found}, or move the directory away and let the node \
-                 get its data from the others",
+                 multi_backend.{name}.storage_backend = {found}, or move the directory away and let the \
+                 node get its data from the others",
                 path.display()
-            );
+            ),
+            Some(storage) if storage.name() != found => bail!(
+                "{} has data of the engine {found}, and multi_backend.{name}.storage_backend = {wanted} \
+                 would begin without it; set it to {found}, or move the data to the other engine with \
+                 quoit admin engine convert {wanted} --engine {name}",
+                path.display(),
+                wanted = storage.name()
+            ),
+            Some(_) => {}
         }
     }
     Ok(())
