@@ -360,3 +360,22 @@ async fn folds_are_run_from_the_command_line() {
     assert!(client.get(&Location::new("b", "key 05")).await.unwrap().is_some());
     assert_eq!(node.admin(&["fold", "status"]).lines().count(), 4);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buckets_of_all_types_are_listed_from_the_command_line() {
+    let node = Node::start();
+    let client = client_of(&node);
+    node.create_type("deep", "{}");
+    for bucket in [Bucket::new("plain"), Bucket::typed("deep", "b 1"), Bucket::typed("deep", "b2")]
+    {
+        client.put(&bucket.key("k"), Content::text("v")).await.unwrap();
+    }
+    let listed = |words: &[&str]| {
+        let said = node.admin(&[&["fold", "list-buckets"], words].concat());
+        let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(listed(&[]), ["deep\tb 1", "deep\tb2", "default\tplain"]);
+    assert_eq!(listed(&["--limit", "2"]).len(), 2);
+}

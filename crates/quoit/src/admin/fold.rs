@@ -58,6 +58,13 @@ pub(crate) enum FoldCommand {
     /// Read all replicas of all records, so that those that are behind are repaired.
     #[command(alias = "repair_keys", alias = "repair_keys_range")]
     RepairKeys(Walk),
+    /// Print the buckets that have keys, of all bucket types.
+    #[command(alias = "list_buckets")]
+    ListBuckets {
+        /// Stop after so many.
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+    },
     /// Print the folds of the node, or one of them.
     Status {
         /// Number of a fold.
@@ -128,6 +135,9 @@ pub(crate) fn fold(api: &Api, command: &FoldCommand, format: Format) -> Result<(
             begin(api, walk, changing("erase_keys", *method), format)
         }
         FoldCommand::RepairKeys(walk) => begin(api, walk, json!({"fold": "repair_keys"}), format),
+        FoldCommand::ListBuckets { limit } => {
+            list_buckets(api, limit.unwrap_or(usize::MAX), format)
+        }
         FoldCommand::Status { id: None } => {
             let document = done(api.get("folds")?, format)?;
             super::print(&document, format, |document| {
@@ -178,6 +188,30 @@ fn begin(api: &Api, walk: &Walk, mut wanted: Value, format: Format) -> Result<()
         return Ok(());
     }
     follow(api, &job["id"], &wanted, format)
+}
+
+/// Prints the buckets of one bucket type after the other, each with its type.
+fn list_buckets(api: &Api, limit: usize, format: Format) -> Result<()> {
+    let document = done(api.get("bucket-types")?, format)?;
+    let types = document["types"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut left = limit;
+    for bucket_type in types.iter().filter(|each| each["state"] == "active") {
+        let name = plain(&bucket_type["name"]);
+        let path = format!("types/{}/buckets?buckets=true", segment(&name));
+        // It may be gone meanwhile.
+        let Some(listed) = api.get_data(&path)? else { continue };
+        let Value::Array(buckets) = &listed["buckets"] else {
+            bail!("the node could not list the buckets of type {name}: {listed}");
+        };
+        for bucket in buckets.iter().take(left) {
+            match format {
+                Format::Json => say!("{}", json!({"type": name, "bucket": bucket})),
+                Format::Human => say!("{name}\t{}", plain(bucket)),
+            }
+        }
+        left = left.saturating_sub(buckets.len());
+    }
+    Ok(())
 }
 
 /// Prints what a fold finds as it finds it, and how far it is where somebody looks.
