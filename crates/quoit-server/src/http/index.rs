@@ -54,12 +54,13 @@ impl Connection {
     ) -> Result<(), Refusal> {
         let Asked { query, shows_terms, is_stream, timeout_ms } = asked(bucket, names, parameters)?;
         let jobs = &self.context.settings.jobs;
-        let (allowed, job, media_type) = if is_stream {
-            (jobs.stream_secondary_index, "stream_secondary_index", MULTIPART)
+        // A stream is of parts in JSON: clients that take one or the other get it.
+        let (allowed, job, media_types) = if is_stream {
+            (jobs.stream_secondary_index, "stream_secondary_index", &[MULTIPART, JSON][..])
         } else {
-            (jobs.secondary_index, "secondary_index", JSON)
+            (jobs.secondary_index, "secondary_index", &[JSON][..])
         };
-        self.check_job(request, allowed, job, media_type)?;
+        self.check_job(request, allowed, job, media_types)?;
         let default_ms = self.context.settings.index_timeout_ms;
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(default_ms));
         let results = deadline.limit(self.context.store.query_index(query));
@@ -67,7 +68,7 @@ impl Connection {
         let mut matches = Listing::Matches { results: Box::new(results), shows_terms };
         if self.form.head_only {
             // Nobody would see the matches.
-            reply(&mut self.out, self.form, 200).header("Content-Type", media_type).stream();
+            reply(&mut self.out, self.form, 200).header("Content-Type", media_types[0]).stream();
             return Ok(());
         }
         if is_stream {
@@ -188,10 +189,12 @@ fn number(text: &[u8]) -> Option<u64> {
     is_number.then(|| number().unwrap_or(u64::from(u32::MAX)))
 }
 
+/// A flag, in letters of any case.
 fn boolean(parameters: &[u8], name: &str) -> Result<bool, Refusal> {
     match uri::query_value(parameters, name).as_deref() {
-        None | Some(b"false") => Ok(false),
-        Some(b"true") => Ok(true),
+        None => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case(b"false") => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case(b"true") => Ok(true),
         Some(text) => {
             let text = erlang_string(text);
             Err(Refusal::bad(format!("Invalid \"{name}\". {text} is not a boolean")))
@@ -259,6 +262,13 @@ mod tests {
         assert_eq!(timeout_ms(""), None);
         assert_eq!(timeout_ms("timeout=0"), Some(0));
         assert_eq!(timeout_ms("timeout=250"), Some(250));
+    }
+
+    #[test]
+    fn flags_have_letters_of_any_case() {
+        let asked = |parameters| of(&["c_bin", "a", "z"], parameters).expect("a query");
+        assert!(asked("return_terms=True").shows_terms && !asked("return_terms=FALSE").shows_terms);
+        assert!(asked("pagination_sort=TRUE").query.sorted);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Request};
 use super::index;
-use super::negotiate::accepts_media_type;
+use super::negotiate::choose_media_type;
 use super::params::parse_timeout;
 use super::refusal::Refusal;
 use super::response::{JSON, append_chunk, reply};
@@ -213,24 +213,24 @@ impl Connection {
     }
 
     fn check_listing(&self, request: &Request, allowed: bool, job: &str) -> Result<(), Refusal> {
-        self.check_job(request, allowed, job, JSON)
+        self.check_job(request, allowed, job, &[JSON])
     }
 
-    /// Refuses what foreign pages ask for, what an operator has switched off, and what the client would not
-    /// take.
+    /// Refuses what foreign pages ask for, what an operator has switched off, and what the client would take
+    /// under none of the names of its media type.
     pub(super) fn check_job(
         &self,
         request: &Request,
         allowed: bool,
         job: &str,
-        media_type: &[u8],
+        media_types: &[&[u8]],
     ) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         if !allowed {
             let text = format!("Operation '{{riak_kv,{job}}}' is not enabled");
             return Err(Refusal::Text(403, text.into()));
         }
-        if !accepts_media_type(request.head.get("accept"), media_type) {
+        if choose_media_type(request.head.get("accept"), media_types).is_none() {
             return Err(Refusal::Page(406));
         }
         Ok(())

@@ -64,6 +64,19 @@ fn streams_have_a_part_for_each_chunk_and_one_for_the_continuation() {
 }
 
 #[test]
+fn streams_go_to_clients_that_take_their_parts_or_the_whole() {
+    let node = filled();
+    let mut client = node.connect();
+    let mut status =
+        |path: &str, accept: &str| client.request("GET", path, &[("Accept", accept)], b"").status;
+    for accept in ["application/json", "multipart/mixed", "*/*"] {
+        assert_eq!(status("/buckets/b/index/n_int/0/9?stream=true", accept), 200, "{accept}");
+    }
+    assert_eq!(status("/buckets/b/index/n_int/0/9?stream=true", "text/plain"), 406);
+    assert_eq!(status("/buckets/b/index/n_int/0/9", "multipart/mixed"), 406);
+}
+
+#[test]
 fn what_is_asked_of_a_head_or_of_no_type_is_answered_before_any_query() {
     let node = filled();
     let mut client = node.connect();
