@@ -39,7 +39,7 @@ pub struct MemorySettings {
 }
 
 /// See the module. Reads and writes cost the lock of a partition and two or three searches in
-/// ordered maps; a write copies the key, never the value.
+/// ordered maps; a write copies the key, and the value only out of a buffer that is much larger.
 pub struct MemoryEngine {
     stripes: Vec<Mutex<Stripe>>,
     indexes: Arc<Indexes>,
@@ -105,6 +105,17 @@ impl MemoryEngine {
     }
 }
 
+/// A value in no more memory than it needs, give or take an eighth. Buffers that values are written in grow
+/// by doubling, and one that a value was compressed in has the size of what it was before. Such a value is
+/// copied: shrinking its buffer in place would leave holes that the next value does not fit into.
+fn fitted(value: Vec<u8>) -> Bytes {
+    if value.capacity() - value.len() > value.len() / 8 {
+        Bytes::copy_from_slice(&value)
+    } else {
+        Bytes::from(value)
+    }
+}
+
 impl Engine for MemoryEngine {
     fn get(&self, at: &RecordAt<'_>, _: Access) -> Result<Fetch, StoreError> {
         let mut stripe = self.stripe(at.partition)?;
@@ -164,7 +175,7 @@ impl Engine for MemoryEngine {
             }
             Decision::Put(meta) => {
                 let places = self.checked(at, &meta, &value)?;
-                stripe.put(at, Record { meta, value: Bytes::from(value) }, places, now_secs);
+                stripe.put(at, Record { meta, value: fitted(value) }, places, now_secs);
             }
             Decision::Remove => stripe.remove_asked(at.identity, at.encoded),
         }

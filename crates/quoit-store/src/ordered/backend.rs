@@ -83,6 +83,13 @@ pub(crate) trait OrderedStore: Send + Sync {
         Ok(false)
     }
 
+    /// Frees what nobody reads any more, which may take tenths of a second, where the store would do so with
+    /// all others waiting. After how many microseconds to do so again; `None` where there is no such thing.
+    /// Called by one thread at a time.
+    fn release(&self) -> Option<u64> {
+        None
+    }
+
     /// Largest key that it takes.
     fn key_bytes_max(&self) -> usize;
 

@@ -7,7 +7,7 @@ use super::open::{Kind, OrderedReport};
 use super::settings::OrderedSettings;
 use super::store::Store;
 use super::tree::{ENGINE_FILE, TreeSettings, TreeStore};
-use super::upkeep::Upkeep;
+use super::upkeep::{Release, Upkeep};
 use crate::bitcask::Meta;
 use crate::compare::Compare;
 use crate::engine::{
@@ -33,6 +33,9 @@ pub const WRITE_WORKER: &str = "write";
 
 /// Name of the worker that removes what has expired or was dropped.
 pub const UPKEEP_WORKER: &str = "upkeep";
+
+/// Name of the worker that frees what the ordered store is done with.
+const RELEASE_WORKER: &str = "release";
 
 /// Directory of the log-structured merge trees in the data directory.
 const LSM_DIRECTORY: &str = "lsm";
@@ -129,7 +132,8 @@ impl OrderedEngine {
         let upkeep = execution.start(UPKEEP_WORKER, Arc::new(Upkeep(Arc::clone(&store))));
         let is_first = store.upkeep.set(Arc::clone(&upkeep)).is_ok();
         assert!(is_first, "workers are started once");
-        Ok((Self { store, workers: Mutex::new(vec![upkeep, write]) }, report))
+        let release = execution.start(RELEASE_WORKER, Arc::new(Release(Arc::clone(&store))));
+        Ok((Self { store, workers: Mutex::new(vec![release, upkeep, write]) }, report))
     }
 
     /// The engine's name, as it is configured.

@@ -10,6 +10,7 @@
 use super::backend::{Figures, OrderedStore, Space, Visit};
 use super::half_made;
 use super::overlay::Batch;
+use super::retired::Retired;
 use crate::error::StoreError;
 use bytes::Bytes;
 use fjall::compaction::Leveled;
@@ -18,6 +19,7 @@ use fjall::{
     AbstractTree, CompressionType, Database, Error, Keyspace, KeyspaceCreateOptions,
     KvSeparationOptions, PersistMode, SeqNo,
 };
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,6 +36,12 @@ const LAGGING_TABLE_COUNT: usize = 12;
 /// Nothing that was written again goes: scans that go on may still read what was there before, and only
 /// `fjall` knows of them. It goes with the next merge of these tables.
 const KEEP_ALL: SeqNo = 0;
+
+/// Pause between two looks at what is done with while there is such.
+const RELEASE_PAUSE_US: u64 = 20_000;
+
+/// The same while nothing changes: it takes longer until something is done with.
+const RELEASE_IDLE_PAUSE_US: u64 = 500_000;
 
 /// Keys are stored with a length of 16 bits.
 const KEY_BYTES_MAX: usize = u16::MAX as usize;
@@ -83,6 +91,8 @@ impl Default for LsmSettings {
 pub(super) type Room = dyn Fn() -> Option<u64> + Send + Sync;
 
 pub(super) struct LsmStore {
+    /// For each keyspace.
+    retired: Mutex<[Retired; Space::ALL.len()]>,
     database: Database,
     keyspaces: [Keyspace; Space::ALL.len()],
     path: PathBuf,
@@ -120,7 +130,8 @@ impl LsmStore {
         }
         let keyspaces = keyspaces.try_into().map_err(|_| ()).expect("one for each space");
         let room_bytes_min = settings.room_bytes_min;
-        Ok(Self { database, keyspaces, path: path.to_owned(), room, room_bytes_min })
+        let (retired, path) = (Mutex::default(), path.to_owned());
+        Ok(Self { retired, database, keyspaces, path, room, room_bytes_min })
     }
 
     fn keyspace(&self, space: Space) -> &Keyspace {
@@ -233,6 +244,17 @@ impl OrderedStore for LsmStore {
         let merged = keyspace.tree.compact(Arc::new(Leveled::default()), KEEP_ALL);
         merged.map_err(|error| store_error("merge tables of", &self.path, &error.into()))?;
         Ok(true)
+    }
+
+    fn release(&self) -> Option<u64> {
+        let mut retired = self.retired.lock();
+        let looks = retired.iter_mut().zip(&self.keyspaces);
+        let changed_count =
+            looks.filter_map(|(of, keyspace)| of.look(keyspace).then_some(())).count();
+        let is_at_work = changed_count > 0
+            || self.database.active_compactions() > 0
+            || self.database.outstanding_flushes() > 0;
+        Some(if is_at_work { RELEASE_PAUSE_US } else { RELEASE_IDLE_PAUSE_US })
     }
 
     fn key_bytes_max(&self) -> usize {

@@ -8,7 +8,7 @@
 //!
 //! Who does what:
 //!
-//! - `backend`: what is wanted of an ordered store; `lsm`, `tree`: the stores there are.
+//! - `backend`: what is wanted of an ordered store; `lsm` with `retired`, `tree`: the stores there are.
 //! - `keys`, `value`: the formats; `tallies`: counts and digests.
 //! - `overlay`: what waits for the store, and reads of both together.
 //! - `cache`: records that were read or written lately.
@@ -35,6 +35,7 @@ mod lsm;
 mod open;
 mod overlay;
 mod point;
+mod retired;
 mod settings;
 mod store;
 mod tallies;

@@ -56,6 +56,15 @@ impl Worker for Upkeep {
     }
 }
 
+/// The worker that frees what the store is done with.
+pub(super) struct Release(pub(super) Arc<Store>);
+
+impl Worker for Release {
+    fn step(&self, _: &dyn Pace) -> Next {
+        self.0.overlay.backend.release().map_or(Next::Done, Next::AfterUs)
+    }
+}
+
 impl Store {
     /// Removes some records that have expired. Their number, entries without a record included.
     fn remove_expired(&self) -> Result<usize, StoreError> {

@@ -368,17 +368,15 @@ impl RiakcPb {
             dw: plan.dw,
             ..RpbPutReq::default()
         };
-        let give_up_at = Instant::now() + plan.timeout_write;
+        let repeats_until = plan.repeats_overload.then(|| Instant::now() + plan.timeout_write);
+        let has_time =
+            || repeats_until.is_some_and(|until| Instant::now() + OVERLOAD_PAUSE < until);
         loop {
             let answer: Result<RpbPutResp, _> =
                 self.links.link().call(&request, plan.timeout_write).await;
             match answer {
                 Ok(_) => return Ok(()),
-                Err(CallError::Failed(reason))
-                    if plan.repeats_overload
-                        && is_overload(&reason)
-                        && Instant::now() + OVERLOAD_PAUSE < give_up_at =>
-                {
+                Err(CallError::Failed(reason)) if is_overload(&reason) && has_time() => {
                     tokio::time::sleep(OVERLOAD_PAUSE).await;
                 }
                 Err(error) => return Err(error.into()),
