@@ -1,10 +1,12 @@
-//! A log-structured merge store whose making was cut short.
+//! A store whose making was cut short.
 //!
 //! `fjall` makes a store step by step, and its version marker last; what comes after that it finishes by
-//! itself when it opens the store again. A process that is killed before leaves files that it refuses to
-//! open, and to make anew. There is nothing in them, so they are removed, and the store is made again.
+//! itself when it opens the store again. `redb` makes its file as large as it will be, and writes the bytes
+//! last by which it knows it. A process that is killed before leaves files that neither opens, or makes anew.
+//! There is nothing in them, so they are removed, and the store is made again.
 
 use crate::error::StoreError;
+use crate::seam::DiskFile;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -22,7 +24,15 @@ const JOURNAL: &str = "0.jnl";
 /// As many bytes of a journal as tell whether something was written to it.
 const JOURNAL_FRONT_BYTES: u64 = 4_096;
 
-/// Removes a store whose making was cut short. Nobody else may have the directory that it is in.
+/// Bytes at the front of a `redb` file by which it knows it, and bytes of the header that they begin.
+const KNOWN_BY_BYTES: usize = 9;
+const HEADER_BYTES: u64 = 320;
+
+/// As many bytes of a `redb` file are looked at together.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Removes a log-structured merge store whose making was cut short. Nobody else may have the directory that
+/// it is in.
 ///
 /// # Errors
 ///
@@ -73,4 +83,38 @@ fn is_unwritten(journal: &Path) -> io::Result<bool> {
     let mut front = Vec::new();
     File::open(journal)?.take(JOURNAL_FRONT_BYTES).read_to_end(&mut front)?;
     Ok(front.iter().all(|byte| *byte == 0))
+}
+
+/// Empties a `redb` file whose making was cut short; whether it was. Costs a read of some bytes.
+///
+/// # Errors
+///
+/// When the disk refuses.
+pub(super) fn clear_tree(file: &dyn DiskFile, path: &str) -> Result<bool, StoreError> {
+    if file.size_bytes()? == 0 || !is_unmade(file)? {
+        return Ok(false);
+    }
+    tracing::warn!(path, "the making of a store was cut short; it is made again");
+    file.truncate(0)?;
+    Ok(true)
+}
+
+/// Whether there is nothing in the file but, at most, a header without its first bytes.
+fn is_unmade(file: &dyn DiskFile) -> Result<bool, StoreError> {
+    let mut front = [0; KNOWN_BY_BYTES];
+    file.read_at(&mut front, 0)?;
+    if front != [0; KNOWN_BY_BYTES] {
+        return Ok(false);
+    }
+    let (mut piece, mut offset) = (vec![0; PIECE_BYTES], HEADER_BYTES);
+    loop {
+        let count = file.read_at(&mut piece, offset)?;
+        if piece[..count].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        if count == 0 {
+            return Ok(true);
+        }
+        offset += count as u64;
+    }
 }

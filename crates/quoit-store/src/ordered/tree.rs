@@ -9,6 +9,7 @@
 //! where it holds none of `redb`'s locks, and what others read and write goes on.
 
 use super::backend::{Figures, OrderedStore, Space, Visit};
+use super::half_made;
 use super::overlay::Batch;
 use crate::error::StoreError;
 use crate::seam::{Disk, DiskFile};
@@ -91,6 +92,7 @@ impl TreeStore {
         database.take();
         let exists = self.disk.list()?.iter().any(|name| name == self.of_file.name);
         let file = self.disk.open(self.of_file.name, !exists)?;
+        let is_new = half_made::clear_tree(&*file, &self.path)? || !exists;
         let opened = self.guarded("open", || {
             let mut builder = Builder::new();
             builder
@@ -104,7 +106,7 @@ impl TreeStore {
             transaction.commit()?;
             Ok(opened)
         })?;
-        if !exists {
+        if is_new {
             self.disk.sync_directory()?;
         }
         *database = Some(opened);

@@ -1,4 +1,4 @@
-//! `leveldb` and `leveled` in a directory where a process was killed while it made their store.
+//! Engines in a directory where a process was killed while it made their store.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -70,4 +70,42 @@ fn a_store_with_data_that_has_lost_its_marker_is_refused_and_left_as_it_is() {
     fs::rename(directory.path().join("keyspaces"), store.join("keyspaces")).unwrap();
     fs::rename(&kept, store.join("version")).unwrap();
     assert_eq!(value(&open("leveled", directory.path()).unwrap(), "k").unwrap(), b"v");
+}
+
+/// A file of the size that it begins with, and a header that lacks what it is known by.
+fn unmade_tree(header: u8) -> Vec<u8> {
+    let mut bytes = vec![0; 1 << 20];
+    bytes[9..320].fill(header);
+    bytes
+}
+
+#[test]
+fn a_tree_whose_making_was_cut_short_is_made_again() {
+    for left in [unmade_tree(0), unmade_tree(7), vec![0; 5], Vec::new()] {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("tree.redb"), &left).unwrap();
+        let opened = open("innostore", directory.path()).unwrap();
+        try_put(&opened, "k", b"v", RecordMeta::default()).unwrap();
+        opened.close().unwrap();
+        drop(opened);
+        assert_eq!(value(&open("innostore", directory.path()).unwrap(), "k").unwrap(), b"v");
+    }
+}
+
+#[test]
+fn a_tree_with_data_that_has_lost_its_first_bytes_is_refused_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = open("innostore", directory.path()).unwrap();
+    try_put(&opened, "k", b"v", RecordMeta::default()).unwrap();
+    opened.close().unwrap();
+    drop(opened);
+    let path = directory.path().join("tree.redb");
+    let whole = fs::read(&path).unwrap();
+    let damaged = [&[0; 9], &whole[9..]].concat();
+    fs::write(&path, &damaged).unwrap();
+    let refused = open("innostore", directory.path()).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("tree.redb"), "{refused}");
+    assert_eq!(fs::read(&path).unwrap(), damaged);
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(value(&open("innostore", directory.path()).unwrap(), "k").unwrap(), b"v");
 }
