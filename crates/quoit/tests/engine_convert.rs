@@ -233,7 +233,10 @@ async fn one_of_several_engines_is_converted_by_its_name() {
     for name in ["forest", "."] {
         let unknown = refused(&data_dir, &["innostore", "--engine", name]);
         assert!(unknown.contains(&format!("no data of an engine \"{name}\"")), "{unknown}");
+        assert!(unknown.contains("name one of: log, tree"), "{unknown}");
     }
+    let same = refused(&data_dir, &["leveldb", "--engine", "tree"]);
+    assert!(same.contains("multi/tree has data of the engine leveldb already"), "{same}");
     let words = ["innostore", "--engine", "log"];
     assert!(kill_after(&data_dir, &words, 2), "it was too quick to be killed");
     let early = node.refused(&settings);

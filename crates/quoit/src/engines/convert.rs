@@ -179,7 +179,11 @@ impl ConversionPlan<'_> {
             }
         };
         if from == self.to {
-            bail!("{} has data of the engine {} already", self.base().display(), from.name());
+            bail!(
+                "{} has data of the engine {} already",
+                self.base().join(old_name).display(),
+                from.name()
+            );
         }
         let (from, to) = (from.name().to_owned(), self.to.name().to_owned());
         Ok(UnderWay { from, to, old_name, new_name, is_complete: false })
@@ -238,9 +242,34 @@ impl ConversionPlan<'_> {
             false => None,
         };
         let Some(found) = found else {
-            bail!("there is no data of an engine {name:?} in {}", self.base().display());
+            bail!(
+                "there is no data of an engine {name:?} in {}; {}",
+                self.base().display(),
+                self.choice()
+            );
         };
         stored(&found)
+    }
+
+    /// In words, what can be named as one of several engines.
+    fn choice(&self) -> String {
+        let is_engine = |path: &Path| {
+            path.is_dir()
+                && RealDisk::open(path)
+                    .and_then(|disk| engine_of(&disk))
+                    .is_ok_and(|found| found.is_some())
+        };
+        let entries = std::fs::read_dir(self.base()).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path()).filter(|path| is_engine(path));
+        let mut names: Vec<_> = paths
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect();
+        names.sort_unstable();
+        if names.is_empty() {
+            return "no engine has any there: leave --engine out where the node has one engine"
+                .to_owned();
+        }
+        format!("name one of: {}", names.join(", "))
     }
 
     /// Refuses to begin where the new data would hardly find room beside the old.
