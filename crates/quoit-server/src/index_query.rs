@@ -34,6 +34,8 @@ pub(crate) enum QueryFault {
         text: Bytes,
         /// What is wrong with it.
         reason: String,
+        /// The byte where that was noticed.
+        at: usize,
     },
     /// What was sent as a continuation is none of this query.
     Continuation(Bytes),
@@ -126,9 +128,8 @@ pub(crate) fn set_pattern(query: &mut IndexQuery, text: &[u8]) -> Result<(), Que
     if let IndexSelection::Terms { min: IndexTerm::Integer(_), .. } = query.selection {
         return Err(QueryFault::PatternOfIntegers);
     }
-    let pattern = Pattern::new(text).map_err(|PatternError { reason }| QueryFault::Pattern {
-        text: Bytes::copy_from_slice(text),
-        reason,
+    let pattern = Pattern::new(text).map_err(|PatternError { reason, at }| {
+        QueryFault::Pattern { text: Bytes::copy_from_slice(text), reason, at }
     })?;
     query.pattern = Some(pattern);
     Ok(())

@@ -26,6 +26,8 @@ pub struct Pattern {
 pub struct PatternError {
     /// Why, in words without line breaks.
     pub reason: String,
+    /// The byte of the text where that was noticed; 0 where it is no matter of one place.
+    pub at: usize,
 }
 
 impl Pattern {
@@ -35,7 +37,7 @@ impl Pattern {
     ///
     /// Texts that are none, that need look-around or back-references, and that would take too much memory.
     pub fn new(text: &[u8]) -> Result<Self, PatternError> {
-        let refused = |reason: String| PatternError { reason };
+        let refused = |reason: String| PatternError { reason, at: 0 };
         if text.len() > PATTERN_BYTES_MAX {
             let reason = format!("it has {} bytes, more than {PATTERN_BYTES_MAX}", text.len());
             return Err(refused(reason));
@@ -48,7 +50,10 @@ impl Pattern {
             .dfa_size_limit(COMPILED_BYTES_MAX)
             .nest_limit(NESTING_MAX)
             .build()
-            .map_err(|fault| refused(last_words(&fault.to_string())))?;
+            .map_err(|fault| {
+                let message = fault.to_string();
+                PatternError { reason: last_words(&message), at: marked(&message, text.len()) }
+            })?;
         Ok(Self { text: Bytes::copy_from_slice(text), regex })
     }
 
@@ -69,6 +74,14 @@ impl Pattern {
 fn last_words(message: &str) -> String {
     let line = message.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("unknown");
     line.trim().trim_start_matches("error: ").trim_end_matches('.').to_owned()
+}
+
+/// The place of the mark below an expression of one line, which is indented, in a message.
+fn marked(message: &str, text_bytes: usize) -> usize {
+    const INDENTATION: usize = 4;
+    let is_mark = |line: &&str| line.contains('^') && line.trim_matches([' ', '^']).is_empty();
+    let mark = message.lines().skip(2).find(is_mark).and_then(|line| line.find('^'));
+    mark.map_or(0, |at| at.saturating_sub(INDENTATION).min(text_bytes))
 }
 
 #[cfg(test)]
@@ -98,6 +111,14 @@ mod tests {
         assert_eq!(reason(b"\xff"), "it is not UTF-8");
         assert!(reason(&[b'a'; PATTERN_BYTES_MAX + 1]).contains("4097"));
         assert!(!reason("(".repeat(1000).as_bytes()).contains('\n'));
+    }
+
+    #[test]
+    fn the_place_of_what_is_wrong_is_told() {
+        let at = |text: &str| Pattern::new(text.as_bytes()).expect_err("no expression").at;
+        assert_eq!([at("["), at("ab["), at("a(?=b)"), at("a{2,1}")], [0, 2, 1, 1]);
+        assert_eq!(at("^ab)"), 3);
+        assert_eq!(at("(?:a{1000}){1000}"), 0, "it is too large as a whole");
     }
 
     /// The classic of engines that go back: it would take longer than the universe has existed.

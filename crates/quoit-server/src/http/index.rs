@@ -21,9 +21,9 @@ impl From<QueryFault> for Refusal {
             QueryFault::PatternOfIntegers => {
                 "Can not use term regular expressions on integer queries".into()
             }
-            QueryFault::Pattern { text, reason } => {
+            QueryFault::Pattern { text, reason, at } => {
                 let (text, reason) = (erlang_string(&text), erlang_string(reason.as_bytes()));
-                format!("Invalid term regular expression {text} : {reason}")
+                format!("Invalid term regular expression {text} : {{{reason},{at}}}")
             }
             QueryFault::Continuation(sent) => {
                 let sent = crate::pb::erlang_binary(&sent);
@@ -247,7 +247,7 @@ mod tests {
             (
                 &range,
                 "term_regex=%5B",
-                "Invalid term regular expression \"[\" : \"unclosed character class\"",
+                "Invalid term regular expression \"[\" : {\"unclosed character class\",0}",
             ),
             (&range, "continuation=x", "Invalid query: {invalid_continuation,<<\"x\">>}\n"),
         ] {

@@ -34,9 +34,9 @@ impl From<QueryFault> for Fault {
             QueryFault::PatternOfIntegers => {
                 "Can not use term regular expression in integer query".into()
             }
-            QueryFault::Pattern { text, reason } => {
+            QueryFault::Pattern { text, reason, at } => {
                 let (pattern, reason) = (text::binary(&text), text::string(&reason));
-                format!("Invalid term regular expression {pattern} : {reason}")
+                format!("Invalid term regular expression {pattern} : {{{reason},{at}}}")
             }
             QueryFault::Continuation(sent) => {
                 format!("{{invalid_continuation,{}}}", text::binary(&sent))
