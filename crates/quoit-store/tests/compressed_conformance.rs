@@ -87,7 +87,7 @@ impl Compressed {
             }
             Which::Innostore => {
                 let disk: Arc<dyn quoit_store::seam::Disk> = Arc::new(self.disk.clone());
-                let of_tree = TreeSettings { cache_bytes: 1 << 20 };
+                let of_tree = TreeSettings { cache_bytes: 1 << 20, ..Default::default() };
                 let opened =
                     OrderedEngine::open_innostore(&disk, clock, execution, ordered, of_tree);
                 Arc::new(opened.unwrap().0)

@@ -122,7 +122,7 @@ impl Several {
         let (log, of_log) =
             BitcaskEngine::open(log, clock(), &self.executions[0], settings).unwrap();
         let settings = OrderedSettings { ring_size: ring_size(), ..OrderedSettings::new(2) };
-        let of_tree = TreeSettings { cache_bytes: 1 << 20 };
+        let of_tree = TreeSettings { cache_bytes: 1 << 20, ..Default::default() };
         let disk: Arc<dyn Disk> = tree;
         let opened =
             OrderedEngine::open_innostore(&disk, clock(), &self.executions[1], settings, of_tree);

@@ -79,7 +79,7 @@ impl Ordered {
                 OrderedEngine::open_leveled(path, clock, execution, settings, of_trees)
             }
             Which::Innostore => {
-                let of_tree = TreeSettings { cache_bytes: 1 << 20 };
+                let of_tree = TreeSettings { cache_bytes: 1 << 20, ..Default::default() };
                 OrderedEngine::open_innostore(&self.disk, clock, execution, settings, of_tree)
             }
         };

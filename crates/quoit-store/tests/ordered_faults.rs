@@ -49,7 +49,8 @@ impl Tree {
         let clock = Arc::clone(&self.clock);
         // What is read comes from the file.
         let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
-        let of_tree = TreeSettings { cache_bytes: 1 << 20 };
+        // It is not told in time that the disk fills up.
+        let of_tree = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0 };
         let (engine, report) =
             OrderedEngine::open_innostore(&disk, clock, &self.execution, settings, of_tree)?;
         self.engine = Some(engine);
@@ -183,6 +184,12 @@ fn a_full_disk_refuses_writes_and_goes_on_when_there_is_room() {
     let refused = try_put(engine, "other", b"x", RecordMeta::default());
     assert!(matches!(refused, Err(StoreError::DiskFull { .. })), "{refused:?}");
     assert_eq!(value(engine, "large").map(|value| value.len()), Some(3_000_000));
+    // However often it is tried again, what was there before can be read.
+    for _ in 0..3 {
+        assert_eq!(value(engine, "small").as_deref(), Some(&b"before"[..]));
+        assert_eq!(keys(engine), ["large", "small"]);
+        tree.execution.step(WRITE_WORKER);
+    }
     tree.disk.set_faults(|faults| faults.capacity_bytes = None);
     tree.execution.step(WRITE_WORKER);
     assert!(is_durable(engine, ticket) && !engine.stats().disk_full);
@@ -221,6 +228,27 @@ fn damaged_bytes_are_never_shown_and_are_found_by_verification() {
     assert!(matches!(applied, Applied::Written(_)));
     assert_eq!(value(engine, "damaged").as_deref(), Some(&b"healed"[..]));
     check_sums(engine);
+}
+
+#[test]
+fn verification_gets_past_records_whose_removal_waits() {
+    let tree = Tree::new();
+    let engine = tree.engine();
+    // All in one partition, so that a step of verification meets nothing but removals.
+    let names: Vec<String> = (0..10_000).map(|number| format!("key{number}")).collect();
+    let first = Name::new(&names[0]).at().partition;
+    let own: Vec<&String> =
+        names.iter().filter(|name| Name::new(name).at().partition == first).collect();
+    assert!(own.len() > 100);
+    for name in &own {
+        put(engine, name, b"value");
+    }
+    put(engine, "last", b"value");
+    engine.sync().unwrap();
+    own.iter().for_each(|name| remove(engine, name));
+    let verified = engine.verify(None, u64::MAX).unwrap();
+    assert_eq!((verified.damaged, verified.next), (vec![], None));
+    assert!(verified.byte_count > 0);
 }
 
 #[test]

@@ -95,6 +95,10 @@ impl Disk for SlowDisk {
         self.disk.lock()
     }
 
+    fn room_bytes(&self) -> Option<u64> {
+        None
+    }
+
     fn path(&self) -> String {
         self.disk.path()
     }

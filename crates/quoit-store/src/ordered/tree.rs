@@ -2,7 +2,9 @@
 //!
 //! `redb` has one writer, and each of its commits waits for the device: what it is given are batches of all
 //! that has come in since the last one. After an error of the disk it has to be opened again, which is done
-//! before the next batch. It may panic on a damaged file where an error would be right; that is caught.
+//! before the next batch; beside a full disk at once, so that reads go on. That may take long, since all of
+//! the file may have to be read: so no batch is begun that there is hardly room for. It may panic on a
+//! damaged file where an error would be right; that is caught.
 //!
 //! A read of the file that fails would fail all that comes after it, until the file is opened again, for
 //! which all of it has to be read. So a read transaction does not get to hear of it: it is left by unwinding,
@@ -39,11 +41,14 @@ const fn table_of(space: Space) -> Table {
 pub struct TreeSettings {
     /// Memory for pages, in bytes.
     pub cache_bytes: u64,
+    /// Writes are refused while the disk has less room than this, in bytes, and twice what is to be written:
+    /// pages that change are written anew.
+    pub room_bytes_min: u64,
 }
 
 impl Default for TreeSettings {
     fn default() -> Self {
-        Self { cache_bytes: 192 << 20 }
+        Self { cache_bytes: 192 << 20, room_bytes_min: 256 << 20 }
     }
 }
 
@@ -98,6 +103,11 @@ impl TreeStore {
             builder
                 .set_cache_size(usize::try_from(self.settings.cache_bytes).unwrap_or(usize::MAX));
             let opened = builder.create_with_backend(Backend { file })?;
+            // Only where one lacks: there may be no room for a commit.
+            let reading = opened.begin_read()?;
+            if Space::ALL.into_iter().all(|space| reading.open_table(table_of(space)).is_ok()) {
+                return Ok(opened);
+            }
             // A table is made when it is opened for writing.
             let transaction = opened.begin_write()?;
             for space in Space::ALL {
@@ -165,6 +175,28 @@ impl TreeStore {
         })
     }
 
+    /// Refuses what there is hardly room for.
+    fn check_room(&self, batch: &Batch) -> Result<(), StoreError> {
+        let size_bytes = batch.bytes().saturating_mul(2);
+        match self.disk.room_bytes() {
+            Some(room_bytes)
+                if room_bytes < size_bytes.saturating_add(self.settings.room_bytes_min) =>
+            {
+                Err(StoreError::DiskFull { path: self.path.clone(), size_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Closes the file after an error, and opens it again beside a full disk: reads go on.
+    fn give_up(&self, error: &StoreError) {
+        if !matches!(error, StoreError::DiskFull { .. }) {
+            self.database.write().take();
+        } else if let Err(error) = self.reopen() {
+            tracing::warn!(%error, "a store could not be opened again beside a full disk");
+        }
+    }
+
     fn closed(&self) -> StoreError {
         let reason = "it has to be opened again after an error".to_owned();
         StoreError::Io { action: "read", path: self.path.clone(), reason }
@@ -217,7 +249,8 @@ impl OrderedStore for TreeStore {
 
     fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
         self.reopen_if_closed()?;
-        self.commit(batch).inspect_err(|_| drop(self.database.write().take()))
+        self.check_room(batch)?;
+        self.commit(batch).inspect_err(|error| self.give_up(error))
     }
 
     fn is_durable_when_applied(&self) -> bool {

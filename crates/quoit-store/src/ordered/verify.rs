@@ -67,10 +67,8 @@ impl Store {
             value_bytes_max: usize::MAX,
         };
         let scanned = self.overlay.scan(range, READ_COUNT)?;
-        let mut last = None;
         for (key, value) in &scanned.entries {
             let Some(RecordKey { identity, .. }) = RecordKey::read(key) else { continue };
-            last = Some(identity);
             verified.byte_count += value.len() as u64;
             match self.verify_record(key, value) {
                 Ok(body_bytes) => verified.byte_count += body_bytes,
@@ -80,13 +78,14 @@ impl Store {
                 }
             }
         }
-        Ok(match (scanned.next, last) {
-            (None, _) => None,
-            // Identities are rarely shared, and to read a record twice does no harm; but the next step has to
-            // get further.
-            (Some(_), Some(last)) if last > from => Some(last),
-            (Some(_), _) => from.0.checked_add(1).map(Identity),
-        })
+        // Where the scan broke off, which may be far behind what is left of it: removals that wait hide what
+        // they remove. Identities are rarely shared, and to read a record twice does no harm; but the next
+        // step has to get further.
+        Ok(scanned.next.and_then(|next| {
+            let reached = RecordKey::read(&next).map(|read| read.identity);
+            let further = reached.filter(|reached| *reached > from);
+            further.or_else(|| from.0.checked_add(1).map(Identity))
+        }))
     }
 
     /// Verifies a record as it was read. The size of its body if that is apart.

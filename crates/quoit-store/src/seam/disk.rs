@@ -60,6 +60,9 @@ pub trait Disk: Send + Sync {
     /// Takes the directory for this process.
     fn lock(&self) -> Result<Box<dyn DiskLock>, StoreError>;
 
+    /// Bytes that files may still grow by; `None` when that can't be told.
+    fn room_bytes(&self) -> Option<u64>;
+
     /// The directory's name for error messages.
     fn path(&self) -> String;
 }

@@ -233,6 +233,11 @@ impl Disk for FaultyDisk {
         Ok(Box::new(FaultyLock { disk: self.clone() }))
     }
 
+    fn room_bytes(&self) -> Option<u64> {
+        let state = self.state.lock();
+        state.faults.capacity_bytes.map(|_| state.room_bytes())
+    }
+
     fn path(&self) -> String {
         "faulty disk".to_owned()
     }

@@ -109,6 +109,11 @@ impl Disk for RealDisk {
         }
     }
 
+    fn room_bytes(&self) -> Option<u64> {
+        let room = rustix::fs::statvfs(&self.directory).ok()?;
+        Some(room.f_bavail.saturating_mul(room.f_frsize))
+    }
+
     fn path(&self) -> String {
         self.directory.display().to_string()
     }

@@ -8,7 +8,7 @@ use quoit_store::seam::{Clock, Disk, Execution, RealDisk};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens one in a real directory. `innostore` has as much memory as the trees of the others.
+/// Opens one in a real directory. `innostore` has as much memory, and leaves as much room, as the trees of the others.
 ///
 /// # Panics
 ///
@@ -26,7 +26,8 @@ pub fn open_ordered(
         "leveled" => OrderedEngine::open_leveled(directory, clock, execution, settings, of_trees),
         "innostore" => {
             let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory)?);
-            let of_tree = TreeSettings { cache_bytes: of_trees.cache_bytes };
+            let LsmSettings { cache_bytes, room_bytes_min, .. } = of_trees;
+            let of_tree = TreeSettings { cache_bytes, room_bytes_min };
             OrderedEngine::open_innostore(&disk, clock, execution, settings, of_tree)
         }
         _ => panic!("{engine} is no engine on an ordered store"),

@@ -56,7 +56,7 @@ pub(super) fn open_innostore(
     settings: &Settings,
 ) -> Result<OnDisk> {
     let memory = Memory::of(settings, "innostore.buffer_pool_size");
-    let of_tree = TreeSettings { cache_bytes: memory.block_bytes };
+    let of_tree = TreeSettings { cache_bytes: memory.block_bytes, ..TreeSettings::default() };
     let disk = RealDisk::open(directory).context("opening the data directory")?;
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings, memory)?);

@@ -1,5 +1,5 @@
-//! `leveldb` and `leveled` on a disk that is full: a small file system in memory, mounted for a process of
-//! the test alone. Where the system lets nobody do that, the tests say so and pass by.
+//! The engines on ordered stores on a disk that is full: a small file system in memory, mounted for a process
+//! of the test alone. Where the system lets nobody do that, the tests say so and pass by.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
@@ -30,15 +30,16 @@ const WRITE_COUNT_MAX: u64 = 4 * DISK_BYTES / BODY_BYTES as u64;
 
 const BODY_BYTES: usize = 64 << 10;
 
-/// So many keys are written in turns.
-const KEY_COUNT: u64 = 200;
+/// So many keys are written in turns: a tree that replaces its pages fills the disk with them too.
+const KEY_COUNT: u64 = 1_000;
 
 /// How long the engine may take to go on when there is room.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(engine: &str, directory: &Path, room_bytes_min: u64) -> OrderedEngine {
     let clock = Arc::new(SystemClock::default());
-    let settings = OrderedSettings::new(7);
+    // What is read comes from the files.
+    let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_trees = LsmSettings {
         write_buffer_bytes: 2 << 20,
         cache_bytes: 1 << 20,
@@ -118,8 +119,8 @@ fn refuses_and_goes_on(engine: &str, directory: &Path, ballast: &Path) {
     opened.close().unwrap();
 }
 
-/// An engine whose disk is full in the midst of its own work takes no more writes until it is opened again;
-/// what was durable can be read before and after.
+/// An engine whose disk is full in the midst of its own work takes no more writes, `leveldb` and `leveled`
+/// until they are opened again; what was durable can be read before and after.
 fn keeps_what_was_durable(engine: &str, directory: &Path, ballast: &Path) {
     let data = directory.join("data");
     let opened = open(engine, &data, 0);
@@ -194,6 +195,16 @@ fn leveldb_refuses_writes_while_the_disk_is_full_and_goes_on() {
 #[test]
 fn leveled_refuses_writes_while_the_disk_is_full_and_goes_on() {
     run("refuses leveled");
+}
+
+#[test]
+fn innostore_refuses_writes_while_the_disk_is_full_and_goes_on() {
+    run("refuses innostore");
+}
+
+#[test]
+fn innostore_keeps_what_was_durable_when_the_disk_is_full_in_the_midst() {
+    run("keeps innostore");
 }
 
 #[test]
