@@ -206,6 +206,11 @@ pub(super) fn dropped_key(partition: Partition, epoch: Epoch) -> Bytes {
     side_key(DROPPED, &[&partition.0.to_be_bytes(), &epoch.0.to_be_bytes()])
 }
 
+/// The marks of all epochs that were dropped: from, to.
+pub(super) fn all_dropped() -> (Bytes, Bytes) {
+    (side_key(DROPPED, &[]), side_key(DROPPED + 1, &[]))
+}
+
 /// A key of the side space, read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SideKey<'k> {

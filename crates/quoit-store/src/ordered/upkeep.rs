@@ -2,7 +2,7 @@
 
 use super::backend::Space;
 use super::keys::{
-    Epoch, RecordKey, SideKey, dropped_key, expiries_until, expiry_key, index_key, name_key,
+    Epoch, RecordKey, SideKey, all_dropped, expiries_until, expiry_key, index_key, name_key,
     records_end, records_from,
 };
 use super::overlay::Range;
@@ -40,13 +40,13 @@ impl Worker for Upkeep {
                 return Next::AfterUs(IDLE_PAUSE_US);
             }
         }
-        let removed = self.0.remove_dropped().and_then(|dropped| {
-            let expired = self.0.remove_expired()?;
-            Ok(dropped + expired)
+        let is_more = self.0.remove_dropped().and_then(|is_more_dropped| {
+            let is_more_expired = self.0.remove_expired()?;
+            Ok(is_more_dropped || is_more_expired)
         });
-        match removed {
-            Ok(0) => Next::AfterUs(IDLE_PAUSE_US),
-            Ok(_) => Next::AfterUs(STEP_PAUSE_US),
+        match is_more {
+            Ok(false) => Next::AfterUs(IDLE_PAUSE_US),
+            Ok(true) => Next::AfterUs(STEP_PAUSE_US),
             Err(StoreError::Closed) => Next::Done,
             Err(error) => {
                 tracing::debug!(%error, "records that have ended could not be removed");
@@ -66,8 +66,9 @@ impl Worker for Release {
 }
 
 impl Store {
-    /// Removes some records that have expired. Their number, entries without a record included.
-    fn remove_expired(&self) -> Result<usize, StoreError> {
+    /// Removes some records that have expired. Whether there may be more: what a scan meets and does not
+    /// show was removed before, and waits to be moved to the store.
+    fn remove_expired(&self) -> Result<bool, StoreError> {
         let now_secs = u32::try_from(self.clock.unix_secs()).unwrap_or(u32::MAX);
         let (from, to) = expiries_until(now_secs);
         let range =
@@ -78,7 +79,7 @@ impl Store {
                 self.remove_if_expired(expires_at_secs, record_key)?;
             }
         }
-        Ok(scanned.entries.len())
+        Ok(scanned.next.is_some())
     }
 
     fn remove_if_expired(&self, expires_at_secs: u32, record_key: &[u8]) -> Result<(), StoreError> {
@@ -104,19 +105,20 @@ impl Store {
         Ok(())
     }
 
-    /// Removes some records of partitions that were dropped. Their number.
-    fn remove_dropped(&self) -> Result<usize, StoreError> {
+    /// Removes some records of partitions that were dropped. Whether there may be more.
+    fn remove_dropped(&self) -> Result<bool, StoreError> {
         self.check_open()?;
-        let first = dropped_key(Partition(0), Epoch(0));
+        // Where nothing can be removed nothing is looked for.
+        self.committer.check()?;
+        let (from, to) = all_dropped();
         let range =
-            Range { space: Space::Side, from: &first, to: None, value_bytes_max: usize::MAX };
-        let scanned = self.overlay.scan(range, 1)?;
-        for (key, _) in &scanned.entries {
-            if let Some(SideKey::Dropped { partition, epoch }) = SideKey::read(key) {
-                return self.remove_epoch(partition, epoch, key);
-            }
+            Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: usize::MAX };
+        let scanned = self.overlay.scan(range, STEP_COUNT)?;
+        let Some((mark, _)) = scanned.entries.first() else { return Ok(scanned.next.is_some()) };
+        if let Some(SideKey::Dropped { partition, epoch }) = SideKey::read(mark) {
+            self.remove_epoch(partition, epoch, mark)?;
         }
-        Ok(0)
+        Ok(true)
     }
 
     /// Removes some records of an epoch, and its mark with the last of them.
@@ -125,7 +127,7 @@ impl Store {
         partition: Partition,
         epoch: Epoch,
         mark: &Bytes,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<(), StoreError> {
         let _changing = self.begin_change(partition, Access::Wait)?;
         let from = records_from(partition, epoch, Identity(0));
         let end = records_end(partition, epoch);
@@ -161,9 +163,10 @@ impl Store {
         if scanned.next.is_none() {
             stored.push((Space::Side, mark.clone(), None));
         }
-        let count = stored.len();
-        self.hand_over(stored);
-        Ok(count)
+        if !stored.is_empty() {
+            self.hand_over(stored);
+        }
+        Ok(())
     }
 
     /// The places of the index entries of a record of a former epoch. What can't be read has left entries
