@@ -2,6 +2,7 @@
 
 use super::backend::OrderedStore;
 use super::commit::Writer;
+use super::journal::cut_off_torn;
 use super::lsm::{LsmSettings, LsmStore};
 use super::open::{Kind, OrderedReport};
 use super::settings::OrderedSettings;
@@ -90,9 +91,12 @@ impl OrderedEngine {
     ) -> Result<(Self, OrderedReport), StoreError> {
         let disk = RealDisk::open(directory)?;
         let trees = directory.join(LSM_DIRECTORY);
-        let open = || -> Result<Box<dyn OrderedStore>, StoreError> {
-            let of_room = directory.to_owned();
-            let room = Box::new(move || room_bytes(&of_room));
+        let open = |clean: bool| -> Result<Box<dyn OrderedStore>, StoreError> {
+            if !clean {
+                cut_off_torn(&trees)?;
+            }
+            let of_room = RealDisk::open(directory)?;
+            let room = Box::new(move || of_room.room_bytes());
             Ok(Box::new(LsmStore::open(&trees, &of_trees, bodies_apart, room)?))
         };
         let kind = Kind { name, bodies_apart, open: &open };
@@ -111,7 +115,7 @@ impl OrderedEngine {
         settings: OrderedSettings,
         of_tree: TreeSettings,
     ) -> Result<(Self, OrderedReport), StoreError> {
-        let open = || -> Result<Box<dyn OrderedStore>, StoreError> {
+        let open = |_| -> Result<Box<dyn OrderedStore>, StoreError> {
             Ok(Box::new(TreeStore::open(Arc::clone(disk), ENGINE_FILE, of_tree)?))
         };
         let kind = Kind { name: "innostore", bodies_apart: false, open: &open };
@@ -197,12 +201,6 @@ impl OrderedEngine {
         let workers = std::mem::take(&mut *self.workers.lock());
         workers.iter().for_each(|worker| worker.stop());
     }
-}
-
-/// Bytes that the disk of a directory has room for.
-fn room_bytes(directory: &Path) -> Option<u64> {
-    let room = rustix::fs::statvfs(directory).ok()?;
-    Some(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
 impl Drop for OrderedEngine {

@@ -8,7 +8,8 @@
 //!
 //! Who does what:
 //!
-//! - `backend`: what is wanted of an ordered store; `lsm` with `retired`, `tree`: the stores there are.
+//! - `backend`: what is wanted of an ordered store; `lsm` with `retired`, `tree`: the stores there are;
+//!   `journal`: what a power cut leaves of one.
 //! - `keys`, `value`: the formats; `tallies`: counts and digests.
 //! - `overlay`: what waits for the store, and reads of both together.
 //! - `cache`: records that were read or written lately.
@@ -29,6 +30,7 @@ mod compare;
 mod engine;
 mod half_made;
 mod indexes;
+mod journal;
 mod keys;
 mod list;
 mod lsm;

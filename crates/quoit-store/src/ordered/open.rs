@@ -39,8 +39,9 @@ pub struct OrderedReport {
 pub(super) struct Kind<'k> {
     pub(super) name: &'static str,
     pub(super) bodies_apart: bool,
-    /// Opens the ordered store, when the directory is known to be its own.
-    pub(super) open: &'k dyn Fn() -> Result<Box<dyn OrderedStore>, StoreError>,
+    /// Opens the ordered store, when the directory is known to be its own. It is told whether that was closed
+    /// in good order.
+    pub(super) open: &'k dyn Fn(bool) -> Result<Box<dyn OrderedStore>, StoreError>,
 }
 
 impl Store {
@@ -55,7 +56,7 @@ impl Store {
             marker::write(disk, kind.name, settings.ring_size)?;
         }
         let identity::Opened { meta, created, clean } = identity::open(disk, settings.entropy)?;
-        let overlay = Overlay::new((kind.open)()?);
+        let overlay = Overlay::new((kind.open)(clean)?);
         let partitions = restore(&overlay, &disk.path(), settings)?;
         let key_count =
             partitions.iter().map(|state| state.tallies.read().sums().key_count()).sum();
