@@ -5,7 +5,9 @@
 mod support;
 
 use quoit_store::bitcask::SNAPSHOT_WORKER;
-use quoit_store::engine::{Access, Before, Decision, Engine, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, Engine, RecordMeta, RecordRef, Transaction,
+};
 use quoit_store::error::StoreError;
 use quoit_store::seam::Next;
 use support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
@@ -96,6 +98,64 @@ fn entries_of_versions_that_damage_brings_back_are_found() {
         value(store.engine(), key).unwrap() == indexed(number).0
     });
     assert!(has_earlier, "the damage brought no version back");
+    check_indexes(store.engine());
+}
+
+#[test]
+fn a_write_that_may_not_wait_moves_no_entries() {
+    let mut store = Faulty::new(1 << 20);
+    store.close();
+    store.settings.entry_buffer_bytes = 1;
+    store.open().unwrap();
+    let engine = store.engine();
+    try_put_indexed(engine, "indexed", 1).unwrap();
+    let name = Name::new("key");
+    let update = |access| {
+        let change =
+            &mut |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Put(RecordMeta::default());
+        engine.update(&name.at(), Before::Skip, access, change).unwrap()
+    };
+    let transact = |access| {
+        let body =
+            &mut |open: &mut dyn Transaction| open.put(&name.at(), RecordMeta::default(), b"value");
+        engine.transact(name.at().partition, access, body).unwrap()
+    };
+    let sync_count = || engine.stats().sync_count;
+    let before = sync_count();
+    assert_eq!(update(Access::NoWait), Applied::WouldBlock);
+    assert_eq!(transact(Access::NoWait), Applied::WouldBlock);
+    assert_eq!(sync_count(), before);
+    assert!(matches!(update(Access::Wait), Applied::Written(_)));
+    assert!(sync_count() > before);
+    assert!(matches!(update(Access::NoWait), Applied::Written(_)));
+    assert!(matches!(transact(Access::NoWait), Applied::Written(_)));
+}
+
+#[test]
+fn queries_go_on_beside_a_full_disk() {
+    let mut store = Faulty::new(1 << 20);
+    store.close();
+    // Entries are moved to their file at once.
+    store.settings.entry_buffer_bytes = 1;
+    store.open().unwrap();
+    (0..40).for_each(|record| {
+        try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();
+    });
+    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+    let used_bytes = store.disk.used_bytes();
+    store.disk.set_faults(|faults| faults.capacity_bytes = Some(used_bytes + 5_000));
+    let refused = (40..400).find_map(|record| {
+        let written = try_put_indexed(store.engine(), &format!("key{record}"), record);
+        while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+        check_indexes(store.engine());
+        written.err()
+    });
+    assert!(matches!(refused, Some(StoreError::DiskFull { .. })), "{refused:?}");
+    store.disk.set_faults(|faults| faults.capacity_bytes = None);
+    try_put_indexed(store.engine(), "last", 1_000).unwrap();
+    check_indexes(store.engine());
+    store.close();
+    store.open().unwrap();
     check_indexes(store.engine());
 }
 

@@ -51,7 +51,7 @@ impl Prepared<'_> {
 impl Store {
     pub(super) fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
         self.check_open()?;
-        self.relieve()?;
+        self.relieve(Access::Wait)?;
         let writes = last_of_each(writes);
         let (stripes, mut prepared) = self.prepare(&writes)?;
         if prepared.is_empty() {

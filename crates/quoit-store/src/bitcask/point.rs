@@ -113,7 +113,9 @@ impl Store {
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
         self.check_open()?;
-        self.relieve()?;
+        if !self.relieve(access)? {
+            return Ok(Applied::WouldBlock);
+        }
         let part = match before {
             Before::Read => Part::Whole,
             Before::Front => Part::Front,

@@ -2,7 +2,7 @@
 
 use super::meta::Meta;
 use super::store::Store;
-use crate::engine::EngineStats;
+use crate::engine::{Access, EngineStats};
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Unpaced, Worker};
 use std::sync::Arc;
@@ -62,12 +62,21 @@ impl Store {
     }
 
     /// Helps when closed segments wait for their key files, or entries of secondary indexes for being moved,
-    /// faster than those are written.
-    pub(super) fn relieve(&self) -> Result<(), StoreError> {
-        if self.log.sealed_count() > WAITING_SEGMENTS_MAX {
+    /// faster than those are written. Whether the caller may write: not if it would have to wait for that,
+    /// and may not.
+    pub(super) fn relieve(&self, access: Access) -> Result<bool, StoreError> {
+        let has_sealed = self.log.sealed_count() > WAITING_SEGMENTS_MAX;
+        if !has_sealed && !self.indexes.is_full() {
+            return Ok(true);
+        }
+        if access == Access::NoWait {
+            return Ok(false);
+        }
+        if has_sealed {
             self.seal_next()?;
         }
-        self.relieve_indexes()
+        self.relieve_indexes()?;
+        Ok(true)
     }
 
     /// Makes everything durable and leaves the mark of good order. Background work has stopped.

@@ -76,7 +76,9 @@ impl Store {
         body: &mut Body<'_>,
     ) -> Result<Applied, StoreError> {
         self.check_open()?;
-        self.relieve()?;
+        if !self.relieve(access)? {
+            return Ok(Applied::WouldBlock);
+        }
         let mut looked = Named::new();
         for attempt in 0.. {
             let stripe = self.stripe(partition).upgradable_read();

@@ -348,7 +348,12 @@ impl Model {
         let Some(partition) = changes.first().map(|(which, ..)| self.place(*which).partition)
         else {
             let body: &mut Body<'_> = &mut |_| Ok(());
-            let applied = subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
+            let mut applied =
+                subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
+            if applied == Applied::WouldBlock {
+                // What was written before has to be waited for.
+                applied = subject.engine().transact(Partition(0), Access::Wait, body).unwrap();
+            }
             assert_eq!(applied, Applied::Kept);
             let body: &mut Body<'_> = &mut |_| Err(Interrupted::by_long_work());
             let applied = subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
