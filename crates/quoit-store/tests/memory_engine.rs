@@ -7,7 +7,7 @@ mod conformance;
 use bytes::Bytes;
 use conformance::{Identities, START_SECS, Subject, ring_size};
 use proptest::prelude::*;
-use quoit_model::hash::{KeyHash, Partition, PlacementRule};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_store::engine::{
     Access, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, RecordAt, RecordMeta,
@@ -164,6 +164,25 @@ fn buckets_of_one_key_are_listed_beside_others() {
 #[test]
 fn folds_beside_writes_are_right() {
     conformance::folds_beside_writes_are_right(&mut InMemory::with(MemorySettings::default()));
+}
+
+#[test]
+fn a_fold_for_tombstones_holds_a_partition_for_some_records_only() {
+    let subject = InMemory::with(MemorySettings::default());
+    for number in 0..5_000 {
+        subject.put(&format!("live{number}"), 1).unwrap();
+    }
+    let dead = RecordMeta { tombstone: true, ..RecordMeta::default() };
+    subject.put_with("dead", 1, dead).unwrap();
+    let (mut from, mut page_count, mut found) = (Some(Identity(0)), 0, 0);
+    while let Some(start) = from {
+        let page = subject.engine.fold(Partition(3), start, 100, true).unwrap();
+        found += page.entries.len();
+        page_count += 1;
+        from = page.next;
+    }
+    assert_eq!(found, 1);
+    assert!((5..10).contains(&page_count), "{page_count} pages");
 }
 
 #[test]

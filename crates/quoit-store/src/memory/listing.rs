@@ -12,14 +12,17 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Bound;
 
-/// Names that are taken from a partition at once.
-const CHUNK_NAMES: usize = 64;
+/// Names that are taken from a partition at once: twice its share of what is wanted, since keys are spread
+/// evenly, but so many at least and at most.
+const CHUNK_NAMES_MIN: usize = 4;
+const CHUNK_NAMES_MAX: usize = 64;
 
 /// The names of one partition, fetched chunk by chunk.
 struct Names<'s> {
     stripe: &'s Mutex<Stripe>,
     chunk: VecDeque<(Name, Option<(Bytes, RecordMeta)>)>,
     from: Bound<Name>,
+    chunk_names: usize,
     now_secs: u64,
 }
 
@@ -27,7 +30,8 @@ impl Names<'_> {
     fn next(&mut self) -> Option<(Name, Option<(Bytes, RecordMeta)>)> {
         if self.chunk.is_empty() {
             let stripe = self.stripe.lock();
-            self.chunk = stripe.names_from(self.from.as_ref(), CHUNK_NAMES, self.now_secs).into();
+            self.chunk =
+                stripe.names_from(self.from.as_ref(), self.chunk_names, self.now_secs).into();
             self.from = Bound::Excluded(self.chunk.back()?.0.clone());
         }
         self.chunk.pop_front()
@@ -47,10 +51,13 @@ pub(super) fn list_keys(
         Some(after) if after >= start => Bound::Excluded(name_of(after)),
         _ => Bound::Included(name_of(start)),
     };
-    let mut partitions: Vec<Names<'_>> = stripes
-        .iter()
-        .map(|stripe| Names { stripe, chunk: VecDeque::new(), from: from.clone(), now_secs })
-        .collect();
+    let share = limit.saturating_mul(2) / stripes.len();
+    let chunk_names = share.clamp(CHUNK_NAMES_MIN, CHUNK_NAMES_MAX);
+    let names_of = |stripe| {
+        let (chunk, from) = (VecDeque::new(), from.clone());
+        Names { stripe, chunk, from, chunk_names, now_secs }
+    };
+    let mut partitions: Vec<Names<'_>> = stripes.iter().map(names_of).collect();
     let mut heads = BinaryHeap::new();
     for (number, names) in partitions.iter_mut().enumerate() {
         heads.extend(names.next().map(|(name, known)| Reverse((name, number, Known(known)))));

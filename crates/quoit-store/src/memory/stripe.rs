@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// Bytes that a record is taken to cost beside its value and twice its encoded key.
 pub(super) const RECORD_OVERHEAD_BYTES: u64 = 320;
 
+/// Hashes that a fold looks at before it hands over what it has found: the partition is locked meanwhile.
+const FOLDED_MAX: usize = 1_024;
+
 /// Expired records that a write clears away at most.
 const SWEPT_PER_WRITE: usize = 4;
 
@@ -329,7 +332,7 @@ impl Stripe {
     }
 
     /// Records from identity `from` on that have not ended, `limit` of them and those that share
-    /// the identity of the last, and the identity after them.
+    /// the identity of the last, or fewer where few are wanted; and the identity to go on from.
     pub(super) fn fold(
         &self,
         from: Identity,
@@ -338,8 +341,8 @@ impl Stripe {
         tombstones_only: bool,
     ) -> (Vec<(Bytes, Record)>, Option<Identity>) {
         let mut entries = Vec::new();
-        for (identity, sharing) in self.records.range(from..) {
-            if entries.len() >= limit.max(1) {
+        for (looked_at, (identity, sharing)) in self.records.range(from..).enumerate() {
+            if entries.len() >= limit.max(1) || looked_at >= limit.max(FOLDED_MAX) {
                 return (entries, Some(*identity));
             }
             let wanted = sharing.iter().filter(|stored| {
