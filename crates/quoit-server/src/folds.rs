@@ -18,6 +18,8 @@ const ENDED_MAX: usize = 100;
 const FOUND_MAX: usize = 10_000;
 /// Likewise, memory that they take: those of one step more may go beyond.
 const FOUND_BYTES_MAX: usize = 16 << 20;
+/// Likewise, of all folds together that have ended: the oldest of more are forgotten when one begins.
+const ENDED_BYTES_MAX: usize = 64 << 20;
 /// Memory of such a record beside its key and clock.
 const FOUND_OVERHEAD_BYTES: usize = 128;
 
@@ -85,23 +87,12 @@ impl Folds {
     /// Has a fold run; `None` when as many as may run do.
     pub(crate) fn begin(&self, title: String, fold: Fold) -> Option<Arc<Job>> {
         let mut jobs = self.jobs.lock();
-        let is_running = |job: &Arc<Job>| job.state.lock().end.is_none();
-        if jobs.values().filter(|job| is_running(job)).count() >= RUNNING_MAX {
+        if jobs.values().filter(|job| job.is_running()).count() >= RUNNING_MAX {
             return None;
         }
-        while jobs.len() >= ENDED_MAX {
-            let oldest = jobs.iter().find(|(_, job)| !is_running(job)).map(|(id, _)| *id)?;
-            jobs.remove(&oldest);
-        }
+        forget_oldest(&mut jobs);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let job = Arc::new(Job {
-            id,
-            title,
-            begun: Instant::now(),
-            state: Mutex::default(),
-            moved: Notify::new(),
-            task: Mutex::default(),
-        });
+        let job = Arc::new(Job::new(id, title));
         jobs.insert(id, Arc::clone(&job));
         let running = Arc::clone(&job);
         let task = tokio::spawn(async move {
@@ -125,7 +116,39 @@ impl Folds {
     }
 }
 
+/// Forgets folds that have ended, the oldest first, until those that are left keep their bounds.
+fn forget_oldest(jobs: &mut BTreeMap<u64, Arc<Job>>) {
+    let ended: Vec<(u64, usize)> = jobs
+        .iter()
+        .filter(|(_, job)| !job.is_running())
+        .map(|(id, job)| (*id, job.state.lock().found_bytes))
+        .collect();
+    let mut ended_bytes: usize = ended.iter().map(|(_, bytes)| bytes).sum();
+    for (id, bytes) in ended {
+        if jobs.len() < ENDED_MAX && ended_bytes <= ENDED_BYTES_MAX {
+            return;
+        }
+        jobs.remove(&id);
+        ended_bytes -= bytes;
+    }
+}
+
 impl Job {
+    fn new(id: u64, title: String) -> Self {
+        Self {
+            id,
+            title,
+            begun: Instant::now(),
+            state: Mutex::default(),
+            moved: Notify::new(),
+            task: Mutex::default(),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.state.lock().end.is_none()
+    }
+
     async fn run(&self, mut fold: Fold) -> Result<End, RequestError> {
         while let Some(found) = fold.step().await? {
             {
@@ -210,6 +233,31 @@ mod tests {
             state.found.push_back(found(key_bytes));
         }
         state.found.len()
+    }
+
+    /// Folds that have ended or not, and the bytes of what they have named.
+    fn left_of(folds: impl Iterator<Item = (bool, usize)>) -> Vec<u64> {
+        let mut jobs = BTreeMap::new();
+        for (id, (is_running, bytes)) in (1..).zip(folds) {
+            let job = Job::new(id, String::new());
+            job.state.lock().found_bytes = bytes;
+            if !is_running {
+                job.end(End::Done);
+            }
+            jobs.insert(id, Arc::new(job));
+        }
+        forget_oldest(&mut jobs);
+        jobs.into_keys().collect()
+    }
+
+    #[test]
+    fn folds_that_have_ended_are_bounded_by_count_and_by_bytes() {
+        let few = [(true, FOUND_BYTES_MAX), (false, 5), (false, 5)];
+        assert_eq!(left_of(few.into_iter()), [1, 2, 3]);
+        let large = (0..7).map(|number| (number == 0, FOUND_BYTES_MAX));
+        assert_eq!(left_of(large), [1, 4, 5, 6, 7]);
+        let many = left_of((0..ENDED_MAX + 3).map(|_| (false, 0)));
+        assert_eq!((many.len(), many[0]), (ENDED_MAX - 1, 5));
     }
 
     #[test]

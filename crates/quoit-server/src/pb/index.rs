@@ -7,6 +7,7 @@ use super::text;
 use crate::index_entries::term_text;
 use crate::index_query::{self, QueryFault, Terms};
 use bytes::Bytes;
+use prost::Message;
 use quoit_core::{
     Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyBounds, ReadOptions,
     RequestError,
@@ -230,8 +231,9 @@ impl Connection {
     }
 }
 
+/// Memory that an object takes, about.
 fn object_bytes(object: &RpbIndexObject) -> usize {
-    object.object.content.iter().map(|content| content.value.len()).sum()
+    object.encoded_len() + ENTRY_BYTES
 }
 
 fn pair(found: IndexMatch) -> RpbPair {

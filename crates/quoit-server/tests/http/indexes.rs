@@ -143,6 +143,11 @@ fn lists_in_one_piece_have_a_bound_and_name_what_has_none() {
     let words =
         "the answer has more than 1000 bytes; ask for a stream, or in pages with max_results";
     assert_eq!(client.refusal(&query), words);
-    let page = RpbIndexReq { max_results: Some(4), ..query };
+    let page = RpbIndexReq { max_results: Some(4), ..query.clone() };
     assert_eq!(client.ask::<RpbIndexResp>(&page).keys.len(), 4);
+
+    // The values of these objects are a byte each.
+    let mut client = Binary::connect(&node);
+    let of_objects = RpbIndexReq { index: "$bucket".into(), return_body: Some(true), ..query };
+    assert_eq!(client.refusal(&of_objects), words);
 }
