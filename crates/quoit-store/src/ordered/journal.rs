@@ -1,10 +1,10 @@
 //! The end of `fjall`'s journal after a power cut.
 //!
-//! Of what was written to it and not synced, any part may be there: pages reach the disk in any order. `fjall`
-//! discards a batch whose end is missing; one whose middle is missing it takes for damage, and does not open.
-//! So after a stop that was not in good order the newest journal is cut off where the first batch begins that
-//! is not whole, as `fjall` does it in the other case. Older journals were synced before the next one was
-//! begun, and all were when a store was closed in good order: what is wrong with those is damage.
+//! Of what was written to it and not synced, any part may be there: pages reach the disk in any order.
+//! `fjall` discards a batch whose end is missing; one whose middle is missing it takes for damage, and does
+//! not open. So after a stop that was not in good order the newest journal is cut off where the first batch
+//! begins that is not whole, as `fjall` does it in the other case. Older journals were synced before the next
+//! one was begun, and all were when a store was closed in good order: what is wrong with those is damage.
 //!
 //! ```text
 //! start  1, number of items 4, sequence 8
@@ -234,7 +234,7 @@ mod tests {
                 prop_assert!(position <= at as u64);
                 prop_assert_eq!(torn_at(&mut &whole[..position as usize]).unwrap(), None);
             } else {
-                // Only the front of a batch has no sum: its tag, without which there is none, and its sequence.
+                // A batch's tag, without which there is none, and its sequence have no sum.
                 let starts = starts_of(&whole);
                 prop_assert!(starts.iter().any(|start| (*start..start + 13).contains(&at)));
             }

@@ -8,7 +8,8 @@ use quoit_store::seam::{Clock, Disk, Execution, RealDisk};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens one in a real directory. `innostore` has as much memory, and leaves as much room, as the trees of the others.
+/// Opens one in a real directory. `innostore` has as much memory, and leaves as much room, as the trees of
+/// the others.
 ///
 /// # Panics
 ///
