@@ -132,34 +132,6 @@ fn a_write_that_may_not_wait_moves_no_entries() {
 }
 
 #[test]
-fn queries_go_on_beside_a_full_disk() {
-    let mut store = Faulty::new(1 << 20);
-    store.close();
-    // Entries are moved to their file at once.
-    store.settings.entry_buffer_bytes = 1;
-    store.open().unwrap();
-    (0..40).for_each(|record| {
-        try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();
-    });
-    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
-    let used_bytes = store.disk.used_bytes();
-    store.disk.set_faults(|faults| faults.capacity_bytes = Some(used_bytes + 5_000));
-    let refused = (40..400).find_map(|record| {
-        let written = try_put_indexed(store.engine(), &format!("key{record}"), record);
-        while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
-        check_indexes(store.engine());
-        written.err()
-    });
-    assert!(matches!(refused, Some(StoreError::DiskFull { .. })), "{refused:?}");
-    store.disk.set_faults(|faults| faults.capacity_bytes = None);
-    try_put_indexed(store.engine(), "last", 1_000).unwrap();
-    check_indexes(store.engine());
-    store.close();
-    store.open().unwrap();
-    check_indexes(store.engine());
-}
-
-#[test]
 fn entries_that_are_left_behind_are_not_found_and_go() {
     let mut store = Faulty::new(1 << 20);
     for record in 0..30 {
