@@ -1,4 +1,5 @@
-//! The buckets that hold live keys, so that listing them goes through no keys.
+//! The buckets that hold live keys, so that listing them goes through no keys. A key is live if its record is
+//! there and has not expired; a tombstone is one until it is reaped.
 //!
 //! The list has, for each bucket, a few keys that were live when they were last heard of: *witnesses*. A
 //! bucket is listed if one of them is live still, which is one look at the index. Keys are gone through only
@@ -8,7 +9,7 @@
 //! - when all witnesses of a bucket are gone, until its first live key.
 //!
 //! A write is noted when it makes a key live that was not. Of a bucket that had no other live key, all keys
-//! that became live since are witnesses, as long as they are few: a bucket of many tombstones that is filled
+//! that became live since are witnesses, as long as they are few: a bucket of many expired keys that is filled
 //! and emptied again and again is never gone through a second time.
 //!
 //! Nothing is stored, and nothing is believed: whatever happened to a record since it was noted (another
@@ -44,7 +45,7 @@ const NOTED_ONE_OF: u64 = 1_024;
 
 /// The keys of an engine, as the list asks for them.
 pub(crate) trait Keys {
-    /// Where a record is now if it is live: there, no tombstone, and not expired.
+    /// Where a record is now if it is live: there, and not expired.
     fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError>;
 
     /// A live key of each of the next `limit` buckets of a range that have one, in the order of buckets. They

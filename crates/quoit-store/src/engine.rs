@@ -231,7 +231,7 @@ pub trait Engine: Send + Sync {
         limit: usize,
     ) -> Result<IndexPage, StoreError>;
 
-    /// The next `limit` or fewer buckets of a bucket type that hold a live key, tombstones not counted, as
+    /// The next `limit` or fewer buckets of a bucket type that hold a live key, tombstones included, as
     /// (bucket type, bucket) in order. `after` is the last one of the former call. Who has written a live key
     /// finds its bucket listed. May wait for the disk.
     fn list_buckets(

@@ -159,7 +159,7 @@ impl Keys for Store {
         if let Some(entry) = entries.iter().find(is_here)
             && !entry.expires
         {
-            return Ok((!entry.tombstone).then_some(witness.place));
+            return Ok(Some(witness.place));
         }
         let find =
             witness.at(|at| self.reader.find(&table, &entries, at, Part::Key, Access::Wait))?;
@@ -171,8 +171,7 @@ impl Keys for Store {
             }
             Lookup::Absent | Lookup::WouldBlock => return Ok(None),
         };
-        let is_live = !meta.tombstone && !self.is_expired(&meta);
-        Ok(is_live.then(|| place_of(entry.location)))
+        Ok((!self.is_expired(&meta)).then(|| place_of(entry.location)))
     }
 
     fn live_keys(
@@ -195,7 +194,7 @@ impl Keys for Store {
             if looked_at % LOOKED_AT_AT_ONCE == 0 {
                 give_way();
             }
-            if self.live_meta(&merged)?.is_none_or(|meta| meta.tombstone) {
+            if self.live_meta(&merged)?.is_none() {
                 continue;
             }
             let facts = &merged.entry.facts;

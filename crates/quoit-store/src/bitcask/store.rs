@@ -150,8 +150,8 @@ impl Store {
     /// stripe is still held: nobody changes it meanwhile.
     pub(super) fn note_live(&self, at: &RecordAt<'_>, old: Option<&Entry>, new: &Entry) {
         // What expires may have.
-        let was_live = old.is_some_and(|old| !old.tombstone && !old.expires);
-        if !was_live && !new.tombstone && !new.is_piece() {
+        let was_live = old.is_some_and(|old| !old.expires);
+        if !was_live && !new.is_piece() {
             self.buckets.note(at, place_of(new.location));
         }
     }

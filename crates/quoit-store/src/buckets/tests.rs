@@ -197,7 +197,7 @@ fn a_list_that_was_learnt_goes_through_no_keys() {
 }
 
 #[test]
-fn a_bucket_of_tombstones_is_gone_through_once_however_often_it_is_filled_and_emptied() {
+fn a_bucket_of_expired_keys_is_gone_through_once_however_often_it_is_filled_and_emptied() {
     let (list, keys) = (BucketList::default(), filled(1, 1_000, false));
     assert!(listed(&list, &keys, 10).is_empty());
     keys.set(&list, b"00000", b"one", true);

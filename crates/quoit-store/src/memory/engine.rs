@@ -353,7 +353,7 @@ impl Keys for MemoryEngine {
         let stripe = self.stripe(witness.partition)?;
         // No use of the record that would keep it from being evicted.
         let known = witness.at(|at| stripe.get(at, self.clock.unix_secs()).map(|known| known.meta));
-        Ok(known.filter(|meta| !meta.tombstone).map(|_| witness.place))
+        Ok(known.map(|_| witness.place))
     }
 
     fn live_keys(

@@ -81,7 +81,7 @@ impl Stored {
 struct Former {
     /// The places of its index entries, which are still there.
     places: Vec<Vec<u8>>,
-    /// Whether it was no tombstone and could not have ended.
+    /// Whether it was there and could not have ended.
     was_live: bool,
 }
 
@@ -172,7 +172,7 @@ impl Stripe {
         now_secs: u64,
     ) {
         let former = self.take_out(at.identity, at.encoded);
-        let becomes_live = !former.was_live && !record.meta.tombstone && !record.meta.is_piece();
+        let becomes_live = !former.was_live && !record.meta.is_piece();
         let encoded = Bytes::copy_from_slice(at.encoded);
         let ends_at_secs = self.ends_at_secs(&record.meta, now_secs);
         if ends_at_secs != 0 {
@@ -277,7 +277,7 @@ impl Stripe {
         self.bytes -= cost_bytes(&stored.encoded, stored.record.value.len(), &places);
         self.sums.subtract(&share_of(identity, &stored.record.meta));
         // What ends may have.
-        let was_live = !stored.record.meta.tombstone && stored.ends_at_secs == 0;
+        let was_live = stored.ends_at_secs == 0;
         self.ends.remove(&(stored.ends_at_secs, identity, stored.encoded));
         Former { places, was_live }
     }
@@ -317,7 +317,7 @@ impl Stripe {
             .collect()
     }
 
-    /// A record of a bucket that is no tombstone and has not ended.
+    /// A record of a bucket that has not ended.
     pub(super) fn live_key(
         &self,
         bucket: BucketRef<'_>,
@@ -326,9 +326,10 @@ impl Stripe {
         self.names
             .range(name_of(bucket.key(&[]))..)
             .take_while(|(name, _)| key_of(name).bucket == bucket)
-            .filter_map(|(name, identity)| Some((self.known(name, *identity, now_secs)?, identity)))
-            .find(|((_, meta), _)| !meta.tombstone)
-            .map(|((encoded, _), identity)| (encoded, *identity))
+            .find_map(|(name, identity)| {
+                let (encoded, _) = self.known(name, *identity, now_secs)?;
+                Some((encoded, *identity))
+            })
     }
 
     /// Records from identity `from` on that have not ended, `limit` of them and those that share

@@ -205,9 +205,8 @@ impl Store {
     fn note_live(&self, writes: &[Write<'_>]) {
         for Write { at, former, after } in writes {
             // What expires may have.
-            let was_live =
-                former.meta.is_some_and(|meta| !meta.tombstone && meta.expires_at_secs == 0);
-            if !was_live && after.is_some_and(|(meta, _)| !meta.tombstone && !meta.is_piece()) {
+            let was_live = former.meta.is_some_and(|meta| meta.expires_at_secs == 0);
+            if !was_live && after.is_some_and(|(meta, _)| !meta.is_piece()) {
                 self.buckets.note(at, DataPlace::default());
             }
         }

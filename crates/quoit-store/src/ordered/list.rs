@@ -214,8 +214,7 @@ impl Keys for Store {
         let name = witness.at(|at| name_key(at.key, at.partition, epoch));
         let Some(stored) = self.overlay.get(Space::Names, &name)? else { return Ok(None) };
         let (_, meta) = self.named(&name, &stored)?;
-        let is_live = !meta.tombstone && !self.is_expired(&meta);
-        Ok(is_live.then_some(witness.place))
+        Ok((!self.is_expired(&meta)).then_some(witness.place))
     }
 
     fn live_keys(
@@ -240,7 +239,7 @@ impl Keys for Store {
                 if !range_contains(range, name.key()) {
                     return Ok(found);
                 }
-                if self.is_live(&name, &meta) && !meta.tombstone {
+                if self.is_live(&name, &meta) {
                     first = Some(name);
                     break;
                 }

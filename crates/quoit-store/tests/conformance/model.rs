@@ -464,7 +464,7 @@ impl Model {
         let mut expected: Vec<(Bytes, Bytes)> = self
             .records
             .iter()
-            .filter(|(name, record)| name.0 == bucket_type && !record.meta.tombstone)
+            .filter(|(name, _)| name.0 == bucket_type)
             .map(|(name, _)| (Bytes::from(name.0.clone()), Bytes::from(name.1.clone())))
             .collect();
         expected.dedup();
