@@ -9,8 +9,8 @@
 //! - when all witnesses of a bucket are gone, until its first live key.
 //!
 //! A write is noted when it makes a key live that was not. Of a bucket that had no other live key, all keys
-//! that became live since are witnesses, as long as they are few: a bucket of many expired keys that is filled
-//! and emptied again and again is never gone through a second time.
+//! that became live since are witnesses, as long as they are few: a bucket of many expired keys that is
+//! filled and emptied again and again is never gone through a second time.
 //!
 //! Nothing is stored, and nothing is believed: whatever happened to a record since it was noted (another
 //! write, its expiry, the drop of its partition, a merge), the engine is asked before its bucket is listed.
