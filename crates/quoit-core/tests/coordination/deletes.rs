@@ -1,6 +1,7 @@
 //! Deletes, tombstones, and their reaping.
 
 use crate::fixture::{SECOND_US, fixture, fixture_with, key, put_of, values};
+use bytes::Bytes;
 use quoit_core::{DeleteMode, DeleteRequest, Deleted, PutRequest, StoreSettings};
 use serde_json::json;
 
@@ -78,4 +79,18 @@ async fn delete_modes_keep_and_immediate_do_what_they_say() {
     immediate.put(at, "one").await;
     immediate.store.delete(DeleteRequest::of(at)).await.unwrap();
     assert_eq!(immediate.get(at).await, None);
+}
+
+/// A bucket is listed as long as it has a record, and a tombstone is one until it is reaped.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_of_tombstones_is_listed_until_they_are_reaped() {
+    for (delete_mode, is_listed) in [(DeleteMode::Keep, true), (DeleteMode::Immediate, false)] {
+        let fixture = fixture_with(StoreSettings { delete_mode, ..StoreSettings::default() });
+        let at = key("default", "k");
+        fixture.put(at, "one").await;
+        fixture.store.delete(DeleteRequest::of(at)).await.unwrap();
+        let mut buckets = fixture.store.list_buckets(b"default").await.unwrap();
+        let expected = is_listed.then(|| vec![Bytes::from_static(b"bucket")]);
+        assert_eq!(buckets.next().await.unwrap(), expected, "{delete_mode:?}");
+    }
 }
