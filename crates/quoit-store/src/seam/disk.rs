@@ -30,10 +30,6 @@ pub trait DiskFile: Send + Sync {
     /// Makes the file's bytes and length durable.
     fn sync(&self) -> Result<(), StoreError>;
 
-    /// Says that nobody will read `size_bytes` from `offset` on soon, so that what the system keeps of them
-    /// makes room for what is. A hint: nothing depends on it.
-    fn forget_cached(&self, _offset: u64, _size_bytes: u64) {}
-
     /// Length in bytes.
     fn size_bytes(&self) -> Result<u64, StoreError>;
 

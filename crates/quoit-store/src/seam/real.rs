@@ -2,11 +2,10 @@
 
 use super::disk::{Disk, DiskFile, DiskLock, ReadAt};
 use crate::error::StoreError;
-use rustix::fs::{Advice, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSliceMut};
-use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,13 +170,6 @@ impl DiskFile for RealFile {
 
     fn sync(&self) -> Result<(), StoreError> {
         self.file.sync_data().map_err(|error| failed("sync", &self.path, 0, &error))
-    }
-
-    fn forget_cached(&self, offset: u64, size_bytes: u64) {
-        if let Some(length) = NonZeroU64::new(size_bytes) {
-            // A system that does not take hints keeps what it likes.
-            let _ = rustix::fs::fadvise(&self.file, offset, Some(length), Advice::DontNeed);
-        }
     }
 
     fn size_bytes(&self) -> Result<u64, StoreError> {

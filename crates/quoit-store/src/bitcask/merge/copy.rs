@@ -167,8 +167,6 @@ impl<'m> Copier<'m> {
                 // Read once and written at most once.
                 let copied = self.target.as_ref().map_or(0, |target| target.slice.len() as u64);
                 self.flush()?;
-                // What counts is read from the copy from now on.
-                victim.file.forget_cached(paced_at, end - paced_at);
                 if !self.pace.pause(self.store.pause_us(end - paced_at + copied)) {
                     return Ok(false);
                 }
