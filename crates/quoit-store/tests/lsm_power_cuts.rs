@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use support::indexes::{check_indexes, query_all, try_put_indexed};
 use support::ordered::open_ordered;
-use support::{Name, check_sums, put, value};
+use support::{Name, check_sums, mix, put, value};
 
 /// Disks write so many bytes at once or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -26,14 +26,6 @@ const CUT_COUNT: u64 = 16;
 const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 
 const KEY_COUNT: u64 = 20;
-
-/// The output function of SplitMix64: the same cuts in every run.
-fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
 
 fn open(engine: &str, directory: &Path, execution: &ManualExecution) -> OrderedEngine {
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));

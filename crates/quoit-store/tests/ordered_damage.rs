@@ -13,20 +13,12 @@ use quoit_store::seam::{ManualClock, ManualExecution};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use support::ordered::open_ordered;
-use support::{Name, try_put};
+use support::{Name, mix, try_put};
 
 const RECORD_COUNT: u64 = 200;
 
 /// Copies of each engine's files that are damaged.
 const DAMAGE_COUNT: u64 = 24;
-
-/// The output function of SplitMix64: the same damage in every run.
-fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
 
 fn open(engine: &str, directory: &Path) -> Result<OrderedEngine, StoreError> {
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));

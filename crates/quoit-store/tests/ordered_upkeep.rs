@@ -10,7 +10,6 @@ use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedSettings, UPKEEP_WORKER, WRITE_WORKER,
 };
 use quoit_store::seam::{ManualClock, ManualExecution, Next};
-use std::path::Path;
 use std::sync::Arc;
 use support::indexes::{query_all, try_put_indexed};
 use support::ordered::open_ordered;
@@ -28,15 +27,25 @@ const STEP_COUNT_MAX: u32 = 100;
 /// The worker comes back so soon while there is more to do.
 const SOON_US: u64 = 100_000;
 
-fn open(
-    engine: &str,
-    directory: &Path,
-    clock: &Arc<ManualClock>,
-    execution: &ManualExecution,
-) -> OrderedEngine {
-    let (settings, of_trees) = (OrderedSettings::new(7), LsmSettings::default());
-    let clock = Arc::clone(clock);
-    open_ordered(engine, directory, clock, execution, settings, of_trees).unwrap().0
+/// What an engine works in.
+struct World {
+    directory: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    execution: ManualExecution,
+}
+
+impl World {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::at(u64::from(START_SECS) * 1_000_000));
+        Self { directory, clock, execution: ManualExecution::default() }
+    }
+
+    fn open(&self, engine: &str) -> OrderedEngine {
+        let (settings, of_trees) = (OrderedSettings::new(7), LsmSettings::default());
+        let (path, clock) = (self.directory.path(), Arc::clone(&self.clock));
+        open_ordered(engine, path, clock, &self.execution, settings, of_trees).unwrap().0
+    }
 }
 
 /// Lets upkeep work until it says that there is nothing to do for a while. What it removes is moved to the
@@ -58,10 +67,8 @@ fn tidy_up(execution: &ManualExecution) {
 #[test]
 fn what_has_expired_goes_without_a_rest() {
     for engine in ENGINES {
-        let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::at(u64::from(START_SECS) * 1_000_000));
-        let execution = ManualExecution::default();
-        let opened = open(engine, directory.path(), &clock, &execution);
+        let world = World::new();
+        let opened = world.open(engine);
         for number in 0..RECORD_COUNT {
             let expires_at_secs = START_SECS + 1 + (number % 20) as u32;
             let meta = RecordMeta { expires_at_secs, ..RecordMeta::default() };
@@ -69,9 +76,9 @@ fn what_has_expired_goes_without_a_rest() {
         }
         put(&opened, "lasting", b"value");
         opened.sync().unwrap();
-        clock.advance_us(30_000_000);
+        world.clock.advance_us(30_000_000);
         assert_eq!(opened.stats().key_count, RECORD_COUNT + 1);
-        tidy_up(&execution);
+        tidy_up(&world.execution);
         assert_eq!(opened.stats().key_count, 1, "{engine}");
         assert_eq!(keys(&opened), ["lasting"]);
         check_sums(&opened);
@@ -81,10 +88,8 @@ fn what_has_expired_goes_without_a_rest() {
 #[test]
 fn what_was_dropped_goes_without_a_rest() {
     for engine in ENGINES {
-        let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::at(u64::from(START_SECS) * 1_000_000));
-        let execution = ManualExecution::default();
-        let opened = open(engine, directory.path(), &clock, &execution);
+        let world = World::new();
+        let opened = world.open(engine);
         for number in 0..RECORD_COUNT {
             try_put_indexed(&opened, &format!("key{number}"), number).unwrap();
         }
@@ -94,12 +99,12 @@ fn what_was_dropped_goes_without_a_rest() {
             opened.drop_partition(partition).unwrap();
         });
         assert_eq!(query_all(&opened).unwrap(), []);
-        tidy_up(&execution);
+        tidy_up(&world.execution);
         opened.close().unwrap();
         drop(opened);
         // Had something been left, there would be more to do.
-        let opened = open(engine, directory.path(), &clock, &execution);
-        let next = execution.step(UPKEEP_WORKER);
+        let opened = world.open(engine);
+        let next = world.execution.step(UPKEEP_WORKER);
         assert!(matches!(next, Some(Next::AfterUs(us)) if us > SOON_US), "{engine}: {next:?}");
         assert_eq!(keys(&opened), Vec::<String>::new());
         check_sums(&opened);

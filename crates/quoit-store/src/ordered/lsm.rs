@@ -248,12 +248,11 @@ impl OrderedStore for LsmStore {
 
     fn release(&self) -> Option<u64> {
         let mut retired = self.retired.lock();
-        let looks = retired.iter_mut().zip(&self.keyspaces);
-        let changed_count =
-            looks.filter_map(|(of, keyspace)| of.look(keyspace).then_some(())).count();
-        let is_at_work = changed_count > 0
-            || self.database.active_compactions() > 0
-            || self.database.outstanding_flushes() > 0;
+        let mut is_at_work =
+            self.database.active_compactions() > 0 || self.database.outstanding_flushes() > 0;
+        for (of_keyspace, keyspace) in retired.iter_mut().zip(&self.keyspaces) {
+            is_at_work |= of_keyspace.look(keyspace);
+        }
         Some(if is_at_work { RELEASE_PAUSE_US } else { RELEASE_IDLE_PAUSE_US })
     }
 

@@ -20,6 +20,14 @@ use std::sync::Arc;
 
 pub const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
 
+/// The output function of SplitMix64: what is chosen by it is the same in every run.
+pub fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 /// The name of a record of [`BUCKET`].
 pub struct Name {
     key: Vec<u8>,
