@@ -149,6 +149,11 @@ def part_moving():
                     {"QUOIT_BINARY": built("quoit")})
 
 
+def part_members():
+    return counting([PYTHON, os.path.join(HERE, "process", "members.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
 def part_healing():
     return counting([PYTHON, os.path.join(HERE, "process", "healing.py")], CLOSING_LINE,
                     {"QUOIT_BINARY": built("quoit")})
@@ -164,9 +169,17 @@ def part_bench_report():
                     {"QUOIT_BINARY": built("quoit")})
 
 
-def part_golden():
-    return counting([PYTHON, os.path.join(HERE, "golden", "run.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+def part_golden(node_count=1):
+    return counting([PYTHON, os.path.join(HERE, "golden", "run.py"), "--nodes", str(node_count)],
+                    CLOSING_LINE, {"QUOIT_BINARY": built("quoit")})
+
+
+def part_golden_of_three():
+    return part_golden(3)
+
+
+def part_golden_of_five():
+    return part_golden(5)
 
 
 def part_python_client():
@@ -204,10 +217,13 @@ PARTS = [
     ("process", "tests of the real process", part_process),
     ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
+    ("members", "members that die on their way, or come back as somebody else", part_members),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
     ("split", "a cluster whose network is cut in two, and joined again", part_split),
     ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
-    ("golden", "recorded conversations with Riak", part_golden),
+    ("golden", "recorded conversations with Riak, held with one node", part_golden),
+    ("golden-3", "the same, held with a cluster of three nodes", part_golden_of_three),
+    ("golden-5", "the same, held with a cluster of five nodes", part_golden_of_five),
     ("python-client", "Riak's client for Python", part_python_client),
     ("node-client", "Riak's client for Node.js", part_node_client),
     ("fuzz", "fuzz targets: kept inputs and random mutations", part_fuzz),

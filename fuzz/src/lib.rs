@@ -47,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     targets::index_snapshots::RUNS,
     targets::layouts::TARGET,
     targets::hint_files::TARGET,
+    targets::reap_records::TARGET,
     targets::riak_objects::TARGET,
     targets::riak_data_types::TARGET,
     targets::hyperloglogs::TARGET,

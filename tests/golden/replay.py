@@ -1222,9 +1222,15 @@ def sent_text(step):
     return show(keep)
 
 
-def run_conversation(name, conversation, args):
+def in_turn(addresses, number):
+    """The address for a conversation: those of several nodes take turns."""
+    return addresses[number % len(addresses)] if addresses else None
+
+
+def run_conversation(number, conversation, args):
     """None if all steps pass, else a dictionary that describes the first failure."""
-    client = Client(args.pb, args.http, args.timeout)
+    # With several nodes, the two protocols are spoken with different ones.
+    client = Client(in_turn(args.pb, number), in_turn(args.http, number + 1), args.timeout)
     ctx = Context(new_suffix())
     try:
         for number, step in enumerate(conversation["steps"], 1):
@@ -1314,8 +1320,12 @@ def address(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", nargs="+", metavar="PATH")
-    parser.add_argument("--pb", type=address, help="HOST:PORT of the Protocol Buffers listener")
-    parser.add_argument("--http", type=address, help="HOST:PORT of the HTTP listener")
+    parser.add_argument("--pb", type=address, action="append", metavar="HOST:PORT",
+                        help="the Protocol Buffers listener; repeated for the nodes of a cluster, "
+                             "which take turns")
+    parser.add_argument("--http", type=address, action="append", metavar="HOST:PORT",
+                        help="the HTTP listener; repeated as above, and each conversation speaks "
+                             "HTTP with the node after the one of its other protocol")
     parser.add_argument("--json", action="store_true", help="one JSON document as the report")
     parser.add_argument("--record", action="store_true",
                         help="write the server's answers into the files as the expected ones")
@@ -1375,7 +1385,7 @@ def main():
         elif stopped:
             entry.update(result="FAIL", difference=stopped)
         else:
-            failure = run_conversation(name, conversation, args)
+            failure = run_conversation(len(report), conversation, args)
             entry["result"] = "FAIL" if failure else "pass"
             entry.update(failure or {})
             silent_in_a_row = silent_in_a_row + 1 if failure and failure["silent"] else 0

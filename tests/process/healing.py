@@ -103,6 +103,58 @@ class Healing(ClusterCase):
         self.assertEqual(compared(cluster, "keys_repaired_total"), before)
         self.assert_unharmed(cluster)
 
+    def test_deleted_keys_do_not_return_from_a_node_that_lost_files(self):
+        cluster = self.cluster(3, ("ring_size=8", "delete_mode=200"))
+        first, _, third = cluster
+        put_all(first, KEYS, "v")
+        wait_until(lambda: stats(cluster, "quoit_keys") == [len(KEYS)] * 3, "all to have all")
+        # What follows is in segments of its own.
+        third.stop()
+        third.start()
+        store = os.path.join(third.data_dir, "bitcask")
+        before = set(os.listdir(store))
+        delete_all(first, KEYS)
+        wait_until(lambda: stats(cluster, "quoit_keys") == [0] * 3, "all to be reaped")
+        third.stop()
+        lost = [name for name in os.listdir(store)
+                if name.endswith((".log", ".keys")) and name not in before]
+        self.assertTrue(lost)
+        for name in lost:
+            os.remove(os.path.join(store, name))
+        third.start()
+
+        def is_whole(node):
+            return not node.json("status")["losses"]["incomplete_copies"]
+        for node in cluster:
+            wait_until(lambda: is_whole(node), "all copies to be whole again")
+        for node in cluster:
+            node.run("aae-exchange")
+        time.sleep(PAST_REAPING_SECONDS)
+        for node in cluster:
+            self.assertEqual(values(node, KEYS), [[]] * len(KEYS))
+        self.assertEqual(stats(cluster, "quoit_keys"), [0] * 3)
+        told = first.json("status")["losses"]["possibly_incomplete_partitions"]
+        self.assertEqual(told, [], "two copies were whole")
+
+    def test_a_node_alone_that_lost_files_says_so_until_that_is_accepted(self):
+        node = self.cluster(1, ("ring_size=8",))[0]
+        put_all(node, KEYS, "v")
+        node.stop()
+        store = os.path.join(node.data_dir, "bitcask")
+        for name in os.listdir(store):
+            if name.endswith(".log"):
+                os.remove(os.path.join(store, name))
+        node.start()
+        self.assertIn("possibly incomplete : 8 partitions", node.run("status"))
+        node.stop()
+        node.start()
+        self.assertIn("possibly incomplete", node.run("status"))
+        node.run("accept-losses")
+        self.assertNotIn("possibly incomplete", node.run("status"))
+        node.kill()
+        node.start()
+        self.assertNotIn("possibly incomplete", node.run("status"))
+
     def test_deleted_keys_do_not_return_with_a_node_that_was_away(self):
         cluster = self.cluster(3, ("ring_size=8", "delete_mode=200"))
         first, second, third = cluster
@@ -123,6 +175,33 @@ class Healing(ClusterCase):
         wait_until(lambda: stats(cluster, "quoit_keys") == [0] * 3, "all tombstones to be reaped")
         for node in cluster:
             self.assertEqual(values(node, keys), [[]] * COUNT)
+        self.assert_unharmed(cluster)
+
+    def test_deleted_keys_do_not_return_with_former_replicas_of_a_bucket_type(self):
+        cluster = self.cluster(5, ("ring_size=8", "delete_mode=200", "anti_entropy=passive"))
+        first, second = cluster.nodes[:2]
+        first.create_bucket_type("t", {"n_val": 5})
+        keys = ["k%d" % number for number in range(100)]
+        with Connection(first.pb) as pb:
+            for key in keys:
+                pb.call("RpbPutReq", type="t", bucket="b", key=key, content={"value": "v"}, w=5)
+        first.run("bucket-type", "update", "t", '{"props": {"n_val": 3}}')
+        with Connection(second.pb) as pb:
+            for key in keys:
+                pb.call("RpbDelReq", type="t", bucket="b", key=key)
+        wait_until(lambda: stats(cluster, "quoit_keys") == [0] * 5, "all to be gone everywhere")
+        for node in cluster:
+            node.stop()
+        for node in cluster:
+            node.start()
+        cluster.settle()
+        time.sleep(PAST_REAPING_SECONDS)
+        self.assertEqual(stats(cluster, "quoit_keys"), [0] * 5)
+        for node in cluster:
+            with Connection(node.pb) as pb:
+                for key in keys:
+                    got = pb.call("RpbGetReq", type="t", bucket="b", key=key)
+                    self.assertEqual(got.get("content", []), [], key)
         self.assert_unharmed(cluster)
 
     def test_deleted_keys_do_not_return_under_load_while_the_layout_changes(self):

@@ -16,14 +16,39 @@ class NodeError(Exception):
     """The node did not start or did not stop as it should."""
 
 
-def _die_with_parent():
+def die_with_parent():
     """Lets the kernel end the node when the test program is gone, however that happened."""
     if sys.platform == "linux":
         parent_death_signal = 1
         ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)
 
 
-class Node:
+class Administered:
+    """What `quoit admin` asks: has the program as `binary` and a node's ready file as `record`."""
+
+    @property
+    def url(self):
+        return "http://" + self.record["http"]
+
+    def admin(self, *arguments):
+        """Runs `quoit admin` against the node; the finished process with its output as text."""
+        return subprocess.run([self.binary, "admin", "--url", self.url] + list(arguments),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60, text=True)
+
+    def create_bucket_type(self, name, props, active=True):
+        """Creates a bucket type and activates it; an error if the node refuses."""
+        self._bucket_type("create", name, json.dumps({"props": props}))
+        if active:
+            self._bucket_type("activate", name)
+
+    def _bucket_type(self, *arguments):
+        done = self.admin("bucket-type", *arguments)
+        if done.returncode:
+            raise NodeError("bucket-type %s: %s" % (" ".join(arguments), done.stdout))
+
+
+class Node(Administered):
     """One `quoit serve` process. As a context manager it is stopped at the end."""
 
     def __init__(self, binary, data_dir, settings=(), flags=()):
@@ -57,7 +82,7 @@ class Node:
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 command + self.flags, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**os.environ, **self.environment}, preexec_fn=_die_with_parent)
+                env={**os.environ, **self.environment}, preexec_fn=die_with_parent)
         return ready_path
 
     def assert_refused(self, test, words):
@@ -83,6 +108,11 @@ class Node:
                         % (START_SECONDS, self.log_tail()))
 
     @property
+    def records(self):
+        """The ready files of all nodes, as a cluster has them: here of one."""
+        return [self.record]
+
+    @property
     def pb(self):
         """(host, port) of the Protocol Buffers listener."""
         return _address(self.record["pb"])
@@ -96,27 +126,6 @@ class Node:
     def node(self):
         """(host, port) of the listener for other nodes."""
         return _address(self.record["node"])
-
-    @property
-    def url(self):
-        return "http://" + self.record["http"]
-
-    def admin(self, *arguments):
-        """Runs `quoit admin` against this node; the finished process with its output as text."""
-        return subprocess.run([self.binary, "admin", "--url", self.url] + list(arguments),
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=60, text=True)
-
-    def create_bucket_type(self, name, props, active=True):
-        """Creates a bucket type and activates it; an error if the node refuses."""
-        self._bucket_type("create", name, json.dumps({"props": props}))
-        if active:
-            self._bucket_type("activate", name)
-
-    def _bucket_type(self, *arguments):
-        done = self.admin("bucket-type", *arguments)
-        if done.returncode:
-            raise NodeError("bucket-type %s: %s" % (" ".join(arguments), done.stdout))
 
     def stop(self):
         """Asks the process to stop (SIGTERM) and waits for it; its exit status."""

@@ -6,6 +6,7 @@
 
 mod bench;
 mod fuzz_smoke;
+mod sensitivity;
 mod soak;
 mod tidy;
 mod upgrade;
@@ -23,7 +24,10 @@ chores:
   fuzz-smoke [ARG..]    run every fuzz target on its kept corpus and on random mutations
   soak [ARG..]          run simulated clusters: [--minutes N] [--seeds A..B], or --seed N [--trace];
                         --kills N: kill a process of each storage engine N times while it writes;
-                        --upgrade-from REVISION: upgrade a cluster of that build node by node";
+                        --upgrade-from REVISION: upgrade a cluster of that build node by node
+  sensitivity [ARG..]   measure in how many seeds each planted fault is found, and print the table:
+                        [--seeds N] [--enough N] [--fault NAME].. [--jobs N] [--results FILE]
+                        [--keep | --anew] [--table] [-- ARG OF EACH RUN..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(&root),
         "bench" => bench::run(&root, rest),
         "fuzz-smoke" => fuzz_smoke::run(&root, rest),
+        "sensitivity" => sensitivity::run(&root, rest),
         "soak" => soak::run(&root, rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

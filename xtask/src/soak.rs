@@ -3,11 +3,11 @@
 
 use crate::upgrade;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
-/// Lets the seed of a run decide the random choices of the runtime too.
-const RUNTIME_SEED: &str = "--cfg tokio_unstable";
+/// Lets the seed of a run decide the random choices of the runtime too, and has the planted faults built in.
+const SIMULATOR_FLAGS: &str = "--cfg tokio_unstable --cfg planted_faults";
 
 /// Upgrades a cluster of an older build.
 const UPGRADE: &str = "--upgrade-from";
@@ -58,14 +58,33 @@ fn kill_engines(root: &Path, count: u32) -> ExitCode {
 /// Builds and runs the simulator. `--seed N [--trace]` is one run, `--check` what the test command runs;
 /// other arguments are those of a soak.
 fn simulate(root: &Path, arguments: &[String]) -> ExitCode {
+    match build_simulator(root) {
+        Ok(simulator) => {
+            let arguments = simulator_arguments(arguments);
+            ended(Command::new(simulator).current_dir(root).args(arguments).status())
+        }
+        Err(what) => {
+            eprintln!("xtask: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Builds the simulator; the program.
+pub(crate) fn build_simulator(root: &Path) -> Result<PathBuf, String> {
     let others = std::env::var("RUSTFLAGS").unwrap_or_default();
     let status = cargo()
         .current_dir(root)
-        .env("RUSTFLAGS", format!("{others} {RUNTIME_SEED}"))
-        .args(["run", "--quiet", "--profile", "simulation", "--package", "quoit-sim", "--"])
-        .args(simulator_arguments(arguments))
+        .env("RUSTFLAGS", format!("{others} {SIMULATOR_FLAGS}"))
+        .args(["build", "--quiet", "--profile", "simulation", "--package", "quoit-sim"])
         .status();
-    ended(status)
+    match status {
+        Ok(status) if status.success() => {
+            Ok(upgrade::target_folder(root).join("simulation/quoit-sim"))
+        }
+        Ok(_) => Err("the simulator does not build".to_owned()),
+        Err(error) => Err(format!("cargo could not be started: {error}")),
+    }
 }
 
 pub(crate) fn cargo() -> Command {
@@ -77,7 +96,7 @@ fn ended(status: io::Result<ExitStatus>) -> ExitCode {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("xtask: cargo could not be started: {error}");
+            eprintln!("xtask: it could not be started: {error}");
             ExitCode::FAILURE
         }
     }

@@ -51,7 +51,7 @@ fn build(sources: &Path, target: &Path) -> Result<(), String> {
 }
 
 /// Where cargo keeps what it builds.
-fn target_folder(root: &Path) -> PathBuf {
+pub(crate) fn target_folder(root: &Path) -> PathBuf {
     let folder =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root.join(folder)

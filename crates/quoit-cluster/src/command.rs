@@ -113,6 +113,15 @@ pub enum Change {
         /// The partitions.
         partitions: Vec<Partition>,
     },
+    /// A node has lost records that were durable: none of its copies is complete any more.
+    Lost {
+        /// The node.
+        node: NodeId,
+        /// The `n_val`s of all buckets, ascending.
+        n_vals: Vec<u32>,
+    },
+    /// An operator has taken note that some partitions may have lost records for good.
+    AcceptLosses,
     /// A node serves with these layouts.
     Serves {
         /// The node.

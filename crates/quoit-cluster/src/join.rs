@@ -120,6 +120,7 @@ impl ControlPlane {
             name: own_name,
             addresses,
             status: MemberStatus::Joining,
+            is_down: false,
             location: own.and_then(|own| own.location.clone()),
             capacity: own.map_or(crate::CAPACITY_DEFAULT, |own| own.capacity),
             versions,

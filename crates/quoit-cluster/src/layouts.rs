@@ -1,17 +1,22 @@
 //! The layouts that are in use.
 
+mod lost;
 mod readers;
 
+pub(crate) use lost::LostCopies;
 pub use readers::Readers;
 
 use crate::NodeId;
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
+use quoit_planted::planted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Most layouts that are live at once. Each one that a write has to satisfy makes it dearer.
 pub(crate) const LIVE_MAX: usize = 8;
+/// The same where a plan removes members by force: what the others wait for may be one that is dead.
+pub(crate) const LIVE_REMOVED_MAX: usize = 2 * LIVE_MAX;
 
 /// What a member serves with: versions of layouts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -39,6 +44,8 @@ pub struct Layouts {
     n_val: u32,
     /// Copies that their nodes have not got yet.
     incomplete: BTreeSet<(Partition, NodeId)>,
+    /// Those of them that had records and have lost some.
+    lost: LostCopies,
     /// What each member serves with, as far as it has told.
     acknowledged: BTreeMap<NodeId, Served>,
     /// For each partition the place in `live` of the layout for reads. Empty while there is only one.
@@ -52,6 +59,7 @@ impl Layouts {
             live: vec![only],
             n_val: 0,
             incomplete: BTreeSet::new(),
+            lost: LostCopies::default(),
             acknowledged: BTreeMap::new(),
             reads: Vec::new(),
         }
@@ -64,7 +72,8 @@ impl Layouts {
         incomplete: BTreeSet<(Partition, NodeId)>,
         acknowledged: BTreeMap<NodeId, Served>,
     ) -> Self {
-        let mut restored = Self { live, n_val, incomplete, acknowledged, reads: Vec::new() };
+        let lost = LostCopies::default();
+        let mut restored = Self { live, n_val, incomplete, lost, acknowledged, reads: Vec::new() };
         restored.settle();
         restored
     }
@@ -122,10 +131,11 @@ impl Layouts {
         self.incomplete.iter().copied()
     }
 
-    /// Whether a node's copy of a partition is complete, as far as it is a primary of a live layout.
+    /// Whether a node that is a primary of a partition lacks records yet that others have. Buckets that came
+    /// after the newest layout are no reason: each of their writes goes to all of their primaries.
     #[must_use]
-    pub fn has_copy(&self, partition: Partition, node: NodeId) -> bool {
-        self.holds(&self.live, partition, node) && !self.incomplete.contains(&(partition, node))
+    pub fn is_incomplete(&self, partition: Partition, node: NodeId) -> bool {
+        self.incomplete.contains(&(partition, node))
     }
 
     /// The newest layout that a member's writes satisfy, as far as it has told.
@@ -203,6 +213,7 @@ impl Layouts {
     pub(crate) fn complete(&mut self, node: NodeId, partitions: &[Partition]) {
         for partition in partitions {
             self.incomplete.remove(&(*partition, node));
+            self.lost.copies.remove(&(*partition, node));
         }
         self.settle();
     }
@@ -238,7 +249,7 @@ impl Layouts {
             let needed = Served { writes: version, reads: if tell_reads { version } else { 0 } };
             let serves =
                 |node: &NodeId| self.served(*node).is_some_and(|known| known.includes(needed));
-            members.iter().all(serves)
+            members.iter().all(serves) || planted!(RetiresLayoutsEarly)
         };
         let stays = self.live.iter().rposition(|layout| {
             served(layout.version())
@@ -252,6 +263,7 @@ impl Layouts {
             self.incomplete =
                 kept.filter(|(partition, node)| self.holds(&live, *partition, *node)).collect();
             self.live = live;
+            self.lost.copies.retain(|copy, _| self.incomplete.contains(copy));
         }
         self.settle();
     }
@@ -263,7 +275,10 @@ impl Layouts {
             return;
         }
         let newest = |partition: Partition| {
-            let complete = self.live.iter().rposition(|layout| self.is_complete(layout, partition));
+            let is_complete = |layout: &Arc<Layout>| {
+                self.is_complete(layout, partition) || planted!(ReadsNewestLayout)
+            };
+            let complete = self.live.iter().rposition(is_complete);
             complete.unwrap_or_default() as u8
         };
         self.reads = self.newest().partitions().map(newest).collect();

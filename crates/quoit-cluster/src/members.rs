@@ -40,8 +40,6 @@ pub enum MemberStatus {
     Leaving,
     /// Has handed over its data and is about to stop.
     Exiting,
-    /// An operator marked it as absent. Its place in the layouts stays.
-    Down,
 }
 
 impl MemberStatus {
@@ -53,7 +51,6 @@ impl MemberStatus {
             Self::Valid => "valid",
             Self::Leaving => "leaving",
             Self::Exiting => "exiting",
-            Self::Down => "down",
         }
     }
 }
@@ -75,6 +72,9 @@ pub struct Member {
     pub addresses: Addresses,
     /// How far its membership has come.
     pub status: MemberStatus,
+    /// Whether an operator marked it as absent: changes of layout don't wait for it. How far its membership
+    /// has come stays, and so does its place in the layouts.
+    pub is_down: bool,
     /// Rack, zone or whatever fails together; `None` counts as one location of its own.
     pub location: Option<Arc<str>>,
     /// Its share of the data in relation to others, 1 to [`CAPACITY_MAX`](quoit_model::layout::CAPACITY_MAX);
@@ -85,6 +85,18 @@ pub struct Member {
 }
 
 impl Member {
+    /// The word that operators know for its status: `down` when it is marked as absent, however far its
+    /// membership has come.
+    #[must_use]
+    pub const fn status_word(&self) -> &'static str {
+        if self.is_down { "down" } else { self.status.as_str() }
+    }
+
+    /// Whether it holds partitions by later layouts.
+    pub(crate) const fn stays(&self) -> bool {
+        matches!(self.status, MemberStatus::Valid)
+    }
+
     /// The member as layouts see it.
     pub(crate) fn for_layout(&self) -> LayoutMember {
         LayoutMember { id: self.id, location: self.location.clone(), capacity: self.capacity }
@@ -104,6 +116,10 @@ impl Member {
 
     pub(crate) fn with_status(&self, status: MemberStatus) -> Arc<Self> {
         Arc::new(Self { status, ..self.clone() })
+    }
+
+    pub(crate) fn marked(&self, is_down: bool) -> Arc<Self> {
+        Arc::new(Self { is_down, ..self.clone() })
     }
 }
 

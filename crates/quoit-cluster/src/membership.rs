@@ -117,6 +117,30 @@ impl ControlPlane {
         self.tell(vec![Change::Copied { node, partitions }]).await
     }
 
+    /// Tells the cluster that this node has lost records of any partition: none of its copies counts as
+    /// complete until it is reported so ([`ControlPlane::report_moved`]).
+    ///
+    /// # Errors
+    ///
+    /// When a member does not know of losses yet, and as [`ControlPlane::run`].
+    pub async fn report_loss(&self) -> Result<(), ChangeError> {
+        let (node, n_vals) = {
+            let state = self.read();
+            state.check_members_know_losses()?;
+            (state.node_id(), state.n_vals())
+        };
+        self.tell(vec![Change::Lost { node, n_vals }]).await
+    }
+
+    /// Takes note for an operator of all partitions that may have lost records for good.
+    ///
+    /// # Errors
+    ///
+    /// As [`ControlPlane::run`].
+    pub async fn accept_losses(&self) -> Result<(), ChangeError> {
+        self.tell(vec![Change::AcceptLosses]).await
+    }
+
     /// Tells the cluster that this node serves with these layouts and those after them only.
     pub(crate) async fn acknowledge(&self, served: Served) -> Result<(), ChangeError> {
         let node = self.read().node_id();

@@ -6,6 +6,21 @@ use crate::versions::{MembersOutdated, Outdated};
 use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX, LayoutError};
 use thiserror::Error;
 
+/// How a member gets on that can't be changed because of its status.
+fn way_on(name: &str, status: MemberStatus) -> String {
+    match status {
+        MemberStatus::Joining => "it gets its place with `cluster commit`, or is alone again with \
+             `cluster clear`"
+            .to_owned(),
+        MemberStatus::Valid => "it is a full member".to_owned(),
+        MemberStatus::Leaving | MemberStatus::Exiting => format!(
+            "it goes by itself when it has handed over its data. If it is away, mark it as down \
+             (`quoit admin down {name}`), and the others don't wait for it; if it is lost for good, \
+             remove it with `cluster force-remove {name}`"
+        ),
+    }
+}
+
 /// Why a change of membership is refused. Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum MembershipError {
@@ -22,14 +37,27 @@ pub enum MembershipError {
         name: String,
     },
     /// The member can't be changed in this way now.
-    #[error("{name} is {status}, and only members that are {wanted} can be changed like this")]
+    #[error("{name} is {status}: {}", way_on(name, *status))]
     Status {
         /// The member.
         name: String,
         /// How far its membership has come.
         status: MemberStatus,
-        /// What it would have to be.
-        wanted: &'static str,
+    },
+    /// Not all members would keep it that the member is marked as absent.
+    #[error(
+        "{name} is {status}, and only full members can be marked as down while these members run an older \
+         version: {}. Upgrade them, or, if {name} is lost for good, remove it with \
+         `cluster force-remove {name}`",
+        members.join(", ")
+    )]
+    MarkForgotten {
+        /// The member.
+        name: String,
+        /// How far its membership has come.
+        status: MemberStatus,
+        /// Members that would not keep it.
+        members: Vec<String>,
     },
     /// Something is staged for the node already.
     #[error(
@@ -48,6 +76,16 @@ pub enum MembershipError {
     HoldsPartitions {
         /// The member.
         name: String,
+    },
+    /// Some members would not understand that a node has lost records.
+    #[error(
+        "these members do not know of copies that have lost records: {}; upgrade them, or raise \
+         internode.version.maximum on them, and restart them",
+        members.join(", ")
+    )]
+    LossesUnknown {
+        /// Their names.
+        members: Vec<String>,
     },
     /// A node in place of itself.
     #[error("{name} can't replace itself")]
@@ -79,7 +117,10 @@ pub enum MembershipError {
     )]
     PlanChanged,
     /// A node that joins is not there.
-    #[error("{name} is not reachable, and nodes that join must be up when the plan is committed")]
+    #[error(
+        "{name} is not reachable, and nodes that join must be up when the plan is committed: start it, or \
+         drop all staged changes with `cluster clear`"
+    )]
     NotUp {
         /// The node.
         name: String,
@@ -93,7 +134,8 @@ pub enum MembershipError {
     /// Too many changes of layout at once.
     #[error(
         "{count} changes of layout are in progress, and no more are possible; \
-         wait until `cluster status` shows no pending changes"
+         wait until `cluster status` shows no pending changes. If they wait for a member that is lost for \
+         good, remove it with `cluster force-remove`, which is still possible"
     )]
     TooManyLayouts {
         /// Layouts in use.

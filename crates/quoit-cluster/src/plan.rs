@@ -126,11 +126,8 @@ impl Outcome {
 
     /// The layout of the members that hold data.
     fn layout(&self, previous: &Layout) -> Result<Layout, MembershipError> {
-        let holds = |member: &&Arc<Member>| {
-            matches!(member.status, MemberStatus::Valid | MemberStatus::Down)
-        };
-        let members: Vec<_> =
-            self.members.values().filter(holds).map(|member| member.for_layout()).collect();
+        let holding = self.members.values().filter(|member| member.stays());
+        let members: Vec<_> = holding.map(|member| member.for_layout()).collect();
         let held = |replacement: &&Replacement| previous.node_index(replacement.old).is_some();
         let replacements: Vec<_> = self.replacements.iter().filter(held).copied().collect();
         let request = LayoutRequest {

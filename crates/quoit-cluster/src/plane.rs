@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::props::BucketProps;
+use quoit_planted::planted;
 use quoit_store::seam::{Disk, DiskLock};
 use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING};
@@ -213,7 +214,16 @@ impl ControlPlane {
         if let Some(keeper) = self.keeper.lock().take() {
             keeper.abort();
         }
+        self.note_time();
         self.group.stop().await;
+    }
+
+    /// Notes the node's time durably, for its next start.
+    pub(crate) fn note_time(&self) {
+        let now_us = self.link.internode().and_then(|internode| internode.unix_us());
+        if let Some(Err(fault)) = now_us.map(|now_us| self.file.note_time(now_us)) {
+            tracing::debug!(%fault, "the time could not be noted");
+        }
     }
 
     /// The state as it is now. No lock, no allocation, no shared counter.
@@ -308,7 +318,10 @@ impl ControlPlane {
 
     /// What the node tells of itself, as of this start.
     pub(crate) fn introduction(&self) -> Introduction {
-        let Founding { name, addresses, versions, .. } = self.founding.clone();
+        let Founding { name, addresses, mut versions, .. } = self.founding.clone();
+        if planted!(ClaimsVersions) {
+            versions = VersionRange::CURRENT;
+        }
         Introduction { name, addresses, versions }
     }
 

@@ -9,6 +9,7 @@ use crate::control::types::{Entry, LogId, Membership, RaftId, Vote};
 use crate::error::{OpenError, StoreError};
 use crate::members::MemberStatus;
 use crate::membership_error::MembershipError;
+use crate::staged::StagedChange;
 use crate::state::State;
 use openraft::{CommittedLeaderId, EntryPayload};
 use quoit_model::layout::{Layout, LayoutRequest};
@@ -143,21 +144,35 @@ fn identities(state: &State, names: &[String]) -> Result<BTreeSet<NodeId>, Recov
     Ok(identities)
 }
 
-/// Removes members, their places in the layout, and whatever was staged.
+/// Removes members, their places in the layout, and whatever was staged but the joining of those that are
+/// left. Where no member is left that holds partitions by later layouts, all that are left do: what they were
+/// about to hand over or to get has no other place.
 fn changes_without(state: &State, lost: &BTreeSet<NodeId>) -> Result<Vec<Change>, MembershipError> {
     let mut changes: Vec<_> =
         lost.iter().map(|id| Change::RemoveMember { id: *id, for_ever: true }).collect();
     let newest = state.layouts().newest();
-    let holds = |status| matches!(status, MemberStatus::Valid | MemberStatus::Down);
     let left = state.members().iter().filter(|member| !lost.contains(&member.id));
-    let left: Vec<_> =
-        left.filter(|member| holds(member.status)).map(|member| member.for_layout()).collect();
+    let left: Vec<_> = left.collect();
+    let mut holding: Vec<_> = left.iter().filter(|member| member.stays()).copied().collect();
+    if holding.is_empty() {
+        holding = left;
+        let kept = holding.iter().map(|member| member.with_status(MemberStatus::Valid));
+        changes.extend(kept.map(Change::PutMember));
+    }
+    let places: Vec<_> = holding.iter().map(|member| member.for_layout()).collect();
     if lost.iter().any(|node| newest.node_index(*node).is_some()) {
-        let layout = Layout::compute(&LayoutRequest::after(newest, &left))?;
+        let layout = Layout::compute(&LayoutRequest::after(newest, &places))?;
         let n_vals = state.n_vals();
         changes.push(Change::PutLayout { layout: Arc::new(layout), n_vals });
     }
-    changes.push(Change::Stage { staged: Vec::new() });
+    let waits = |change: &&StagedChange| match change {
+        StagedChange::Join { node } => {
+            !holding.iter().any(|member| member.id == *node) && !lost.contains(node)
+        }
+        _ => false,
+    };
+    let staged = state.staged().iter().filter(waits).cloned().collect();
+    changes.push(Change::Stage { staged });
     Ok(changes)
 }
 

@@ -4,9 +4,10 @@
 //! version is begun before all members speak it, and once it is begun, no node is let in that does not.
 
 use crate::members::Member;
+use crate::membership_error::MembershipError;
 use crate::state::State;
 use quoit_model::props::BucketProps;
-use quoit_wire::internode::{VERSION_DATA_TYPES, VERSION_MIN, VersionRange};
+use quoit_wire::internode::{VERSION_DATA_TYPES, VERSION_LOSSES, VERSION_MIN, VersionRange};
 use thiserror::Error;
 
 /// A node speaks too old a version. Displayed for operators.
@@ -66,6 +67,17 @@ impl State {
         }
         let bucket_type = String::from_utf8_lossy(bucket_type).into_owned();
         Err(MembersOutdated { bucket_type, needed, members })
+    }
+
+    /// Refuses to tell of lost records while some member would not understand it.
+    pub(crate) fn check_members_know_losses(&self) -> Result<(), MembershipError> {
+        let outdated = self.members().iter().filter(|each| each.versions.max < VERSION_LOSSES);
+        let mut members: Vec<_> = outdated.map(|member| member.name.to_string()).collect();
+        members.sort_unstable();
+        match members.is_empty() {
+            true => Ok(()),
+            false => Err(MembershipError::LossesUnknown { members }),
+        }
     }
 
     /// Refuses a node that speaks too old a version for the active bucket types. Looks at all of them.

@@ -4,6 +4,7 @@ mod in_pages;
 
 use crate::error::RequestError;
 use crate::options::Precondition;
+use crate::reaper::{Reaped, clock_of, rest_of};
 use crate::records::{Updated, WrittenPages};
 use crate::replica::{Replicated, merge_rule};
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
@@ -39,9 +40,45 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) refused: Option<RequestError>,
 }
 
-/// Makes the object after a change of what is stored.
-pub(crate) type MakeObject<'m> =
-    dyn FnMut(Option<Object>) -> Result<Option<Object>, RequestError> + 'm;
+/// State that a change finds under its name.
+pub(crate) enum Present {
+    /// An object.
+    Stored(Object),
+    /// Nothing but the reap record of this tombstone, whose clock the new object takes over.
+    Reaped(Object),
+    /// Nothing.
+    Nothing,
+}
+
+impl Present {
+    /// The stored object.
+    pub(crate) const fn stored(&self) -> Option<&Object> {
+        match self {
+            Self::Stored(object) => Some(object),
+            Self::Reaped(_) | Self::Nothing => None,
+        }
+    }
+
+    /// Base of the new object: the stored one or a reaped tombstone's clock.
+    pub(crate) fn into_base(self) -> Option<Object> {
+        match self {
+            Self::Stored(object) => Some(object),
+            Self::Reaped(tombstone) => Some(clock_of(&tombstone)),
+            Self::Nothing => None,
+        }
+    }
+
+    /// The time that the new object has to come after; 0: any.
+    fn last_modified_us(&self) -> u64 {
+        match self {
+            Self::Stored(object) | Self::Reaped(object) => object.last_modified_us(),
+            Self::Nothing => 0,
+        }
+    }
+}
+
+/// Makes the object after a change of what is present.
+pub(crate) type MakeObject<'m> = dyn FnMut(Present) -> Result<Option<Object>, RequestError> + 'm;
 
 /// What a change under the record's lock came to.
 pub(crate) struct Changed {
@@ -95,7 +132,7 @@ impl ReplicatedStore {
             // It may lie in pages, which have to go.
             && props.datatype.is_none();
         let before = if blind { Before::Skip } else { Before::Read };
-        let mut make = |stored: Option<Object>| self.make_object(at, props, policy, change, stored);
+        let mut make = |present| self.make_object(at, props, policy, change, present);
         let mut write = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {
             self.write_in_pages(at, props, change, replicates, paged, pages)
         };
@@ -116,9 +153,23 @@ impl ReplicatedStore {
     ) -> Result<Changed, RequestError> {
         let told = RefCell::new(Told::default());
         let ticket = wait_if_blocked(self.settings.blocking, |access| {
+            let mut would_block = false;
             let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-                let stored = stored.map(|record| decode(&record.to_bytes())).transpose();
-                let made = stored.and_then(&mut *make);
+                let present = match stored {
+                    Some(record) => decode(&record.to_bytes()).map(Present::Stored),
+                    None => self.reaped_at(at, access).map(|reaped| match reaped {
+                        Reaped::Nothing => Present::Nothing,
+                        Reaped::Tombstone(tombstone) => Present::Reaped(*tombstone),
+                        Reaped::WouldBlock => {
+                            would_block = true;
+                            Present::Nothing
+                        }
+                    }),
+                };
+                if would_block {
+                    return Decision::Keep;
+                }
+                let made = present.and_then(&mut *make);
                 let (decision, now) = self.told_of(at, props, made, replicates, out);
                 *told.borrow_mut() = now;
                 decision
@@ -148,6 +199,7 @@ impl ReplicatedStore {
                 };
             };
             Ok(match applied {
+                _ if would_block => None,
                 Applied::Kept => Some(None),
                 Applied::Written(ticket) => Some(Some(ticket)),
                 Applied::WouldBlock => None,
@@ -189,20 +241,29 @@ impl ReplicatedStore {
         props: &BucketProps,
         policy: WritePolicy,
         change: &ObjectChange<'_>,
-        stored: Option<Object>,
+        present: Present,
     ) -> Result<Option<Object>, RequestError> {
-        let made = self.new_write(at, props, policy, change, stored.as_ref())?;
+        let replaced_us = present.last_modified_us();
+        let made = self.new_write(at, props, policy, change, present.stored(), replaced_us)?;
         let Some(NewWrite { context, new, dot, now_us }) = made else { return Ok(None) };
-        let object = if change.as_is {
-            Object::put_as_is(stored.as_ref(), context, new, policy)
-        } else {
-            Object::write(stored.as_ref(), &context, new, dot, policy)
+        let object = match (change.as_is, present) {
+            (false, present) => {
+                Object::write(present.into_base().as_ref(), &context, new, dot, policy)
+            }
+            (true, Present::Reaped(tombstone)) => {
+                let given = Object::given(context, new);
+                match rest_of(&tombstone, &given, merge_rule(props)) {
+                    Some(rest) => rest,
+                    None => return Ok(None),
+                }
+            }
+            (true, present) => Object::put_as_is(present.stored(), context, new, policy),
         };
         self.pruned(object, props, now_us).map(Some)
     }
 
-    /// The value that a change writes, and what its writer had seen; `None` when there is nothing to change.
-    /// Of a stored state nothing is looked at.
+    /// The value that a change writes, after a time, and what its writer had seen; `None` when there is
+    /// nothing to change. Of a stored state nothing is looked at.
     pub(super) fn new_write(
         &self,
         at: &RecordAt<'_>,
@@ -210,6 +271,7 @@ impl ReplicatedStore {
         policy: WritePolicy,
         change: &ObjectChange<'_>,
         stored: Option<&Object>,
+        replaced_us: u64,
     ) -> Result<Option<NewWrite>, RequestError> {
         let shown = stored.map(|object| shown(object, props));
         change.precondition.check(shown.as_deref())?;
@@ -221,7 +283,7 @@ impl ReplicatedStore {
         if let Some(fault) = &change.refused {
             return Err(fault.clone());
         }
-        let now_us = self.write_time_us(policy, stored.map_or(0, Object::last_modified_us));
+        let now_us = self.write_time_us(policy, replaced_us);
         let mut meta = change.meta.clone();
         if !change.deleted && meta.expires_at_secs.is_none() {
             meta.expires_at_secs = self.ttl_secs(props).map(|ttl| expiry(now_us, ttl));

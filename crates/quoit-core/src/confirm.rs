@@ -43,7 +43,7 @@ impl Asked {
             while self.count > 0 {
                 let Some((_, Ok(reply))) = self.replies.next().await else { return false };
                 let Ok(fetched) = Fetched::decode(reply.header) else { return false };
-                if fetched.found.then_some(fetched.digest) != digest {
+                if fetched.has_lost || fetched.found.then_some(fetched.digest) != digest {
                     return false;
                 }
                 self.count -= 1;

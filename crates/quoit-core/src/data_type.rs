@@ -8,7 +8,7 @@ mod join;
 mod query;
 mod stream;
 
-use crate::change::{Changed, InPages, expiry};
+use crate::change::{Changed, InPages, Present, expiry};
 use crate::error::{DataTypeError, RequestError};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::put::{Accepted, needs_another};
@@ -226,8 +226,9 @@ impl ReplicatedStore {
             _ => None,
         };
         let quorums = self.write_quorums(topology, &at, props, &request.options)?;
-        let mut change = |stored: Option<Object>| {
-            self.make_updated(&at, props, &request.operation, context.as_ref(), stored).map(Some)
+        let mut change = |present: Present| {
+            let base = present.into_base();
+            self.make_updated(&at, props, &request.operation, context.as_ref(), base).map(Some)
         };
         let mut made: Option<Result<SentDelta, RequestError>> = None;
         let mut in_pages = |paged: PagedObject, pages: &mut WrittenPages<'_, '_>| {

@@ -8,6 +8,7 @@
 use parking_lot::Mutex;
 use quoit_model::clock::{Actor, Dot};
 use quoit_model::hash::Partition;
+use quoit_planted::planted;
 use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,7 +77,10 @@ impl DotSequence {
         let given_away = reserve.given_away();
         Self {
             actor,
-            last_issued: AtomicU64::new(reserved),
+            last_issued: AtomicU64::new(match planted!(ReissuesCounters) {
+                true => reserved.saturating_sub(RESERVE_STEP),
+                false => reserved,
+            }),
             reserved: AtomicU64::new(reserved),
             reserve: Mutex::new(reserve),
             passing: Mutex::default(),
@@ -121,6 +125,9 @@ impl DotSequence {
     ///
     /// As [`DotSequence::issue`].
     pub fn issue_passing(&self, partition: Partition, time_secs: u64) -> Result<Dot, StoreError> {
+        if planted!(ReusesActor) {
+            return self.issue(time_secs);
+        }
         let counter = self.next_counter()?;
         let mut passing = self.passing.lock();
         let actor = passing.entry(partition).or_insert_with(|| self.passing_actor(counter)).clone();
@@ -141,7 +148,9 @@ impl DotSequence {
             self.reserve.lock().note_given_away(up_to)?;
             self.given_away_noted.fetch_max(up_to, Ordering::AcqRel);
         }
-        self.passing.lock().remove(&partition);
+        if !planted!(GivesAwaySilently) {
+            self.passing.lock().remove(&partition);
+        }
         self.given_away.lock().insert(partition, self.last_issued());
         Ok(())
     }

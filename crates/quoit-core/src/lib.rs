@@ -16,13 +16,16 @@ mod exchange;
 mod folds;
 mod forward;
 mod get;
+mod grants;
 mod hints;
 mod in_flight;
 mod in_place;
 mod listing;
+mod losses;
 mod options;
 mod put;
 mod read_replicas;
+mod reap_records;
 mod reaper;
 mod records;
 mod replica;
@@ -52,7 +55,8 @@ pub use listing::{
 };
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
-pub use reaper::{DeleteMode, ReapedMemory};
+pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
+pub use reaper::{DeleteMode, ReapRecordsHeldUp};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,

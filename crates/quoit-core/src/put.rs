@@ -3,11 +3,12 @@
 use crate::change::{Changed, Context, ObjectChange};
 use crate::error::{QuorumKind, RequestError};
 use crate::get::resolve;
+use crate::grants::{Fence, GrantNumbers, majority};
 use crate::options::{Precondition, ReadOptions, WriteOptions};
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::Topology;
 use crate::votes::{WriteNeed, WriteTally};
-use crate::write_replicas::{Made, Sent};
+use crate::write_replicas::{GrantedObject, Made, Sent};
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use quoit_model::key::KeyRef;
@@ -128,6 +129,22 @@ pub(crate) struct Accepted<'a> {
     pub(crate) sent: Option<Sent>,
 }
 
+impl Accepted<'_> {
+    /// Makes the change one that counts only with these grants: a majority of the primaries has to sync it.
+    fn require(&mut self, grants: GrantNumbers) {
+        let least = majority(self.quorums.n_val);
+        for quorum in [&mut self.quorums.w, &mut self.quorums.dw, &mut self.quorums.pw] {
+            *quorum = (*quorum).max(least);
+        }
+        self.sent = match self.sent.take() {
+            Some(Sent::Object(replicated)) => {
+                Some(Sent::Granted(Box::new(GrantedObject { replicated, grants })))
+            }
+            sent => sent,
+        };
+    }
+}
+
 /// Quorums of a delete that wrote nothing.
 const NOTHING_ASKED: WriteQuorums = WriteQuorums { n_val: 1, w: 0, dw: 0, pw: 0, node_confirms: 0 };
 
@@ -178,19 +195,33 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
-        let (options, return_object) = (request.options, request.return_object);
-        if !topology.is_alone() && !request.precondition.is_none() {
+        let mut request = request;
+        let return_object = request.return_object;
+        let fence = if request.precondition.is_none() {
+            Fence::None
+        } else {
             // Conditions are about what a read would show, not about what this node happens to hold.
             let read = ReadOptions {
-                n_val: options.n_val,
-                sloppy_quorum: options.sloppy_quorum,
-                timeout_ms: options.timeout_ms,
+                n_val: request.options.n_val,
+                sloppy_quorum: request.options.sloppy_quorum,
+                timeout_ms: request.options.timeout_ms,
                 ..ReadOptions::default()
             };
-            self.refresh_own(request.key, &read).await?;
-        }
+            self.fence(&topology, request.key, &read).await?
+        };
         let encoded = request.key.encoded();
-        let accepted = self.accept_put(&topology, request, &encoded)?;
+        let Fence::Required(mut held) = fence else {
+            let options = request.options;
+            let accepted = self.accept_put(&topology, request, &encoded)?;
+            let written = self.confirm_all(topology, accepted, &options).await?;
+            return Ok(written.filter(|_| return_object));
+        };
+        request.options = primaries_only(request.options);
+        let (topology, options) = (Arc::clone(&held.topology), request.options);
+        let mut accepted = self.accept_put(&topology, request, &encoded)?;
+        if accepted.ticket.is_some() {
+            accepted.require(held.use_up());
+        }
         let written = self.confirm_all(topology, accepted, &options).await?;
         Ok(written.filter(|_| return_object))
     }
@@ -233,7 +264,8 @@ impl ReplicatedStore {
         let mut changed = self.change(&at, props, &change, !topology.is_alone())?;
         changed.object = changed.object.map(|object| resolve(object, props));
         let Changed { object, ticket, replicated } = changed;
-        Ok(Accepted { at, quorums: quorums?, object, ticket, sent: replicated.map(Sent::Object) })
+        let sent = replicated.map(Sent::Object);
+        Ok(Accepted { at, quorums: quorums?, object, ticket, sent })
     }
 
     /// The quorums of a write, if they can be met with the nodes that are up.
@@ -279,14 +311,30 @@ impl ReplicatedStore {
         topology: Arc<Topology>,
         request: &DeleteRequest<'_>,
     ) -> Result<Deleted, RequestError> {
-        if !topology.is_alone() && (request.context.is_none() || !request.precondition.is_none()) {
+        let mut fence = Fence::None;
+        if request.context.is_none() || !request.precondition.is_none() {
             let (read, _) = request.halves(&*self.props_of(request.key)?);
             let read = ReadOptions { timeout_ms: request.write.timeout_ms, ..read };
-            self.refresh_own(request.key, &read).await?;
+            if !request.precondition.is_none() {
+                fence = self.fence(&topology, request.key, &read).await?;
+            } else if !topology.is_alone() {
+                self.refresh_own(request.key, &read).await?;
+            }
         }
         let encoded = request.key.encoded();
-        let accepted = self.accept_delete(&topology, request, &encoded)?;
-        let written = self.confirm_all(topology, accepted, &request.write).await?;
+        let Fence::Required(mut held) = fence else {
+            let accepted = self.accept_delete(&topology, request, &encoded)?;
+            let written = self.confirm_all(topology, accepted, &request.write).await?;
+            return Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing });
+        };
+        let write = primaries_only(request.write);
+        let request = DeleteRequest { write, ..request.clone() };
+        let topology = Arc::clone(&held.topology);
+        let mut accepted = self.accept_delete(&topology, &request, &encoded)?;
+        if accepted.ticket.is_some() {
+            accepted.require(held.use_up());
+        }
+        let written = self.confirm_all(topology, accepted, &write).await?;
         Ok(if written.is_some() { Deleted::Done } else { Deleted::Missing })
     }
 
@@ -332,7 +380,8 @@ impl ReplicatedStore {
         let Changed { object, ticket, replicated } =
             self.change(&at, props, &change, !topology.is_alone())?;
         let quorums = quorums.unwrap_or(NOTHING_ASKED);
-        Ok(Accepted { at, quorums, object, ticket, sent: replicated.map(Sent::Object) })
+        let sent = replicated.map(Sent::Object);
+        Ok(Accepted { at, quorums, object, ticket, sent })
     }
 
     /// Waits until a write has what its quorums ask for, here and on the other replicas.
@@ -383,6 +432,11 @@ impl ReplicatedStore {
 pub(crate) fn needs_another<T>(result: &Result<T, RequestError>) -> bool {
     let Err(RequestError::Store(fault)) = result else { return false };
     matches!(fault, StoreError::Corrupt { .. } | StoreError::DiskFull { .. })
+}
+
+/// Options of a write that goes to all primaries of its bucket and to nobody else.
+const fn primaries_only(options: WriteOptions) -> WriteOptions {
+    WriteOptions { n_val: None, sloppy_quorum: Some(false), ..options }
 }
 
 /// Checks what a node that is alone can give to a write. The write itself stands either way.

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Replies, Reply};
 use quoit_model::object::Object;
+use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordAt};
 use quoit_wire::internode::data::{self, Fetch, Fetched, MergeRule, REFUSED_STALE_LAYOUT, Want};
 use smallvec::SmallVec;
@@ -314,7 +315,11 @@ impl<'a> Run<'a> {
         };
         let (_, whole) = self.waiting.remove(place);
         match reply.map(|reply| read_fetched(reply, whole)) {
-            Ok(Some(copy)) => self.keep(node, copy),
+            // Its vote was counted as a primary's.
+            Ok(Some((_, true))) if !self.topology.has_lost(self.read.at.partition, node) => {
+                return Err(Stop::StaleLayout);
+            }
+            Ok(Some((copy, _))) => self.keep(node, copy),
             Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => {
                 return Err(Stop::StaleLayout);
             }
@@ -371,6 +376,7 @@ impl<'a> Run<'a> {
             let object = decode(body)?;
             merged = Some(match merged {
                 None => (*digest, object),
+                Some(first) if planted!(AnswersFirstVersion) => first,
                 Some((_, merged)) => {
                     let merged = self.store.merged(&merged, &object, self.read.rule);
                     (merged.digest(), merged)
@@ -379,7 +385,7 @@ impl<'a> Run<'a> {
         }
         let Some((digest, object)) = merged else { return Ok(Some(None)) };
         // Later it may have been deleted and the tombstone forgotten.
-        if self.began.elapsed() < SENT_FOR {
+        if self.began.elapsed() < SENT_FOR && !planted!(LosesRepairs) {
             self.repair(digest, &object);
         }
         Ok(Some(Some(object)))
@@ -440,12 +446,13 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A replica's copy from its answer; `None` when the answer makes no sense.
-fn read_fetched(reply: Reply, whole: bool) -> Option<Copy> {
+/// A replica's copy from its answer, and whether it has lost records; `None` when the answer makes no sense.
+fn read_fetched(reply: Reply, whole: bool) -> Option<(Copy, bool)> {
     let fetched = Fetched::decode(reply.header).ok()?;
-    Some(match (fetched.found, whole) {
+    let copy = match (fetched.found, whole) {
         (false, _) => Copy::Missing,
         (true, false) => Copy::Found(fetched.digest, None),
         (true, true) => Copy::Found(fetched.digest, Some(reply.payload)),
-    })
+    };
+    Some((copy, fetched.has_lost))
 }

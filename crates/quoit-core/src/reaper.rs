@@ -5,33 +5,36 @@
 //! scan of the index for tombstones. A record is removed only if it is still the very tombstone that was
 //! noted, decided in one step with the removal.
 //!
-//! Where there are several nodes, the first primary of a record has it reaped, once all primaries are
-//! up, only one layout is live, all of them hold the tombstone or nothing, and no member has strays of
-//! its partition. Only that node queues it. What is left behind nevertheless, because the first primary
-//! never had it or was another one then, or because a removal went with a machine's power, any primary has
-//! reaped that finds it in a scan.
+//! Where there are several nodes, the first primary of a record has it reaped, once only one layout is live
+//! and all primaries hold the tombstone on their disks. Each keeps a reap record of it. Only that node
+//! queues the tombstone. One that is left behind nevertheless, because the first primary never had it or
+//! was another one then, or because a removal went with a machine's power, any primary has reaped that
+//! finds it in a scan.
 
 mod agreement;
-mod graves;
 mod marks;
+mod reaped;
+mod retirement;
+mod scan;
 mod serve;
 
-pub use graves::ReapedMemory;
-pub(crate) use graves::SENT_FOR;
+pub(crate) use reaped::{Admitted, Reaped, clock_of, meta_of, rest_of};
+pub use retirement::ReapRecordsHeldUp;
 
 use crate::error::RequestError;
 use crate::replica::Place;
 use crate::store::{ReplicatedStore, decode};
 use bytes::Bytes;
-use graves::Graves;
 use marks::Marks;
 use parking_lot::Mutex;
-use quoit_model::hash::{Identity, Partition};
+use quoit_model::hash::Partition;
 use quoit_store::engine::{Record, RecordAt};
 use quoit_store::error::StoreError;
+use retirement::Retirement;
+use scan::{LEFT_BEHIND_US, ScanStep, TombstoneScan};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -42,12 +45,14 @@ const TICK: Duration = Duration::from_millis(200);
 /// How often it does so where several nodes have to agree: the price of a pass is shared by all that has
 /// come due meanwhile.
 const TICK_TOGETHER: Duration = Duration::from_secs(2);
-/// How often a node looks for tombstones that were left behind, and how old those are at least.
-const LEFT_BEHIND_US: u64 = 600_000_000;
 /// How long a fold waits until some of the tombstones that it has found are reaped.
 const ROOM_PATIENCE: Duration = Duration::from_secs(15);
+/// How long after its beginning a request may still send to further replicas what it has read or written.
+pub(crate) const SENT_FOR: Duration = Duration::from_secs(60);
 /// Records that a scan takes from the engine at once.
 const SCAN_PAGE: usize = 1_000;
+/// How long a scan works before tombstones that are due have their turn.
+const SCAN_US: u64 = 100_000;
 
 /// How soon after its writing a tombstone is reaped (`delete_mode`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,28 +97,24 @@ struct Noted {
 /// The queue of noted tombstones, by the time when they are due.
 pub(crate) struct Reaper {
     queue: Mutex<VecDeque<Noted>>,
-    scan_needed: AtomicBool,
-    /// When a scan is due anyway, on the monotonic clock.
-    next_scan_us: AtomicU64,
+    /// May be taken while the queue is locked, but not the other way round.
+    scan: Mutex<TombstoneScan>,
     /// The layout by which this node knows what it is first primary of.
     layout_version: AtomicU64,
+    pub(crate) retirement: Retirement,
     /// When this process began. Of what was due before, the first primary may be done with.
     started_us: u64,
-    /// What this node has reaped lately.
-    pub(crate) graves: Graves,
 }
 
 impl Reaper {
     /// The reaper of a process that begins now, by its wall clock.
     pub(crate) fn new(started_us: u64) -> Self {
-        // Tombstones of the former run are known to the index alone.
         Self {
             queue: Mutex::default(),
-            scan_needed: AtomicBool::new(true),
-            next_scan_us: AtomicU64::new(0),
+            scan: Mutex::new(TombstoneScan::new()),
             layout_version: AtomicU64::new(0),
             started_us,
-            graves: Graves::default(),
+            retirement: Retirement::default(),
         }
     }
 
@@ -126,7 +127,7 @@ impl Reaper {
         let Some(delay_ms) = mode.delay_ms() else { return };
         let mut queue = self.queue.lock();
         if queue.len() >= QUEUE_COUNT_MAX {
-            self.scan_needed.store(true, Ordering::Relaxed);
+            self.scan.lock().need();
             return;
         }
         queue.push_back(Noted {
@@ -144,7 +145,7 @@ impl Reaper {
         let mut queue = self.queue.lock();
         for noted in tombstones {
             if queue.len() >= QUEUE_COUNT_MAX {
-                self.scan_needed.store(true, Ordering::Relaxed);
+                self.scan.lock().need();
                 break;
             }
             queue.push_back(noted);
@@ -156,23 +157,18 @@ impl Reaper {
     /// With another layout a node is first primary of other records.
     fn note_layout(&self, version: u64) {
         if self.layout_version.swap(version, Ordering::Relaxed) != version {
-            self.scan_needed.store(true, Ordering::Relaxed);
+            self.scan.lock().need();
         }
     }
 
-    /// Whether a scan is needed and worth its price: it is put off until half of the queue is free. A scan
-    /// finds all that is queued again, so the queue is emptied for it.
-    fn start_scan(&self, monotonic_us: u64) -> bool {
-        if monotonic_us >= self.next_scan_us.load(Ordering::Relaxed) {
-            self.next_scan_us.store(monotonic_us + LEFT_BEHIND_US, Ordering::Relaxed);
-            self.scan_needed.store(true, Ordering::Relaxed);
+    /// What the scan does next. It finds all that is queued again, so the queue is emptied when it begins.
+    fn scan_step(&self, monotonic_us: u64) -> ScanStep {
+        let queue_count = self.queue.lock().len();
+        let step = self.scan.lock().step(monotonic_us, queue_count);
+        if step == ScanStep::Begin {
+            self.queue.lock().retain(|noted| noted.is_wanted);
         }
-        let mut queue = self.queue.lock();
-        if queue.len() > QUEUE_COUNT_MAX / 2 || !self.scan_needed.swap(false, Ordering::Relaxed) {
-            return false;
-        }
-        queue.retain(|noted| noted.is_wanted);
-        true
+        step
     }
 
     fn take_due(&self, now_us: u64) -> Vec<Noted> {
@@ -184,6 +180,10 @@ impl Reaper {
 
 impl ReplicatedStore {
     pub(crate) async fn run_reaper(self: Arc<Self>) {
+        tokio::join!(biased; self.run_reaping(), self.run_retirement());
+    }
+
+    async fn run_reaping(self: &Arc<Self>) {
         let delay_ms = self.settings.delete_mode.delay_ms();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -203,12 +203,6 @@ impl ReplicatedStore {
                 tracing::warn!(%fault, "reaping put off");
             }
         }
-    }
-
-    /// What this node remembers of the tombstones that it has reaped lately.
-    #[must_use]
-    pub fn reaped_memory(&self) -> ReapedMemory {
-        self.reaper.graves.memory()
     }
 
     /// Remembers a tombstone that is being written here now, if it is this node's business to reap it.
@@ -243,17 +237,14 @@ impl ReplicatedStore {
         delay_ms: Option<u64>,
     ) -> Result<Vec<Noted>, RequestError> {
         let now_us = self.clock.unix_us();
-        if let Some(delay_ms) = delay_ms
-            && self.reaper.start_scan(self.clock.monotonic_us())
-        {
-            let scanned = self.scan_tombstones(delay_ms).await;
-            scanned.map_err(|fault| self.scan_again(fault))?;
+        if let Some(delay_ms) = delay_ms {
+            self.scan_tombstones(delay_ms).await?;
         }
         Ok(self.reaper.take_due(now_us))
     }
 
     fn scan_again(&self, fault: RequestError) -> RequestError {
-        self.reaper.scan_needed.store(true, Ordering::Relaxed);
+        self.reaper.scan.lock().need();
         fault
     }
 
@@ -292,19 +283,25 @@ impl ReplicatedStore {
         self.reap_copy(&place.at(), noted.digest)
     }
 
-    /// Goes through all partitions, a page at a time: others wait for the same threads.
+    /// Looks for tombstones where the last scan has stopped, a page at a time: others wait for the same
+    /// threads.
     async fn scan_tombstones(self: &Arc<Self>, delay_ms: u64) -> Result<(), RequestError> {
-        for partition in (0..self.ring_size().get()).map(Partition) {
-            let mut from = Some(Identity(0));
-            while let Some(identity) = from {
-                let store = Arc::clone(self);
-                let scan = move || {
-                    let page = store.engine.fold(partition, identity, SCAN_PAGE, true)?;
-                    store.note_scanned(partition, delay_ms, page.entries);
-                    Ok(page.next)
-                };
-                from = self.settings.blocking.behind(scan).await?;
-            }
+        let ring_size = self.ring_size();
+        let end_us = self.clock.monotonic_us() + SCAN_US;
+        while self.clock.monotonic_us() < end_us {
+            let place = match self.reaper.scan_step(self.clock.monotonic_us()) {
+                ScanStep::Begin => continue,
+                ScanStep::Read(place) => place,
+                ScanStep::Wait => break,
+            };
+            let store = Arc::clone(self);
+            let scan = move || {
+                let page = store.engine.fold(place.partition, place.identity, SCAN_PAGE, true)?;
+                store.note_scanned(place.partition, delay_ms, page.entries);
+                Ok(page.next)
+            };
+            let next = self.settings.blocking.behind(scan).await?;
+            self.reaper.scan.lock().has_read(place, next, ring_size);
         }
         Ok(())
     }

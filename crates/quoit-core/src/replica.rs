@@ -3,6 +3,7 @@
 mod in_pages;
 
 use crate::error::RequestError;
+use crate::reaper::{Admitted, meta_of};
 use crate::records::{Records, Updated, WrittenPages};
 use crate::store::{ReplicatedStore, decode, wait_if_blocked};
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use quoit_model::key::{KeyError, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::plain::PlainObject;
 use quoit_model::props::BucketProps;
+use quoit_planted::planted;
 use quoit_store::engine::{
     Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef, Shown, Ticket,
 };
@@ -147,9 +149,12 @@ impl ReplicatedStore {
         has_to_last: bool,
         access: Access,
     ) -> Result<Option<Taken>, RequestError> {
-        // What has expired is gone, also where it was merged away: nobody brings it back.
-        let keeps_out =
-            || self.is_expired(incoming.meta) || self.reaper.graves.keeps_out(at, incoming);
+        let admitted = |access| match self.is_expired(incoming.meta) {
+            // What has expired is gone, also where it was merged away: nobody brings it back.
+            true => Ok(Admitted::Nothing),
+            false if planted!(ForgetsReaped) => Ok(Admitted::AsItCame),
+            false => self.admitted(at, incoming, access),
+        };
         let merged = |ours: &Object, theirs: &Object| self.merged(ours, theirs, incoming.rule);
         // Events of this store that were only in what is lost must not be made again.
         let forget = || self.dots.give_away(at.partition);
@@ -158,14 +163,14 @@ impl ReplicatedStore {
                 self.merged_pages(ours, theirs, incoming.rule, pages)
             };
         let around = Around {
-            keeps_out: &keeps_out,
+            admitted: &admitted,
             merged: &merged,
             merged_pages: &merged_pages,
             forget: &forget,
         };
         let taken = take(&self.records, at, incoming, has_to_last, access, &around)?;
         if let Some(Taken::Written(_, meta)) = &taken {
-            self.note_written(at.partition, u32::from(meta.n_val_class));
+            self.note_written(at.partition, at.encoded);
             if meta.tombstone {
                 self.note_tombstone(at, meta.digest);
             }
@@ -196,15 +201,10 @@ impl ReplicatedStore {
         wait_if_blocked(self.settings.blocking, take)
     }
 
-    /// Removes a tombstone that is still there as it was.
+    /// Removes a tombstone that is still there as it was. Where the node is not alone, there is a reap
+    /// record.
     pub(crate) fn reap_copy(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
-        if self.topology_now().is_alone() {
-            // Nobody sends anything here.
-            return reap(&self.records, at, digest, &|_| true);
-        }
-        let now_us = self.clock.monotonic_us();
-        let bury = |tombstone: &[u8]| self.reaper.graves.bury(at, tombstone, now_us);
-        reap(&self.records, at, digest, &bury)
+        reap(&self.records, at, digest)
     }
 }
 
@@ -213,8 +213,8 @@ type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
 
 /// What merging an object into a record asks of the store around.
 struct Around<'a> {
-    /// Whether the object must not be stored where nothing is.
-    keeps_out: &'a dyn Fn() -> bool,
+    /// What of the object is stored where nothing is.
+    admitted: &'a dyn Fn(Access) -> Result<Admitted, RequestError>,
     /// What it is together with what is there.
     merged: &'a Merge<'a>,
     merged_pages: &'a MergePages<'a>,
@@ -231,7 +231,7 @@ fn take(
     access: Access,
     around: &Around<'_>,
 ) -> Result<Option<Taken>, RequestError> {
-    let Around { keeps_out, merged, forget, .. } = around;
+    let Around { admitted, merged, forget, .. } = around;
     // Most objects replace what they find, which its front is enough to see. What is damaged is replaced
     // unseen: whatever it was, this replica has lost it.
     let mut is_damaged = false;
@@ -242,12 +242,14 @@ fn take(
         let mut verdict = Ok(Verdict::Undecided);
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             verdict = match stored {
-                None if keeps_out() => Ok(Verdict::Keep),
-                stored => unite(stored, incoming, has_to_last, merged, out),
+                None => admitted(access).map(|admitted| take_first(admitted, incoming, out)),
+                Some(stored) => unite(stored, incoming, has_to_last, merged, out),
             };
             match verdict {
                 Ok(Verdict::Put(meta)) => Decision::Put(meta),
-                Ok(Verdict::Keep | Verdict::Undecided) | Err(_) => Decision::Keep,
+                Ok(Verdict::Keep | Verdict::Undecided | Verdict::WouldBlock) | Err(_) => {
+                    Decision::Keep
+                }
             }
         };
         let applied = match before {
@@ -274,7 +276,7 @@ fn take(
             applied => applied?,
         };
         match (applied, verdict?) {
-            (Applied::WouldBlock, _) => return Ok(None),
+            (Applied::WouldBlock, _) | (_, Verdict::WouldBlock) => return Ok(None),
             (Applied::Written(ticket), Verdict::Put(meta)) => {
                 return Ok(Some(Taken::Written(ticket, meta)));
             }
@@ -286,19 +288,10 @@ fn take(
     Err(RequestError::Damaged("a whole record was shown as a front".to_owned()))
 }
 
-/// Removes a tombstone of an engine that is still there as it was, if `bury` has no objection to that.
-fn reap(
-    records: &Records,
-    at: &RecordAt<'_>,
-    digest: u64,
-    bury: &dyn Fn(&[u8]) -> bool,
-) -> Result<bool, StoreError> {
+/// Removes a tombstone of an engine that is still there as it was.
+fn reap(records: &Records, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
     let mut same = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
-        Some(record)
-            if record.meta.tombstone && record.meta.digest == digest && bury(record.value) =>
-        {
-            Decision::Remove
-        }
+        Some(record) if record.meta.tombstone && record.meta.digest == digest => Decision::Remove,
         _ => Decision::Keep,
     };
     let applied = records.update_whole(at, Before::Read, Access::Wait, &mut same)?;
@@ -306,16 +299,34 @@ fn reap(
 }
 
 /// What to do with an incoming object.
-enum Verdict {
+pub(crate) enum Verdict {
     Put(RecordMeta),
     Keep,
     /// The front of what is stored does not tell.
     Undecided,
+    /// A reap record has to come from the disk.
+    WouldBlock,
+}
+
+/// Appends what is to be stored of an incoming object where nothing is.
+pub(crate) fn take_first(admitted: Admitted, incoming: &Replicated, out: &mut Vec<u8>) -> Verdict {
+    match admitted {
+        Admitted::AsItCame => {
+            out.extend_from_slice(&incoming.object);
+            Verdict::Put(incoming.meta)
+        }
+        Admitted::Rest(rest) => {
+            rest.encode_into(out);
+            Verdict::Put(meta_of(&rest, incoming.meta.n_val_class))
+        }
+        Admitted::Nothing => Verdict::Keep,
+        Admitted::WouldBlock => Verdict::WouldBlock,
+    }
 }
 
 /// Merges an incoming object with what is stored and appends what is to be stored instead.
 fn unite(
-    stored: Option<&RecordRef<'_>>,
+    stored: &RecordRef<'_>,
     incoming: &Replicated,
     has_to_last: bool,
     merged: &Merge<'_>,
@@ -325,7 +336,6 @@ fn unite(
         out.extend_from_slice(&incoming.object);
         Ok(Verdict::Put(incoming.meta))
     };
-    let Some(stored) = stored else { return as_it_came(out) };
     if stored.meta.digest == incoming.meta.digest {
         return if has_to_last { as_it_came(out) } else { Ok(Verdict::Keep) };
     }
@@ -370,7 +380,7 @@ fn replaces(stored: &RecordRef<'_>, incoming: &Replicated) -> bool {
         MergeRule::Causal => !stored.clock.descends(&new.clock),
         MergeRule::LastWriteWins => new.last_modified_us > stored.last_modified_us,
     };
-    is_later && new.clock.descends(&stored.clock)
+    is_later && (planted!(DropsConcurrent) || new.clock.descends(&stored.clock))
 }
 
 /// How copies of a bucket's records become one.

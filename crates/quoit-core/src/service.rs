@@ -6,6 +6,7 @@
 use crate::data_type::{Joined, Joining};
 use crate::error::RequestError;
 use crate::exchange::read_path;
+use crate::grants::GrantNumber;
 use crate::records::PartCopy;
 use crate::replica::{Copy, Place, Replicated, Taken};
 use crate::stats::Counter;
@@ -16,11 +17,13 @@ use quoit_cluster::{IncomingRequest, Responder, Service};
 use quoit_model::data_type::pages::ItemHash;
 use quoit_model::data_type::{Delta, WantedPart};
 use quoit_model::hash::Partition;
+use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordMeta, Ticket};
 use quoit_wire::internode::data::{
     self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, ListKeys, MergeRule, Scan, Store,
     Stored, Want,
 };
+use quoit_wire::internode::grants::{METHOD_GRANT, METHOD_RELEASE, REFUSED_SUPERSEDED};
 use quoit_wire::internode::{exchange, operators, ranges, reap, staging, transfer};
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
@@ -65,11 +68,15 @@ impl Service for ReplicaService {
             data::METHOD_SCAN => store.serve_scan(&request, reply),
             data::METHOD_LIST_KEYS => store.serve_list_keys(&request, reply),
             data::METHOD_LIST_BUCKETS => store.serve_list_buckets(&request, reply),
+            METHOD_GRANT => store.serve_grant(&request, reply),
+            METHOD_RELEASE => store.serve_release(&request, reply),
+            reap::METHOD_HOLD => store.serve_hold(&request, reply),
             reap::METHOD_REAP => store.serve_reap(&request, reply),
+            reap::METHOD_TAKE_REAPED => store.serve_take_reaped(&request, reply),
+            reap::METHOD_ASK_UNSETTLED => store.serve_ask_unsettled(&request, reply),
             transfer::METHOD_OFFER => store.serve_offer(&request, reply),
             transfer::METHOD_DELIVER => store.serve_deliver(&request, reply),
             transfer::METHOD_COMPLETE => store.serve_complete(&request, reply),
-            transfer::METHOD_STRAYS => store.serve_strays(reply),
             operators::METHOD_ASK_TRANSFERS => store.serve_ask_transfers(reply),
             operators::METHOD_SET_TRANSFERS => store.serve_set_transfers(&request, reply),
             exchange::METHOD_COMPARE => store.serve_compare(&request, reply),
@@ -98,8 +105,9 @@ impl ReplicatedStore {
             return self.serve_part(fetch, reply);
         }
         let whole = fetch.want() == Want::Object;
+        let has_lost = self.has_lost_of(fetch.partition);
         match self.fetch_for(&fetch, whole, Access::NoWait) {
-            Ok(Some(copy)) => send_copy(reply, copy),
+            Ok(Some(copy)) => send_copy(reply, copy, has_lost),
             Ok(None) => {
                 let blocking = self.settings.blocking;
                 tokio::spawn(async move {
@@ -108,7 +116,7 @@ impl ReplicatedStore {
                         Err(refusal) => Ok(Err(refusal)),
                     };
                     match blocking.aside(read).await {
-                        Ok(Ok(copy)) => send_copy(reply, copy),
+                        Ok(Ok(copy)) => send_copy(reply, copy, has_lost),
                         Ok(Err(refusal)) => refuse(reply, &refusal),
                         Err(fault) => refuse(reply, &fault.into()),
                     }
@@ -118,7 +126,18 @@ impl ReplicatedStore {
         }
     }
 
+    /// Whether this node's copy of a partition has lost records.
+    fn has_lost_of(&self, partition: u32) -> bool {
+        let topology = self.topology_now();
+        let partition = u16::try_from(partition).map(Partition);
+        let has_lost = |own| partition.is_ok_and(|partition| topology.has_lost(partition, own));
+        topology.has_losses() && topology.own().is_some_and(has_lost)
+    }
+
     fn serve_part(self: Arc<Self>, fetch: Fetch, reply: Responder) {
+        if self.has_lost_of(fetch.partition) {
+            return send_copy(reply, Copy::Missing, true);
+        }
         match self.part_for(&fetch, Access::NoWait) {
             Ok(Some(copy)) => send_part(reply, copy),
             Ok(None) => {
@@ -166,6 +185,16 @@ impl ReplicatedStore {
             Err(refusal) => return refuse(reply, &refusal),
         };
         self.stats().count(Counter::ReplicaPuts);
+        let granted = match store.grant {
+            0 => None,
+            number => {
+                let Some(granted) = self.grants.begin(&store.key, GrantNumber(number)) else {
+                    let text = "the grant of the write is no longer the latest of the record";
+                    return reply.refuse(REFUSED_SUPERSEDED, text);
+                };
+                Some(granted)
+            }
+        };
         let replicated = Replicated {
             meta: RecordMeta {
                 digest: store.digest,
@@ -184,7 +213,10 @@ impl ReplicatedStore {
                 tokio::spawn(async move {
                     let writer = Arc::clone(&self);
                     let acks = store.acks();
-                    let write = move || Ok(writer.take_for(&store, &replicated, Access::Wait));
+                    let write = move || {
+                        let _granted = granted;
+                        Ok(writer.take_for(&store, &replicated, Access::Wait))
+                    };
                     match blocking.aside(write).await {
                         Ok(Ok(taken)) => {
                             self.acknowledge(taken.unwrap_or(Taken::Known), acks, reply);
@@ -272,6 +304,9 @@ impl ReplicatedStore {
             (Taken::Written(ticket, _), Acks::Synced | Acks::Both) => ticket,
             _ => return reply.send(&Stored { synced: false }, b""),
         };
+        if planted!(AcknowledgesUnsynced) {
+            return reply.send(&Stored { synced: true }, b"");
+        }
         if acks == Acks::Both {
             reply.send_more(&Stored { synced: false }, b"");
         }
@@ -350,7 +385,8 @@ impl ReplicatedStore {
     ) -> Result<M, Refusal> {
         let header = M::decode(request.header.clone())
             .map_err(|fault| Refusal::Malformed(fault.to_string()))?;
-        if layout_version(&header) < self.topology().layout_version() {
+        let is_stale = layout_version(&header) < self.topology().layout_version();
+        if is_stale && !planted!(TakesStaleLayouts) {
             return Err(Refusal::StaleLayout);
         }
         Ok(header)
@@ -365,12 +401,13 @@ impl ReplicatedStore {
     }
 }
 
-fn send_copy(reply: Responder, copy: Copy) {
+fn send_copy(reply: Responder, copy: Copy, has_lost: bool) {
+    let fetched = Fetched { has_lost, ..Fetched::default() };
     match copy {
-        Copy::Missing => reply.send(&Fetched::default(), b""),
+        Copy::Missing => reply.send(&fetched, b""),
         Copy::Found(digest, object) => {
             let object = object.unwrap_or_default();
-            reply.send(&Fetched { found: true, digest, ..Fetched::default() }, &object);
+            reply.send(&Fetched { found: true, digest, ..fetched }, &object);
         }
     }
 }

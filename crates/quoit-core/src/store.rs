@@ -4,10 +4,12 @@ use crate::blocking::Blocking;
 use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::exchange::{ExchangeSettings, Exchanges};
+use crate::grants::Grants;
 use crate::hints::Hints;
 use crate::in_flight::InFlight;
 use crate::listing::Plans;
 use crate::options::WriteOptions;
+use crate::reap_records::{ReapRecordLimits, ReapRecordStats, ReapRecords};
 use crate::reaper::{DeleteMode, Reaper};
 use crate::records::Records;
 use crate::service::ReplicaService;
@@ -86,6 +88,8 @@ pub struct StoreSettings {
     pub exchanges: ExchangeSettings,
     /// References to records that other nodes have missed, at most.
     pub hint_count_max: HintCountMax,
+    /// How many reap records there may be.
+    pub reap_records: ReapRecordLimits,
 }
 
 /// A least share of the time, in percent, 1 to 100.
@@ -135,11 +139,14 @@ pub struct ReplicatedStore {
     pub(crate) settings: StoreSettings,
     pub(crate) hints: Arc<Hints>,
     pub(crate) reaper: Reaper,
+    pub(crate) reap_records: Arc<ReapRecords>,
     pub(crate) transfers: Transfers,
     /// Reads and writes under way.
     pub(crate) gets: InFlight,
     pub(crate) puts: InFlight,
     pub(crate) exchanges: Exchanges,
+    /// Rights of conditional writes that this node has given as a primary.
+    pub(crate) grants: Arc<Grants>,
     stats: Stats,
 }
 
@@ -165,6 +172,7 @@ impl ReplicatedStore {
     ) -> Self {
         let topology = ArcSwap::from_pointee(Topology::new(&control.read(), &internode));
         let own = control.read().node_id();
+        let ring_size = control.read().ring_size();
         let reaper = Reaper::new(clock.unix_us());
         // Nobody has looked yet.
         control.set_clear_by(0);
@@ -184,10 +192,12 @@ impl ReplicatedStore {
             settings,
             hints: Arc::new(Hints::in_memory(settings.hint_count_max.0)),
             reaper,
+            reap_records: Arc::new(ReapRecords::in_memory(ring_size, settings.reap_records)),
             transfers: Transfers::new(settings.transfer_limits, settings.transfer_share_min.0),
             gets: InFlight::new(settings.limits.concurrent_request_count_max),
             puts: InFlight::new(settings.limits.concurrent_request_count_max),
             exchanges: Exchanges::new(own, settings.exchanges),
+            grants: Arc::default(),
             stats: Stats::default(),
         }
     }
@@ -201,6 +211,38 @@ impl ReplicatedStore {
         let count_max = self.settings.hint_count_max.0;
         self.hints = Arc::new(Hints::open(disk, self.ring_size(), count_max)?);
         Ok(self)
+    }
+
+    /// Keeps reap records on a disk, and takes up those that are there. Without it they end with the process,
+    /// and what was deleted and reaped may come back with copies that are older. `entropy` is random.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or has reap records of another ring or of a newer release.
+    pub fn with_reap_records(
+        mut self,
+        disk: Arc<dyn Disk>,
+        entropy: u64,
+    ) -> Result<Self, StoreError> {
+        let limits = self.settings.reap_records;
+        let records = ReapRecords::open(disk, self.ring_size(), limits, entropy)?;
+        self.reap_records = Arc::new(records);
+        Ok(self)
+    }
+
+    /// Figures of reap records.
+    #[must_use]
+    pub fn reap_record_stats(&self) -> ReapRecordStats {
+        self.reap_records.stats()
+    }
+
+    /// Notes on disk where the files of reap records end: before the process ends.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn flush_reap_records(&self) -> Result<(), StoreError> {
+        self.reap_records.note_ends()
     }
 
     /// The control plane: bucket types, bucket properties, layout.

@@ -4,6 +4,7 @@ use crate::votes::{Layouts, NodePlace, Voters};
 use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
+use quoit_planted::planted;
 use quoit_wire::internode::VERSION_SCANS;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct Topology {
     reads: Vec<u8>,
     /// Partitions of which this node's copy is not complete yet, in order.
     incomplete: Vec<Partition>,
+    /// Copies that have lost records, in order: their nodes answer reads like stand-ins.
+    lost: Vec<(Partition, NodePlace)>,
     /// Whether all members speak the version that knows scans.
     all_know_scans: bool,
 }
@@ -104,6 +107,8 @@ impl Topology {
             ids.iter().zip(&nodes).filter(|(_, node)| matches!(node.reach, Reach::Unknown));
         let unknown = unknown.map(|(id, _)| *id).collect();
         let incomplete = state.layouts().incomplete().filter(|(_, id)| *id == own_id);
+        let lost = state.layouts().lost_copies();
+        let lost = lost.filter_map(|(partition, id)| Some((partition, place(&id)?)));
         let mut members = state.members().iter();
         let all_know_scans = members.all(|member| member.versions.max >= VERSION_SCANS);
         Self {
@@ -114,6 +119,7 @@ impl Topology {
             layouts,
             reads,
             incomplete: incomplete.map(|(partition, _)| partition).collect(),
+            lost: lost.collect(),
             all_know_scans,
         }
     }
@@ -137,6 +143,11 @@ impl Topology {
     /// layout may be asked although the ones before it have retired there already.
     pub(crate) fn read_layout(&self, partition: Partition) -> u64 {
         self.layouts[usize::from(self.reads[usize::from(partition.0)])].layout.version()
+    }
+
+    /// Index of the layout that serves reads of a partition, among those of [`Topology::writers`].
+    pub(crate) fn read_index(&self, partition: Partition) -> usize {
+        usize::from(self.reads[usize::from(partition.0)])
     }
 
     /// Version of the oldest layout that is live.
@@ -191,7 +202,24 @@ impl Topology {
         }
     }
 
-    /// Who answers reads of a partition, `failed` nodes left out.
+    /// Whether a node's copy of a partition has lost records and has not got them back.
+    pub(crate) fn has_lost(&self, partition: Partition, node: NodePlace) -> bool {
+        self.lost.binary_search(&(partition, node)).is_ok()
+    }
+
+    /// Whether any copy has lost records.
+    pub(crate) const fn has_losses(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Whether this node's copy of a partition has lost records, while another's that is up has not.
+    pub(crate) fn knows_less(&self, partition: Partition, n_val: u32) -> bool {
+        let own_has_lost = self.own.is_some_and(|own| self.has_lost(partition, own));
+        own_has_lost && self.readers(partition, n_val, false, &[]).primary_votes() > 0
+    }
+
+    /// Who answers reads of a partition, `failed` nodes left out. Copies that have lost records answer like
+    /// stand-ins.
     pub(crate) fn readers(
         &self,
         partition: Partition,
@@ -200,7 +228,11 @@ impl Topology {
         failed: &[NodePlace],
     ) -> Voters {
         let layout = usize::from(self.reads[usize::from(partition.0)]);
-        self.voters(&self.layouts[layout], partition, n_val, sloppy, failed)
+        let mut voters = self.voters(&self.layouts[layout], partition, n_val, sloppy, failed);
+        if !self.lost.is_empty() {
+            voters.demote(|node| self.has_lost(partition, node));
+        }
+        voters
     }
 
     /// Who takes writes of a partition, for each live layout; `failed` nodes left out.
@@ -212,7 +244,8 @@ impl Topology {
         failed: &[NodePlace],
     ) -> Layouts {
         let voters = |live| self.voters(live, partition, n_val, sloppy, failed);
-        self.layouts.iter().map(voters).collect()
+        let count = if planted!(WritesOldestLayout) { 1 } else { self.layouts.len() };
+        self.layouts.iter().take(count).map(voters).collect()
     }
 
     /// Whether this node coordinates a write that goes to `layouts`: it is one of those that should have the
@@ -276,8 +309,8 @@ impl Topology {
         first.is_some() && first == self.own
     }
 
-    /// The primaries of a partition, most preferred first, when only one layout is live and all of them
-    /// are up.
+    /// The primaries of a partition, most preferred first, when only one layout is live, all of them are up,
+    /// and none has lost records.
     pub(crate) fn settled_primaries(
         &self,
         partition: Partition,
@@ -287,7 +320,8 @@ impl Topology {
         let primaries = live.layout.primaries(partition, n_val);
         let places: SmallVec<[NodePlace; 4]> =
             primaries.iter().map(|node| live.place(*node)).collect();
-        places.iter().all(|place| self.is_up(*place)).then_some(places)
+        let is_sound = |place: &NodePlace| self.is_up(*place) && !self.has_lost(partition, *place);
+        places.iter().all(is_sound).then_some(places)
     }
 
     fn voters(

@@ -5,6 +5,7 @@
 //! of its quorums.
 
 use crate::error::RequestError;
+use crate::grants::GrantNumbers;
 use crate::reaper::SENT_FOR;
 use crate::replica::{Copy, Place, Replicated};
 use crate::stats::Counter;
@@ -16,6 +17,7 @@ use prost::Message;
 use quoit_cluster::{CallError, Lane, Replies, Reply};
 use quoit_model::hash::Partition;
 use quoit_model::props::WriteQuorums;
+use quoit_planted::planted;
 use quoit_store::engine::{RecordAt, Ticket};
 use quoit_wire::internode::data::{
     self, Acks, Join, MergeRule, REFUSED_NEEDS_WHOLE, REFUSED_STALE_LAYOUT, Stored,
@@ -56,9 +58,20 @@ pub(crate) struct Made {
 pub(crate) enum Sent {
     /// The object after it.
     Object(Replicated),
+    /// The object, for primaries that take it under their grants alone.
+    Granted(Box<GrantedObject>),
     /// What it has changed in a record that lies in pages. Who can't make use of that says so, and is sent
     /// the object.
     Delta(SentDelta),
+}
+
+/// An object after a write for which primaries have given grants.
+#[derive(Debug)]
+pub(crate) struct GrantedObject {
+    /// The object.
+    pub(crate) replicated: Replicated,
+    /// Grants, by place in the topology.
+    pub(crate) grants: GrantNumbers,
 }
 
 /// What an operation has done to a data type, on its way to a replica.
@@ -94,13 +107,20 @@ impl ReplicatedStore {
         mut layouts: Layouts,
         made: &Made,
     ) -> Result<(), RequestError> {
-        self.note_written(made.partition, made.quorums.n_val);
+        self.note_written(made.partition, &made.key);
         let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let began = Instant::now();
         let (deadline, sends_until) = (began + Duration::from_millis(timeout_ms), began + SENT_FOR);
         loop {
             let (version, newest) = (topology.version(), topology.newest_layout());
-            match Run::new(self, topology, layouts, made, sends_until).run(deadline).await? {
+            let ended = Run::new(self, topology, layouts, made, sends_until).run(deadline).await;
+            if matches!(made.sent, Sent::Granted(_)) {
+                // Some may have the write, and grants are of one topology: it is not tried again.
+                let is_met = matches!(ended, Ok(End::Met));
+                let is_newest = self.topology_now().newest_layout() == newest;
+                return if is_met && is_newest { Ok(()) } else { Err(RequestError::Timeout) };
+            }
+            match ended? {
                 // A layout that came meanwhile has to be satisfied too: its copies are made of what
                 // was there before everybody wrote by it.
                 End::Met if self.topology_now().newest_layout() == newest => {
@@ -162,6 +182,7 @@ pub(crate) fn store_message(
         n_val_class: u32::from(replicated.meta.n_val_class),
         expires_at_secs: replicated.meta.expires_at_secs,
         indexed: replicated.meta.indexed,
+        grant: 0,
         rule: replicated.rule.into(),
         acks: acks.into(),
     };
@@ -229,6 +250,9 @@ impl<'a> Run<'a> {
         if let Some(own) = run.topology.own() {
             run.sent.push(own);
             run.tally.accept(own);
+            if planted!(CountsOwnCopySynced) {
+                run.tally.sync(own);
+            }
         }
         run.spread();
         run
@@ -269,18 +293,31 @@ impl<'a> Run<'a> {
         };
         let acks = acks(&self.made.quorums);
         let Made { key, partition, sent, .. } = self.made;
+        let store = |replicated: &Replicated, grant: u64| {
+            let (header, lane) =
+                store_message(&self.topology, key.clone(), *partition, replicated, acks);
+            let header = data::Store { grant, ..header };
+            let object = &replicated.object;
+            peer.send(data::METHOD_STORE, &header, object, lane, &self.replies, node)
+        };
         let sent = match sent {
-            Sent::Object(replicated) => {
-                let (header, lane) =
-                    store_message(&self.topology, key.clone(), *partition, replicated, acks);
-                let object = &replicated.object;
-                peer.send(data::METHOD_STORE, &header, object, lane, &self.replies, node)
+            Sent::Object(replicated) => store(replicated, 0),
+            Sent::Granted(granted) => {
+                let number = granted.grants.iter().find(|(primary, _)| *primary == node);
+                let Some((_, number)) = number else {
+                    self.failed.push(node);
+                    return;
+                };
+                store(&granted.replicated, number.0)
             }
             Sent::Delta(SentDelta { n_val_class, last_modified_us, delta }) => {
                 let header = Join {
                     key: key.clone(),
                     partition: u32::from(partition.0),
-                    layout_version: self.topology.layout_version(),
+                    layout_version: match planted!(JoinsByOldestLayout) {
+                        true => self.topology.layout_version(),
+                        false => self.topology.newest_layout(),
+                    },
                     n_val_class: u32::from(*n_val_class),
                     last_modified_us: *last_modified_us,
                     acks: acks.into(),
@@ -304,9 +341,18 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         let place = Place::new(key, *partition).map_err(RequestError::from)?;
-        let copy = self.store.cold_copy(&place.at(), true).await?;
-        let Copy::Found(_, Some(stored)) = copy else {
-            // It has been removed since: there is nothing to be told.
+        let stored = match self.store.cold_copy(&place.at(), true).await {
+            Ok(Copy::Found(_, Some(stored))) => Some(stored),
+            // The record has been removed since: there is nothing to send.
+            Ok(_) => None,
+            // The write stands on other replicas, so its coordinator must not look like one that wrote
+            // nothing: then it would be made again elsewhere.
+            Err(fault) => {
+                tracing::error!(%fault, "reading back a written record failed");
+                None
+            }
+        };
+        let Some(stored) = stored else {
             for node in std::mem::take(&mut self.wanting) {
                 self.fail(node);
             }

@@ -9,6 +9,7 @@
 use crate::clock::{Dot, VersionVector};
 use crate::object::{Metadata, Object, Sibling};
 use bytes::Bytes;
+use quoit_planted::planted;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -64,7 +65,9 @@ impl Object {
         let self_covers = self.clock.descends(&other.clock);
         let other_covers = other.clock.descends(&self.clock);
         let mine = self.siblings.iter().filter(|sibling| {
-            other.has(sibling) || !other.replaced(sibling, other_covers && !self_covers)
+            other.has(sibling)
+                || !other.replaced(sibling, other_covers && !self_covers)
+                || planted!(KeepsReplaced)
         });
         let theirs = other.siblings.iter().filter(|sibling| {
             !self.has(sibling) && !self.replaced(sibling, self_covers && !other_covers)

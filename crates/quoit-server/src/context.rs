@@ -1,6 +1,7 @@
 //! What every connection shares.
 
 use crate::folds::Folds;
+use crate::readiness::ReadinessGate;
 use quoit_core::ReplicatedStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,6 +95,8 @@ pub struct ServerContext {
     pub http_connections: ConnectionCounts,
     /// Folds that operators have begun.
     pub folds: Folds,
+    /// Whether clients are answered. The administration API and statistics always are.
+    pub readiness: ReadinessGate,
 }
 
 /// Seconds that "the last minute" has.

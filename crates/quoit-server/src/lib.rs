@@ -13,6 +13,7 @@ mod index_query;
 mod listen;
 mod machine;
 pub mod pb;
+mod readiness;
 mod socket;
 
 pub use context::{
@@ -20,4 +21,5 @@ pub use context::{
 };
 pub use folds::Folds;
 pub use listen::{Protocol, Server, bind};
+pub use readiness::ReadinessGate;
 pub use socket::StopSignal;

@@ -2,8 +2,10 @@
 
 use crate::cluster::Cluster;
 use crate::faults::{Fault, LATENCY_US};
+use crate::losses::lose_segments;
 use crate::machine::{Machine, Use};
 use crate::operator::Order;
+use crate::random::Random;
 use quoit_cluster::VersionRange;
 use quoit_store::seam::Disk;
 use std::sync::Arc;
@@ -48,6 +50,25 @@ impl Cluster {
                 self.note(place, &format!("DISK TAKES up to {} ms", delay_us / 1_000));
                 self.machine(place).disk_delay.set_us_max(delay_us);
             }
+            Fault::HangDisk(place, is_hung) => {
+                self.note(place, if is_hung { "DISK HANGS" } else { "DISK GOES ON" });
+                self.machine(place).disk_delay.set_hung(is_hung);
+            }
+            Fault::Stop(place) => {
+                self.note(place, "STOP");
+                self.machine(place).request_stop();
+            }
+            Fault::LoseFiles(place, number) => {
+                let mut random = Random::new(number, "lost files", 0);
+                self.lose(place, |machine| Some(lose_segments(&machine.disks().data, &mut random)));
+            }
+            Fault::CopyData(place) => {
+                self.note(place, "DATA COPIED");
+                self.machine(place).copy_data();
+            }
+            Fault::RestoreData(place) => self.lose(place, |machine| {
+                machine.restore_data().then(|| "an older copy is restored".to_owned())
+            }),
             Fault::DiskRoom(place, room_bytes) => {
                 self.note(place, &format!("DISK HAS ROOM for {room_bytes:?} bytes"));
                 self.machine(place).disks().set_room(room_bytes);
@@ -74,6 +95,10 @@ impl Cluster {
                     let held = self.held.iter().copied().collect::<Vec<_>>();
                     held.into_iter().for_each(|other| self.hold(other));
                 }
+                Order::SwitchOff(place) => {
+                    self.note(place, "SWITCHED OFF");
+                    self.machine(place).set_used(Use::Retired);
+                }
                 Order::Destroy(place) => {
                     self.note(place, "DESTROYED");
                     let now_us = self.ground.time.now_us();
@@ -99,6 +124,7 @@ impl Cluster {
             let place = machine.index;
             machine.clock.set_skew_us(0);
             machine.disk_delay.set_us_max(0);
+            machine.disk_delay.set_hung(false);
             machine.disks().set_room(None);
             machine.disks().set_faults(|faults| faults.would_block_one_in = 0);
             machine.set_stalled(false);
@@ -124,14 +150,24 @@ impl Cluster {
     fn stop(&mut self, place: usize, keeps_power: bool) {
         let machine = self.machine(place);
         machine.stop(keeps_power);
+        machine.disk_delay.set_hung(false);
         self.ground.history.lock().hardships.has_process_ended = true;
         self.sim.crash(machine.name.as_str());
     }
 
     fn start(&mut self, place: usize) {
         let machine = self.machine(place);
+        if machine.is_stopping() {
+            // What has not come to its end by now is killed.
+            self.stop(place, true);
+        }
         if !self.sim.is_host_running(machine.name.as_str()) {
             self.note(place, "START");
+            if self.damaged.contains(&place) {
+                // What is damaged can't be told from what was never there when the index is rebuilt.
+                let now_us = self.ground.time.now_us();
+                self.ground.history.lock().hardships.files_lost_us.push(now_us);
+            }
             self.release(place);
             self.sim.bounce(machine.name.as_str());
         }
@@ -175,8 +211,27 @@ impl Cluster {
         self.ways.set_blocked(&from.name, &to.name, is_cut);
     }
 
+    /// Takes something from the disk of a machine whose process has ended, for good.
+    fn lose(&mut self, place: usize, lose: impl FnOnce(&Machine) -> Option<String>) {
+        let machine = self.machine(place);
+        if machine.store().is_some() {
+            return;
+        }
+        if machine.is_stopping() {
+            self.stop(place, true);
+        }
+        if self.sim.is_host_running(machine.name.as_str()) {
+            return;
+        }
+        if let Some(text) = lose(&machine) {
+            self.note(place, &format!("DISK FORGETS: {text}"));
+            let now_us = self.ground.time.now_us();
+            self.ground.history.lock().hardships.files_lost_us.push(now_us);
+        }
+    }
+
     /// Flips a bit of a file of the engine.
-    fn rot(&self, place: usize, number: u64) {
+    fn rot(&mut self, place: usize, number: u64) {
         let disk = self.machine(place).disks().data;
         let names = disk.list().unwrap_or_default();
         let Some(name) = names.get(number as usize % names.len().max(1)) else { return };
@@ -185,6 +240,7 @@ impl Cluster {
             let offset = (number >> 16) as usize % size_bytes;
             self.note(place, &format!("BIT FLIPS in {name} at {offset}"));
             self.ground.history.lock().hardships.is_disk_damaged = true;
+            self.damaged.insert(place);
             disk.flip_bit(name, offset, (number >> 8) as u32 % 8);
         }
     }

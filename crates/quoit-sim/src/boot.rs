@@ -3,12 +3,11 @@
 use crate::execution::TaskExecution;
 use crate::machine::Machine;
 use crate::network::{MachineNetwork, Ways};
-use crate::planted::{Planted, PlantedEngine};
 use crate::random::Random;
 use quoit_cluster::{ControlPlane, Internode, InternodeSettings, Network, OpenError, VersionRange};
 use quoit_core::{
-    Blocking, CounterReserve, DeleteMode, DotSequence, ExchangeSettings, ReplicatedStore,
-    StoreSettings, TransferLimits,
+    Blocking, CounterReserve, DeleteMode, DotSequence, ExchangeSettings, ReapRecordLimits,
+    ReplicatedStore, StoreSettings, TransferLimits,
 };
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
@@ -38,10 +37,10 @@ pub type StartError = Box<dyn Error + Send + Sync>;
 pub struct Surroundings {
     /// The seed of the run.
     pub seed: u64,
-    /// The bug to plant.
-    pub planted: Option<Planted>,
     /// Whether nodes compare their copies.
     pub has_exchanges: bool,
+    /// How soon nodes reap tombstones.
+    pub delete_mode: DeleteMode,
     /// Bytes a second that nodes hand over while things go wrong.
     pub transfer_rate: u64,
     /// Whether clients are done and nothing goes wrong any more.
@@ -68,18 +67,11 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let number = machine.index as u64 * 1_000 + boot;
     let mut random = Random::new(around.seed, "boot", number);
     let disks = machine.disks();
-    if around.planted == Some(Planted::ForgetsSyncs) {
-        disks.data.set_faults(|faults| faults.forgets_syncs = true);
-    }
     let address = format!("{}:{NODE_PORT}", machine.name);
     let network = MachineNetwork { machine: machine.name.clone(), ways: around.ways.clone() };
     let listener = network.bind(&address).await?;
     let versions = machine.versions();
-    let told = match around.planted {
-        Some(Planted::ClaimsVersions) => VersionRange::CURRENT,
-        _ => versions,
-    };
-    let control = Arc::new(open_control(machine, &address, disks.control, told)?);
+    let control = Arc::new(open_control(machine, &address, disks.control, versions)?);
     let internode = open_internode(&control, network, versions, &mut random);
     internode.set_address(&*address);
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
@@ -87,19 +79,15 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let execution = TaskExecution::new(Random::new(around.seed, "execution", number), delay);
     let settings = bitcask_settings(control.ring_size(), random.number());
     let disk = Arc::new(disks.data);
-    let (engine, _) = BitcaskEngine::open(disk, Arc::clone(&clock), &execution, settings)?;
+    let (engine, report) = BitcaskEngine::open(disk, Arc::clone(&clock), &execution, settings)?;
     let engine = Arc::new(engine);
+    let lossy = report.loss.is_some().then(|| Arc::clone(&engine));
     let id = engine.store_id().wrapping_add(engine.incarnation());
     let actor = Actor(id.to_be_bytes()[..].into());
     let dots = DotSequence::new(actor, Box::new(EngineCounter(Arc::clone(&engine))));
-    let mut engine = engine as Arc<dyn Engine>;
-    if let Some(bug) = around.planted {
-        let (random, is_calm) = (Random::new(around.seed, "planted", number), &around.is_calm);
-        let (is_calm, control) = (Arc::clone(is_calm), Arc::clone(&control));
-        engine = Arc::new(PlantedEngine::new(engine, bug, random, is_calm, control));
-    }
+    let engine = engine as Arc<dyn Engine>;
     let settings = StoreSettings {
-        delete_mode: DeleteMode::AfterMs(3_000),
+        delete_mode: around.delete_mode,
         blocking: Blocking::Inline,
         transfer_limits: TransferLimits {
             bytes_per_sec_max: match around.is_calm.load(Ordering::Relaxed) {
@@ -113,34 +101,33 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
             interval: EXCHANGE_INTERVAL,
             ..ExchangeSettings::default()
         },
+        reap_records: ReapRecordLimits { file_bytes_max: 2_000, ..ReapRecordLimits::default() },
         ..StoreSettings::default()
     };
     let (connected, of_store) = (Arc::clone(&control), Arc::clone(&internode));
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings);
-    let store = Arc::new(store.with_hints(Arc::new(disks.hints))?);
-    store.serve_replicas();
-    connected.connect(&internode);
-    if around.planted == Some(Planted::ClaimsCopies) {
-        tokio::spawn(claim_copies(connected));
+    let store = store.with_hints(Arc::new(disks.hints))?;
+    let store = Arc::new(store.with_reap_records(Arc::new(disks.reaped), random.number())?);
+    if lossy.is_none() {
+        store.serve_replicas();
     }
+    connected.connect(&internode);
     internode.serve(listener)?;
+    if let Some(engine) = lossy {
+        make_up_for_loss(&store, &engine).await?;
+    }
     Ok(Node { store, internode })
 }
 
-/// Tells the cluster that all copies of a node are complete, whether they are or not.
-async fn claim_copies(control: Arc<ControlPlane>) {
-    loop {
-        let copies: Vec<_> = {
-            let state = control.read();
-            let own = state.layouts().incomplete().filter(|(_, node)| *node == state.node_id());
-            own.map(|(partition, _)| partition).collect()
-        };
-        if !copies.is_empty() {
-            // One that is not heard is told again.
-            let _ = control.report_moved(&copies).await;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+/// Makes up for records that a store has lost, before its node serves.
+async fn make_up_for_loss(
+    store: &Arc<ReplicatedStore>,
+    engine: &BitcaskEngine,
+) -> Result<(), StartError> {
+    store.settle_loss().await?;
+    engine.settle_loss()?;
+    store.serve_replicas();
+    Ok(())
 }
 
 fn open_control(

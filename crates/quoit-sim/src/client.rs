@@ -7,12 +7,12 @@ use crate::history::{
 use crate::machine::{Asked, Machine, Use};
 use crate::names::Name;
 use crate::operator::Orders;
-use crate::planted::Planted;
 use crate::random::Random;
 use crate::requests::{self, Quorums, WriteRequest};
 use crate::time::SimTime;
 use crate::trace::Trace;
-use crate::value::{found_in, found_in_object};
+use crate::value::{Events, found_in, found_in_object};
+use crate::workload::{Step, Workload};
 use parking_lot::Mutex;
 use quoit_core::RequestError;
 use quoit_model::clock::VersionVector;
@@ -24,8 +24,6 @@ use std::time::Duration;
 
 /// A client waits so much longer than the store.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Longest pause between two requests of a client, in microseconds.
-const PAUSE_US_MAX: u64 = 600_000;
 
 /// What the clients of a run share.
 #[derive(Clone)]
@@ -42,8 +40,6 @@ pub struct Ground {
     pub time: SimTime,
     /// The story of the run.
     pub trace: Trace,
-    /// The bug to plant.
-    pub planted: Option<Planted>,
 }
 
 impl Ground {
@@ -51,14 +47,6 @@ impl Ground {
     pub fn in_service(&self) -> Vec<Arc<Machine>> {
         let machines = self.machines.iter();
         machines.filter(|machine| machine.used() == Use::InService).cloned().collect()
-    }
-
-    /// The quorums that a store with the planted bug, if any, makes of these.
-    fn sent(&self, quorums: Quorums) -> Quorums {
-        match self.planted {
-            Some(Planted::CountsQuorumsWrong) => quorums.miscounted(),
-            _ => quorums,
-        }
     }
 
     /// Asks a machine's node for an object, and notes the answer.
@@ -75,8 +63,7 @@ impl Ground {
     ) -> Result<(ReadNumber, VersionVector), String> {
         let start_us = self.time.now_us();
         let name = self.name(key);
-        let sent = self.sent(quorums);
-        let asked = machine.ask(move |store| requests::get(store, name, sent));
+        let asked = machine.ask(move |store| requests::get(store, name, quorums));
         let object = patiently(quorums, asked).await.map_err(|failure| failure.text)?;
         let clock = object.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
         Ok((self.note_read(key, reader, start_us, object.as_ref()), clock))
@@ -90,8 +77,15 @@ impl Ground {
         start_us: u64,
         object: Option<&Object>,
     ) -> ReadNumber {
-        let (end_us, found) = (self.time.now_us(), found_in_object(object));
+        let end_us = self.time.now_us();
         let mut history = self.history.lock();
+        let found = found_in_object(
+            object,
+            match history.writes_are_made_once {
+                true => Events::CountEach,
+                false => Events::OfOneWriteCountOnce,
+            },
+        );
         for sibling in object.map_or(&[][..], |object| &object.siblings) {
             if let (Found::Value(number), Some(dot)) = (found_in(sibling), &sibling.dot) {
                 let event = (dot.actor.0.to_vec(), dot.counter);
@@ -140,6 +134,7 @@ pub struct Client {
     place: String,
     ground: Ground,
     random: Random,
+    workload: Workload,
     /// What it was shown last, by key.
     known: BTreeMap<KeyNumber, (ReadNumber, VersionVector)>,
 }
@@ -147,15 +142,15 @@ pub struct Client {
 impl Client {
     /// The client of this number, from 1.
     #[must_use]
-    pub fn new(number: u64, seed: u64, ground: Ground) -> Self {
+    pub fn new(number: u64, seed: u64, ground: Ground, workload: Workload) -> Self {
         let random = Random::new(seed, "client", number);
-        Self { place: format!("c{number}"), ground, random, known: BTreeMap::new() }
+        Self { place: format!("c{number}"), ground, random, workload, known: BTreeMap::new() }
     }
 
     /// Makes so many requests, one after the other.
     pub async fn run(mut self, operation_count: u64) {
         for _ in 0..operation_count {
-            let pause_us = self.random.below(PAUSE_US_MAX);
+            let pause_us = self.random.below(self.workload.pause_us_max);
             tokio::time::sleep(Duration::from_micros(pause_us)).await;
             self.step().await;
         }
@@ -167,12 +162,12 @@ impl Client {
         let key_count = self.ground.history.lock().keys.len() as u64;
         let key = KeyNumber(self.random.below(key_count) as u32);
         let quorums = Quorums::draw(&mut self.random);
-        match self.random.below(100) {
-            0..42 => self.get(machine, key, quorums).await,
-            42..85 => self.write(machine, key, WriteKind::Put, quorums).await,
-            85..92 => self.write(machine, key, WriteKind::Delete, quorums).await,
-            92..94 => self.write(machine, key, WriteKind::DeleteUnseen, quorums).await,
-            _ => self.list(machine, key).await,
+        match self.workload.step(&mut self.random) {
+            Step::Get => self.get(machine, key, quorums).await,
+            Step::Put => self.write(machine, key, WriteKind::Put, quorums).await,
+            Step::Delete => self.write(machine, key, WriteKind::Delete, quorums).await,
+            Step::DeleteUnseen => self.write(machine, key, WriteKind::DeleteUnseen, quorums).await,
+            Step::List => self.list(machine, key).await,
         }
     }
 
@@ -225,7 +220,7 @@ impl Client {
             context: context.map(|(_, clock)| clock.clone()).unwrap_or_default(),
             size_bytes: self.size_bytes(),
             return_object: self.random.percent(20),
-            quorums: ground.sent(quorums),
+            quorums,
         };
         let wants_object = request.return_object && kind == WriteKind::Put;
         let knew = context.map_or("nothing".to_owned(), |(read, _)| {

@@ -1,10 +1,12 @@
 //! A cluster in a simulated world.
 
 use crate::boot::{self, Node, Surroundings};
+use crate::bucket_operator::{BucketOperator, initial_replica_counts};
 use crate::check::{self, Violation, check};
 use crate::client::{Client, Ground};
 use crate::data_types::{self, DataTypeClient, DataTypeHistory};
-use crate::faults::{LATENCY_US, Planned, plan};
+use crate::family::Family;
+use crate::faults::{LATENCY_US, Planned, plan, plan_later};
 use crate::finish::read_back;
 use crate::form::form;
 use crate::growth::{SAMPLE_US, check_growth};
@@ -14,6 +16,7 @@ use crate::names::policies;
 use crate::network::Ways;
 use crate::operator::{Operator, Orders};
 use crate::random::Random;
+use crate::replica_counts::ReplicaCounts;
 use crate::rest::come_to_rest;
 use crate::run::Settings;
 use crate::time::SimTime;
@@ -21,13 +24,13 @@ use crate::trace::Trace;
 use crate::upgrade::{plan_upgrades, try_new_things, use_new_things};
 use parking_lot::Mutex;
 use quoit_cluster::Departure;
-use quoit_core::{ReplicatedStore, TransferLimits};
+use quoit_core::{DeleteMode, ReplicatedStore, TransferLimits};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 use turmoil::Sim;
 
@@ -43,6 +46,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 /// Time that a node which goes gives to requests in hand.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
+/// Time that other nodes then have for what they were sent.
+const ANSWERED_LIMIT: Duration = Duration::from_secs(1);
 /// Time that changes of members may take when nothing is wrong any more.
 const CHANGES_LIMIT: Duration = Duration::from_secs(60);
 /// Machines that the operator may take into service.
@@ -73,6 +78,8 @@ pub struct Cluster {
     planned: Vec<Planned>,
     /// Machines that no messages reach.
     pub(crate) held: BTreeSet<usize>,
+    /// Machines whose disks have bits flipped.
+    pub(crate) damaged: BTreeSet<usize>,
 }
 
 impl Cluster {
@@ -89,17 +96,25 @@ impl Cluster {
         let has_operator = settings.has_operator(seed);
         let machine_count = founder_count + if has_operator { SPARE_COUNT } else { 0 };
         let machines: Arc<[_]> = (0..machine_count).map(machine).collect();
-        let history = History { keys: policies(settings.key_count), ..History::default() };
+        let history = History {
+            keys: policies(settings.workload(seed).key_count),
+            replica_counts: match settings.has_replica_counts(seed) {
+                true => initial_replica_counts(seed),
+                false => ReplicaCounts::default(),
+            },
+            writes_are_made_once: settings.family == Some(Family::PassedOnOnce),
+            ..History::default()
+        };
         let history = Arc::new(Mutex::new(history));
-        let (orders, planted) = (Orders::default(), settings.planted);
+        let orders = Orders::default();
         let data_types = Arc::new(Mutex::new(DataTypeHistory::default()));
-        let ground = Ground { machines, orders, history, data_types, time, trace, planted };
+        let ground = Ground { machines, orders, history, data_types, time, trace };
         let ways = Ways::default();
         let is_calm = Arc::new(AtomicBool::new(false));
         let around = Surroundings {
             seed,
-            planted,
             has_exchanges: settings.has_exchanges(seed),
+            delete_mode: settings.delete_mode(seed),
             transfer_rate: settings.transfer_rate(seed),
             is_calm,
             ways: ways.clone(),
@@ -112,12 +127,7 @@ impl Cluster {
             .max_message_latency(Duration::from_micros(LATENCY_US))
             .tcp_capacity(SEGMENTS_MAX)
             .enable_random_order();
-        let mut random = Random::new(seed, "faults", 0);
-        let mut planned = plan(&mut random, machine_count, settings.rots(seed), FAULTS_UNTIL_US);
-        if settings.mixes_versions(seed) {
-            planned.extend(plan_upgrades(seed, &ground.in_service()));
-            planned.sort_by_key(|planned| planned.at_us);
-        }
+        let planned = planned_faults(seed, settings, &ground);
         let mut cluster = Self {
             settings: *settings,
             sim: builder.build(),
@@ -128,6 +138,7 @@ impl Cluster {
             verdict: Arc::new(Mutex::new(Ok(()))),
             planned,
             held: BTreeSet::new(),
+            damaged: BTreeSet::new(),
         };
         for machine in cluster.ground.in_service() {
             cluster.add_host(&machine);
@@ -211,6 +222,23 @@ impl Cluster {
     }
 }
 
+/// All that goes wrong in a seed's run, in order of time.
+fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planned> {
+    let machine_count = ground.machines.len();
+    let mut random = Random::new(seed, "faults", 0);
+    let mut planned = plan(&mut random, machine_count, settings.rots(seed), FAULTS_UNTIL_US);
+    if settings.mixes_versions(seed) {
+        planned.extend(plan_upgrades(seed, &ground.in_service()));
+    }
+    if settings.family != Some(Family::Former) {
+        let mut random = Random::new(seed, "later faults", 0);
+        let family = settings.family;
+        planned.extend(plan_later(&mut random, machine_count, family, FAULTS_UNTIL_US));
+    }
+    planned.sort_by_key(|planned| planned.at_us);
+    planned
+}
+
 /// The life of a machine's process, as a supervisor would have it.
 async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
     loop {
@@ -220,18 +248,26 @@ async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
                 let background = tokio::spawn(Arc::clone(&store).run_background());
                 let departure = tokio::select! {
                     biased;
-                    departure = departure(&store) => departure,
+                    departure = departure(&store) => Some(departure),
+                    () = machine.stopping() => None,
                     () = machine.serve(Arc::clone(&store), Arc::clone(&internode)) => return,
                 };
-                trace.note(&machine.name, &format!("goes: {departure}"));
+                if let Some(departure) = &departure {
+                    trace.note(&machine.name, &format!("goes: {departure}"));
+                }
                 machine.close_door();
                 internode.stop(STOP_LIMIT).await;
                 background.abort();
+                internode.answered(ANSWERED_LIMIT).await;
                 store.control().stop().await;
-                if let Err(error) = store.engine().close() {
+                if let Err(error) = store.flush_hints().and(store.engine().close()) {
                     trace.note(&machine.name, &format!("can't close its disk: {error}"));
                 }
-                machine.set_used(Use::Retired);
+                if departure.is_some() {
+                    machine.set_used(Use::Retired);
+                } else {
+                    trace.note(&machine.name, "stopped");
+                }
                 pending::<()>().await;
             }
             Err(error) => trace.note(&machine.name, &format!("can't start: {error}")),
@@ -253,6 +289,20 @@ async fn departure(store: &ReplicatedStore) -> Departure {
     }
 }
 
+fn broken(error: JoinError) -> Violation {
+    Violation::new(check::Fault::Broken, error.to_string())
+}
+
+/// Waits until an operator has made its changes, now that nothing is wrong any more.
+async fn until_done(operator: Option<JoinHandle<()>>, of: &str) -> Result<(), Violation> {
+    let Some(operator) = operator else { return Ok(()) };
+    let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
+        let text = format!("changes of {of} come to no end");
+        return Err(Violation::new(check::Fault::Unanswered, text));
+    };
+    done.map_err(broken)
+}
+
 /// What the clients do, from the first request to the last read.
 async fn drive(
     ground: Ground,
@@ -268,7 +318,7 @@ async fn drive(
     }
     *stage.lock() = Stage::Work;
     let clients = (1..=settings.client_count).map(|number| {
-        let client = Client::new(number, seed, ground.clone());
+        let client = Client::new(number, seed, ground.clone(), settings.workload(seed));
         tokio::spawn(client.run(settings.operation_count))
     });
     let of_data_types =
@@ -278,7 +328,12 @@ async fn drive(
         });
     let clients = clients.chain(of_data_types).collect::<Vec<_>>();
     let operator = has_operator.then(|| {
-        let (operator, stage) = (Operator::new(seed, ground.clone()), Arc::clone(&stage));
+        let stage = Arc::clone(&stage);
+        let operator = Operator::new(seed, ground.clone(), settings.family);
+        tokio::spawn(operator.run(move || *stage.lock() == Stage::Work))
+    });
+    let buckets = settings.has_replica_counts(seed).then(|| {
+        let (operator, stage) = (BucketOperator::new(seed, ground.clone()), Arc::clone(&stage));
         tokio::spawn(operator.run(move || *stage.lock() == Stage::Work))
     });
     let upgrades = settings.mixes_versions(seed).then(|| {
@@ -286,7 +341,6 @@ async fn drive(
         let is_working = move || *stage.lock() == Stage::Work;
         tokio::spawn(try_new_things(seed, ground.clone(), is_working))
     });
-    let broken = |error: JoinError| Violation::new(check::Fault::Broken, error.to_string());
     for client in clients {
         client.await.map_err(broken)?;
     }
@@ -301,18 +355,14 @@ async fn drive(
         // One that starts from now on has them anyway.
         machine.ask(lift).await;
     }
-    if let Some(operator) = operator {
-        let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
-            let text = "changes of members come to no end";
-            return Err(Violation::new(check::Fault::Unanswered, text));
-        };
-        done.map_err(broken)?;
-    }
+    until_done(operator, "members").await?;
+    until_done(buckets, "buckets").await?;
     if let Some(upgrades) = upgrades {
         upgrades.await.map_err(broken)??;
         use_new_things(&ground).await?;
     }
-    come_to_rest(&ground, settings.has_exchanges(seed)).await?;
+    let keeps_tombstones = settings.delete_mode(seed) == DeleteMode::Keep;
+    come_to_rest(&ground, settings.has_exchanges(seed), keeps_tombstones).await?;
     read_back(&ground).await?;
     if has_data_types {
         data_types::read_back(&ground).await?;

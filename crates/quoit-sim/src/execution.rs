@@ -8,19 +8,41 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long a machine's disk takes for a piece of background work, in microseconds: the most of it, of
-/// which each piece takes some. Clones are the same disk's.
+/// How often a worker looks whether a disk that hangs goes on.
+const HANG_LOOK: Duration = Duration::from_millis(20);
+
+/// How long a machine's disk takes for a piece of background work, syncs among it. Clones are the same
+/// disk's.
 #[derive(Debug, Clone, Default)]
-pub struct DiskDelay(Arc<AtomicU64>);
+pub struct DiskDelay(Arc<DelayState>);
+
+#[derive(Debug, Default)]
+struct DelayState {
+    /// The most that a piece takes, in microseconds; each takes some of it.
+    us_max: AtomicU64,
+    is_hung: AtomicBool,
+}
 
 impl DiskDelay {
     /// Sets the longest delay from now on, in microseconds.
     pub fn set_us_max(&self, us_max: u64) {
-        self.0.store(us_max, Ordering::Relaxed);
+        self.0.us_max.store(us_max, Ordering::Relaxed);
+    }
+
+    /// Lets no piece of background work begin any more, or lets them go on. Reads and writes, which the
+    /// system's cache takes, go on meanwhile.
+    pub fn set_hung(&self, is_hung: bool) {
+        self.0.is_hung.store(is_hung, Ordering::Relaxed);
     }
 
     fn us_max(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.us_max.load(Ordering::Relaxed)
+    }
+
+    async fn going(&self) {
+        while self.0.is_hung.load(Ordering::Relaxed) {
+            tokio::time::sleep(HANG_LOOK).await;
+        }
     }
 }
 
@@ -62,6 +84,7 @@ async fn drive(
     loop {
         let delay_us = random.lock().below(delay.us_max());
         tokio::time::sleep(Duration::from_micros(delay_us)).await;
+        delay.going().await;
         if handle.stopped.load(Ordering::Relaxed) {
             return;
         }
@@ -128,5 +151,19 @@ mod tests {
         let steps = sleeper.0.lock().clone();
         let [_, second] = steps[..] else { panic!("two steps, not {steps:?}") };
         assert!(second >= woken_at && second - woken_at < Duration::from_millis(52), "{steps:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_of_a_disk_that_hangs_steps_when_the_disk_goes_on() {
+        let delay = DiskDelay::default();
+        let execution = TaskExecution::new(Random::new(1, "execution", 0), delay.clone());
+        delay.set_hung(true);
+        let sleeper = Arc::new(Sleeper::default());
+        let _handle = execution.start("sleeper", sleeper.clone());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(sleeper.0.lock().is_empty(), "it stepped while the disk hung");
+        delay.set_hung(false);
+        tokio::time::sleep(2 * HANG_LOOK).await;
+        assert_eq!(sleeper.0.lock().len(), 1);
     }
 }

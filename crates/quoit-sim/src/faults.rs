@@ -1,6 +1,8 @@
 //! What goes wrong in a run, and when: all of it is decided by the seed before the run begins.
 
+use crate::family::Family;
 use crate::random::Random;
+use std::ops::Range;
 
 /// Something that goes wrong, or is mended. Machines are told by their places, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,16 @@ pub enum Fault {
     Clock(usize, i64),
     /// Each piece of the disk's background work takes up to so many microseconds from now on.
     SlowDisk(usize, u64),
+    /// The disk begins no more background work, syncs among it; or it goes on.
+    HangDisk(usize, bool),
+    /// The process is told to stop, and does so in good order; [`Fault::Start`] starts it again.
+    Stop(usize),
+    /// Segments of the log are lost while the machine is off: which ones, follows from the number.
+    LoseFiles(usize, u64),
+    /// Somebody copies what clients have stored.
+    CopyData(usize),
+    /// The last copy is put in the place of what clients have stored, while the machine is off.
+    RestoreData(usize),
     /// The disk has room for so many more bytes from now on; `None` = for all.
     DiskRoom(usize, Option<u64>),
     /// Of so many reads one has to wait for the disk from now on; 0 = none.
@@ -42,6 +54,11 @@ impl Fault {
             | Self::Stall(place, _)
             | Self::Clock(place, _)
             | Self::SlowDisk(place, _)
+            | Self::HangDisk(place, _)
+            | Self::Stop(place)
+            | Self::LoseFiles(place, _)
+            | Self::CopyData(place)
+            | Self::RestoreData(place)
             | Self::DiskRoom(place, _)
             | Self::ColdReads(place, _)
             | Self::Upgrade(place)
@@ -62,7 +79,7 @@ pub struct Planned {
 
 /// Kinds of trouble that a run may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trouble {
+pub(crate) enum Trouble {
     Process,
     Power,
     Stall,
@@ -74,10 +91,15 @@ enum Trouble {
     FullDisk,
     ColdReads,
     Rot,
+    HungDisk,
+    CleanStop,
+    LostFiles,
+    OlderData,
 }
 
 impl Trouble {
-    const ALL: [Self; 11] = [
+    /// What runs have had from the beginning.
+    const FORMER: [Self; 11] = [
         Self::Process,
         Self::Power,
         Self::Stall,
@@ -90,6 +112,14 @@ impl Trouble {
         Self::ColdReads,
         Self::Rot,
     ];
+
+    /// What came later, decided by a stream of its own: seeds tell the same story without it.
+    const LATER: [Self; 4] = [Self::HungDisk, Self::CleanStop, Self::LostFiles, Self::OlderData];
+
+    /// Whether runs have it by chance: not yet where the store has a fault that it shows.
+    const fn is_in_the_mix(self) -> bool {
+        !matches!(self, Self::LostFiles | Self::OlderData)
+    }
 
     /// Machines that it takes at least: what one machine alone has lost is nowhere else.
     const fn machines_needed(self) -> usize {
@@ -107,6 +137,18 @@ const HOUR_US: u64 = 3_600_000_000;
 /// Messages take up to so many microseconds where nothing is wrong.
 pub const LATENCY_US: u64 = 10_000;
 
+/// How long a disk hangs, in microseconds: on both sides of the delay of reaping, of timeouts between nodes
+/// and of a node's patience with others.
+const HANGS_US: Range<u64> = 20_000..60_000_000;
+/// How long a machine is switched off that lost its power, or was stopped, in microseconds.
+const OFF_US: Range<u64> = 10_000..5_000_000;
+/// By then a process that was told to stop has done so, in microseconds.
+const STOPPED_US: u64 = 3_500_000;
+/// How old a copy of the data is when it is restored, in microseconds.
+const COPY_AGES_US: Range<u64> = 100_000..15_000_000;
+/// Of a hundred runs so many have a kind of trouble that came later.
+const LATER_PERCENT: u64 = 20;
+
 /// Decides what goes wrong in a run of so many machines, in its first `until_us` microseconds, in order
 /// of time; rot of disks only if that is asked for. A run has some kinds of trouble and not others: a
 /// bug that one kind hides shows in another run.
@@ -117,7 +159,7 @@ pub fn plan(
     with_rot: bool,
     until_us: u64,
 ) -> Vec<Planned> {
-    let possible = Trouble::ALL.into_iter().filter(|kind| {
+    let possible = Trouble::FORMER.into_iter().filter(|kind| {
         kind.machines_needed() <= machine_count && (with_rot || *kind != Trouble::Rot)
     });
     let troubles: Vec<Trouble> = possible.filter(|_| random.percent(35)).collect();
@@ -138,10 +180,59 @@ pub fn plan(
     planner.planned
 }
 
+/// Decides what else goes wrong, of the kinds that came later and those that a family asks for.
+#[must_use]
+pub fn plan_later(
+    random: &mut Random,
+    machine_count: usize,
+    family: Option<Family>,
+    until_us: u64,
+) -> Vec<Planned> {
+    let wanted = family.map_or(&[][..], Family::troubles);
+    let mut troubles = wanted.to_vec();
+    for kind in Trouble::LATER {
+        let is_drawn = random.percent(LATER_PERCENT);
+        if is_drawn && kind.is_in_the_mix() && !wanted.contains(&kind) {
+            troubles.push(kind);
+        }
+    }
+    let mut planner = Planner { random, machine_count, rotten: None, planned: Vec::new() };
+    if troubles.is_empty() {
+        return planner.planned;
+    }
+    // Two disks that forget may forget what two of three replicas had promised.
+    planner.rotten = Some(planner.machine());
+    let pause_us_max = planner.random.within(1_000_000..8_000_000);
+    let mut at_us = planner.random.below(pause_us_max);
+    while at_us < until_us {
+        match *planner.random.pick(&troubles) {
+            Trouble::HungDisk => planner.add_hang(at_us),
+            Trouble::CleanStop => planner.add_clean_stop(at_us),
+            Trouble::LostFiles => {
+                let number = planner.random.number();
+                planner.add_loss(at_us, |place| Fault::LoseFiles(place, number));
+            }
+            Trouble::OlderData => {
+                let copy_us = at_us;
+                let age_us = planner.random.within_by_magnitude(COPY_AGES_US);
+                let place = planner.add_loss(at_us + age_us, Fault::RestoreData);
+                planner.put(copy_us, Fault::CopyData(place));
+            }
+            trouble => {
+                let end_us = at_us + planner.random.within_by_magnitude(OFF_US);
+                planner.add(trouble, at_us, end_us);
+            }
+        }
+        at_us += planner.random.below(pause_us_max);
+    }
+    planner.planned.sort_by_key(|planned| planned.at_us);
+    planner.planned
+}
+
 struct Planner<'r> {
     random: &'r mut Random,
     machine_count: usize,
-    /// The only machine whose disk rots: elsewhere its data has to be good.
+    /// The only machine whose disk rots or forgets: elsewhere its data has to be good.
     rotten: Option<usize>,
     planned: Vec<Planned>,
 }
@@ -191,9 +282,65 @@ impl Planner<'_> {
             Trouble::Rot => {
                 (Fault::Rot(self.rotten.unwrap_or(machine), self.random.number()), None)
             }
+            Trouble::HungDisk => return self.add_hang(at_us),
+            Trouble::CleanStop => return self.add_clean_stop(at_us),
+            Trouble::LostFiles | Trouble::OlderData => return,
         };
         self.planned.push(Planned { at_us, fault: begin });
         self.planned.extend(end.map(|fault| Planned { at_us: end_us, fault }));
+    }
+
+    /// Lets a disk hang. Often the machine loses its power before the disk goes on.
+    fn add_hang(&mut self, at_us: u64) {
+        let machine = self.machine();
+        let length_us = self.random.within_by_magnitude(HANGS_US);
+        let end_us = at_us + length_us;
+        self.put(at_us, Fault::HangDisk(machine, true));
+        match self.random.below(10) {
+            0..4 => self.put(end_us, Fault::HangDisk(machine, false)),
+            ending => {
+                let stop = match ending {
+                    4..8 => Fault::PowerLoss(machine),
+                    _ => Fault::Kill(machine),
+                };
+                let stop_us = at_us + self.random.below(length_us);
+                self.put(stop_us, stop);
+                let start_us = stop_us + self.random.within_by_magnitude(OFF_US);
+                self.put(start_us, Fault::Start(machine));
+            }
+        }
+    }
+
+    /// Stops one machine in good order, or one after the other, as operators do for an upgrade.
+    fn add_clean_stop(&mut self, at_us: u64) {
+        let machine = self.machine();
+        let count = if self.random.percent(30) { self.machine_count } else { 1 };
+        let mut at_us = at_us;
+        for step in 0..count {
+            let place = (machine + step) % self.machine_count;
+            self.put(at_us, Fault::Stop(place));
+            at_us += self.random.within_by_magnitude(OFF_US);
+            self.put(at_us, Fault::Start(place));
+        }
+    }
+
+    /// Takes something from the disk of the machine that may forget, while it is off.
+    fn add_loss(&mut self, at_us: u64, loss: impl FnOnce(usize) -> Fault) -> usize {
+        let place = self.rotten.unwrap_or_default();
+        let (stop, loss_us) = match self.random.below(3) {
+            0 => (Fault::Kill(place), at_us + 1),
+            1 => (Fault::PowerLoss(place), at_us + 1),
+            _ => (Fault::Stop(place), at_us + STOPPED_US),
+        };
+        self.put(at_us, stop);
+        self.put(loss_us, loss(place));
+        let start_us = loss_us + self.random.within_by_magnitude(OFF_US);
+        self.put(start_us, Fault::Start(place));
+        place
+    }
+
+    fn put(&mut self, at_us: u64, fault: Fault) {
+        self.planned.push(Planned { at_us, fault });
     }
 
     /// Cuts one machine off, or two halves of the cluster apart.
@@ -222,13 +369,21 @@ mod tests {
     #[test]
     fn plans_follow_from_the_seed_and_what_stops_is_started() {
         for seed in 0..200 {
-            let plan = || plan(&mut Random::new(seed, "faults", 0), 3, true, 30_000_000);
+            let plan = || {
+                let mut random = Random::new(seed, "faults", 0);
+                let mut planned = plan(&mut random, 3, true, 30_000_000);
+                let family = Family::ALL[seed as usize % Family::ALL.len()];
+                planned.extend(plan_later(&mut random, 3, Some(family), 30_000_000));
+                planned.sort_by_key(|planned| planned.at_us);
+                planned
+            };
             let planned = plan();
             assert_eq!(planned, plan());
             assert!(planned.is_sorted_by_key(|planned| planned.at_us));
             for machine in 0..3 {
                 let last = planned.iter().rev().find(|planned| {
-                    let stops = [Fault::Kill(machine), Fault::PowerLoss(machine)];
+                    let stops =
+                        [Fault::Kill(machine), Fault::PowerLoss(machine), Fault::Stop(machine)];
                     stops.contains(&planned.fault) || planned.fault == Fault::Start(machine)
                 });
                 assert!(last.is_none_or(|last| last.fault == Fault::Start(machine)), "{seed}");

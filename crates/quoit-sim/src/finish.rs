@@ -8,7 +8,7 @@ use crate::history::{Entry, Found, KeyNumber, Policy, Reader};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
 use crate::requests::{self, Quorums};
-use crate::value::found_in_object;
+use crate::value::{Events, found_in_object};
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_model::object::Object;
@@ -206,7 +206,7 @@ pub(crate) fn check_replicas(
 /// The primaries of a key by the newest layout that a node knows.
 pub(crate) fn primaries(store: &ReplicatedStore, name: &Name) -> BTreeSet<NodeId> {
     let state = store.control().read();
-    name.primaries(state.layouts().newest(), state.ring_size())
+    name.primaries(state.layouts().newest(), state.ring_size(), name.n_val(&state))
 }
 
 /// What each node in service holds of a key, in words.
@@ -214,7 +214,7 @@ pub(crate) fn all_held(ground: &Ground, contents: &[Contents], key: KeyNumber) -
     let machines = ground.in_service();
     let words = machines.iter().zip(contents).map(|(machine, contents)| {
         let object = contents.objects.get(&key);
-        format!("{} holds {:?}", machine.name, found_in_object(object))
+        format!("{} holds {:?}", machine.name, found_in_object(object, Events::CountEach))
     });
     words.collect::<Vec<_>>().join(", ")
 }

@@ -8,6 +8,7 @@ use crate::history::Policy;
 use crate::machine::Machine;
 use crate::names::{bucket_type, props};
 use quoit_core::ReplicatedStore;
+use quoit_model::props::PropUpdates;
 use std::sync::Arc;
 
 /// Makes a cluster of all machines' nodes, and the bucket types.
@@ -31,7 +32,8 @@ pub async fn form(ground: &Ground) -> Result<(), Violation> {
         insist(ground, &format!("settling of {}", machine.name), settle).await?;
     }
     for policy in Policy::ALL {
-        let create = || create_type(first, policy);
+        let n_val = ground.history.lock().replica_counts.initial(policy);
+        let create = || create_type(first, policy, props(policy, n_val));
         insist(ground, &format!("create {policy:?}"), create).await?;
     }
     Ok(())
@@ -62,10 +64,10 @@ async fn settle(machine: &Machine, machine_count: usize) -> Result<(), String> {
     answer(machine.ask(settle).await)
 }
 
-async fn create_type(machine: &Machine, policy: Policy) -> Result<(), String> {
+async fn create_type(machine: &Machine, policy: Policy, props: PropUpdates) -> Result<(), String> {
     let create = move |store: Arc<ReplicatedStore>| async move {
         let (control, name) = (store.control(), bucket_type(policy).as_bytes());
-        control.create_type(name, &props(policy)).await?;
+        control.create_type(name, &props).await?;
         control.activate_type(name).await
     };
     answer(machine.ask(create).await)

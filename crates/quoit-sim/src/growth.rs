@@ -47,6 +47,8 @@ fn piles(machine: &Machine) -> Vec<Pile> {
     let mut piles = vec![
         Pile::new("bytes of control plane", disks.control.used_bytes(), 4 << 20),
         Pile::new("bytes of hints", disks.hints.used_bytes(), 64 << 10),
+        // A dozen keys in files of 2000 bytes.
+        Pile::new("bytes of reap records", disks.reaped.used_bytes(), 32 << 10),
         Pile::new("calls to one node under way", open_calls(machine).into(), CALLS_MAX.into()),
     ];
     if let Some(internode) = machine.internode() {
@@ -54,13 +56,12 @@ fn piles(machine: &Machine) -> Vec<Pile> {
         piles.push(Pile::new("bytes that wait for other nodes", unwritten_bytes, 4 << 20));
     }
     if let Some(store) = machine.store() {
-        let reaped = store.reaped_memory();
+        let reaped = store.reap_record_stats();
         piles.extend([
             // A snapshot for 256 of them, 64 that are kept, and what comes while one is made.
             Pile::new("entries of the replicated log", store.control().log_entry_count(), 600),
-            // A dozen keys, deleted again and again within two minutes.
-            Pile::new("reaped tombstones in mind", reaped.count as u64, 400),
-            Pile::new("bytes of reaped tombstones in mind", reaped.size_bytes as u64, 64 << 10),
+            // A dozen keys, each deleted again and again.
+            Pile::new("reap records", reaped.count as u64, 400),
         ]);
     }
     piles

@@ -1,5 +1,6 @@
 //! What clients asked for and what they were answered.
 
+use crate::replica_counts::ReplicaCounts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -200,6 +201,9 @@ pub struct Hardships {
     pub is_disk_damaged: bool,
     /// Whether wall clocks were wrong.
     pub are_clocks_wrong: bool,
+    /// When a machine lost what its disk had promised to keep: in whole files, with an older copy, or
+    /// because it started with a damaged one.
+    pub files_lost_us: Vec<u64>,
     /// When machines were lost for good, and with them all that was on their disks.
     pub losses_us: Vec<u64>,
     /// Whether a process has ended, and with it what it remembered.
@@ -217,8 +221,12 @@ pub struct History {
     pub reads: Vec<Read>,
     /// Listings in the order of their ends.
     pub listings: Vec<Listing>,
+    /// Whether the store promises that a write which was passed on twice is made once.
+    pub writes_are_made_once: bool,
     /// The events that each value was found under.
     pub events: BTreeMap<WriteNumber, BTreeSet<Event>>,
+    /// How many replicas records had, and when that changed.
+    pub replica_counts: ReplicaCounts,
     /// What the run did meanwhile.
     pub hardships: Hardships,
 }
@@ -231,7 +239,8 @@ impl History {
     /// may not have been the first to make it. Who replaces one of the two leaves the other.
     #[must_use]
     pub fn is_made_twice(&self, number: WriteNumber) -> bool {
-        self.events.get(&number).is_some_and(|events| events.len() > 1)
+        let are_several = |events: &BTreeSet<Event>| events.len() > 1;
+        !self.writes_are_made_once && self.events.get(&number).is_some_and(are_several)
     }
 
     /// Notes a write before it is sent; its outcome is unknown until [`History::end_write`].
@@ -295,15 +304,19 @@ impl History {
         let lost_power = came_after(&hardships.power_losses_us);
         // What not the primaries have taken may have been on the lost machine alone, or on the one whose disk
         // rots: a node that nobody is left beside counts for several copies.
-        let may_have_lost_all = hardships.is_disk_damaged || came_after(&hardships.losses_us);
-        if may_have_lost_all && !write.is_strict {
+        let is_a_copy_lost = hardships.is_disk_damaged || came_after(&hardships.files_lost_us);
+        let may_have_lost_all = is_a_copy_lost || came_after(&hardships.losses_us);
+        // A write goes where its bucket has replicas, also where these become fewer later.
+        let policy = self.keys.get(write.key.0 as usize).copied();
+        let n_val = self.replica_counts.least_from(policy, write.start_us);
+        if may_have_lost_all && (!write.is_strict || n_val < 2) {
             return false;
         }
-        let copies_needed = match (lost_power, hardships.is_disk_damaged) {
+        let copies_needed = match (lost_power, is_a_copy_lost) {
             (_, true) => 2,
             (true, false) => 1,
             (false, false) => 0,
         };
-        write.outcome == Outcome::Acknowledged && write.dw >= copies_needed
+        write.outcome == Outcome::Acknowledged && write.dw.min(n_val) >= copies_needed
     }
 }

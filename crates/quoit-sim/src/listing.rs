@@ -126,7 +126,10 @@ impl Ground {
         let state = store.control().read();
         let ring_size = state.ring_size();
         let layout = state.layouts().for_reads(name.partition(ring_size));
-        let ids = name.primaries(layout, ring_size);
+        // While the number of replicas changes, nodes go by either.
+        let n_vals = self.history.lock().replica_counts.in_force(policy, self.time.now_us());
+        let n_val = n_vals.into_iter().chain([name.n_val(&state)]).max().unwrap_or_default();
+        let ids = name.primaries(layout, ring_size, n_val);
         let machines = self.machines.iter();
         machines
             .filter(|machine| ids.contains(&Machine::node_id_at(machine.index)))

@@ -1,6 +1,7 @@
 //! Machines: what outlives the processes that run on them, and the door to the one that runs.
 
 use crate::execution::DiskDelay;
+use crate::losses::DirectoryCopy;
 use crate::random::Random;
 use crate::time::{SimClock, SimTime};
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// Work of a client inside a node.
 type Call =
@@ -28,6 +29,7 @@ pub struct Machine {
     /// How slow its disk is.
     pub disk_delay: DiskDelay,
     boot_count: AtomicU64,
+    stop_requested: Notify,
     state: Mutex<State>,
 }
 
@@ -40,6 +42,8 @@ pub struct Disks {
     pub data: FaultyDisk,
     /// What other nodes have missed.
     pub hints: FaultyDisk,
+    /// Reap records.
+    pub reaped: FaultyDisk,
 }
 
 impl Disks {
@@ -48,7 +52,12 @@ impl Disks {
     pub fn new(random: &mut Random) -> Self {
         let (control, data) = (random.number(), random.number());
         let disk = FaultyDisk::new;
-        Self { control: disk(control), data: disk(data), hints: disk(control ^ data) }
+        Self {
+            control: disk(control),
+            data: disk(data),
+            hints: disk(control ^ data),
+            reaped: disk(!(control ^ data)),
+        }
     }
 
     /// Lets something go wrong with all of them from now on.
@@ -70,11 +79,12 @@ impl Disks {
             control: restart(&self.control),
             data: restart(&self.data),
             hints: restart(&self.hints),
+            reaped: restart(&self.reaped),
         }
     }
 
-    const fn each(&self) -> [&FaultyDisk; 3] {
-        [&self.control, &self.data, &self.hints]
+    const fn each(&self) -> [&FaultyDisk; 4] {
+        [&self.control, &self.data, &self.hints, &self.reaped]
     }
 }
 
@@ -95,6 +105,9 @@ struct State {
     disks: Disks,
     door: Option<Door>,
     is_stalled: bool,
+    is_stopping: bool,
+    /// A copy of what clients had stored at some time.
+    data_copy: Option<DirectoryCopy>,
 }
 
 /// How often clients look whether a stalled machine goes on.
@@ -129,7 +142,16 @@ impl Machine {
             clock: Arc::new(SimClock::new(time.clone())),
             disk_delay: DiskDelay::default(),
             boot_count: AtomicU64::new(0),
-            state: Mutex::new(State { used, versions, disks, door: None, is_stalled: false }),
+            stop_requested: Notify::new(),
+            state: Mutex::new(State {
+                used,
+                versions,
+                disks,
+                door: None,
+                is_stalled: false,
+                is_stopping: false,
+                data_copy: None,
+            }),
         }
     }
 
@@ -205,12 +227,48 @@ impl Machine {
         self.state.lock().door = None;
     }
 
+    /// Tells the process to stop in good order.
+    pub fn request_stop(&self) {
+        let mut state = self.state.lock();
+        if state.door.is_some() {
+            state.is_stopping = true;
+            self.stop_requested.notify_one();
+        }
+    }
+
+    /// Copies what clients have stored.
+    pub fn copy_data(&self) {
+        let copy = DirectoryCopy::of(&self.disks().data);
+        self.state.lock().data_copy = Some(copy);
+    }
+
+    /// Puts the last copy in the place of what clients have stored; whether there is one.
+    pub fn restore_data(&self) -> bool {
+        let copy = self.state.lock().data_copy.clone();
+        copy.iter().for_each(|copy| copy.restore(&self.disks().data));
+        copy.is_some()
+    }
+
+    /// Whether the process was told to stop, whether it has done so or not.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.state.lock().is_stopping
+    }
+
+    /// Waits until the process is told to stop.
+    pub async fn stopping(&self) {
+        while !self.is_stopping() {
+            self.stop_requested.notified().await;
+        }
+    }
+
     /// Ends the process, before its runtime is dropped: from now on it reaches neither disk nor clients.
     /// `keeps_power` is false when the machine goes down with it, and what was not synced is lost.
     pub fn stop(&self, keeps_power: bool) {
         let mut state = self.state.lock();
         state.door = None;
         state.is_stalled = false;
+        state.is_stopping = false;
         let restart = if keeps_power { FaultyDisk::kill } else { FaultyDisk::crash };
         state.disks = state.disks.restarted(restart);
     }

@@ -7,7 +7,8 @@
 mod soak;
 
 use clap::{Args, Parser, Subcommand};
-use quoit_sim::{Planted, Settings, run};
+use quoit_planted::PlantedFault;
+use quoit_sim::{Settings, run};
 use soak::Extremes;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tracing::Level;
 
 /// A run takes less than a second, on a machine that others use as well some more; one that takes so long has
 /// work that never ends.
-const HANGS_AFTER: Duration = Duration::from_secs(300);
+const HANGS_AFTER_SECS: u64 = 300;
 
 /// Runs clusters in one thread under one seed, with faults, and checks what clients were answered.
 #[derive(Parser)]
@@ -31,8 +32,10 @@ enum Command {
     Run(RunArgs),
     /// Run many seeds, each in a process of its own
     Soak(soak::SoakArgs),
-    /// What `make test` runs: the first seeds, some of them twice, and planted bugs
+    /// What `make test` runs: the first seeds, some of them twice, and planted faults
     Check,
+    /// List the faults that can be planted: name, variant, part of the store and wrong decision, by tabs
+    Faults,
 }
 
 #[derive(Args)]
@@ -43,9 +46,12 @@ struct RunArgs {
     /// Machines of the cluster; some number of them, by the seed, if this is left out
     #[arg(long)]
     machines: Option<usize>,
-    /// Plant this bug
+    /// Plant this fault of the store; `faults` lists them
     #[arg(long)]
-    planted: Option<Planted>,
+    planted: Option<PlantedFault>,
+    /// Give up after so many seconds: a run takes less than one
+    #[arg(long, default_value_t = HANGS_AFTER_SECS)]
+    hangs_after: u64,
     #[command(flatten)]
     extremes: Extremes,
     /// What nodes log up to this level is part of the story: warn, info, debug, trace
@@ -61,25 +67,40 @@ fn main() -> ExitCode {
         Command::Run(args) => run_one(&args),
         Command::Soak(args) => soak::soak(&args),
         Command::Check => soak::check(),
+        Command::Faults => list_faults(),
     }
 }
 
+fn list_faults() -> ExitCode {
+    for fault in PlantedFault::ALL {
+        let (name, variant, area) = (fault.name(), fault.variant(), fault.area().name());
+        println!("{name}\t{variant}\t{area}\t{}", fault.wrong());
+    }
+    ExitCode::SUCCESS
+}
+
 fn run_one(args: &RunArgs) -> ExitCode {
+    if let Some(fault) = args.planted
+        && let Err(error) = quoit_planted::plant(fault)
+    {
+        println!("{error}");
+        return ExitCode::from(2);
+    }
     let mut settings = Settings {
         machine_count: args.machines,
+        family: args.extremes.family,
         with_rot: args.extremes.rot,
         with_data_types: args.extremes.data_types,
-        planted: args.planted,
         log_level: args.log,
         ..Settings::default()
     };
     if args.trace {
         settings.tell = Some(|line| println!("{line}"));
     }
-    let seed = args.seed;
+    let (seed, hangs_after) = (args.seed, args.hangs_after);
     std::thread::spawn(move || {
-        std::thread::sleep(HANGS_AFTER);
-        println!("seed {seed}: hangs: no end after {} s", HANGS_AFTER.as_secs());
+        std::thread::sleep(Duration::from_secs(hangs_after));
+        println!("seed {seed}: Hangs: no end after {hangs_after} s");
         std::process::exit(1);
     });
     let report = run(seed, &settings);

@@ -1,16 +1,13 @@
 //! The names of the keys of a run.
 
 use crate::history::{KeyNumber, Policy};
-use quoit_cluster::NodeId;
+use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::layout::Layout;
 use quoit_model::props::PropUpdates;
 use serde_json::json;
 use std::collections::BTreeSet;
-
-/// Primaries of each key.
-const N_VAL: u32 = 3;
 
 /// The bucket type of a policy.
 #[must_use]
@@ -23,10 +20,10 @@ pub const fn bucket_type(policy: Policy) -> &'static str {
     }
 }
 
-/// The properties of a policy's bucket type.
+/// The properties of a policy's bucket type, whose records have so many replicas.
 #[must_use]
-pub fn props(policy: Policy) -> PropUpdates {
-    let props = match policy {
+pub fn props(policy: Policy, n_val: u32) -> PropUpdates {
+    let mut props = match policy {
         Policy::Siblings => json!({ "allow_mult": true }),
         Policy::Latest => json!({ "allow_mult": false }),
         Policy::LastWriteWins => {
@@ -34,6 +31,7 @@ pub fn props(policy: Policy) -> PropUpdates {
         }
         Policy::WriteOnce => json!({ "write_once": true }),
     };
+    props["n_val"] = n_val.into();
     props.as_object().cloned().unwrap_or_default().into()
 }
 
@@ -74,17 +72,23 @@ impl Name {
         BucketRef { bucket_type, bucket: Self::BUCKET }.key(self.key.as_bytes())
     }
 
+    /// Replicas of the key, as far as a node knows its bucket's properties; none before it knows the type.
+    #[must_use]
+    pub fn n_val(&self, state: &State) -> u32 {
+        state.bucket_props(self.key_ref().bucket).map_or(0, |props| props.n_val)
+    }
+
     /// The partition of the key.
     #[must_use]
     pub fn partition(&self, ring_size: RingSize) -> Partition {
         partition_of(self.key_ref(), ring_size)
     }
 
-    /// The nodes that hold the key by a layout, whether they are up or not. (Who is up may only be asked on
-    /// the machine that asks: each has a clock of its own.)
+    /// The nodes that hold so many replicas of the key by a layout, whether they are up or not. (Only the
+    /// machine that asks can tell which ones are up: each has a clock of its own.)
     #[must_use]
-    pub fn primaries(&self, layout: &Layout, ring_size: RingSize) -> BTreeSet<NodeId> {
-        primaries_of(self.partition(ring_size), layout)
+    pub fn primaries(&self, layout: &Layout, ring_size: RingSize, n_val: u32) -> BTreeSet<NodeId> {
+        primaries_of(self.partition(ring_size), layout, n_val)
     }
 }
 
@@ -94,8 +98,8 @@ pub(crate) fn partition_of(key: KeyRef<'_>, ring_size: RingSize) -> Partition {
     ring_size.partition(KeyHash::of(&key.encoded(), key.bucket, rule).placement)
 }
 
-/// The nodes that hold a partition by a layout.
-pub(crate) fn primaries_of(partition: Partition, layout: &Layout) -> BTreeSet<NodeId> {
-    let nodes = layout.primaries(partition, N_VAL).iter();
+/// The nodes that hold so many replicas of a partition's records by a layout.
+pub(crate) fn primaries_of(partition: Partition, layout: &Layout, n_val: u32) -> BTreeSet<NodeId> {
+    let nodes = layout.primaries(partition, n_val).iter();
     nodes.map(|node| layout.nodes()[usize::from(*node)]).collect()
 }

@@ -6,6 +6,7 @@
 
 use crate::boot::NODE_PORT;
 use crate::client::Ground;
+use crate::family::Family;
 use crate::finish::answer;
 use crate::machine::{Machine, Use};
 use crate::random::Random;
@@ -24,6 +25,8 @@ use tokio::time::sleep;
 const PAUSE_US_MAX: u64 = 5_000_000;
 /// Pause between two tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Pause between two looks whether a node is about to take its leave.
+const EXIT_LOOK: Duration = Duration::from_millis(4);
 /// Primaries of a key: with fewer nodes one of them has several votes.
 const PRIMARY_COUNT: usize = 3;
 
@@ -34,6 +37,8 @@ pub enum Order {
     SwitchOn(usize),
     /// Destroy a machine with its disks.
     Destroy(usize),
+    /// Switch off a machine for ever that has handed over all that it had.
+    SwitchOff(usize),
 }
 
 /// Orders that wait. Clones are the same orders.
@@ -138,14 +143,21 @@ pub struct Operator {
     random: Random,
     /// Places of the machines that should be members.
     members: BTreeSet<usize>,
+    /// Whether machines may be lost with what they have.
+    has_losses: bool,
+    /// Whether nodes that leave die before they have taken their leave.
+    leavers_die: bool,
 }
 
 impl Operator {
     /// The operator of a cluster of all machines in service.
     #[must_use]
-    pub fn new(seed: u64, ground: Ground) -> Self {
+    pub fn new(seed: u64, ground: Ground, family: Option<Family>) -> Self {
         let members = ground.in_service().iter().map(|machine| machine.index).collect();
-        Self { ground, random: Random::new(seed, "operator", 0), members }
+        let random = Random::new(seed, "operator", 0);
+        let leavers_die = family == Some(Family::LeaverDies);
+        let has_losses = family != Some(Family::RotAndMembers);
+        Self { ground, random, members, has_losses, leavers_die }
     }
 
     /// Makes some changes, begun while `are_clients_working`, and waits until all is settled and no node
@@ -199,7 +211,7 @@ impl Operator {
         if members.len() > 1 {
             possible.push(Change::Leave { old });
         }
-        if is_settled && members.len() > PRIMARY_COUNT {
+        if is_settled && self.has_losses && members.len() > PRIMARY_COUNT {
             possible.push(Change::RemoveLost { old });
         }
         if let Some(new) = new {
@@ -207,7 +219,7 @@ impl Operator {
             possible.push(Change::Replace { old, new });
             // Nobody upgrades what is lost; if it could not learn what the new one brings, it is removed.
             let is_upgraded = machines[old].versions() == VersionRange::CURRENT;
-            if is_settled && is_upgraded && members.len() >= PRIMARY_COUNT {
+            if is_settled && self.has_losses && is_upgraded && members.len() >= PRIMARY_COUNT {
                 possible.push(Change::ReplaceLost { old, new });
             }
         }
@@ -235,10 +247,57 @@ impl Operator {
         {
             sleep(RETRY_PAUSE).await;
         }
+        if let Change::Leave { old } | Change::Replace { old, .. } = change
+            && self.leavers_die
+        {
+            self.kill_when_exiting(old).await;
+        }
         if let Some(old) = change.old() {
             self.members.remove(&old);
         }
         self.members.extend(change.newcomer());
+    }
+
+    /// Switches a machine off when all know that its node has handed over everything, and before it has taken
+    /// its leave, if it is slow enough; then tells the members so, as they ask for it.
+    async fn kill_when_exiting(&mut self, old: usize) {
+        let id = Machine::node_id_at(old);
+        let machine = Arc::clone(&self.ground.machines[old]);
+        let status = |machine: &Machine| {
+            let store = machine.store()?;
+            store.control().read().members().get(id).map(|member| member.status)
+        };
+        while machine.used() == Use::InService {
+            let machines = self.ground.in_service();
+            let knows = |machine: &Arc<Machine>| status(machine) == Some(MemberStatus::Exiting);
+            if machines.iter().any(knows) {
+                self.note(&format!("{} dies before it has taken its leave", machine.name));
+                self.ground.orders.give(Order::SwitchOff(old));
+                break;
+            }
+            sleep(EXIT_LOOK).await;
+        }
+        self.members.remove(&old);
+        // What operators are told to do about a member that died on its way, and will not come back.
+        let is_marked = move |control: Arc<ControlPlane>| async move {
+            if control.read().members().get(id).is_some() {
+                control.mark_down(id).await.map_err(|fault| fault.to_string())?;
+            }
+            Ok(true)
+        };
+        while !self.says(&format!("mark of {}", machine.name), is_marked).await {
+            sleep(RETRY_PAUSE).await;
+        }
+        let removed = Change::RemoveLost { old };
+        let is_gone = move |control: Arc<ControlPlane>| async move {
+            match control.read().members().get(id) {
+                None => Ok(true),
+                Some(_) => step(control, removed).await,
+            }
+        };
+        while !self.says(&format!("end of {}", machine.name), is_gone).await {
+            sleep(RETRY_PAUSE).await;
+        }
     }
 
     /// Lets a node join. One that knows that it has is known to the others, too.

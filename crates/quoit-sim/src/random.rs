@@ -34,6 +34,16 @@ impl Random {
         range.start + self.below(range.end.saturating_sub(range.start))
     }
 
+    /// A number of a range by which small and large ones are equally likely, so that durations lie on both
+    /// sides of every limit of the store: as many between one and ten seconds as between one and ten
+    /// milliseconds.
+    pub fn within_by_magnitude(&mut self, range: Range<u64>) -> u64 {
+        let doublings = |number: u64| u64::from(number.max(1).ilog2());
+        let doubling = self.within(doublings(range.start)..doublings(range.end) + 1);
+        let least = 1 << doubling;
+        self.within(least..2 * least).clamp(range.start, range.end - 1)
+    }
+
     /// True with a probability of `percent` in a hundred.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
@@ -75,5 +85,9 @@ mod tests {
         assert!((0..100).all(|_| (5..8).contains(&random.within(5..8))));
         assert_eq!((random.below(0), random.within(5..5)), (0, 5));
         assert!((0..100).all(|_| !random.percent(0) && random.percent(100)));
+        let drawn: Vec<u64> = (0..1_000).map(|_| random.within_by_magnitude(20..60_000)).collect();
+        assert!(drawn.iter().all(|number| (20..60_000).contains(number)));
+        assert!(drawn.iter().filter(|number| **number < 1_000).count() > 300);
+        assert!(drawn.iter().filter(|number| **number > 10_000).count() > 100);
     }
 }

@@ -61,12 +61,6 @@ impl Quorums {
         Self { copies: Quorum::All, ..Self::strict(timeout_ms) }
     }
 
-    /// What a store that counts quorums wrong takes these for.
-    #[must_use]
-    pub const fn miscounted(self) -> Self {
-        Self { is_strict: false, copies: Quorum::One, synced: Quorum::One, ..self }
-    }
-
     /// The options of a read.
     pub(crate) fn read(self) -> ReadOptions {
         ReadOptions {

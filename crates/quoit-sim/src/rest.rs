@@ -15,16 +15,18 @@ use tokio::time::{Instant, sleep};
 
 /// Time that a cluster may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time that they may take longer to be the same where clocks were wrong: for two minutes a primary
-/// remembers the tombstones that it has reaped, and keeps out what is older by its time; where the last
-/// write wins, that may be a new value, by a clock that was behind, which the others take.
-const PATIENCE_AFTER_WRONG_CLOCKS: Duration = Duration::from_secs(120);
+/// Time that they may take longer to be the same where clocks were wrong. Where the last write wins, a
+/// primary keeps out what is older than its reap record by time; that may be a new value, by a clock that was
+/// behind, which other primaries take. A reap record retires after two rounds of reports, which are two
+/// minutes apart, and the first of them begins up to two minutes after it was made.
+const PATIENCE_AFTER_WRONG_CLOCKS: Duration = Duration::from_secs(400);
 /// Pause between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// Waits until nothing moves, nothing is left over, and the replicas are the same; where a disk is damaged,
 /// only for what wrong clocks leave behind.
 ///
+/// A number of replicas that is raised is made good by anti-entropy alone.
 /// Without anti-entropy replicas may stay different when a process has ended with what it remembered of
 /// others' absence, and where the last write wins when nodes did not agree on which that is. Tombstones of a
 /// clock that was ahead stay until their time has come.
@@ -32,7 +34,11 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// # Errors
 ///
 /// What there still is after a minute.
-pub async fn come_to_rest(ground: &Ground, has_exchanges: bool) -> Result<(), Violation> {
+pub async fn come_to_rest(
+    ground: &Ground,
+    has_exchanges: bool,
+    keeps_tombstones: bool,
+) -> Result<(), Violation> {
     let hardships = ground.history.lock().hardships.clone();
     if hardships.is_disk_damaged {
         if hardships.are_clocks_wrong {
@@ -41,9 +47,13 @@ pub async fn come_to_rest(ground: &Ground, has_exchanges: bool) -> Result<(), Vi
         return Ok(());
     }
     let is_told = !hardships.has_process_ended && !hardships.are_clocks_wrong;
-    let equal_replicas = has_exchanges || is_told;
-    let wanted =
-        Wanted { equal_replicas, no_tombstones: equal_replicas && !hardships.are_clocks_wrong };
+    // A node that has forgotten tells nobody what it lacks; and where it was to reap a tombstone, the others
+    // do so ten minutes later.
+    let is_forgotten = !hardships.files_lost_us.is_empty();
+    let is_count_changed = ground.history.lock().replica_counts.is_changed();
+    let equal_replicas = has_exchanges || is_told && !is_forgotten && !is_count_changed;
+    let may_stay = keeps_tombstones || hardships.are_clocks_wrong || is_forgotten;
+    let wanted = Wanted { equal_replicas, no_tombstones: equal_replicas && !may_stay };
     let mut patience = PATIENCE;
     if hardships.are_clocks_wrong {
         patience += PATIENCE_AFTER_WRONG_CLOCKS;

@@ -2,11 +2,13 @@
 
 use crate::check::{self, Violation};
 use crate::cluster::Cluster;
+use crate::family::Family;
 use crate::logs::traced;
-use crate::planted::Planted;
 use crate::random::Random;
 use crate::trace::{LINE_COUNT_DEFAULT, Trace};
+use crate::workload::Workload;
 use quoit_cluster::seed_elections;
+use quoit_core::DeleteMode;
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,10 +23,8 @@ pub struct Settings {
     pub client_count: u64,
     /// Requests of each client.
     pub operation_count: u64,
-    /// Keys that they ask for.
-    pub key_count: u64,
-    /// A bug to plant, for tests of the checkers.
-    pub planted: Option<Planted>,
+    /// Trouble that the run has for certain.
+    pub family: Option<Family>,
     /// Whether disks may rot in every run, not only in some.
     pub with_rot: bool,
     /// Whether there are clients of data types too, where all machines know what that is.
@@ -43,10 +43,9 @@ impl Default for Settings {
             machine_count: None,
             client_count: 4,
             operation_count: 60,
-            key_count: 12,
+            family: None,
             with_rot: false,
             with_data_types: false,
-            planted: None,
             tell: None,
             log_level: Level::INFO,
             line_count_max: LINE_COUNT_DEFAULT,
@@ -60,49 +59,91 @@ const MACHINE_COUNTS: [usize; 7] = [1, 3, 3, 3, 3, 4, 5];
 impl Settings {
     /// Machines of a seed's cluster.
     pub(crate) fn machine_count_of(&self, seed: u64) -> usize {
-        let drawn = || *Random::new(seed, "machines", 0).pick(&MACHINE_COUNTS);
+        let counts: &[usize] = match self.family {
+            Some(Family::ReplicaCounts) => &[3, 4, 5, 5],
+            Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
+            Some(Family::RotAndMembers | Family::LeaverDies) => &[3, 4, 4, 5],
+            _ => &MACHINE_COUNTS,
+        };
+        let drawn = || *Random::new(seed, "machines", 0).pick(counts);
         self.machine_count.unwrap_or_else(drawn)
     }
 
     /// Whether members of a seed's cluster come and go.
     pub(crate) fn has_operator(&self, seed: u64) -> bool {
-        let is_needed = self.planted.is_some_and(Planted::needs_operator);
+        let is_needed = matches!(self.family, Some(Family::RotAndMembers | Family::LeaverDies));
+        if matches!(self.family, Some(Family::LostFiles | Family::OlderData)) {
+            return false;
+        }
         is_needed || !self.rots(seed) && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
     }
 
     /// Whether the disk of one of a seed's machines may rot.
     pub(crate) fn rots(&self, seed: u64) -> bool {
         let is_drawn = || Random::new(seed, "rot", 0).percent(ROT_PERCENT);
-        self.with_rot || self.planted.is_none() && is_drawn()
+        match self.family {
+            Some(Family::RotAndMembers) => return true,
+            Some(Family::LostFiles | Family::OlderData | Family::LeaverDies) => return false,
+            _ => {}
+        }
+        self.with_rot || is_drawn()
     }
 
     /// Whether a seed's machines run programs of two versions at first.
     pub(crate) fn mixes_versions(&self, seed: u64) -> bool {
-        let is_needed = self.planted == Some(Planted::ClaimsVersions);
-        is_needed || Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
+        Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
 
     /// Whether a seed's run has clients of data types.
     pub(crate) fn has_data_types(&self, seed: u64) -> bool {
-        let is_needed = self.planted.is_some_and(Planted::needs_data_types);
-        (is_needed || self.with_data_types) && !self.mixes_versions(seed)
+        let is_drawn = || Random::new(seed, "data types", 0).percent(DATA_TYPES_PERCENT);
+        let is_wanted = self.with_data_types || self.family != Some(Family::Former) && is_drawn();
+        is_wanted && !self.mixes_versions(seed)
+    }
+
+    /// Whether the records of a seed's buckets have different numbers of replicas, which change under load.
+    pub(crate) fn has_replica_counts(&self, seed: u64) -> bool {
+        let _ = seed;
+        self.family == Some(Family::ReplicaCounts)
+    }
+
+    /// What a seed's clients do.
+    pub(crate) fn workload(&self, seed: u64) -> Workload {
+        match self.family {
+            Some(Family::Former) => Workload::default(),
+            _ => Workload::draw(&mut Random::new(seed, "workload", 0)),
+        }
+    }
+
+    /// How soon a seed's nodes reap tombstones.
+    pub(crate) fn delete_mode(&self, seed: u64) -> DeleteMode {
+        let mut random = Random::new(seed, "delete mode", 0);
+        let is_usual = match self.family {
+            Some(Family::DeleteModes) => false,
+            Some(Family::Former) => true,
+            _ => !random.percent(OTHER_DELETE_MODES_PERCENT),
+        };
+        if is_usual {
+            return DeleteMode::default();
+        }
+        match random.below(5) {
+            0 => DeleteMode::Keep,
+            1 => DeleteMode::Immediate,
+            _ => DeleteMode::AfterMs(random.within_by_magnitude(DELETE_DELAYS_MS)),
+        }
     }
 
     /// Bytes a second that a seed's nodes hand over while things go wrong.
     pub(crate) fn transfer_rate(&self, seed: u64) -> u64 {
         let mut random = Random::new(seed, "transfers", 0);
-        let is_slow = random.percent(SLOW_TRANSFERS_PERCENT)
-            || self.planted.is_some_and(Planted::needs_operator);
+        let is_slow = random.percent(SLOW_TRANSFERS_PERCENT);
         let rates = if is_slow { SLOW_RATES } else { FAST_RATES };
         random.within(rates)
     }
 
     /// Whether nodes of a seed's cluster compare their copies.
     pub(crate) fn has_exchanges(&self, seed: u64) -> bool {
-        match self.planted {
-            Some(bug) => !bug.is_healed_by_exchanges(),
-            None => !Random::new(seed, "exchanges", 0).percent(NO_EXCHANGES_PERCENT),
-        }
+        !Random::new(seed, "exchanges", 0).percent(NO_EXCHANGES_PERCENT)
     }
 }
 
@@ -110,8 +151,14 @@ impl Settings {
 const OPERATOR_PERCENT: u64 = 40;
 /// In so many runs of a hundred, which have no operator then, rot may be among the kinds of trouble.
 const ROT_PERCENT: u64 = 25;
+/// So many runs of a hundred have clients of data types beside the others.
+const DATA_TYPES_PERCENT: u64 = 25;
+/// In so many runs of a hundred tombstones do not stay for the usual time.
+const OTHER_DELETE_MODES_PERCENT: u64 = 30;
 /// So many runs of a hundred begin with programs of two versions.
 const MIXED_PERCENT: u64 = 20;
+/// How long tombstones stay, in milliseconds: less than a message takes, and longer than a machine is away.
+const DELETE_DELAYS_MS: Range<u64> = 20..20_000;
 /// In so many runs of a hundred transfers take long, so that much happens meanwhile.
 const SLOW_TRANSFERS_PERCENT: u64 = 30;
 /// Bytes a second of slow and of other transfers.

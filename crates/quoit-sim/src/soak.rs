@@ -1,7 +1,8 @@
 //! Many seeds, each in a process of its own.
 
 use clap::Args;
-use quoit_sim::Planted;
+use quoit_planted::PlantedFault;
+use quoit_sim::Family;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output};
@@ -57,7 +58,17 @@ const REGRESSIONS: [(u64, &str); 20] = [
 const DATA_TYPE_SEEDS: Range<u64> = 0..40;
 /// Seeds of which the same story is asked for twice.
 const REPEATED_SEEDS: Range<u64> = 0..10;
-/// A planted bug has to be found within so many seeds.
+/// Planted faults that it looks for: some of those that few seeds are enough for.
+/// `cargo xtask sensitivity` measures all of them.
+const PLANTED: [PlantedFault; 6] = [
+    PlantedFault::CountsWritesShort,
+    PlantedFault::DropsConcurrent,
+    PlantedFault::KeepsReplaced,
+    PlantedFault::ForgetsSyncs,
+    PlantedFault::LeavesIndexBehind,
+    PlantedFault::ListsShort,
+];
+/// Each of them has to be found within so many seeds.
 const PLANTED_SEEDS: Range<u64> = 0..60;
 /// How often a soak tells how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -82,6 +93,9 @@ pub(crate) struct Extremes {
     /// Let disks rot in all runs, not only in some
     #[arg(long)]
     pub(crate) rot: bool,
+    /// Let runs have this trouble for certain; its names are in docs/design/simulation.md
+    #[arg(long)]
+    pub(crate) family: Option<Family>,
     /// Let clients work on data types too, in runs whose machines all know them
     #[arg(long)]
     pub(crate) data_types: bool,
@@ -91,7 +105,10 @@ impl Extremes {
     /// The arguments that ask for them.
     pub(crate) fn arguments(self) -> Vec<&'static str> {
         let asked = [(self.rot, "--rot"), (self.data_types, "--data-types")];
-        asked.into_iter().filter_map(|(is_asked, argument)| is_asked.then_some(argument)).collect()
+        let asked =
+            asked.into_iter().filter_map(|(is_asked, argument)| is_asked.then_some(argument));
+        let family = self.family.map(|family| ["--family", family.name()]);
+        asked.chain(family.into_iter().flatten()).collect()
     }
 }
 
@@ -142,7 +159,8 @@ pub(crate) fn check() -> ExitCode {
     }
     let failed_count = of_data_types.failed.len();
     for (seed, found) in REGRESSIONS {
-        let output = run_seed(seed, None, Extremes::default());
+        let former = Extremes { family: Some(Family::Former), ..Extremes::default() };
+        let output = run_seed(seed, None, former);
         if output.status.success() {
             passed += 1;
         } else {
@@ -161,15 +179,16 @@ pub(crate) fn check() -> ExitCode {
         }
     }
     let mut missed_count = 0;
-    for bug in Planted::ALL {
+    for fault in PLANTED {
         let mut seeds = PLANTED_SEEDS;
-        match seeds.find(|seed| !run_seed(*seed, Some(bug), Extremes::default()).status.success()) {
+        match seeds.find(|seed| !run_seed(*seed, Some(fault), Extremes::default()).status.success())
+        {
             Some(seed) => {
-                println!("planted bug {}: found with seed {seed}", bug.name());
+                println!("planted fault {}: found with seed {seed}", fault.name());
                 passed += 1;
             }
             None => {
-                println!("planted bug {}: not found with {PLANTED_SEEDS:?}", bug.name());
+                println!("planted fault {}: not found with {PLANTED_SEEDS:?}", fault.name());
                 missed_count += 1;
             }
         }
@@ -228,14 +247,14 @@ fn run_all(
     tally
 }
 
-/// Runs a seed in a process of its own, with a planted bug if one is given.
-fn run_seed(seed: u64, planted: Option<Planted>, extremes: Extremes) -> Output {
+/// Runs a seed in a process of its own, with a planted fault if one is given.
+fn run_seed(seed: u64, planted: Option<PlantedFault>, extremes: Extremes) -> Output {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("quoit-sim"));
     let mut command = Command::new(program);
     command.arg("run").arg("--seed").arg(seed.to_string());
     command.args(extremes.arguments());
-    if let Some(bug) = planted {
-        command.arg("--planted").arg(bug.name());
+    if let Some(fault) = planted {
+        command.arg("--planted").arg(fault.name());
     }
     command.output().expect("the program can start itself")
 }

@@ -40,14 +40,25 @@ pub fn found_in(sibling: &Sibling) -> Found {
     }
 }
 
-/// What a read found, in an order of its own. A write that was passed on twice, because the first node died
-/// with it, has two events and one value: it counts once.
+/// How often a value counts that was found under several events: a write that was passed on twice, because
+/// the first node fell silent with it, may have two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Events {
+    /// The value counts once.
+    OfOneWriteCountOnce,
+    /// The value counts for each event.
+    CountEach,
+}
+
+/// What a read found, in an order of its own.
 #[must_use]
-pub fn found_in_object(object: Option<&Object>) -> Vec<Found> {
+pub fn found_in_object(object: Option<&Object>, events: Events) -> Vec<Found> {
     let siblings = object.map_or(&[][..], |object| &object.siblings);
     let mut found: Vec<Found> = siblings.iter().map(found_in).collect();
     found.sort();
-    found.dedup();
+    if events == Events::OfOneWriteCountOnce {
+        found.dedup();
+    }
     found
 }
 

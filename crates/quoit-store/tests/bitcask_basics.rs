@@ -4,8 +4,11 @@
 
 mod support;
 
+use quoit_model::hash::{Identity, Partition};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
-use quoit_store::engine::{Access, BatchWrite, Before, Decision, Engine, RecordMeta, RecordRef};
+use quoit_store::engine::{
+    Access, BatchWrite, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef,
+};
 use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::path::Path;
 use std::sync::Arc;
@@ -69,6 +72,29 @@ fn batches_and_small_segments_survive_a_kill() {
     assert_eq!(value(&engine, "other").unwrap(), b"v");
     assert_eq!(value(&engine, "key001").unwrap(), [151; 100]);
     assert_eq!(keys(&engine).len(), 50);
+}
+
+#[test]
+fn a_fold_for_tombstones_holds_a_partition_for_some_records_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let (engine, _) = open(directory.path(), |_| {});
+    let partition = Partition(3);
+    let names: Vec<Name> = (0..20_000).map(|number| Name::new(&format!("{number}"))).collect();
+    let put = |(number, name): (usize, &'_ Name)| {
+        let meta = RecordMeta { tombstone: number == 9, ..RecordMeta::default() };
+        let at = RecordAt { partition, ..name.at() };
+        engine.batch(&[BatchWrite::Put { at, meta, value: b"v" }]).unwrap();
+    };
+    names.iter().enumerate().for_each(put);
+    let (mut from, mut page_count, mut found) = (Some(Identity(0)), 0, 0);
+    while let Some(start) = from {
+        let page = engine.fold(partition, start, 100, true).unwrap();
+        found += page.entries.len();
+        page_count += 1;
+        from = page.next;
+    }
+    assert_eq!(found, 1);
+    assert!((4..8).contains(&page_count), "{page_count} pages");
 }
 
 #[test]

@@ -4,12 +4,13 @@
 
 mod support;
 
-use quoit_model::hash::RingSize;
+use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
 use quoit_store::engine::{
     Access, Applied, Before, Body, Decision, Engine, Fetch, RecordAt, RecordMeta, RecordRef,
 };
 use quoit_store::error::StoreError;
+use quoit_store::index::Tag;
 use quoit_store::seam::{Next, RealDisk, SystemClock, Threads};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -487,4 +488,31 @@ fn key_files_that_find_no_room_are_written_later() {
     assert_eq!(keys(store.engine()).len(), 40);
     let key_files = store.names().iter().filter(|name| name.ends_with(".keys")).count();
     assert_eq!(key_files, store.segments().len() - 1);
+}
+
+#[test]
+fn a_fold_tells_of_records_that_it_can_not_read() {
+    let mut store = closed_store(40);
+    let segment = store.segments().remove(0);
+    let size = store.disk.bytes(&segment).unwrap().len();
+    (64..size).step_by(250).for_each(|at| store.disk.flip_bit(&segment, at, 1));
+    store.open().unwrap();
+    let unreadable = lost(&store, 40);
+    assert!(unreadable.len() > 3);
+    let tag = |number: &u32| Tag::of(Name::new(&format!("key{number:02}")).at().identity);
+    let mut expected: Vec<Tag> = unreadable.iter().map(tag).collect();
+    expected.sort_unstable();
+    let (mut told, mut read_count) = (Vec::new(), 0);
+    for number in 0..RingSize::DEFAULT.get() {
+        let mut from = Some(Identity(0));
+        while let Some(identity) = from {
+            let page = store.engine().fold(Partition(number), identity, 3, false).unwrap();
+            told.extend(page.damaged);
+            read_count += page.entries.len();
+            from = page.next;
+        }
+    }
+    told.sort_unstable();
+    assert_eq!(told, expected);
+    assert_eq!(read_count + told.len(), 40);
 }

@@ -11,6 +11,7 @@ mod listeners;
 mod logs;
 mod open;
 mod output;
+mod readiness;
 mod ready_file;
 mod serve;
 mod stop;

@@ -1,6 +1,6 @@
 //! Opens what a node keeps in its data directory.
 
-use crate::engines::{self, OpenedEngine};
+use crate::engines::{self, FoundLoss, OpenedEngine};
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::{
@@ -17,14 +17,20 @@ use std::sync::Arc;
 const CONTROL_FILE: &str = "control.redb";
 /// The directory of hints in the data directory.
 const HINTS_DIR: &str = "hints";
+/// The directory of reap records in the data directory.
+const REAPED_DIR: &str = "reaped";
 
 /// An opened node.
 pub(crate) struct Opened {
     pub(crate) store: Arc<ReplicatedStore>,
     /// The way to other nodes.
     pub(crate) internode: Arc<Internode>,
+    /// Durable records that the store has lost.
+    pub(crate) loss: Option<FoundLoss>,
     /// What a person should know of how it was opened.
     pub(crate) note: String,
+    /// Whether the data directory was empty.
+    pub(crate) is_new_node: bool,
 }
 
 /// Opens or makes everything in `data_dir`.
@@ -46,19 +52,27 @@ pub(crate) fn open(
     }
     let control = Arc::new(open_control(data_dir, node_name, addresses, settings)?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let OpenedEngine { engine, dots, note } =
+    let OpenedEngine { engine, dots, loss, note } =
         engines::open(data_dir, is_new_node, &control, &clock, settings)?;
     let internode = open_internode(&control, settings.versions())?;
     let of_store = Arc::clone(&internode);
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings.store());
     let store = if settings.storage() == Storage::Memory {
-        // The records that hints refer to end with the process.
+        // What hints and reap records are about ends with the process.
         store
     } else {
         let disk = RealDisk::open(data_dir.join(HINTS_DIR)).context("opening the hints")?;
-        store.with_hints(Arc::new(disk)).context("reading the hints")?
+        let store = store.with_hints(Arc::new(disk)).context("reading the hints")?;
+        let disk = RealDisk::open(data_dir.join(REAPED_DIR)).context("opening the reap records")?;
+        let entropy = getrandom::u64().context("asking the system for random bytes")?;
+        store.with_reap_records(Arc::new(disk), entropy).context("reading the reap records")?
     };
-    Ok(Opened { store: Arc::new(store), internode, note })
+    let store = Arc::new(store);
+    // One that has lost records makes up for that first.
+    if loss.is_none() {
+        store.serve_replicas();
+    }
+    Ok(Opened { store, internode, loss, note, is_new_node })
 }
 
 /// The control plane of a node that does not run.

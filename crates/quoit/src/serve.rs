@@ -1,15 +1,16 @@
 //! `quoit serve`: a node.
 
+use crate::engines::FoundLoss;
 use crate::listeners::Listeners;
 use crate::output::say;
 use crate::stop::StopRequest;
-use crate::{descriptors, open, ready_file};
+use crate::{descriptors, open, readiness, ready_file};
 use anyhow::{Context, Result};
 use clap::Args;
 use quoit::config::{self, Settings, Sources};
 use quoit_cluster::{Departure, Internode};
 use quoit_core::ReplicatedStore;
-use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
+use quoit_server::{Protocol, ReadinessGate, Server, ServerContext, ServerSettings};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,10 @@ pub(crate) struct ServeArgs {
     /// Address for other nodes; port 0 picks a free one [default: 127.0.0.1:8099].
     #[arg(long, value_name = "ADDR")]
     node: Option<String>,
+    /// Addresses for nodes of other members, separated by commas: while the node is alone, it does not serve
+    /// clients [default: none; the same as --set cluster.seeds=ADDRS].
+    #[arg(long, value_name = "ADDRS")]
+    seeds: Option<String>,
     /// Name of the node [default: quoit@127.0.0.1].
     #[arg(long)]
     name: Option<String>,
@@ -66,6 +71,7 @@ impl ServeArgs {
         flag("listener.http.command_line", self.http.clone());
         flag("listener.internode", self.node.clone());
         flag("nodename", self.name.clone());
+        flag("cluster.seeds", self.seeds.clone());
         Sources {
             file: self.config.clone(),
             environment: Sources::process_environment(),
@@ -111,7 +117,6 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let opened = open::open(&data_dir, &node_name, reachable.clone(), settings)?;
     let (store, internode) = (opened.store, opened.internode);
     internode.set_address(&*reachable.node);
-    store.serve_replicas();
     store.control().connect(&internode);
     let context = Arc::new(ServerContext {
         store: Arc::clone(&store),
@@ -121,28 +126,42 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         pb_connections: quoit_server::ConnectionCounts::default(),
         http_connections: quoit_server::ConnectionCounts::default(),
         folds: quoit_server::Folds::default(),
+        readiness: ReadinessGate::default(),
     });
-    let server = Server::new(context);
-    let background = tokio::spawn(background(Arc::clone(&store)));
+    if opened.is_new_node && settings.seeds().is_empty() {
+        readiness::warn_of_new_cluster(&node_name, &data_dir);
+    }
+    let readiness = store.control().readiness(settings.seeds());
+    // Before a client can ask.
+    readiness::set(&context.readiness, &readiness.borrow());
+    let server = Server::new(Arc::clone(&context));
     let Listeners { pb, http, node, pb_at, http_at, node_at } = listeners;
     internode.serve(Box::new(node)).context("listening for other nodes")?;
-    for listener in pb {
-        server.serve(listener, Protocol::Pb);
-    }
-    for listener in http {
-        server.serve(listener, Protocol::Http);
-    }
+    make_up_for(&store, opened.loss.as_ref()).await?;
+    let background = tokio::spawn(background(Arc::clone(&store)));
     // Before anybody can know that the node serves: who knows it may stop it at once.
     let mut stop = StopRequest::listen()?;
     if args.while_stdin_is_open {
         stop = stop.and_end_of_stdin();
     }
+    readiness::decided(&context.readiness, readiness.clone()).await;
+    pb.into_iter().for_each(|listener| server.serve(listener, Protocol::Pb));
+    http.into_iter().for_each(|listener| server.serve(listener, Protocol::Http));
     let at = Announced { pb: &pb_at, http: &http_at, node: node_at };
-    announce(&node_name, &at, &data_dir, &opened.note);
-    if let Some(path) = &args.ready_file {
-        write_ready_file(path, &node_name, &at)?;
-    }
-    let departure = until_stopped(&mut stop, &store).await;
+    let serving = readiness::keep_gate(
+        &context.readiness,
+        readiness,
+        || readiness::announce_waiting(&node_name, at.http),
+        || {
+            announce(&node_name, &at, &data_dir, &opened.note);
+            args.ready_file.as_ref().map_or(Ok(()), |path| write_ready_file(path, &node_name, &at))
+        },
+    );
+    let departure = tokio::select! {
+        biased;
+        departure = until_stopped(&mut stop, &store) => departure,
+        failed = serving => return failed,
+    };
     stop_in_order(server, &internode, &store, &background).await?;
     if let Some(path) = &args.ready_file {
         ready_file::remove(path);
@@ -152,6 +171,21 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         None | Some(Departure::Left) => Ok(()),
         Some(departure) => Err(departure.into()),
     }
+}
+
+/// Makes up for lost records, before the node serves. Whoever stops the process meanwhile does so at any
+/// moment: each step can be made again.
+async fn make_up_for(store: &Arc<ReplicatedStore>, found: Option<&FoundLoss>) -> Result<()> {
+    let Some(found) = found else { return Ok(()) };
+    let dropped = store.settle_loss().await.context("making up for lost records")?;
+    (found.settle)().context("noting that lost records were made up for")?;
+    tracing::warn!(
+        reason = found.loss.reason,
+        dropped_record_count = dropped,
+        "the store has lost records: what other nodes have whole copies of is copied from them"
+    );
+    store.serve_replicas();
+    Ok(())
 }
 
 /// Ends what runs, each part when nothing needs it any more.
@@ -175,10 +209,14 @@ async fn stop_in_order(
     }
     store.control().stop().await;
     let closing = Arc::clone(store);
-    tokio::task::spawn_blocking(move || closing.flush_hints().and(closing.engine().close()))
-        .await
-        .context("closing the storage engine")?
-        .context("closing the storage engine")
+    tokio::task::spawn_blocking(move || {
+        let hints = closing.flush_hints();
+        let reaped = closing.flush_reap_records();
+        hints.and(reaped).and(closing.engine().close())
+    })
+    .await
+    .context("closing the storage engine")?
+    .context("closing the storage engine")
 }
 
 /// Waits until the process is told to stop, or the node must stop because it no longer belongs to its

@@ -17,6 +17,7 @@ pub(crate) mod internode_frames;
 pub(crate) mod key_files;
 pub(crate) mod layouts;
 pub(crate) mod pb_frames;
+pub(crate) mod reap_records;
 pub(crate) mod record_keys;
 pub(crate) mod riak_data_types;
 pub(crate) mod riak_keys;

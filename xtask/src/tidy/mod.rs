@@ -5,6 +5,7 @@
 //! are, and why, is told in `docs/development.md`.
 
 mod floors;
+pub(crate) mod planted;
 mod rust_rules;
 mod source_tree;
 mod text_rules;
@@ -78,6 +79,7 @@ fn check(root: &Path, packages: &[Package]) -> Vec<Problem> {
     for (path, source) in &tree {
         rust_rules::check(path, source, &mut problems);
     }
+    planted::check(root, &tree, &mut problems);
     let known: BTreeSet<&Path> = files.iter().map(PathBuf::as_path).collect();
     for path in &files {
         let Some(kind) = text_rules::Kind::of(path) else { continue };

@@ -2,13 +2,13 @@
 
 use super::codec::node_id;
 use crate::NodeId;
-use crate::layouts::{Layouts, Served};
+use crate::layouts::{Layouts, LostCopies, Served};
 use crate::staged::StagedChange;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
 use quoit_wire::internode::control::{
-    ClusterMessage, Copies, NodeSet, Serves, StagedKind, StagedMessage, StagedMessages,
+    ClusterMessage, Copies, LostMessage, NodeSet, Serves, StagedKind, StagedMessage, StagedMessages,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -116,7 +116,39 @@ pub(crate) fn encode_cluster(
             .acknowledgements()
             .map(|(node, served)| encode_served(node, served))
             .collect(),
+        lost: encode_lost(layouts.lost_state()),
     }
+}
+
+fn encode_lost(lost: &LostCopies) -> Option<LostMessage> {
+    let numbers: BTreeSet<(NodeId, u64)> =
+        lost.copies.iter().map(|((_, node), number)| (*node, *number)).collect();
+    let of = |node: NodeId, number: u64| {
+        let is_of = |each: &(&(Partition, NodeId), &u64)| each.0.1 == node && *each.1 == number;
+        lost.copies.iter().filter(is_of).map(|((partition, _), _)| *partition).collect::<Vec<_>>()
+    };
+    let message = LostMessage {
+        copies: numbers.iter().map(|(node, n)| encode_copies(*node, &of(*node, *n))).collect(),
+        numbers: numbers.iter().map(|(_, number)| *number).collect(),
+        loss_count: lost.loss_count,
+        unsure: lost.unsure.iter().map(|partition| u32::from(partition.0)).collect(),
+    };
+    (*lost != LostCopies::default()).then_some(message)
+}
+
+fn decode_lost(message: &LostMessage) -> Result<LostCopies, String> {
+    let mut lost = LostCopies { loss_count: message.loss_count, ..LostCopies::default() };
+    if message.copies.len() != message.numbers.len() {
+        return Err("losses without a number".to_owned());
+    }
+    for (copies, number) in message.copies.iter().zip(&message.numbers) {
+        let (node, partitions) = decode_copies(copies)?;
+        let copies = partitions.into_iter().map(|partition| ((partition, node), *number));
+        lost.copies.extend(copies);
+    }
+    let unsure = message.unsure.iter().map(|number| u16::try_from(*number).map(Partition));
+    lost.unsure = unsure.collect::<Result<_, _>>().map_err(|fault| fault.to_string())?;
+    Ok(lost)
 }
 
 /// [`encode_cluster`]'s parts.
@@ -125,6 +157,7 @@ pub(crate) struct Cluster {
     pub(crate) staged: Vec<StagedChange>,
     /// `None` while the cluster has no layouts of its own, as before its first commit.
     pub(crate) layouts: Option<Layouts>,
+    pub(crate) lost: LostCopies,
 }
 
 pub(crate) fn decode_cluster(
@@ -146,5 +179,6 @@ pub(crate) fn decode_cluster(
         removed: removed.map(|id| node_id(id)).collect::<Result<_, _>>()?,
         staged: message.staged.as_ref().map(decode_staged).transpose()?.unwrap_or_default(),
         layouts,
+        lost: message.lost.as_ref().map(decode_lost).transpose()?.unwrap_or_default(),
     })
 }

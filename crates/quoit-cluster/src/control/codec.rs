@@ -12,8 +12,8 @@ use bytes::Bytes;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::{BucketProps, BucketType, TypeState};
 use quoit_wire::internode::control::{
-    ChangeMessage, Decision as DecisionMessage, LayoutMessage, MemberMessage, MemberStatusMessage,
-    Named, Removal,
+    ChangeMessage, Decision as DecisionMessage, Empty, LayoutMessage, Loss, MemberMessage,
+    MemberStatusMessage, Named, Removal,
 };
 use quoit_wire::internode::{VERSION_MIN, VersionRange};
 use serde_json::{Map, Value, json};
@@ -68,6 +68,10 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
         Change::Copied { node, partitions } => {
             message.copied = Some(encode_copies(*node, partitions));
         }
+        Change::Lost { node, n_vals } => {
+            message.lost = Some(Loss { node: id_bytes(*node), n_vals: n_vals.clone() });
+        }
+        Change::AcceptLosses => message.accept_losses = Some(Empty {}),
         Change::Serves { node, served } => message.serves = Some(encode_served(*node, *served)),
     }
     message
@@ -101,6 +105,12 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
         let (node, partitions) = decode_copies(copies)?;
         return Ok(Change::Copied { node, partitions });
     }
+    if let Some(Loss { node, n_vals }) = &message.lost {
+        return Ok(Change::Lost { node: node_id(node)?, n_vals: n_vals.clone() });
+    }
+    if let Some(Empty {}) = &message.accept_losses {
+        return Ok(Change::AcceptLosses);
+    }
     if let Some(serves) = &message.serves {
         let (node, served) = decode_served(serves)?;
         return Ok(Change::Serves { node, served });
@@ -111,10 +121,10 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
 pub(crate) fn encode_member(member: &Member) -> MemberMessage {
     let status = match member.status {
         MemberStatus::Joining => MemberStatusMessage::Joining,
+        MemberStatus::Valid if member.is_down => MemberStatusMessage::Down,
         MemberStatus::Valid => MemberStatusMessage::Valid,
         MemberStatus::Leaving => MemberStatusMessage::Leaving,
         MemberStatus::Exiting => MemberStatusMessage::Exiting,
-        MemberStatus::Down => MemberStatusMessage::Down,
     };
     MemberMessage {
         id: Bytes::copy_from_slice(&member.id.0),
@@ -127,6 +137,7 @@ pub(crate) fn encode_member(member: &Member) -> MemberMessage {
         capacity: member.capacity,
         version_min: member.versions.min,
         version_max: member.versions.max,
+        is_down: member.is_down && member.status != MemberStatus::Valid,
     }
 }
 
@@ -137,10 +148,9 @@ pub(crate) fn decode_member(message: &MemberMessage) -> Result<Member, String> {
             return Err(format!("member {} has no status", message.name));
         }
         MemberStatusMessage::Joining => MemberStatus::Joining,
-        MemberStatusMessage::Valid => MemberStatus::Valid,
+        MemberStatusMessage::Valid | MemberStatusMessage::Down => MemberStatus::Valid,
         MemberStatusMessage::Leaving => MemberStatus::Leaving,
         MemberStatusMessage::Exiting => MemberStatus::Exiting,
-        MemberStatusMessage::Down => MemberStatus::Down,
     };
     Ok(Member {
         id: node_id(&message.id)?,
@@ -151,6 +161,7 @@ pub(crate) fn decode_member(message: &MemberMessage) -> Result<Member, String> {
             http: text(&message.http_address),
         },
         status,
+        is_down: message.is_down || message.status() == MemberStatusMessage::Down,
         location: (!message.location.is_empty()).then(|| text(&message.location)),
         capacity: message.capacity,
         // Nodes of version 1 do not tell.
@@ -227,13 +238,15 @@ mod tests {
             name: "quoit@a".into(),
             addresses: Addresses { node: "a:1".into(), pb: "a:2".into(), http: "".into() },
             status: MemberStatus::Leaving,
+            is_down: true,
             location: Some("rack 1".into()),
             capacity: 50,
             versions: VersionRange { min: 2, max: 7 },
         };
         assert_eq!(decode_member(&encode_member(&member)).unwrap(), member);
-        let nameless = Member { location: None, status: MemberStatus::Down, ..member };
+        let nameless = Member { location: None, status: MemberStatus::Valid, ..member };
         assert_eq!(decode_member(&encode_member(&nameless)).unwrap(), nameless);
+        assert_eq!(encode_member(&nameless).status(), MemberStatusMessage::Down);
         let silent = MemberMessage { version_min: 0, version_max: 0, ..encode_member(&nameless) };
         assert_eq!(decode_member(&silent).unwrap().versions, VersionRange { min: 1, max: 1 });
     }

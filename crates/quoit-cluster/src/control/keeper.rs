@@ -17,7 +17,7 @@ use openraft::ChangeMembers;
 use prost::Message as _;
 use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{
-    Empty, METHOD_STANDING, METHOD_STARTED, Standing, StartNoted, Started,
+    METHOD_STANDING, METHOD_STARTED, Standing, StandingAsked, StartNoted, Started,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -45,6 +45,8 @@ const LEADERLESS_PATIENCE: Duration = Duration::from_secs(5);
 /// A node that is turned away for so long, as a second process with one identity or for its clock, stops.
 /// Longer than it takes until a process that died without a word is no longer taken for alive.
 const TURNED_AWAY_PATIENCE: Duration = Duration::from_secs(5);
+/// The node's time is noted so often.
+const TIME_INTERVAL: Duration = Duration::from_secs(60);
 /// Entries of the log that a node may be behind and still be asked to vote.
 const LAG_ENTRIES_MAX: u64 = 64;
 
@@ -66,6 +68,8 @@ struct Keeper {
     complaint: Option<String>,
     /// When the node has last told who it is.
     introduced_at: Option<Instant>,
+    /// When the node's time was noted last, or the node started.
+    time_noted_at: Instant,
     /// What to say when the node turns out to be removed.
     last_words: Departure,
 }
@@ -83,6 +87,7 @@ pub(crate) async fn keep(plane: Weak<ControlPlane>, internode: Arc<Internode>) {
         leaderless_since: None,
         complaint: None,
         introduced_at: None,
+        time_noted_at: Instant::now(),
         last_words: Departure::Removed,
     };
     loop {
@@ -105,6 +110,10 @@ impl Keeper {
     async fn round(&mut self, plane: &ControlPlane) {
         if plane.departure().borrow().is_some() {
             return;
+        }
+        if self.time_noted_at.elapsed() >= TIME_INTERVAL {
+            self.time_noted_at = Instant::now();
+            plane.note_time();
         }
         let state = plane.state();
         self.keep_ways(plane, &state);
@@ -263,13 +272,14 @@ impl Keeper {
         let own = state.members().get(state.node_id());
         let waits = own.is_some_and(|own| own.status == MemberStatus::Joining);
         let mut strangers = 0;
+        let question = StandingAsked { name: state.node_name().to_owned() };
         let others = state.members().iter().filter(|member| member.id != state.node_id());
         for other in others {
             let address = &other.addresses.node;
             let asked = self.internode.call_address(
                 address,
                 METHOD_STANDING,
-                &Empty {},
+                &question,
                 b"".as_slice(),
                 ANSWER_TIMEOUT,
             );
@@ -321,7 +331,7 @@ impl Keeper {
             self.introduced_at = Some(Instant::now());
             wanted.push(MembershipCommand::Introduce { id: own, told: &told });
         }
-        if member.status == MemberStatus::Down {
+        if member.is_down {
             wanted.push(MembershipCommand::Up(own));
         }
         if member.status == MemberStatus::Exiting && plane.is_clear(state) {
@@ -422,18 +432,16 @@ impl Keeper {
     fn candidates(&self, state: &State, metrics: &Metrics) -> Vec<Candidate> {
         let own = state.node_id();
         let voters: BTreeSet<_> = metrics.membership_config.membership().voter_ids().collect();
-        let is_full = |status| matches!(status, MemberStatus::Valid | MemberStatus::Down);
         let last = metrics.last_log_index.unwrap_or_default();
-        let full = state.members().iter().filter(|member| is_full(member.status));
+        let full = state.members().iter().filter(|member| member.stays());
         full.map(|member| {
             let votes = voters.contains(&RaftId(member.id));
             let patience = if votes { VOTER_PATIENCE } else { Duration::ZERO };
             let follows = self
                 .matched(member.id, metrics)
                 .is_some_and(|matched| matched + LAG_ENTRIES_MAX >= last);
-            let is_present = member.status == MemberStatus::Valid
-                && !self.is_away_for(member.id, patience)
-                && (votes || follows);
+            let is_present =
+                !member.is_down && !self.is_away_for(member.id, patience) && (votes || follows);
             Candidate {
                 id: member.id,
                 location: member.location.clone(),

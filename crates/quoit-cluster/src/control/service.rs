@@ -18,10 +18,10 @@ use openraft::raft::{
 use prost::Message;
 use quoit_wire::internode::code;
 use quoit_wire::internode::control::{
-    Append, AppendOutcome, Appended, Ballot, Decision, Empty, JoinAsked, Joined, METHOD_APPEND,
+    Append, AppendOutcome, Appended, Ballot, Decision, JoinAsked, Joined, METHOD_APPEND,
     METHOD_JOIN, METHOD_PROPOSE, METHOD_READ_INDEX, METHOD_SNAPSHOT, METHOD_STANDING,
     METHOD_STARTED, METHOD_VOTE, Proposed, REFUSED_JOIN, REFUSED_NOT_LEADER, REFUSED_STOPPED,
-    ReadIndex, SnapshotPart, Standing, StartNoted, Started, VoteAnswer, VoteAsked,
+    ReadIndex, SnapshotPart, Standing, StandingAsked, StartNoted, Started, VoteAnswer, VoteAsked,
 };
 use std::sync::{Arc, Weak};
 
@@ -245,11 +245,14 @@ async fn join(plane: &ControlPlane, request: &IncomingRequest) -> Result<Joined,
 }
 
 fn standing(plane: &ControlPlane, request: &IncomingRequest) -> Result<Standing, Refusal> {
-    let Empty {} = decode(&request.header)?;
+    let StandingAsked { name } = decode(&request.header)?;
     let state = plane.read();
     let members = state.members();
+    let namesake = members.named(&name).filter(|member| member.id != request.from);
     Ok(Standing {
         is_removed: members.is_removed(request.from),
         is_member: members.get(request.from).is_some(),
+        member_count: members.count() as u32,
+        namesake: namesake.map_or_else(Bytes::new, |member| Bytes::copy_from_slice(&member.id.0)),
     })
 }

@@ -23,6 +23,8 @@ pub(super) struct Buckets {
     buckets_with_props: usize,
     /// Whether any of them has ever had its values compressed, since the state was read.
     may_compress: bool,
+    /// How often one of them has got fewer replicas, since the state was read.
+    lowering_count: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -283,7 +285,8 @@ impl State {
     }
 
     /// The `n_val`s of all buckets, ascending; at least one.
-    pub(crate) fn n_vals(&self) -> Vec<u32> {
+    #[must_use]
+    pub fn n_vals(&self) -> Vec<u32> {
         let mut n_vals: Vec<u32> = self.placements().iter().map(|each| each.n_val).collect();
         n_vals.sort_unstable();
         n_vals.dedup();
@@ -309,7 +312,12 @@ impl Buckets {
             untyped: HashMap::default(),
             types: HashMap::default(),
             buckets_with_props: 0,
+            lowering_count: 0,
         }
+    }
+
+    pub(super) const fn lowering_count(&self) -> u64 {
+        self.lowering_count
     }
 
     pub(super) const fn untyped_defaults(&self) -> &Arc<BucketProps> {
@@ -325,29 +333,40 @@ impl Buckets {
         self.may_compress |= props.compresses();
         if let Some((type_props, buckets)) = self.buckets_of(bucket_type) {
             let own = OwnProps::new(Arc::clone(props), &type_props);
-            let is_new = buckets.insert(Arc::clone(bucket), own).is_none();
-            self.buckets_with_props += usize::from(is_new);
+            let n_val = own.effective.n_val;
+            let before = buckets.insert(Arc::clone(bucket), own);
+            let n_val_before = before.as_ref().map_or(type_props.n_val, |own| own.effective.n_val);
+            self.buckets_with_props += usize::from(before.is_none());
+            self.lowering_count += u64::from(n_val < n_val_before);
         }
     }
 
     pub(super) fn remove_bucket(&mut self, bucket_type: &[u8], bucket: &[u8]) {
-        if let Some((_, buckets)) = self.buckets_of(bucket_type) {
-            let was_there = buckets.remove(bucket).is_some();
-            self.buckets_with_props -= usize::from(was_there);
+        if let Some((type_props, buckets)) = self.buckets_of(bucket_type)
+            && let Some(before) = buckets.remove(bucket)
+        {
+            self.buckets_with_props -= 1;
+            self.lowering_count += u64::from(type_props.n_val < before.effective.n_val);
         }
     }
 
     pub(super) fn put_type(&mut self, name: &Arc<[u8]>, bucket_type: &BucketType) {
         self.may_compress |= bucket_type.props.compresses();
         let laid_over = |own: &OwnProps| OwnProps::new(Arc::clone(&own.own), &bucket_type.props);
+        let mut is_lowered = false;
         let buckets = match self.types.get(name) {
-            Some(before) => before
-                .buckets
-                .iter()
-                .map(|(bucket, own)| (Arc::clone(bucket), laid_over(own)))
-                .collect(),
+            Some(before) => {
+                is_lowered = bucket_type.props.n_val < before.bucket_type.props.n_val;
+                let laid_over = |(bucket, before): (&Arc<[u8]>, &OwnProps)| {
+                    let own = laid_over(before);
+                    is_lowered |= own.effective.n_val < before.effective.n_val;
+                    (Arc::clone(bucket), own)
+                };
+                before.buckets.iter().map(laid_over).collect()
+            }
             None => HashMap::default(),
         };
+        self.lowering_count += u64::from(is_lowered);
         let entry = TypeEntry { bucket_type: bucket_type.clone(), buckets };
         self.types.insert(Arc::clone(name), Arc::new(entry));
     }

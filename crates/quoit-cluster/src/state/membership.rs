@@ -3,18 +3,16 @@
 use super::State;
 use crate::NodeId;
 use crate::command::Change;
-use crate::layouts::LIVE_MAX;
+use crate::layouts::{LIVE_MAX, LIVE_REMOVED_MAX};
 use crate::members::{Introduction, Member, MemberStatus};
 use crate::membership_error::MembershipError;
 use crate::plan::PlanId;
 use crate::staged::StagedChange;
 use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX};
 use quoit_model::props::{BucketProps, BucketType, TypeState};
+use quoit_planted::planted;
 use quoit_wire::internode::VersionRange;
 use std::sync::Arc;
-
-/// Members that have not handed over their data, and may.
-const STAYING: &str = "valid";
 
 /// What a node or an operator asks for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -61,19 +59,10 @@ impl State {
             }
             MembershipCommand::Clear => Ok(self.decide_clear()),
             MembershipCommand::Commit(id) => self.decide_commit(id),
-            MembershipCommand::Down(node) => {
-                let member = self.member(node)?;
-                match member.status {
-                    MemberStatus::Down => Ok(Vec::new()),
-                    MemberStatus::Valid => Ok(vec![put(member, MemberStatus::Down)]),
-                    _ => Err(status_error(member, STAYING)),
-                }
-            }
+            MembershipCommand::Down(node) => self.decide_down(node),
             MembershipCommand::Up(node) => {
-                let member = self.members().get(node);
-                let is_down = |member: &&Arc<Member>| member.status == MemberStatus::Down;
-                let down = member.filter(is_down).into_iter();
-                Ok(down.map(|member| put(member, MemberStatus::Valid)).collect())
+                let down = self.members().get(node).filter(|member| member.is_down).into_iter();
+                Ok(down.map(|member| Change::PutMember(member.marked(false))).collect())
             }
             MembershipCommand::Gone(node) => {
                 let member = self.members().get(node);
@@ -87,6 +76,19 @@ impl State {
     fn member(&self, id: NodeId) -> Result<&Arc<Member>, MembershipError> {
         let name = || self.members().name_of(id).to_string();
         self.members().get(id).ok_or_else(|| MembershipError::NotAMember { name: name() })
+    }
+
+    fn decide_down(&self, node: NodeId) -> Result<Vec<Change>, MembershipError> {
+        let member = self.member(node)?;
+        if member.is_down {
+            return Ok(Vec::new());
+        }
+        let forget: Vec<_> = self.forgetting_marks().map(|other| other.name.to_string()).collect();
+        if !member.stays() && (!forget.is_empty() || planted!(RefusesMarks)) {
+            let (name, status) = (member.name.to_string(), member.status);
+            return Err(MembershipError::MarkForgotten { name, status, members: forget });
+        }
+        Ok(vec![Change::PutMember(member.marked(true))])
     }
 
     fn decide_join(
@@ -207,27 +209,23 @@ impl State {
         }
         if !change.concerns_membership() {
             return match member.status {
-                MemberStatus::Leaving | MemberStatus::Exiting => {
-                    Err(status_error(member, "valid, joining or down"))
-                }
-                _ => Ok(()),
+                MemberStatus::Leaving | MemberStatus::Exiting => Err(status_error(member)),
+                MemberStatus::Joining | MemberStatus::Valid => Ok(()),
             };
         }
         self.check_unstaged(change.node())?;
-        let stays =
-            |member: &Member| matches!(member.status, MemberStatus::Valid | MemberStatus::Down);
         let hands_over =
             matches!(change, StagedChange::Leave { .. } | StagedChange::Replace { .. });
         match member.status {
-            MemberStatus::Valid | MemberStatus::Down => {}
+            MemberStatus::Valid => {}
             // A node that never got to an end with it is removed the hard way.
             _ if !hands_over => {}
-            _ => return Err(status_error(member, STAYING)),
+            _ => return Err(status_error(member)),
         }
         let Some(new) = change.newcomer() else {
             let others = self.members().iter().filter(|other| other.id != member.id);
             return match others
-                .filter(|other| stays(other) || self.is_staged_join(other.id))
+                .filter(|other| other.stays() || self.is_staged_join(other.id))
                 .count()
             {
                 0 => Err(MembershipError::OnlyMember { name: name() }),
@@ -288,7 +286,9 @@ impl State {
             return Err(MembershipError::PlanChanged);
         }
         let count = self.layouts().live().len();
-        if count >= LIVE_MAX {
+        // A dead member may be what the others wait for.
+        let bound = if plan.lost.is_empty() { LIVE_MAX } else { LIVE_REMOVED_MAX };
+        if count >= bound {
             return Err(MembershipError::TooManyLayouts { count });
         }
         Ok(plan.changes)
@@ -299,8 +299,8 @@ fn put(member: &Member, status: MemberStatus) -> Change {
     Change::PutMember(member.with_status(status))
 }
 
-fn status_error(member: &Member, wanted: &'static str) -> MembershipError {
-    MembershipError::Status { name: member.name.to_string(), status: member.status, wanted }
+fn status_error(member: &Member) -> MembershipError {
+    MembershipError::Status { name: member.name.to_string(), status: member.status }
 }
 
 fn bucket_contradicts(bucket_type: &[u8], bucket: &[u8], differing: String) -> MembershipError {

@@ -14,8 +14,8 @@ use buckets::Buckets;
 use quoit_model::hash::RingSize;
 use quoit_model::layout::Layout;
 use quoit_model::props::BucketProps;
-use quoit_wire::internode::VERSION_READS_TOLD;
 use quoit_wire::internode::control::ClusterMessage;
+use quoit_wire::internode::{VERSION_MARKS, VERSION_READS_TOLD};
 use std::sync::Arc;
 
 pub use buckets::{ChosenBackend, Placements, TypeStatus};
@@ -41,6 +41,7 @@ pub struct State {
     cluster_id: ClusterId,
     version: u64,
     revision: u64,
+    replicas_lowered_at: u64,
     members: Members,
     /// Changes of membership that wait for a commit.
     staged: Arc<Vec<StagedChange>>,
@@ -63,6 +64,7 @@ impl State {
             cluster_id,
             version: 0,
             revision: 0,
+            replicas_lowered_at: 0,
             members: Members::default(),
             staged: Arc::default(),
             layouts: Arc::new(Layouts::new(Arc::new(Layout::single(node_id, ring_size)))),
@@ -85,7 +87,11 @@ impl State {
         if let Some(layouts) = whole.cluster.layouts {
             state.layouts = Arc::new(layouts);
         }
+        let layouts = Arc::unwrap_or_clone(state.layouts);
+        state.layouts = Arc::new(layouts.with_lost(whole.cluster.lost));
         state.version = whole.version;
+        // Nobody knows what it was before.
+        state.replicas_lowered_at = whole.version;
         state.revision = whole.revision;
         state
     }
@@ -118,6 +124,12 @@ impl State {
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The version at which a bucket got fewer replicas last, or before which this node does not know.
+    #[must_use]
+    pub const fn replicas_lowered_at(&self) -> u64 {
+        self.replicas_lowered_at
     }
 
     /// Number of decisions that led here. A decision holds on the revision that it was made on.
@@ -168,6 +180,9 @@ impl State {
         }
         next.settle();
         next.version += 1;
+        if next.buckets.lowering_count() != self.buckets.lowering_count() {
+            next.replicas_lowered_at = next.version;
+        }
         next.revision += u64::from(decision.base.is_some());
         Some(next)
     }
@@ -193,6 +208,8 @@ impl State {
             Change::Copied { node, partitions } => {
                 Arc::make_mut(&mut self.layouts).complete(*node, partitions);
             }
+            Change::Lost { node, n_vals } => Arc::make_mut(&mut self.layouts).lose(*node, n_vals),
+            Change::AcceptLosses => Arc::make_mut(&mut self.layouts).accept_losses(),
             Change::Serves { node, served } => {
                 Arc::make_mut(&mut self.layouts).acknowledge(*node, *served);
             }
@@ -218,11 +235,29 @@ impl State {
         self.members.iter().all(|member| member.versions.max >= VERSION_READS_TOLD)
     }
 
+    /// Members that don't keep it of other than full members that these are marked as absent.
+    fn forgetting_marks(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.members.iter().filter(|member| member.versions.max < VERSION_MARKS)
+    }
+
+    /// Drops marks that not all members keep: they would disagree on when layouts retire.
+    fn drop_marks(&mut self) {
+        if self.forgetting_marks().next().is_none() {
+            return;
+        }
+        let is_forgotten = |member: &&Arc<Member>| member.is_down && !member.stays();
+        let marked: Vec<_> = self.members.iter().filter(is_forgotten).map(Arc::clone).collect();
+        for member in marked {
+            self.members.put(member.marked(false));
+        }
+    }
+
     /// What follows from changes by itself: layouts that nobody needs any more go, and members that hold
     /// nothing any more may.
     fn settle(&mut self) {
+        self.drop_marks();
         if self.layouts.is_moving() {
-            let present = self.members.iter().filter(|member| member.status != MemberStatus::Down);
+            let present = self.members.iter().filter(|member| !member.is_down);
             let present: Vec<_> = present.map(|member| member.id).collect();
             let tell_reads = self.all_tell_reads();
             let layouts = Arc::make_mut(&mut self.layouts);

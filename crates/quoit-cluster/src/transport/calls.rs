@@ -40,15 +40,30 @@ impl Delivery {
     }
 }
 
-struct Call {
+/// A call that has not had its last answer.
+pub(super) struct Call {
     id: u32,
     sink: Arc<Sink>,
     slot: u16,
+    /// Position of its frame in the stream of all frames of the lane.
+    begins_at: u64,
     sent_at: Instant,
     size_bytes: u64,
     is_answered: bool,
     /// Set for streams.
     stream: Option<StreamRef>,
+}
+
+impl Call {
+    pub(super) const fn begins_at(&self) -> u64 {
+        self.begins_at
+    }
+
+    /// Ends the call with `error`.
+    pub(super) fn fail(self, error: CallError) -> Delivery {
+        let Self { sink, slot, stream, .. } = self;
+        Delivery { sink, slot, answer: Err(error), stream }
+    }
 }
 
 /// Who takes the answers of a new call.
@@ -152,8 +167,15 @@ impl Calls {
         u32::from(self.sequence) << 16 | self.calls.vacant_key() as u32
     }
 
-    /// Enters the call that [`next_id`](Self::next_id) numbered.
-    pub(super) fn begin(&mut self, taker: Taker, method: u16, size_bytes: u64, now: Instant) {
+    /// Enters the call that [`next_id`](Self::next_id) numbered. `begins_at` is the position of its frame.
+    pub(super) fn begin(
+        &mut self,
+        taker: Taker,
+        method: u16,
+        begins_at: u64,
+        size_bytes: u64,
+        now: Instant,
+    ) {
         self.counts.count(method);
         if self.calls.is_empty() {
             self.progress_at = now;
@@ -162,8 +184,16 @@ impl Calls {
         self.sequence = self.sequence.wrapping_add(1);
         self.outstanding_bytes += size_bytes;
         let Taker { sink, slot, stream } = taker;
-        let is_answered = false;
-        self.calls.insert(Call { id, sink, slot, sent_at: now, size_bytes, is_answered, stream });
+        self.calls.insert(Call {
+            id,
+            sink,
+            slot,
+            begins_at,
+            sent_at: now,
+            size_bytes,
+            is_answered: false,
+            stream,
+        });
     }
 
     /// Whether the call has not had its last answer.
@@ -196,18 +226,10 @@ impl Calls {
         Some(Delivery { sink, slot, answer, stream })
     }
 
-    /// Ends all calls with `error`, in the order of their places.
-    pub(super) fn fail_all(&mut self, error: &CallError) -> Vec<Delivery> {
+    /// Takes all calls out, in the order of their places: none of them will be answered.
+    pub(super) fn take_all(&mut self) -> Vec<Call> {
         self.outstanding_bytes = 0;
-        let calls = self.calls.drain();
-        calls
-            .map(|Call { sink, slot, stream, .. }| Delivery {
-                sink,
-                slot,
-                answer: Err(error.clone()),
-                stream,
-            })
-            .collect()
+        self.calls.drain().collect()
     }
 
     /// For how long calls have been waiting without any answer to one of them; 0 when none waits.

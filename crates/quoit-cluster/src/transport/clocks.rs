@@ -3,10 +3,43 @@
 //! Times of writes decide between values where causality does not, and each node's times follow its own
 //! clock. A node whose clock runs ahead would win against everybody until the others get there.
 
+use super::internode::Internode;
+use super::peer::Trouble;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A peer's clock may be so far ahead of this node's. It is also what times of writes may be ahead.
 const AHEAD_MAX: Duration = Duration::from_millis(500);
+
+/// This node's clock beside those of its peers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ClockStanding {
+    /// A peer has been connected since the start: its clock is near this one.
+    Agreed,
+    /// No peer has, and some were refused for their clock or refused this node for its; what one of them
+    /// says.
+    Apart(Arc<str>),
+    /// No peer has told its time.
+    Unheard,
+}
+
+impl Internode {
+    /// How this node's clock stands beside those of its peers.
+    pub(crate) fn clock_standing(&self) -> ClockStanding {
+        let peers = self.peers();
+        if peers.iter().any(|peer| peer.version_max().is_some()) {
+            return ClockStanding::Agreed;
+        }
+        let mut apart =
+            peers.iter().filter_map(|peer| peer.trouble_for(Trouble::Clock, Duration::ZERO));
+        apart.next().map_or(ClockStanding::Unheard, ClockStanding::Apart)
+    }
+
+    /// This node's clock, microseconds since 1970; `None` where there is none to compare.
+    pub(crate) fn unix_us(&self) -> Option<u64> {
+        self.clock().map(|unix_us| unix_us())
+    }
+}
 
 /// What is wrong with the clock of the node `name`, which has just told `theirs_us`; `None` if nothing is,
 /// or one of the two told no time. Times are microseconds since 1970.

@@ -62,7 +62,10 @@ pub(super) enum Fault {
         "the node speaks versions {theirs} of the protocol, this one {ours}; upgrade the older one"
     )]
     Version { theirs: VersionRange, ours: VersionRange },
-    #[error("the node at {address} is {found}, not {expected}")]
+    #[error(
+        "the node at {address} is {found}, not {expected}: the address of that node has changed, or it has \
+         lost its data directory"
+    )]
     OtherNode { address: String, found: crate::NodeId, expected: crate::NodeId },
     #[error("{text}")]
     Refused { code: u32, text: String },

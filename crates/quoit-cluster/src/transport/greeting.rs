@@ -164,7 +164,9 @@ fn check(context: &Context, theirs: &Hello) -> Result<u32, Refusal> {
     if !theirs.guest {
         if theirs.expected_node_id != own_id.0[..] {
             let text = format!(
-                "this is {own_id} ({}), not {}; the address of that node has changed",
+                "this is {own_id} ({}), not {}: the address of that node has changed, or it has lost its \
+                 data directory and is another node now. In that case let it join under another name and \
+                 replace its old self: `cluster force-replace OLD-NAME NEW-NAME`",
                 context.settings.node_name,
                 node_id(&theirs.expected_node_id),
             );

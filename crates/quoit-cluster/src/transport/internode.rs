@@ -73,6 +73,11 @@ impl Internode {
         self.context.settings.node_id
     }
 
+    /// Where times come from that are told in greetings.
+    pub(super) fn clock(&self) -> Option<fn() -> u64> {
+        self.context.settings.unix_us
+    }
+
     /// Random for this start of the process.
     #[must_use]
     pub fn boot_id(&self) -> u64 {

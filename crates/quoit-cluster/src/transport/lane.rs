@@ -7,6 +7,7 @@ use super::settings::Limits;
 use super::statistics::PeerStatistics;
 use super::{Lane, Window};
 use crate::liveness::Latency;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::Notify;
 
@@ -86,12 +87,20 @@ impl LaneState {
         inner.state.add_to(statistics);
     }
 
-    /// Gives the connection up, if there is one, and ends the calls.
-    pub(super) fn close(&self, status: Status, error: &CallError) {
+    /// Gives the connection up, if there is one, and ends the calls: those that may have left with
+    /// `error`, all others as [`CallError::Unreachable`].
+    pub(super) fn close(&self, reason: &Arc<str>, error: &CallError) {
         let mut inner = self.outbox.lock();
         inner.close();
-        inner.state.status = status;
-        let failed = inner.state.fail_all(error);
+        inner.state.status = Status::Down(Arc::clone(reason));
+        let calls = inner.state.take_all();
+        let failed: Vec<Delivery> = calls
+            .into_iter()
+            .map(|call| match inner.is_unsent(call.begins_at()) {
+                true => call.fail(CallError::Unreachable(Arc::clone(reason))),
+                false => call.fail(error.clone()),
+            })
+            .collect();
         self.publish(&inner.state);
         drop(inner);
         for delivery in failed {

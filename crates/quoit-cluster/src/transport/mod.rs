@@ -36,6 +36,7 @@ mod statistics;
 mod tests;
 mod wakefulness;
 
+pub(crate) use clocks::ClockStanding;
 pub use error::CallError;
 pub use internode::Internode;
 pub use network::{BoxFuture, Listener, Network, Stream, TokioNetwork};

@@ -49,6 +49,8 @@ pub(super) struct Inner<T> {
     /// Whether the driver is appending and will write when it is done.
     corked: bool,
     pub(super) traffic: Traffic,
+    /// Position in the stream of all frames ever appended up to which bytes have left, or may have.
+    left_bytes: u64,
 }
 
 enum Writer {
@@ -79,6 +81,7 @@ impl<T> Outbox<T> {
                 asked: None,
                 corked: false,
                 traffic: Traffic::default(),
+                left_bytes: 0,
             }),
         }
     }
@@ -162,12 +165,15 @@ impl<T> Outbox<T> {
             }
         };
         let epoch = inner.epoch;
+        // Whoever closes the connection while this writes can't know how far it has come.
+        inner.left_bytes += (bytes.len() - from) as u64;
         drop(inner);
         let outcome = poll_write_all(&mut writer, context, &bytes, &mut from);
         let mut inner = self.inner.lock();
         if inner.epoch != epoch {
             return inner;
         }
+        inner.left_bytes -= (bytes.len() - from) as u64;
         match outcome {
             Poll::Ready(Ok(())) => {
                 bytes.clear();
@@ -195,6 +201,8 @@ impl<T> Inner<T> {
     /// Takes a new connection into use; what is pending is written to it.
     pub(super) fn open(&mut self, writer: BoxWriter) {
         self.epoch += 1;
+        // Frames of the connection before this one that never left were dropped with it.
+        self.left_bytes = self.appended_bytes() - self.pending.len() as u64;
         self.writer = Writer::Free(writer);
         self.corked = false;
         if !self.pending.is_empty() {
@@ -214,6 +222,16 @@ impl<T> Inner<T> {
     /// Whether there is a connection.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.writer, Writer::Absent)
+    }
+
+    /// Position behind the last frame in the stream of all frames ever appended.
+    pub(super) fn appended_bytes(&self) -> u64 {
+        self.traffic.sent_bytes
+    }
+
+    /// Whether nothing of a frame that begins at this position has left. False where that is not known.
+    pub(super) fn is_unsent(&self, position: u64) -> bool {
+        position >= self.left_bytes
     }
 
     /// Appends a frame and tells its size, if it is at most `frame_bytes_max`; else the size that it would

@@ -253,6 +253,7 @@ impl Peer {
         inner.state.check_window(payload_bytes + FRAME_OVERHEAD_BYTES as u64)?;
         let call = inner.state.next_id();
         let prefix = FramePrefix { method, flags, ..FramePrefix::new(Kind::Request, call) };
+        let begins_at = inner.appended_bytes();
         let appended = inner.append(prefix, header, payload, state.frame_bytes_max());
         let size_bytes =
             appended.map_err(|size_bytes| CallError::TooLarge { size_bytes, size_bytes_max })?;
@@ -261,7 +262,7 @@ impl Peer {
             replies.add_stream(stream.clone());
         }
         let taker = Taker { sink: replies.begin(), slot, stream };
-        inner.state.begin(taker, method, size_bytes, Instant::now());
+        inner.state.begin(taker, method, begins_at, size_bytes, Instant::now());
         state.publish(&inner.state);
         let is_only = inner.state.len() == 1;
         state.outbox.flush(inner, if is_only { Urgency::Now } else { Urgency::Soon });
@@ -361,7 +362,7 @@ impl Peer {
         if lane == Lane::Small {
             self.health.disconnected();
         }
-        self.lane(lane).close(Status::Down(Arc::clone(reason)), error);
+        self.lane(lane).close(reason, error);
     }
 
     /// The node is about to stop: it gets no new calls; those under way go on.

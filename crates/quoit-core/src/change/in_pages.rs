@@ -78,7 +78,9 @@ impl ReplicatedStore {
         pages: &mut WrittenPages<'_, '_>,
     ) -> Result<WrittenOver, PageFault> {
         let policy = policy(props, change.deleted);
-        let write = match self.new_write(at, props, policy, change, Some(paged.object())) {
+        let stored = paged.object();
+        let replaced_us = stored.last_modified_us();
+        let write = match self.new_write(at, props, policy, change, Some(stored), replaced_us) {
             Ok(Some(write)) => write,
             Ok(None) => return Ok(Some(kept(Ok(None)))),
             Err(fault) => return Ok(Some(kept(Err(fault)))),

@@ -1,8 +1,9 @@
 //! The replica's side of an update: takes over what another store has done.
 
 use crate::error::RequestError;
+use crate::reaper::Admitted;
 use crate::records::{Updated, WrittenPages};
-use crate::replica::{Replicated, Taken};
+use crate::replica::{Replicated, Taken, Verdict, take_first};
 use crate::store::{ReplicatedStore, decode};
 use quoit_model::data_type::Delta;
 use quoit_model::data_type::pages::PagedObject;
@@ -27,6 +28,14 @@ pub(crate) enum Joined {
     NeedsWhole,
 }
 
+/// Result of an operation together with what is stored in one piece.
+enum JoinVerdict {
+    Put(RecordMeta),
+    Kept,
+    NeedsWhole,
+    WouldBlock,
+}
+
 impl ReplicatedStore {
     /// Takes an operation over into this node's copy. Whether the record lies in pages here is no matter of
     /// who sends it.
@@ -37,34 +46,13 @@ impl ReplicatedStore {
         access: Access,
     ) -> Result<Joined, RequestError> {
         let Joining { delta, n_val_class, last_modified_us } = joining;
-        let mut outcome = Ok(true);
-        let mut meta = RecordMeta { n_val_class: *n_val_class, ..RecordMeta::default() };
+        let mut outcome = Ok(JoinVerdict::Kept);
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-            let is_new = stored.is_none();
-            let stored = stored.map(|record| decode(&record.to_bytes())).transpose();
-            let joined = stored.and_then(|stored| {
-                Object::join_data_type(stored, delta, *last_modified_us, None)
-                    .map_err(|fault| RequestError::Damaged(fault.to_string()))
-            });
-            let object = match joined {
-                Ok(Some(object)) => object,
-                Ok(None) => {
-                    outcome = Ok(false);
-                    return Decision::Keep;
-                }
-                Err(fault) => {
-                    outcome = Err(fault);
-                    return Decision::Keep;
-                }
-            };
-            outcome = Ok(true);
-            let replicated = Replicated::new(&object, MergeRule::Causal, *n_val_class);
-            if is_new && self.reaper.graves.keeps_out(at, &replicated) {
-                return Decision::Keep;
+            outcome = self.joined(at, joining, stored, access, out);
+            match outcome {
+                Ok(JoinVerdict::Put(meta)) => Decision::Put(meta),
+                Ok(_) | Err(_) => Decision::Keep,
             }
-            out.extend_from_slice(&replicated.object);
-            meta = replicated.meta;
-            Decision::Put(meta)
         };
         let applied = loop {
             match self.records.update(at, Before::Read, access, &mut change)? {
@@ -85,13 +73,44 @@ impl ReplicatedStore {
             }
         };
         match (applied, outcome?) {
-            (_, false) => Ok(Joined::NeedsWhole),
-            (Applied::WouldBlock, true) => Ok(Joined::WouldBlock),
-            (Applied::Kept, true) => Ok(Joined::Done(Taken::Known)),
-            (Applied::Written(ticket), true) => {
-                self.note_written(at.partition, u32::from(*n_val_class));
+            (_, JoinVerdict::NeedsWhole) => Ok(Joined::NeedsWhole),
+            (Applied::WouldBlock, _) | (_, JoinVerdict::WouldBlock) => Ok(Joined::WouldBlock),
+            (Applied::Kept, _) => Ok(Joined::Done(Taken::Known)),
+            (Applied::Written(ticket), verdict) => {
+                self.note_written(at.partition, at.encoded);
+                let meta = match verdict {
+                    JoinVerdict::Put(meta) => meta,
+                    _ => RecordMeta { n_val_class: *n_val_class, ..RecordMeta::default() },
+                };
                 Ok(Joined::Done(Taken::Written(ticket, meta)))
             }
         }
+    }
+
+    /// Joins an operation with what is stored, in one piece, and appends what is to be stored instead.
+    fn joined(
+        &self,
+        at: &RecordAt<'_>,
+        joining: &Joining,
+        stored: Option<&RecordRef<'_>>,
+        access: Access,
+        out: &mut Vec<u8>,
+    ) -> Result<JoinVerdict, RequestError> {
+        let Joining { delta, n_val_class, last_modified_us } = joining;
+        let is_new = stored.is_none();
+        let stored = stored.map(|record| decode(&record.to_bytes())).transpose()?;
+        let joined = Object::join_data_type(stored, delta, *last_modified_us, None)
+            .map_err(|fault| RequestError::Damaged(fault.to_string()))?;
+        let Some(object) = joined else { return Ok(JoinVerdict::NeedsWhole) };
+        let replicated = Replicated::new(&object, MergeRule::Causal, *n_val_class);
+        let admitted = match is_new {
+            true => self.admitted(at, &replicated, access)?,
+            false => Admitted::AsItCame,
+        };
+        Ok(match take_first(admitted, &replicated, out) {
+            Verdict::Put(meta) => JoinVerdict::Put(meta),
+            Verdict::WouldBlock => JoinVerdict::WouldBlock,
+            Verdict::Keep | Verdict::Undecided => JoinVerdict::Kept,
+        })
     }
 }

@@ -188,7 +188,7 @@ impl Asking {
         let mut header = Fetch {
             key: Bytes::copy_from_slice(at.encoded),
             partition: u32::from(at.partition.0),
-            layout_version: topology.layout_version(),
+            layout_version: topology.read_layout(at.partition),
             want: Want::Digest.into(),
             ..Fetch::default()
         };
@@ -206,7 +206,7 @@ impl Asking {
         while self.count > 0 {
             let (slot, reply) = self.replies.next().await?;
             let reply = reply.ok()?;
-            let fetched = Fetched::decode(reply.header).ok()?;
+            let fetched = Fetched::decode(reply.header).ok().filter(|fetched| !fetched.has_lost)?;
             digests.push(fetched.found.then_some(fetched.digest));
             if slot == PART_SLOT {
                 self.copy = Some(read_part(&fetched, &reply.payload)?);

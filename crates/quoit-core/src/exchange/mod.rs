@@ -24,6 +24,7 @@ mod verify;
 mod walk;
 
 pub(crate) use regions::{path_message, read_path};
+pub(crate) use verify::Unhealed;
 
 pub use progress::{ExchangeStats, PartitionExchanges};
 

@@ -265,10 +265,7 @@ impl ReplicatedStore {
     }
 
     fn note_taken_ranges(&self, own: &OwnCopy) {
-        let Ok(place) = Place::new(&own.key, own.partition) else { return };
-        if let Ok(Some(meta)) = self.records.head(&place.at()) {
-            self.note_written(own.partition, u32::from(meta.n_val_class));
-        }
+        self.note_written(own.partition, &own.key);
     }
 
     /// The copy that a request is about.

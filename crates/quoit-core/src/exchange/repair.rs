@@ -14,6 +14,7 @@ use quoit_cluster::Peer;
 use quoit_model::context::encode_context;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
+use quoit_planted::planted;
 use quoit_store::engine::{Access, Record};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -65,6 +66,9 @@ impl ReplicatedStore {
         let mut repaired = BTreeSet::new();
         let mut byte_count = 0;
         byte_count += self.unite_planned(peer, partition, &mut plan, &mut repaired).await?;
+        if planted!(RepairsOneSide) {
+            plan.pull.clear();
+        }
         let mut left = &std::mem::take(&mut plan.pull)[..];
         while !left.is_empty() {
             let tags = &left[..left.len().min(PULL_COUNT)];

@@ -1,5 +1,6 @@
 //! What the two sides of an exchange have of single tags, and how that is written down.
 
+use quoit_planted::planted;
 use quoit_store::compare::{Leaf, salted};
 use quoit_store::index::Tag;
 use std::cmp::Ordering;
@@ -60,7 +61,9 @@ pub(super) fn differences(ours: &[TagState], theirs: &[TagState]) -> Vec<Differe
         let our = if order.is_le() { ours.next().copied() } else { None };
         let their = if order.is_ge() { theirs.next().copied() } else { None };
         let is_live = |state: Option<TagState>| state.is_some_and(|state| state.live);
-        if our != their && (is_live(our) || is_live(their)) {
+        let is_delete = our.is_some() && their.is_some() && is_live(our) != is_live(their);
+        let is_passed_over = planted!(PassesOverDeletes) && is_delete;
+        if our != their && (is_live(our) || is_live(their)) && !is_passed_over {
             let tag = our.or(their).map_or(Tag::MIN, |state| state.tag);
             found.push(Difference { tag, ours: our, theirs: their });
         }

@@ -23,6 +23,14 @@ const ROUND_PAUSE: Duration = Duration::from_secs(600);
 /// Tags that are asked for at once.
 const TAG_COUNT: usize = 256;
 
+/// Damaged records that could not be replaced.
+pub(crate) struct Unhealed {
+    /// The highest bits of their identities.
+    pub(crate) tags: BTreeSet<Tag>,
+    /// Whether all nodes were asked and have nothing of them.
+    pub(crate) all_answered: bool,
+}
+
 impl ReplicatedStore {
     /// Verifies and heals, at the rate that is set, until the task is dropped.
     pub(crate) async fn run_verification(self: Arc<Self>) {
@@ -68,7 +76,7 @@ impl ReplicatedStore {
         let mut healed_count = 0;
         for (partition, tags) in by_partition {
             let nodes = sharing.remove(&partition).unwrap_or_default();
-            let left = self.heal_tags(partition, tags.clone(), &nodes).await;
+            let Unhealed { tags: left, .. } = self.heal_tags(partition, tags.clone(), &nodes).await;
             healed_count += tags.len() - left.len();
             if !left.is_empty() {
                 healed_count += self.heal_pages(partition, left, &nodes).await;
@@ -79,25 +87,31 @@ impl ReplicatedStore {
         tracing::warn!(damaged_count, healed_count, "records on this node's disk were damaged");
     }
 
-    /// Has records replaced by those of the first of some nodes that has them. The answer has the tags of
-    /// which none has anything.
-    async fn heal_tags(
+    /// Has records replaced by those of the first of some nodes that has them.
+    pub(crate) async fn heal_tags(
         self: &Arc<Self>,
         partition: Partition,
         mut tags: BTreeSet<Tag>,
         nodes: &[NodeId],
-    ) -> BTreeSet<Tag> {
+    ) -> Unhealed {
+        let mut all_answered = true;
         for node in nodes {
             if tags.is_empty() {
                 break;
             }
-            let Some(peer) = self.reachable(*node) else { continue };
+            let Some(peer) = self.reachable(*node) else {
+                all_answered = false;
+                continue;
+            };
             match self.fetch_tags(&peer, partition, &tags).await {
                 Ok(healed) => tags.retain(|tag| !healed.contains(tag)),
-                Err(fault) => tracing::debug!(%fault, "a replica could not heal records"),
+                Err(fault) => {
+                    all_answered = false;
+                    tracing::debug!(%fault, "a replica could not heal records");
+                }
             }
         }
-        tags
+        Unhealed { tags, all_answered }
     }
 
     /// Has large sets and maps replaced of which damaged pages are: other nodes have other pages. The answer
@@ -118,7 +132,7 @@ impl ReplicatedStore {
             }
         };
         let damaged = owners.iter().map(|(owner, _)| *owner).collect();
-        let left = self.heal_tags(partition, damaged, nodes).await;
+        let Unhealed { tags: left, .. } = self.heal_tags(partition, damaged, nodes).await;
         let healed = owners.iter().filter(|(owner, _)| !left.contains(owner));
         healed.map(|(_, pages)| pages.len()).sum()
     }

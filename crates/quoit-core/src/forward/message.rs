@@ -19,8 +19,8 @@ pub(super) const FORWARD_LANE_BYTES: usize = 64 << 10;
 pub(super) struct Forwarding {
     pub(super) header: Forward,
     pub(super) payload: Bytes,
-    /// Whether it counts twice if it is made twice.
-    pub(super) counts: bool,
+    /// Whether it does no harm beyond a second sibling when it is made twice.
+    pub(super) may_be_repeated: bool,
 }
 
 /// A write that arrived.
@@ -53,7 +53,7 @@ impl Forwarding {
             vetoed: request.vetoed.clone(),
             updates_data_type: false,
         };
-        Self { header, payload: payload.into(), counts: false }
+        Self { header, payload: payload.into(), may_be_repeated: request.precondition.is_none() }
     }
 
     pub(super) fn delete(request: &DeleteRequest<'_>, layout_version: u64) -> Self {
@@ -75,7 +75,8 @@ impl Forwarding {
             condition: condition(&request.precondition),
             ..Forward::default()
         };
-        Self { header, payload: Bytes::new(), counts: false }
+        let may_be_repeated = request.context.is_some() && request.precondition.is_none();
+        Self { header, payload: Bytes::new(), may_be_repeated }
     }
 }
 
@@ -90,8 +91,7 @@ impl Forwarding {
             updates_data_type: true,
             ..Forward::default()
         };
-        let counts = request.operation.counts();
-        Self { header, payload: request.operation.encode().into(), counts }
+        Self { header, payload: request.operation.encode().into(), may_be_repeated: false }
     }
 }
 

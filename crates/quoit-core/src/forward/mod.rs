@@ -1,7 +1,20 @@
 //! Writes whose replicas are other nodes: one of those coordinates them.
 //!
-//! A write is forwarded at most once. Who gets one either is a replica, and coordinates it, or refuses,
-//! because its layout is another one.
+//! A forwarded write is never forwarded on. The node that receives one is a replica and coordinates it, or
+//! refuses, because it knows another layout.
+//!
+//! # What is sent again
+//!
+//! The coordinator makes the event of a write, so a write that two nodes coordinate has two events. A
+//! write that could do harm then goes to a further candidate only while it is certain that none before has
+//! begun with it: its bytes have not left this node, or the candidate has refused before it did anything.
+//! After anything else the outcome is unknown, and the client is told a timeout. This holds for operations
+//! on data types, which would count twice; for writes with conditions, which would fail on themselves; and
+//! for deletes without a context, which would take what was written in between.
+//!
+//! Other puts and deletes go to another candidate at once: a node that dies should cost its clients no
+//! request. Where siblings are kept, a value that was written twice may stand there twice.
+//! `docs/decisions/0032` says why the node that forwards a put does not make its event.
 
 mod fault;
 mod message;
@@ -21,6 +34,8 @@ use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer, Reply, Responder};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
+use quoit_planted::planted;
+use quoit_wire::internode::code;
 use quoit_wire::internode::data::{
     Forward, Forwarded, METHOD_FORWARD, REFUSED_MALFORMED, REFUSED_OVERLOAD, REFUSED_STALE_LAYOUT,
     REFUSED_STORAGE,
@@ -34,6 +49,39 @@ use tokio::time::Instant;
 struct Outcome {
     written: bool,
     object: Option<Object>,
+}
+
+/// Knowledge about a forwarded write that has no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unanswered {
+    /// The candidate did nothing: another one may be asked.
+    NotMade,
+    /// The candidate did nothing, because it knows a newer layout.
+    StaleLayout,
+    /// The candidate did nothing, because it has too much to do.
+    Overload,
+    /// The candidate may have made the write, or may make it yet.
+    Unknown,
+    /// The same, and the client waits no longer.
+    TimedOut,
+}
+
+impl Unanswered {
+    fn after(fault: &CallError) -> Self {
+        match fault {
+            CallError::Unreachable(_) | CallError::TooBusy { .. } | CallError::TooLarge { .. } => {
+                Self::NotMade
+            }
+            CallError::Refused { code, .. } => match *code {
+                REFUSED_STALE_LAYOUT => Self::StaleLayout,
+                REFUSED_OVERLOAD => Self::Overload,
+                REFUSED_STORAGE | REFUSED_MALFORMED | code::UNKNOWN_METHOD => Self::NotMade,
+                _ => Self::Unknown,
+            },
+            CallError::Disconnected(_) => Self::Unknown,
+            CallError::Timeout { .. } => Self::TimedOut,
+        }
+    }
 }
 
 impl ReplicatedStore {
@@ -103,7 +151,7 @@ impl ReplicatedStore {
                 });
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            match call(&peer, &forwarding, left).await {
+            let fault = match call(&peer, &forwarding, left).await {
                 Ok(reply) => {
                     self.stats().count(Counter::CoordinatorRedirects);
                     if is_overload {
@@ -111,23 +159,26 @@ impl ReplicatedStore {
                     }
                     return read_outcome(&reply);
                 }
-                Err(CallError::Timeout { .. }) => return Err(RequestError::Timeout),
-                Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => {
+                Err(fault) => fault,
+            };
+            match Unanswered::after(&fault) {
+                Unanswered::TimedOut => return Err(RequestError::Timeout),
+                Unanswered::Unknown
+                    if !forwarding.may_be_repeated && !planted!(RepeatsUnanswered) =>
+                {
+                    return Err(RequestError::Timeout);
+                }
+                Unanswered::StaleLayout => {
                     self.wait_for_newer(topology.version(), deadline).await?;
                     topology = self.topology();
                     forwarding.header.layout_version = topology.newest_layout();
                     tried.clear();
                 }
-                Err(CallError::Refused { code: REFUSED_OVERLOAD, .. }) => {
+                Unanswered::Overload => {
                     is_overload = true;
                     tried.push(node);
                 }
-                // It may have been counted there, and nobody could tell the two apart.
-                Err(CallError::Disconnected(_)) if forwarding.counts => {
-                    return Err(RequestError::Timeout);
-                }
-                // The write may have been made there; made again it is a sibling, or the same, at worst.
-                Err(_) => tried.push(node),
+                Unanswered::NotMade | Unanswered::Unknown => tried.push(node),
             }
         }
     }
@@ -227,4 +278,36 @@ fn read_outcome(reply: &Reply) -> Result<Outcome, RequestError> {
     }
     let object = if forwarded.has_object { Some(decode(&reply.payload)?) } else { None };
     Ok(Outcome { written: forwarded.written, object })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_made_is_told_from_what_certainly_was_not() {
+        let refused = |code| CallError::Refused { code, text: "".into() };
+        let cases = [
+            (CallError::Unreachable("".into()), Unanswered::NotMade),
+            (
+                CallError::TooBusy { outstanding_bytes: 1, outstanding_count: 1 },
+                Unanswered::NotMade,
+            ),
+            (CallError::TooLarge { size_bytes: 2, size_bytes_max: 1 }, Unanswered::NotMade),
+            (refused(REFUSED_STORAGE), Unanswered::NotMade),
+            (refused(REFUSED_MALFORMED), Unanswered::NotMade),
+            (refused(code::UNKNOWN_METHOD), Unanswered::NotMade),
+            (refused(REFUSED_STALE_LAYOUT), Unanswered::StaleLayout),
+            (refused(REFUSED_OVERLOAD), Unanswered::Overload),
+            (refused(code::NO_ANSWER), Unanswered::Unknown),
+            (refused(code::TOO_LARGE), Unanswered::Unknown),
+            (refused(code::CANCELLED), Unanswered::Unknown),
+            (refused(9_999), Unanswered::Unknown),
+            (CallError::Disconnected("".into()), Unanswered::Unknown),
+            (CallError::Timeout { after_ms: 1 }, Unanswered::TimedOut),
+        ];
+        for (fault, expected) in cases {
+            assert_eq!(Unanswered::after(&fault), expected, "{fault}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use crate::votes::NodePlace;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
+use quoit_planted::planted;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +34,8 @@ impl ReplicatedStore {
     ) {
         let primaries = topology.primaries(partition, n_val);
         let is_primary = |node: &NodePlace| primaries.contains(node);
-        if !topology.own().is_some_and(|own| is_primary(&own)) || !reached.iter().all(is_primary) {
+        let is_own_business = topology.own().is_some_and(|own| is_primary(&own));
+        if !is_own_business || !reached.iter().all(is_primary) || planted!(DropsHints) {
             return;
         }
         let Ok(place) = Place::new(key, partition) else { return };
@@ -64,7 +66,8 @@ impl ReplicatedStore {
     fn note_late(&self) {
         let (keys, overflow) = self.hints.take_late();
         let topology = self.topology_now();
-        let Some(own) = topology.own() else { return };
+        let own = topology.own().filter(|_| !planted!(DropsLateHints));
+        let Some(own) = own else { return };
         for encoded in keys {
             let Ok(key) = KeyRef::decode(&encoded) else { continue };
             let Ok((partition, n_val)) = self.partition_of(key) else { continue };

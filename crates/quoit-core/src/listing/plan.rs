@@ -6,6 +6,7 @@ use crate::votes::NodePlace;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
+use quoit_planted::planted;
 use std::sync::Arc;
 
 /// A set of partitions, one bit each, lowest bit first.
@@ -19,7 +20,8 @@ impl PartitionSet {
 
     pub(super) fn all(partition_count: u16) -> Self {
         let mut set = Self::empty(partition_count);
-        (0..partition_count).for_each(|partition| set.insert(Partition(partition)));
+        let end = partition_count - u16::from(planted!(ListsShort));
+        (0..end).for_each(|partition| set.insert(Partition(partition)));
         set
     }
 
@@ -136,7 +138,10 @@ pub(super) fn shares(
         .iter()
         .map(|partition| {
             let voters = topology.readers(partition, n_val, false, failed);
-            (partition, voters.iter().map(|voter| voter.node).collect())
+            // A copy that has lost records lists only where no other one is left.
+            let has_whole = voters.primary_votes() > 0;
+            let lists = voters.iter().filter(|voter| voter.primary > 0 || !has_whole);
+            (partition, lists.map(|voter| voter.node).collect())
         })
         .collect();
     share_out(&holders, topology.own(), wanted)

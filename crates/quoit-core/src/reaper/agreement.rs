@@ -1,25 +1,30 @@
 //! Reaping where several nodes hold a record.
 //!
-//! Tombstones are reaped by the batch: one message asks a primary about many, a second one has those
-//! removed on which all primaries agree. Who asks removes its own copies last, so that what a primary
-//! failed to remove is tried again. Where a primary has missed one of several tombstones, nobody else would
-//! find out, since tombstones are not compared: a read of all primaries brings them together.
+//! Tombstones are reaped by the batch: one message has a primary hold many, on its disk, a second one has
+//! those reaped that all primaries hold. The node that asks reaps its own copies last, so that what a
+//! primary failed to remove is tried again. A primary that has nothing instead of a tombstone holds it as a
+//! reap record; no other member has to be up. Where a primary holds something else, nobody else would find
+//! out, since tombstones are not compared: a read of all primaries brings them together.
 
 use super::{Marks, Noted};
+use crate::error::RequestError;
 use crate::options::ReadOptions;
-use crate::replica::Place;
+use crate::replica::{Copy, Place};
 use crate::store::ReplicatedStore;
 use crate::topology::Topology;
 use crate::transfer::n_val_of;
 use crate::votes::NodePlace;
+use bytes::Bytes;
 use prost::Message;
-use quoit_cluster::{Lane, Replies};
-use quoit_model::hash::Partition;
+use quoit_cluster::{Lane, Replies, State};
 use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
-use quoit_wire::internode::reap::{METHOD_REAP, Reap, Reaped, Tombstone};
+use quoit_planted::planted;
+use quoit_store::engine::Access;
+use quoit_wire::internode::VERSION_REAP_RECORDS;
+use quoit_wire::internode::reap::{Agreed, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +32,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// Time that primaries have to say what they hold.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long after primaries were asked to hold tombstones these may be reaped.
+const HELD_FOR: Duration = Duration::from_secs(30);
 /// When a tombstone that could not be reaped is looked at again.
 const AGAIN_US: u64 = 10_000_000;
 /// Tombstones asked about at once.
@@ -42,21 +49,30 @@ struct Candidate {
     noted: Noted,
     /// Its other primaries.
     others: SmallVec<[NodePlace; 4]>,
+    /// Its stored form.
+    tombstone: Bytes,
 }
 
 /// What is to be done with a tombstone that is due.
 enum Turn {
     Now(SmallVec<[NodePlace; 4]>),
-    /// Somebody is missing, or may have what it deleted.
+    /// A primary is missing.
     Later,
     /// Never: another node sees to it.
     Elsewhere,
 }
 
+/// What the primaries are asked about tombstones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Hold,
+    Reap,
+}
+
 /// What the other primaries make of a tombstone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Opinion {
-    /// All hold it, or nothing.
+    /// All have done as asked.
     Agreed,
     /// Somebody said nothing.
     Unknown,
@@ -65,10 +81,14 @@ enum Opinion {
 }
 
 impl ReplicatedStore {
-    /// Reaps tombstones that are due and that all primaries hold, if nobody has strays of their partition.
+    /// Reaps tombstones that are due and that all primaries hold.
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) {
+        let state = self.state();
         let topology = self.topology();
-        self.reaper.graves.forget(self.clock.monotonic_us());
+        // An older node forgets what it has reaped after two minutes.
+        if !state.members().iter().all(|member| member.versions.max >= VERSION_REAP_RECORDS) {
+            return;
+        }
         let due = match self.due_tombstones(delay_ms).await {
             Ok(due) if due.is_empty() => return,
             Ok(due) => due,
@@ -77,15 +97,13 @@ impl ReplicatedStore {
                 return;
             }
         };
-        // What a stand-in keeps of a deleted record would come back without the tombstone.
-        let Some(strays) = self.strays_anywhere().await else { return self.reap_later(due) };
         let mut later = Vec::new();
         let (mut batch, mut size_bytes) = (Vec::new(), 0);
         for noted in due {
-            match self.turn(&topology, &noted, &strays) {
+            match self.turn(&topology, &state, &noted) {
                 Turn::Now(others) => {
                     size_bytes += noted.encoded.len();
-                    batch.push(Candidate { noted, others });
+                    batch.push(Candidate { noted, others, tombstone: Bytes::new() });
                 }
                 Turn::Later => later.push(noted),
                 Turn::Elsewhere => {}
@@ -99,12 +117,8 @@ impl ReplicatedStore {
         self.reap_later(later);
     }
 
-    fn turn(&self, topology: &Topology, noted: &Noted, strays: &BTreeSet<Partition>) -> Turn {
-        if strays.contains(&noted.partition) {
-            return Turn::Later;
-        }
-        let state = self.control.read();
-        let Some(n_val) = n_val_of(&state, &noted.encoded) else { return Turn::Elsewhere };
+    fn turn(&self, topology: &Topology, state: &State, noted: &Noted) -> Turn {
+        let Some(n_val) = n_val_of(state, &noted.encoded) else { return Turn::Elsewhere };
         let Some(mut primaries) = topology.settled_primaries(noted.partition, n_val) else {
             return Turn::Later;
         };
@@ -119,21 +133,35 @@ impl ReplicatedStore {
         Turn::Now(primaries)
     }
 
-    /// Reaps those of a batch on which all agree, and returns those that have to wait.
+    /// Reaps those of a batch that all primaries hold, and returns those that have to wait.
     async fn reap_batch(
         self: &Arc<Self>,
         topology: &Topology,
         batch: Vec<Candidate>,
     ) -> Vec<Noted> {
-        let batch = self.still_here(batch).await;
-        let opinions = self.ask(topology, &batch, false).await;
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        let held_until = Instant::now() + HELD_FOR;
+        let batch = match self.still_here(batch).await {
+            Ok(batch) => batch,
+            Err(noted) => return noted,
+        };
+        let opinions = self.ask(topology, &batch, Phase::Hold).await;
         self.unite(&batch, &opinions).await;
         let (batch, mut later) = part(batch, &opinions);
-        let removed = self.ask(topology, &batch, true).await;
+        // A primary that was not asked holds nothing, and what was held long ago may have been forgotten.
+        let newest = self.topology();
+        if Instant::now() >= held_until || newest.version() != topology.version() {
+            later.extend(batch);
+            return later.into_iter().map(|candidate| candidate.noted).collect();
+        }
+        let removed = self.ask(topology, &batch, Phase::Reap).await;
         let (gone, left) = part(batch, &removed);
         later.extend(left);
+        let mut later: Vec<Noted> = later.into_iter().map(|candidate| candidate.noted).collect();
         later.extend(self.reap_own(gone).await);
-        later.into_iter().map(|candidate| candidate.noted).collect()
+        later
     }
 
     /// Lets all primaries have what each of them has of those records of which they hold different things.
@@ -156,25 +184,50 @@ impl ReplicatedStore {
         }
     }
 
-    /// Those that this node still holds as they were noted.
-    async fn still_here(self: &Arc<Self>, mut batch: Vec<Candidate>) -> Vec<Candidate> {
+    /// Those that this node still holds as they were noted, on its disk, with the tombstones; or, when it
+    /// can't tell, all of them as they were noted.
+    async fn still_here(
+        self: &Arc<Self>,
+        batch: Vec<Candidate>,
+    ) -> Result<Vec<Candidate>, Vec<Noted>> {
         let store = Arc::clone(self);
         let look = move || {
-            batch.retain(|candidate| store.holds(&candidate.noted));
-            Ok(batch)
+            let mut here = Vec::with_capacity(batch.len());
+            let mut fault = None;
+            for mut candidate in batch {
+                match store.tombstone_of(&candidate.noted) {
+                    Ok(Some(tombstone)) => candidate.tombstone = tombstone,
+                    Ok(None) => continue,
+                    Err(unreadable) => fault = Some(unreadable),
+                }
+                here.push(candidate);
+            }
+            if fault.is_none() && !here.is_empty() && !planted!(AgreesUnsynced) {
+                fault = store.engine.sync().err().map(Into::into);
+            }
+            Ok(match fault {
+                None => Ok(here),
+                Some(fault) => {
+                    tracing::warn!(%fault, "reaping put off");
+                    Err(here.into_iter().map(|candidate| candidate.noted).collect())
+                }
+            })
         };
-        self.settings.blocking.behind(look).await.unwrap_or_default()
+        self.settings.blocking.behind(look).await.unwrap_or_else(|_| Ok(Vec::new()))
     }
 
-    /// Whether a tombstone is here as it was noted.
-    fn holds(&self, noted: &Noted) -> bool {
-        let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return false };
-        let head = self.engine.head(&place.at());
-        head.is_ok_and(|head| head.is_some_and(|meta| meta.digest == noted.digest))
+    /// The stored form of a tombstone that is here as it was noted.
+    fn tombstone_of(&self, noted: &Noted) -> Result<Option<Bytes>, RequestError> {
+        let Ok(place) = Place::new(&noted.encoded, noted.partition) else { return Ok(None) };
+        let copy = self.fetch_copy(&place.at(), true, Access::Wait)?;
+        Ok(match copy {
+            Some(Copy::Found(digest, tombstone)) if digest == noted.digest => tombstone,
+            Some(Copy::Found(..) | Copy::Missing) | None => None,
+        })
     }
 
-    /// Asks the other primaries about tombstones, or has them removed there.
-    async fn ask(&self, topology: &Topology, batch: &[Candidate], remove: bool) -> Vec<Opinion> {
+    /// Has the other primaries hold tombstones, or reap them.
+    async fn ask(&self, topology: &Topology, batch: &[Candidate], phase: Phase) -> Vec<Opinion> {
         let mut by_node: BTreeMap<NodePlace, Vec<usize>> = BTreeMap::new();
         for (index, candidate) in batch.iter().enumerate() {
             candidate.others.iter().for_each(|node| by_node.entry(*node).or_default().push(index));
@@ -182,22 +235,32 @@ impl ReplicatedStore {
         let mut replies = Replies::new();
         for (node, indices) in &by_node {
             let Some(peer) = topology.peer(*node) else { continue };
-            let tombstones = indices.iter().map(|index| tombstone(&batch[*index].noted)).collect();
-            let reap = Reap { layout_version: topology.layout_version(), remove, tombstones };
-            // Who can't be asked does not agree.
-            let _ = peer.send(METHOD_REAP, &reap, b"", Lane::Large, &replies, *node);
+            let tombstones = indices.iter().map(|index| tombstone(&batch[*index], phase)).collect();
+            let layout_version = topology.layout_version();
+            // A node that can't be asked does not agree.
+            let _ = match phase {
+                Phase::Hold => {
+                    let hold = Hold { layout_version, tombstones };
+                    peer.send(METHOD_HOLD, &hold, b"", Lane::Large, &replies, *node)
+                }
+                Phase::Reap => {
+                    let reap = Reap { layout_version, tombstones };
+                    peer.send(METHOD_REAP, &reap, b"", Lane::Large, &replies, *node)
+                }
+            };
         }
         let deadline = Instant::now() + CALL_TIMEOUT;
         let mut answers = BTreeMap::new();
         while let Ok(Some((node, answer))) = timeout_at(deadline, replies.next()).await {
-            if let Ok(Ok(reaped)) = answer.map(|reply| Reaped::decode(reply.header)) {
-                answers.insert(node, reaped.agreed);
+            if let Ok(Ok(answer)) = answer.map(|reply| Agreed::decode(reply.header)) {
+                answers.insert(node, answer.agreed);
             }
         }
         let mut opinions = vec![Opinion::Agreed; batch.len()];
         for (node, indices) in &by_node {
             for (place, index) in indices.iter().enumerate() {
                 let opinion = match answers.get(node) {
+                    None if planted!(ReapsOnSilence) => Opinion::Agreed,
                     None => Opinion::Unknown,
                     Some(marks) if Marks::is_set(marks, place) => Opinion::Agreed,
                     Some(_) => Opinion::Differs,
@@ -208,20 +271,11 @@ impl ReplicatedStore {
         opinions
     }
 
-    /// Removes this node's copies of tombstones that are gone elsewhere, and returns those that stayed.
-    async fn reap_own(self: &Arc<Self>, batch: Vec<Candidate>) -> Vec<Candidate> {
+    /// Reaps this node's copies of tombstones that are gone elsewhere, and returns those that stayed.
+    async fn reap_own(self: &Arc<Self>, batch: Vec<Candidate>) -> Vec<Noted> {
         let store = Arc::clone(self);
-        let reap = move || {
-            let failed = |candidate: &Candidate| match store.reap(&candidate.noted) {
-                // There may be no room to remember it.
-                Ok(reaped) => !reaped && store.holds(&candidate.noted),
-                Err(fault) => {
-                    tracing::warn!(%fault, "reaping put off");
-                    true
-                }
-            };
-            Ok(batch.into_iter().filter(failed).collect())
-        };
+        let noted = batch.into_iter().map(|candidate| candidate.noted).collect();
+        let reap = move || Ok(store.reap_noted(noted));
         self.settings.blocking.behind(reap).await.unwrap_or_default()
     }
 
@@ -231,9 +285,11 @@ impl ReplicatedStore {
     }
 }
 
-fn tombstone(noted: &Noted) -> Tombstone {
+fn tombstone(candidate: &Candidate, phase: Phase) -> Tombstone {
+    let Candidate { noted, tombstone, .. } = candidate;
+    let object = if phase == Phase::Hold { tombstone.clone() } else { Bytes::new() };
     let partition = u32::from(noted.partition.0);
-    Tombstone { key: noted.encoded.clone(), partition, digest: noted.digest }
+    Tombstone { key: noted.encoded.clone(), partition, digest: noted.digest, object }
 }
 
 /// Those on which all agree, and the others.

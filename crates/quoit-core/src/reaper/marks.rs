@@ -17,6 +17,11 @@ impl Marks {
         self.0[index / 8] |= 1 << (index % 8);
     }
 
+    /// Whether there is no yes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|byte| *byte == 0)
+    }
+
     pub(super) fn into_bytes(self) -> Bytes {
         self.0.into()
     }

@@ -1,47 +1,161 @@
 //! The primary's side of reaping.
 
 use super::Marks;
+use super::Noted;
 use crate::error::RequestError;
+use crate::reap_records::ReapRecord;
+use crate::replica::{Copy, Place};
 use crate::service::{Refusal, refuse};
-use crate::store::ReplicatedStore;
+use crate::store::{ReplicatedStore, decode};
+use bytes::Bytes;
 use quoit_cluster::{IncomingRequest, Responder};
-use quoit_wire::internode::reap::{Reap, Reaped};
+use quoit_model::hash::Partition;
+use quoit_planted::planted;
+use quoit_store::engine::{Access, RecordAt};
+use quoit_wire::internode::reap::{Agreed, Hold, Reap, ReapedTaken, TakeReaped, Tombstone};
 use std::sync::Arc;
 
 impl ReplicatedStore {
+    pub(crate) fn serve_hold(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        match self.read_header(request, |hold: &Hold| hold.layout_version) {
+            Ok(hold) => self.serve_tombstones(reply, move |store| store.held(&hold.tombstones)),
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
     pub(crate) fn serve_reap(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let reap = match self.read_header(request, |reap: &Reap| reap.layout_version) {
-            Ok(reap) => reap,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
+        match self.read_header(request, |reap: &Reap| reap.layout_version) {
+            Ok(reap) => self.serve_tombstones(reply, move |store| store.reaped(&reap.tombstones)),
+            Err(refusal) => refuse(reply, &refusal),
+        }
+    }
+
+    fn serve_tombstones(
+        self: Arc<Self>,
+        reply: Responder,
+        step: impl FnOnce(&Self) -> Result<Marks, Refusal> + Send + 'static,
+    ) {
         let blocking = self.settings.blocking;
         tokio::spawn(async move {
-            match blocking.behind(move || Ok(self.reaped(&reap))).await {
-                Ok(Ok(agreed)) => reply.send(&Reaped { agreed: agreed.into_bytes() }, b""),
+            match blocking.behind(move || Ok(step(&self))).await {
+                Ok(Ok(agreed)) => reply.send(&Agreed { agreed: agreed.into_bytes() }, b""),
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
             }
         });
     }
 
-    /// Which tombstones are as they should be here: the very same or nothing, and after a removal nothing.
-    fn reaped(&self, reap: &Reap) -> Result<Marks, Refusal> {
-        let mut agreed = Marks::none(reap.tombstones.len());
-        for (index, tombstone) in reap.tombstones.iter().enumerate() {
+    /// Holds tombstones on the disk, those that nothing is stored instead of as reap records. The answer has
+    /// those that are held; something else is stored instead of the others.
+    fn held(&self, tombstones: &[Tombstone]) -> Result<Marks, Refusal> {
+        let mut held = Marks::none(tombstones.len());
+        let mut lacking = Vec::new();
+        for (index, tombstone) in tombstones.iter().enumerate() {
             let place = self.place(&tombstone.key, tombstone.partition)?;
             let at = place.at();
-            let is_gone =
-                reap.remove && self.reap_copy(&at, tombstone.digest).map_err(RequestError::from)?;
-            let is_as_asked = || {
-                let head = self.engine.head(&at).map_err(RequestError::from)?;
-                Ok::<bool, RequestError>(
-                    head.is_none_or(|meta| !reap.remove && meta.digest == tombstone.digest),
-                )
-            };
-            if is_gone || is_as_asked()? {
-                agreed.set(index);
+            match self.engine.head(&at).map_err(RequestError::from)? {
+                Some(meta) if meta.digest == tombstone.digest => held.set(index),
+                Some(_) if planted!(ReapsOnDifference) => held.set(index),
+                Some(_) => {}
+                None => {
+                    lacking.push((index, reap_record(&at, tombstone.object.clone())?));
+                }
             }
         }
-        Ok(agreed)
+        // The others forget what the tombstone says by this node's word: no power failure may take it from
+        // here.
+        if !held.is_empty() && !planted!(AgreesUnsynced) {
+            self.engine.sync().map_err(RequestError::from)?;
+        }
+        for (index, _) in &lacking {
+            held.set(*index);
+        }
+        self.make_reap_records(lacking.into_iter().map(|(_, record)| record).collect())?;
+        Ok(held)
     }
+
+    /// Reaps tombstones that all primaries hold. The answer has those that are gone.
+    fn reaped(&self, tombstones: &[Tombstone]) -> Result<Marks, Refusal> {
+        let places = tombstones
+            .iter()
+            .map(|each| self.place(&each.key, each.partition).map(|place| (place, each.digest)));
+        let places: Vec<_> = places.collect::<Result<_, Refusal>>()?;
+        Ok(self.reap_all(&places)?)
+    }
+
+    /// Removes tombstones that are there as they were, when they are reap records on the disk. Says of each
+    /// whether nothing is left.
+    fn reap_all(&self, places: &[(Place<'_>, u64)]) -> Result<Marks, RequestError> {
+        let mut gone = Marks::none(places.len());
+        let (mut records, mut there) = (Vec::new(), Vec::new());
+        for (index, (place, digest)) in places.iter().enumerate() {
+            let at = place.at();
+            match self.fetch_copy(&at, true, Access::Wait)? {
+                Some(Copy::Found(stored, Some(tombstone))) if stored == *digest => {
+                    records.push(reap_record(&at, tombstone)?);
+                    there.push((index, at));
+                }
+                Some(Copy::Found(..)) => {}
+                Some(Copy::Missing) | None => gone.set(index),
+            }
+        }
+        self.add_reap_records(records)?;
+        for (index, at) in there {
+            if self.reap_copy(&at, places[index].1)? {
+                gone.set(index);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// As [`ReplicatedStore::reap_all`], of noted tombstones. Returns those that are left.
+    pub(super) fn reap_noted(&self, noted: Vec<Noted>) -> Vec<Noted> {
+        let places = noted.iter().map(|each| {
+            Place::new(&each.encoded, each.partition).map(|place| (place, each.digest))
+        });
+        let places: Result<Vec<_>, _> = places.collect();
+        let gone =
+            match places.map_err(RequestError::from).and_then(|places| self.reap_all(&places)) {
+                Ok(gone) => gone.into_bytes(),
+                Err(fault) => {
+                    tracing::warn!(%fault, "reaping put off");
+                    return noted;
+                }
+            };
+        let mut index = 0..;
+        let is_left = |_: &Noted| index.next().is_some_and(|index| !Marks::is_set(&gone, index));
+        noted.into_iter().filter(is_left).collect()
+    }
+
+    /// Takes over reap records of a partition of which this node becomes a primary.
+    pub(crate) fn serve_take_reaped(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let take = match self.read_header(request, |take: &TakeReaped| take.layout_version) {
+            Ok(take) => take,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let blocking = self.settings.blocking;
+        tokio::spawn(async move {
+            match blocking.behind(move || Ok(self.take_reaped(&take))).await {
+                Ok(Ok(())) => reply.send(&ReapedTaken {}, b""),
+                Ok(Err(refusal)) => refuse(reply, &refusal),
+                Err(fault) => refuse(reply, &fault.into()),
+            }
+        });
+    }
+
+    fn take_reaped(&self, take: &TakeReaped) -> Result<(), Refusal> {
+        let mut records = Vec::with_capacity(take.records.len());
+        for record in &take.records {
+            let place = self.place(&record.key, record.partition)?;
+            records.push(reap_record(&place.at(), record.object.clone())?);
+        }
+        Ok(self.make_reap_records(records)?)
+    }
+}
+
+fn reap_record(at: &RecordAt<'_>, tombstone: Bytes) -> Result<ReapRecord, RequestError> {
+    // What can't be read would keep nothing out.
+    decode(&tombstone)?;
+    let (partition, identity): (Partition, _) = (at.partition, at.identity);
+    Ok(ReapRecord { partition, identity, name: Bytes::copy_from_slice(at.encoded), tombstone })
 }

@@ -6,6 +6,7 @@ use super::{Records, Updated, read_root};
 use bytes::Bytes;
 use quoit_model::data_type::pages::{PageName, PageWalk, PagedObject};
 use quoit_model::hash::{Identity, Partition};
+use quoit_planted::planted;
 use quoit_store::engine::{Access, Before, Decision, Fetch, Record, RecordAt, RecordPage};
 use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,7 +189,8 @@ impl Records {
     ) -> Result<bool, StoreError> {
         let mut is_gone = true;
         let removed = self.update_plain(at, Before::Front, Access::Wait, &mut |stored, _| {
-            is_gone = stored.is_none_or(|record| record.meta.digest == digest);
+            is_gone = planted!(RemovesChangedStrays)
+                || stored.is_none_or(|record| record.meta.digest == digest);
             if is_gone && stored.is_some() { Decision::Remove } else { Decision::Keep }
         })?;
         if matches!(removed, Updated::Applied(_)) {

@@ -47,8 +47,8 @@ pub(crate) enum Unstaged {
 
 /// What putting a root in its place asks of the store around.
 pub(crate) struct AroundStaged<'a> {
-    /// Whether the object must not be stored where nothing is.
-    pub(crate) keeps_out: &'a dyn Fn() -> bool,
+    /// Why the object is not stored as it is where nothing is, if it is not.
+    pub(crate) refused: &'a dyn Fn() -> Option<Unstaged>,
     /// What the object that is there and the one that comes are together.
     pub(crate) merged: &'a dyn Fn(&Object, &Object) -> Object,
 }
@@ -258,8 +258,8 @@ fn unite(
 ) -> Result<Result<RecordMeta, Unstaged>, Interrupted> {
     let told = meta_of(paged.object(), n_val_class);
     let Some(stored) = transaction.get(at)? else {
-        if (around.keeps_out)() {
-            return Ok(Err(Unstaged::Known));
+        if let Some(unstaged) = (around.refused)() {
+            return Ok(Err(unstaged));
         }
         return put_root(transaction, at, paged, told).map(|()| Ok(told));
     };

@@ -63,6 +63,15 @@ pub(crate) enum TransferError {
         /// Name of the receiver.
         to: Arc<str>,
     },
+    /// Records of this node are damaged, and other replicas could not be asked for them.
+    #[error(
+        "records of partition {} are damaged here, and not all other replicas could heal them",
+        partition.0
+    )]
+    Damaged {
+        /// The partition.
+        partition: Partition,
+    },
     /// This node's own storage failed.
     #[error("{0}")]
     Own(#[from] RequestError),

@@ -1,54 +1,64 @@
-//! Who holds strays: a tombstone that is reaped while somebody keeps what it deleted would have been
-//! written for nothing.
+//! Where this node may hold something outside the primaries.
 
 use super::hand::ANSWER_TIMEOUT;
+use super::strays::primaries;
 use crate::store::ReplicatedStore;
-use prost::Message;
-use quoit_cluster::{Lane, Replies, Responder};
+use quoit_cluster::{Lane, NoSuchType, Peer};
 use quoit_model::hash::Partition;
-use quoit_wire::internode::transfer::{METHOD_STRAYS, Strays, StraysHeld};
+use quoit_model::key::KeyRef;
+use quoit_wire::internode::reap::{AskUnsettled, METHOD_ASK_UNSETTLED};
 use std::collections::BTreeSet;
-use tokio::time::timeout;
+
+/// What a node tells of what it may hold outside the primaries.
+pub(crate) struct ToldUnsettled {
+    /// Number of the answer, from 1 on.
+    pub(crate) number: u64,
+    /// Version of the control plane's state that it goes by.
+    pub(crate) state_version: u64,
+    pub(crate) partitions: BTreeSet<Partition>,
+}
+
+/// Whether a node answers requests on its copies: one that has to make up for lost records first does not.
+pub(crate) async fn is_serving(peer: &Peer) -> bool {
+    let ask = AskUnsettled::default();
+    peer.call(METHOD_ASK_UNSETTLED, &ask, b"", Lane::Small, ANSWER_TIMEOUT).await.is_ok()
+}
 
 impl ReplicatedStore {
     /// Notes that a record was written here. If this node is no primary of it, it is to be handed over.
-    pub(crate) fn note_written(&self, partition: Partition, n_val: u32) {
-        if !self.topology_now().is_own(partition, n_val) {
-            self.transfers.suspects.lock().waiting.insert(partition);
+    /// Where the node is not the first primary of the partition this costs a look at the bucket's properties.
+    pub(crate) fn note_written(&self, partition: Partition, encoded: &[u8]) {
+        let topology = self.topology_now();
+        if topology.is_own(partition, 1) {
+            return;
         }
-    }
-
-    /// Partitions that any member may have strays of, or hints; `None` while some member can't be asked.
-    pub(crate) async fn strays_anywhere(&self) -> Option<BTreeSet<Partition>> {
-        let mut strays = self.unsettled();
-        let mut replies = Replies::new();
-        let state = self.state();
-        for member in state.members().iter().filter(|member| member.id != state.node_id()) {
-            let peer = self.reachable(member.id)?;
-            peer.send(METHOD_STRAYS, &Strays {}, b"", Lane::Small, &replies, 0).ok()?;
-        }
-        let answers = async {
-            while let Some((_, answer)) = replies.next().await {
-                let held = StraysHeld::decode(answer.ok()?.header).ok()?;
-                let held = held.partitions.into_iter();
-                strays.extend(held.filter_map(|number| u16::try_from(number).ok().map(Partition)));
-            }
-            Some(())
+        let Ok(key) = KeyRef::decode(encoded) else { return };
+        let state = self.control.read();
+        // Not as the sender has it: it may not have heard yet that the bucket has fewer replicas.
+        let missing = match state.bucket_props(key.bucket) {
+            Ok(props) if topology.is_own(partition, props.n_val) => return,
+            Ok(props) => self.unreachable(&primaries(&state, partition, props.n_val)),
+            Err(NoSuchType) => BTreeSet::new(),
         };
-        timeout(ANSWER_TIMEOUT, answers).await.ok()??;
-        Some(strays)
+        self.transfers.suspects.lock().suspect(partition, missing);
     }
 
-    /// Partitions of which this node may have strays, or of which others have missed something.
-    fn unsettled(&self) -> BTreeSet<Partition> {
-        let mut partitions = self.transfers.suspects.lock().all();
+    /// Partitions in which this node may hold strays, hints or pages on their way now, or strays since an
+    /// answer that it gave before (0: since never).
+    pub(crate) fn unsettled_since(&self, since: u64) -> ToldUnsettled {
+        // Pages first: what becomes of them is a stray, if it is anything.
+        let mut partitions = self.transfers.stagings.partitions();
+        let state = self.state();
+        let (number, suspected, state_version) = {
+            let mut suspects = self.transfers.suspects.lock();
+            let suspected = suspects.since(since);
+            (suspects.next_answer(), suspected, suspects.reviewed(&state))
+        };
+        partitions.extend(suspected);
         partitions.extend(self.hints.partitions());
-        partitions
-    }
-
-    pub(crate) fn serve_strays(&self, reply: Responder) {
-        let partitions =
-            self.unsettled().into_iter().map(|partition| u32::from(partition.0)).collect();
-        reply.send(&StraysHeld { partitions }, b"");
+        if state.layouts().is_moving() {
+            partitions.extend(state.layouts().newest().partitions());
+        }
+        ToldUnsettled { number, state_version, partitions }
     }
 }

@@ -1,5 +1,6 @@
 //! Delivers what nodes have missed ([`crate::hints`]) when they are back.
 
+use super::damage::Damage;
 use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
 use super::strays::{PAGE_BYTES, PAGE_COUNT, n_val_of, primaries};
@@ -8,7 +9,10 @@ use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer, State};
 use quoit_model::hash::{Identity, Partition};
+use quoit_planted::planted;
 use quoit_store::engine::Record;
+use quoit_store::index::Tag;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl ReplicatedStore {
@@ -24,20 +28,35 @@ impl ReplicatedStore {
     /// Delivers all that a node has missed.
     pub(super) async fn deliver_hints(self: &Arc<Self>, to: NodeId) -> Result<(), TransferError> {
         let Some(peer) = self.reachable(to) else { return Ok(()) };
-        loop {
+        let mut damaged: Vec<(Partition, Identity)> = Vec::new();
+        let delivered = loop {
             let taken = self.hints.take(to, PAGE_COUNT);
-            let Some((partition, _)) = taken.first().copied() else { break };
+            let Some((partition, _)) = taken.first().copied() else { break Ok(()) };
             let report = self.transfers.begin(partition, Kind::Hints, Some(to));
             let identities = taken.iter().map(|(_, identity)| *identity).collect();
             match self.deliver_records(&peer, partition, identities, &report).await {
-                Ok(()) => self.hints.delivered(to, &taken),
+                Ok(unread) => {
+                    let (kept, delivered): (Vec<_>, Vec<_>) =
+                        taken.into_iter().partition(|(_, identity)| unread.contains(identity));
+                    self.hints.delivered(to, &delivered);
+                    damaged.extend(kept);
+                }
                 Err(fault) => {
-                    self.hints.put_back(to, &taken);
-                    return Err(fault);
+                    match planted!(ForgetsUndelivered) {
+                        true => self.hints.delivered(to, &taken),
+                        false => self.hints.put_back(to, &taken),
+                    }
+                    break Err(fault);
                 }
             }
+        };
+        self.hints.put_back(to, &damaged);
+        delivered?;
+        self.heal_whole(to, &peer).await?;
+        match damaged.first() {
+            None => Ok(()),
+            Some((partition, _)) => Err(TransferError::Damaged { partition: *partition }),
         }
-        self.heal_whole(to, &peer).await
     }
 
     /// Brings whole partitions of a node up to date, of which it has missed nobody knows how much: by an
@@ -60,25 +79,30 @@ impl ReplicatedStore {
         healed
     }
 
-    /// Delivers records of a partition by their identities, some megabytes at a time.
+    /// Delivers records of a partition by their identities, some megabytes at a time. The answer has those
+    /// that are damaged, and that no other replica could heal.
     async fn deliver_records(
         self: &Arc<Self>,
         peer: &Peer,
         partition: Partition,
         identities: Vec<Identity>,
         report: &Report,
-    ) -> Result<(), TransferError> {
+    ) -> Result<BTreeSet<Identity>, TransferError> {
+        let mut unread = BTreeSet::new();
         let mut left = identities.into_iter();
         while !left.as_slice().is_empty() {
             let store = Arc::clone(self);
             let count = self.transfers.yielding.stride(PAGE_COUNT);
             let read = move || {
-                let (mut records, mut size_bytes) = (Vec::new(), 0);
+                let (mut records, mut damaged, mut size_bytes) = (Vec::new(), Vec::new(), 0);
                 while records.len() < count
                     && size_bytes < PAGE_BYTES
                     && let Some(identity) = left.next()
                 {
                     let page = store.records.fold_roots(partition, identity, 1)?;
+                    if page.damaged.contains(&Tag::of(identity)) {
+                        damaged.push(identity);
+                    }
                     for (key, record) in page.entries {
                         let place = Place::new(&key, partition);
                         if place.is_ok_and(|place| place.at().identity == identity) {
@@ -87,13 +111,19 @@ impl ReplicatedStore {
                         }
                     }
                 }
-                Ok((records, left))
+                Ok((records, damaged, left))
             };
-            let records;
-            (records, left) = self.settings.blocking.behind(read).await?;
+            let (records, damaged);
+            (records, damaged, left) = self.settings.blocking.behind(read).await?;
             self.deliver_those(peer, partition, &records, report).await?;
+            // What is healed is delivered with the next try.
+            if !damaged.is_empty() {
+                let tags = damaged.iter().copied().map(Tag::of).collect();
+                self.heal_walked(partition, tags).await;
+                unread.extend(damaged);
+            }
         }
-        Ok(())
+        Ok(unread)
     }
 
     async fn deliver_whole(
@@ -106,6 +136,9 @@ impl ReplicatedStore {
         let mut count = PAGE_COUNT;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
+            if page.damage == Damage::Open {
+                return Err(TransferError::Damaged { partition });
+            }
             count = page.next_count();
             self.deliver_those(peer, partition, &page.records, &report).await?;
             report.reached(page.next);

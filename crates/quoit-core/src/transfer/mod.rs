@@ -7,9 +7,10 @@
 //! `docs/design/transfers.md` tells why nothing is lost or read stale meanwhile.
 
 mod copies;
+mod damage;
 mod estimate;
 pub(crate) mod hand;
-mod held;
+pub(crate) mod held;
 mod hinted;
 pub(crate) mod limits;
 mod operators;
@@ -19,7 +20,8 @@ mod progress;
 mod receive;
 mod sources;
 mod staging;
-mod strays;
+pub(crate) mod strays;
+mod suspects;
 mod yielding;
 
 pub use estimate::{PlanEstimate, TransferEstimate};
@@ -41,6 +43,7 @@ use staging::Stagings;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use suspects::{Suspects, Walked};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -53,20 +56,6 @@ const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// Complete copies are gathered for so long before they are reported: each report is written to the disks of
 /// all members, and has all of them look at who serves what.
 const REPORT_PAUSE: Duration = Duration::from_millis(250);
-
-/// Partitions that may have strays.
-#[derive(Default)]
-struct Suspects {
-    waiting: BTreeSet<Partition>,
-    /// Looked into at present. What is written meanwhile makes them wait again.
-    looked_into: BTreeSet<Partition>,
-}
-
-impl Suspects {
-    fn all(&self) -> BTreeSet<Partition> {
-        self.waiting.union(&self.looked_into).copied().collect()
-    }
-}
 
 /// Transfers of a node.
 pub(crate) struct Transfers {
@@ -140,18 +129,13 @@ impl ReplicatedStore {
     }
 
     async fn run_rounds(self: &Arc<Self>) {
-        let mut live_before = Vec::new();
         let mut news = self.control.watch();
         let mut running = JoinSet::new();
         let mut running_jobs = BTreeSet::new();
         loop {
             news.mark_unchanged();
             let state = self.state();
-            let live = state.layouts().live().iter().map(|layout| layout.version()).collect();
-            if live != live_before {
-                self.suspect_all(&state);
-                live_before = live;
-            }
+            self.review(&state);
             let is_clear = self.transfers.suspects.lock().all().is_empty();
             // Of several layouts only the last one decides what belongs here.
             let settled = Some(state.layouts()).filter(|layouts| is_clear && !layouts.is_moving());
@@ -209,7 +193,7 @@ impl ReplicatedStore {
         let shares = self.copies_to_share(state).into_iter().map(Job::Share);
         let copies = self.copies_to_hand(state).into_iter().map(Job::Copy);
         let hints = self.hint_targets(state).into_iter().map(Job::Hints);
-        let strays = self.stray_jobs(state).map(Job::Strays);
+        let strays = self.stray_jobs().into_iter().map(Job::Strays);
         shares.chain(copies).chain(hints).chain(strays).collect()
     }
 
@@ -227,42 +211,43 @@ impl ReplicatedStore {
     }
 
     async fn look_for_strays(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
-        {
-            let mut suspects = self.transfers.suspects.lock();
-            suspects.waiting.remove(&partition);
-            suspects.looked_into.insert(partition);
-        }
-        let done = self.hand_strays(partition, false).await;
-        let mut suspects = self.transfers.suspects.lock();
-        suspects.looked_into.remove(&partition);
-        if !matches!(done, Ok(true)) {
-            suspects.waiting.insert(partition);
-        }
-        done.map(|_| ())
+        self.transfers.suspects.lock().begin(partition);
+        let walked = match self.hand_strays(partition, false).await {
+            // A removal that a power failure undoes would leave a stray that nobody looks for.
+            Ok(Walked::Clean) => {
+                self.all_synced().await.map(|()| Walked::Clean).map_err(Into::into)
+            }
+            walked => walked,
+        };
+        let (walked, done) = match walked {
+            Ok(walked) => (walked, Ok(())),
+            Err(fault) => (Walked::Unfinished, Err(fault)),
+        };
+        self.transfers.suspects.lock().end(partition, walked);
+        done
     }
 
-    /// All partitions may have strays where this node is no primary of all that could be in them: after a
-    /// start and after a change of layouts.
-    fn suspect_all(&self, state: &State) {
+    /// Suspects all partitions in which there may be records that this node is no primary of, where it may
+    /// have become primary of fewer.
+    fn review(&self, state: &State) {
+        // In one step: who is told of the newer state is told of what is suspected by it.
+        let mut suspects = self.transfers.suspects.lock();
+        if !suspects.review(state) {
+            return;
+        }
         let (n_val_min, _) = n_vals(state);
         let is_primary = |partition: &Partition| {
             strays::primaries(state, *partition, n_val_min).contains(&state.node_id())
         };
         let partitions = state.layouts().newest().partitions();
-        let suspects = partitions.filter(|each| !is_primary(each));
-        self.transfers.suspects.lock().waiting.extend(suspects);
+        for partition in partitions.filter(|each| !is_primary(each)) {
+            suspects.suspect(partition, BTreeSet::new());
+        }
     }
 
-    /// Suspected partitions whose strays could be handed over now.
-    fn stray_jobs(&self, state: &State) -> impl Iterator<Item = Partition> {
-        let (_, n_val_max) = n_vals(state);
-        let suspects = self.transfers.suspects.lock().waiting.clone();
-        let own = state.node_id();
-        let can_go = |partition: &Partition| {
-            let primaries = strays::primaries(state, *partition, n_val_max);
-            primaries.iter().all(|node| *node == own || self.reachable(*node).is_some())
-        };
-        suspects.into_iter().filter(can_go).collect::<Vec<_>>().into_iter()
+    /// Suspected partitions of which some stray may be handed over now.
+    fn stray_jobs(&self) -> Vec<Partition> {
+        self.transfers.suspects.lock().ready(|node| self.reachable(node).is_some())
     }
 }
 

@@ -38,6 +38,18 @@ pub(super) fn sources(
     sources
 }
 
+/// The nodes that a node which has lost records has to have heard of, among the `others` that hold the
+/// partition: all whose copies are whole, since a write that it took may be on any one of them. They are
+/// waited for, whether they are there or not. Where no whole copy is left, the union of all others' has to
+/// do.
+pub(super) fn sources_after_loss(
+    others: &BTreeSet<NodeId>,
+    is_whole: impl Fn(NodeId) -> bool,
+) -> BTreeSet<NodeId> {
+    let whole: BTreeSet<NodeId> = others.iter().copied().filter(|node| is_whole(*node)).collect();
+    if whole.is_empty() { others.clone() } else { whole }
+}
+
 /// Whether the copy of `to` takes the place of one that is lost: that of a node which can't be expected to
 /// hand anything over. Arguments are those of [`sources`].
 pub(super) fn replaces_lost(
@@ -161,6 +173,15 @@ mod tests {
             }
             before = after;
         }
+    }
+
+    #[test]
+    fn all_whole_copies_are_sources_of_one_that_lost_records_and_else_all_there_are() {
+        let others = BTreeSet::from([node(1), node(2), node(3)]);
+        let whole = BTreeSet::from([node(1), node(3)]);
+        assert_eq!(sources_after_loss(&others, |node| whole.contains(&node)), whole);
+        assert_eq!(sources_after_loss(&others, |_| false), others);
+        assert_eq!(sources_after_loss(&BTreeSet::new(), |_| true), BTreeSet::new());
     }
 
     #[test]

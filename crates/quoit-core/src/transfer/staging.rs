@@ -5,14 +5,17 @@
 
 use super::hand::meta_of;
 use crate::error::RequestError;
+use crate::reaper::Reaped;
 use crate::records::{AroundStaged, ChangedPages, StagedPages, Unstaged};
 use crate::service::{Refusal, refuse};
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_cluster::{IncomingRequest, NodeId, Responder};
+use quoit_model::data_type::CausalClock;
 use quoit_model::data_type::pages::{ItemHash, PageName, PagedObject};
-use quoit_store::engine::{Access, Fetch, Ticket};
+use quoit_model::hash::Partition;
+use quoit_store::engine::{Access, Fetch, RecordAt, Ticket};
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::staging::{
     DropStaging, FinishStaging, OpenStaging, PagesStaged, Room, StagePages, StagingDropped,
@@ -121,6 +124,13 @@ impl State {
 enum Opened {
     Told(Room),
     Open(u64, Option<Ticket>),
+}
+
+impl Stagings {
+    /// Partitions of records whose pages have come in part.
+    pub(super) fn partitions(&self) -> BTreeSet<Partition> {
+        self.0.lock().by_number.values().map(|staging| staging.pages.partition).collect()
+    }
 }
 
 impl ReplicatedStore {
@@ -390,12 +400,12 @@ impl ReplicatedStore {
         let place = crate::replica::Place::new(&pages.key, pages.partition)?;
         let at = place.at();
         let around = AroundStaged {
-            keeps_out: &|| self.reaper.graves.keeps_out_clock(&at, &clock),
+            refused: &|| self.refused_staged(&at, &clock),
             merged: &|ours, theirs| self.merged(ours, theirs, rule),
         };
         let united = self.records.finish_staged(pages, paged, told.n_val_class, &around)?;
         if let Unstaged::Written(_, meta) = &united {
-            self.note_written(at.partition, u32::from(meta.n_val_class));
+            self.note_written(at.partition, at.encoded);
             if meta.tombstone {
                 self.note_tombstone(&at, meta.digest);
             }
@@ -403,8 +413,21 @@ impl ReplicatedStore {
         Ok(united)
     }
 
+    /// Whether staged pages are not stored as they came, because of a reap record: what it has seen all of is
+    /// not stored at all, and of what it has seen a part of the rest has to be made of the whole object.
+    fn refused_staged(&self, at: &RecordAt<'_>, clock: &CausalClock) -> Option<Unstaged> {
+        match self.reaped_at(at, Access::Wait) {
+            Ok(Reaped::Nothing) => None,
+            Ok(Reaped::Tombstone(tombstone)) => match tombstone.causal_clock() {
+                Ok(seen) if seen.covers(clock) => Some(Unstaged::Known),
+                Ok(_) | Err(_) => Some(Unstaged::NeedsWhole),
+            },
+            Ok(Reaped::WouldBlock) | Err(_) => Some(Unstaged::NeedsWhole),
+        }
+    }
+
     /// Waits until all that was written so far survives the death of the machine.
-    async fn all_synced(self: &Arc<Self>) -> Result<(), RequestError> {
+    pub(super) async fn all_synced(self: &Arc<Self>) -> Result<(), RequestError> {
         let store = Arc::clone(self);
         self.settings.blocking.behind(move || Ok(store.engine.sync()?)).await
     }

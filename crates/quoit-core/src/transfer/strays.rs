@@ -5,16 +5,19 @@
 //! written here meanwhile, they are removed here. A node that becomes a primary shares with the others
 //! what it has already, which nobody else may know.
 
+use super::damage::Damage;
 use super::hand::{Handed, TransferError};
 use super::progress::{Kind, Report};
+use super::suspects::Walked;
 use crate::error::RequestError;
 use crate::records::size_of;
 use crate::replica::Place;
 use crate::store::ReplicatedStore;
 use bytes::Bytes;
-use quoit_cluster::{MemberStatus, NodeId, Peer, State};
+use quoit_cluster::{NodeId, Peer, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
+use quoit_planted::planted;
 use quoit_store::engine::Record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,6 +33,8 @@ pub(super) const PAGE_BYTES: usize = 2 << 20;
 pub(super) struct Page {
     pub(super) records: Vec<(Bytes, Record)>,
     pub(super) next: Option<Identity>,
+    /// What became of damaged records, which are not among these.
+    pub(super) damage: Damage,
     /// How long that took: rested when the records are handed over, for what is handed over later is more
     /// likely to have been written again.
     pub(super) read_for: Duration,
@@ -46,32 +51,45 @@ impl Page {
 
 impl ReplicatedStore {
     /// Hands over the strays of a partition. With `shares` the records that this node is to keep are
-    /// handed to their other primaries too. Says whether nothing is left to do.
+    /// handed to their other primaries too.
     pub(super) async fn hand_strays(
         self: &Arc<Self>,
         partition: Partition,
         shares: bool,
-    ) -> Result<bool, TransferError> {
+    ) -> Result<Walked, TransferError> {
         let mut report: Option<Report> = None;
         let mut from = Some(Identity(0));
         let mut count = PAGE_COUNT;
-        let mut is_clean = true;
+        let mut walked = Walked::Clean;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
             count = page.next_count();
             let homes = self.homes(partition, &page.records, shares);
-            is_clean &= homes.iter().all(|home| *home != Home::Away);
+            for home in &homes {
+                if let Home::Away { missing } = home {
+                    walked = walked.and(match missing.is_empty() {
+                        true => Walked::Unfinished,
+                        false => Walked::Awaits(missing.clone()),
+                    });
+                }
+            }
+            // What nobody else has either is lost for a copy that stays, and may still be read for a stray.
+            if page.damage == Damage::Open || page.damage == Damage::Nowhere && !shares {
+                walked = Walked::Unfinished;
+            }
             if homes.iter().any(|home| matches!(home, Home::At { nodes, .. } if !nodes.is_empty()))
             {
                 let begin = || self.transfers.begin(partition, Kind::Strays, None);
                 let report = report.get_or_insert_with(begin);
-                is_clean &= self.hand_page(partition, &page.records, &homes, report).await?;
+                if !self.hand_page(partition, &page.records, &homes, report).await? {
+                    walked = Walked::Unfinished;
+                }
                 report.reached(page.next);
             }
             self.transfers.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
-        Ok(is_clean)
+        Ok(walked)
     }
 
     /// Hands over what others should have, and removes what this node should not. Says whether all of
@@ -158,14 +176,16 @@ impl ReplicatedStore {
     ) -> Result<Page, TransferError> {
         let store = Arc::clone(self);
         let count = self.transfers.yielding.stride(count);
-        let fold = move || {
-            let page = store.records.fold_roots(partition, from, count)?;
-            Ok(Page { records: page.entries, next: page.next, read_for: Duration::ZERO })
-        };
+        let fold = move || Ok(store.records.fold_roots(partition, from, count)?);
         let began = Instant::now();
-        let mut page = self.settings.blocking.behind(fold).await?;
-        page.read_for = began.elapsed();
-        Ok(page)
+        let mut page = self.settings.blocking.behind(fold.clone()).await?;
+        let mut damage = Damage::Healed;
+        if !page.damaged.is_empty() {
+            damage = self.heal_walked(partition, page.damaged).await;
+            // With what is healed now.
+            page = self.settings.blocking.behind(fold).await?;
+        }
+        Ok(Page { records: page.entries, next: page.next, damage, read_for: began.elapsed() })
     }
 
     /// The way to a node that can be reached now.
@@ -177,7 +197,7 @@ impl ReplicatedStore {
         let state = self.state();
         let mut by_n_val = BTreeMap::new();
         let home = |(key, _): &(Bytes, Record)| {
-            let Some(n_val) = n_val_of(&state, key) else { return Home::Away };
+            let Some(n_val) = n_val_of(&state, key) else { return Home::unknown() };
             let home = || self.home(&state, partition, n_val, shares);
             by_n_val.entry(n_val).or_insert_with(home).clone()
         };
@@ -191,10 +211,19 @@ impl ReplicatedStore {
             // Who is marked as absent is not waited for.
             nodes.retain(|node| shares && is_there(state, *node));
         }
-        match nodes.iter().all(|node| self.reachable(*node).is_some()) {
-            true => Home::At { nodes: nodes.into_iter().collect(), stays },
-            false => Home::Away,
+        let missing = self.unreachable(&nodes);
+        match missing.is_empty() {
+            true => {
+                let count = if planted!(HandsToOnePrimary) { 1 } else { nodes.len() };
+                Home::At { nodes: nodes.into_iter().take(count).collect(), stays }
+            }
+            false => Home::Away { missing },
         }
+    }
+
+    /// Those nodes that can't be reached now.
+    pub(super) fn unreachable(&self, nodes: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+        nodes.iter().filter(|node| self.reachable(**node).is_none()).copied().collect()
     }
 }
 
@@ -203,18 +232,25 @@ impl ReplicatedStore {
 enum Home {
     /// It has to be handed to these nodes, and may stay here or not.
     At { nodes: Vec<NodeId>, stays: bool },
-    /// On nodes that can't all be reached now.
-    Away,
+    /// On nodes of which these can't be reached now; none: on nodes that are not known.
+    Away { missing: BTreeSet<NodeId> },
+}
+
+impl Home {
+    /// That of a record whose bucket type is not known here yet.
+    const fn unknown() -> Self {
+        Self::Away { missing: BTreeSet::new() }
+    }
 }
 
 /// Whether a node is a member that can be expected to answer.
 pub(super) fn is_there(state: &State, node: NodeId) -> bool {
     let member = state.members().get(node);
-    member.is_some_and(|member| member.status != MemberStatus::Down)
+    member.is_some_and(|member| !member.is_down)
 }
 
 /// The primaries of a partition in all live layouts.
-pub(super) fn primaries(state: &State, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
+pub(crate) fn primaries(state: &State, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
     let live = state.layouts().live().iter();
     live.flat_map(|layout| {
         let primaries = layout.primaries(partition, n_val).iter();

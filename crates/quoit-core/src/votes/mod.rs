@@ -86,6 +86,15 @@ impl Voters {
         voters
     }
 
+    /// Takes from some nodes what counts as a primary's vote: they answer like stand-ins, which know only a
+    /// part of what was written.
+    pub(crate) fn demote(&mut self, knows_a_part: impl Fn(NodePlace) -> bool) {
+        for voter in self.voters.iter_mut().filter(|voter| knows_a_part(voter.node)) {
+            voter.stand_in += voter.primary;
+            voter.primary = 0;
+        }
+    }
+
     /// The nodes and their votes, most preferred first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Voter> {
         self.voters.iter()

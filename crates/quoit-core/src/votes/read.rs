@@ -3,6 +3,7 @@
 use super::{NodePlace, Voter, Voters};
 use crate::error::{QuorumKind, RequestError};
 use quoit_model::props::ReadQuorums;
+use quoit_planted::planted;
 use smallvec::SmallVec;
 
 /// What a read waits for.
@@ -99,9 +100,14 @@ impl ReadTally {
 
     /// How the read stands.
     pub(crate) fn state(&self, voters: &Voters) -> ReadState {
+        // A read with r = 0 takes the first answer, whatever it is; without any it knows nothing.
+        if self.answers.is_empty() {
+            return ReadState::Open;
+        }
         let need = &self.need;
         let (good, primary, nodes) = self.counts(voters);
-        if good >= need.r && primary >= need.pr && nodes >= need.node_confirms {
+        let good_enough = good + u32::from(planted!(CountsReadsShort)) >= need.r;
+        if good_enough && primary >= need.pr && nodes >= need.node_confirms {
             return ReadState::Met;
         }
         let majority = need.n_val / 2 + 1;
@@ -124,8 +130,9 @@ impl ReadTally {
         if !need.notfound_ok && good == 0 && missing > 0 && missing + need.r > need.n_val {
             return Ok(ReadState::NotFound);
         }
-        if good < need.r {
-            let (kind, wanted) = (QuorumKind::R, need.r);
+        let wanted = need.r.max(u32::from(self.answers.is_empty()));
+        if good < wanted {
+            let kind = QuorumKind::R;
             return Err(RequestError::Unsatisfied { kind, wanted, got: good });
         }
         if primary < need.pr {
@@ -141,8 +148,7 @@ impl ReadTally {
     /// up has still to answer: so what a quorum of primaries was written, a quorum of the same primaries
     /// shows, whoever else has died meanwhile.
     fn counts(&self, voters: &Voters) -> (u32, u32, u32) {
-        let answered = |node| self.answers.iter().any(|(known, _)| *known == node);
-        let all_primaries = voters.iter().all(|voter| voter.primary == 0 || answered(voter.node));
+        let all_primaries = planted!(BelievesStandIns) || self.all_primaries_answered(voters);
         let votes_of =
             |voter: &Voter| voter.primary + if all_primaries { voter.stand_in } else { 0 };
         let good = self
@@ -157,8 +163,17 @@ impl ReadTally {
         )
     }
 
+    /// Whether every primary that is up has answered.
+    fn all_primaries_answered(&self, voters: &Voters) -> bool {
+        let answered = |node| self.answers.iter().any(|(known, _)| *known == node);
+        voters.iter().all(|voter| voter.primary == 0 || answered(voter.node))
+    }
+
+    /// Votes for there being nothing; those of stand-ins count as elsewhere.
     fn missing_votes(&self, voters: &Voters) -> u32 {
+        let all_primaries = self.all_primaries_answered(voters);
         let missing = self.answers.iter().filter(|(_, answer)| *answer == Answer::Missing);
-        missing.filter_map(|(node, _)| voters.of(*node)).map(Voter::votes).sum()
+        let votes = missing.filter_map(|(node, _)| voters.of(*node));
+        votes.map(|voter| if all_primaries { voter.votes() } else { voter.primary }).sum()
     }
 }

@@ -178,6 +178,23 @@ fn not_found_is_no_answer_where_it_is_not_ok() {
 }
 
 #[test]
+fn a_read_that_wants_no_votes_takes_the_first_answer() {
+    let voters = assigned(&[]);
+    let none = ReadTally::new(ReadNeed { r: 0, ..READ });
+    assert_eq!(none.state(&voters), ReadState::Open, "no replica was asked");
+    assert!(matches!(
+        none.give_up(&voters),
+        Err(RequestError::Unsatisfied { kind: QuorumKind::R, wanted: 1, got: 0 })
+    ));
+    let mut found = none.clone();
+    found.found(2);
+    assert_eq!(found.state(&voters), ReadState::Met);
+    let mut missing = ReadTally::new(ReadNeed { r: 0, notfound_ok: false, ..READ });
+    missing.missing(3);
+    assert_eq!(missing.state(&voters), ReadState::Met);
+}
+
+#[test]
 fn a_read_that_lacks_answers_names_the_quorum() {
     let voters = assigned(&[]);
     let mut tally = ReadTally::new(ReadNeed { pr: 2, ..READ });

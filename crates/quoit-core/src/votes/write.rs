@@ -3,6 +3,7 @@
 use super::{NodePlace, Voters};
 use crate::error::{QuorumKind, RequestError};
 use quoit_model::props::WriteQuorums;
+use quoit_planted::planted;
 use smallvec::SmallVec;
 
 /// What a write waits for, in every live layout alike.
@@ -94,7 +95,8 @@ impl WriteTally {
     ///
     /// That quorum, with what it has so far.
     pub(crate) fn missing(&self, layouts: &[Voters]) -> Result<(), RequestError> {
-        layouts.iter().try_for_each(|voters| self.missing_in(self.counts(voters)))
+        let count = if planted!(SatisfiesOneLayout) { 1 } else { layouts.len() };
+        layouts.iter().take(count).try_for_each(|voters| self.missing_in(self.counts(voters)))
     }
 
     fn missing_in(&self, counts: Counts) -> Result<(), RequestError> {
@@ -105,7 +107,8 @@ impl WriteTally {
             (QuorumKind::Pw, need.pw, counts.primary),
             (QuorumKind::NodeConfirms, need.node_confirms, counts.nodes),
         ];
-        match wants.into_iter().find(|(_, wanted, got)| got < wanted) {
+        let short = u32::from(planted!(CountsWritesShort));
+        match wants.into_iter().find(|(_, wanted, got)| got + short < *wanted) {
             None => Ok(()),
             Some((kind, wanted, got)) => Err(unsatisfied(kind, wanted, got)),
         }
@@ -116,7 +119,8 @@ impl WriteTally {
         for node in &self.accepted {
             if let Some(voter) = voters.of(*node) {
                 counts.accepted += voter.votes();
-                counts.primary += voter.primary;
+                let is_counted = planted!(CountsStandInsAsPrimaries);
+                counts.primary += if is_counted { voter.votes() } else { voter.primary };
                 counts.nodes += 1;
             }
         }

@@ -1,11 +1,14 @@
 //! Requests while nodes are down.
 
-use crate::fixture::{Cluster, key, put_of, r};
+use crate::fixture::{Cluster, host, key, put_of, r, values};
 use quoit_core::{
     DeleteRequest, Deleted, Precondition, PutRequest, QuorumKind, ReadOptions, RequestError,
     WriteOptions,
 };
+use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
+use serde_json::json;
+use std::time::Duration;
 
 const ALL: Option<Quorum> = Some(Quorum::All);
 
@@ -53,7 +56,7 @@ async fn with_two_of_three_nodes_down_requests_go_on_and_strict_ones_fail_at_onc
         matches!(failed, Err(RequestError::InsufficientVnodes { have: 1, wanted: 2 })),
         "{failed:?}"
     );
-    assert_eq!(asked.elapsed(), std::time::Duration::ZERO, "nobody is waited for");
+    assert_eq!(asked.elapsed(), Duration::ZERO, "nobody is waited for");
     assert_eq!(last.values(at).await, ["one up"], "what was refused was not written");
 }
 
@@ -144,11 +147,94 @@ async fn a_forwarded_write_finds_another_coordinator_when_one_dies() {
     for (name, dead) in [("a", 4), ("b", 3)] {
         let at = key("default", name);
         // The connections break while the others still believe that the node is up.
-        cluster.network.kill(&crate::fixture::host(dead));
+        cluster.network.kill(&host(dead));
         for node in &cluster.nodes[..dead] {
             node.put(at, "v").await;
             assert_eq!(node.values(at).await, ["v"]);
         }
         cluster.nodes.truncate(dead);
     }
+}
+
+/// Places of the nodes that are in the preference list of a key, and of one that is not.
+fn replicas_and_another(cluster: &Cluster, at: KeyRef<'static>) -> (Vec<usize>, usize) {
+    let preflist = cluster.nodes[0].store.preflist(at).unwrap();
+    let is_replica = |number: &usize| {
+        let name = cluster.nodes[*number].name();
+        preflist.iter().any(|place| place.node == name)
+    };
+    let numbers = 0..cluster.nodes.len();
+    let (replicas, others): (Vec<usize>, Vec<usize>) = numbers.partition(is_replica);
+    (replicas, others[0])
+}
+
+/// Looks every millisecond of the paused time until something has happened.
+async fn until_shown(mut is_shown: impl AsyncFnMut() -> bool) {
+    while !is_shown().await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Has a node that is no replica forward a put whose answer is lost, by silence or by a reset of the
+/// connections. Returns how it ended and how often its value is there afterwards.
+async fn put_whose_answer_is_lost(
+    cluster: &Cluster,
+    put: PutRequest<'static>,
+    resets: bool,
+) -> (Result<(), RequestError>, usize) {
+    let at = put.key;
+    let (replicas, forwarder) = replicas_and_another(cluster, at);
+    for replica in &replicas {
+        cluster.network.silence(&host(*replica), &host(forwarder));
+    }
+    let write = cluster.nodes[forwarder].store.put(put);
+    let arrives = async {
+        let holder = &cluster.nodes[replicas[0]];
+        until_shown(async || holder.read(at, r(1)).await.unwrap().is_some()).await;
+        if resets {
+            for replica in &replicas {
+                cluster.network.reset(&host(*replica), &host(forwarder));
+            }
+        }
+    };
+    let (written, ()) = tokio::join!(write, arrives);
+    for replica in &replicas {
+        cluster.network.heal(&host(*replica), &host(forwarder));
+    }
+    cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 5)).await;
+    let all = cluster.nodes[replicas[0]].read(at, r(3)).await.unwrap();
+    (written.map(|_| ()), values(all).len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forwarded_write_with_a_condition_whose_answer_is_lost_is_made_once() {
+    let cluster = Cluster::of(5).await;
+    cluster.create_type("sibs", json!({"allow_mult": true})).await;
+    for (name, resets) in [("a", false), ("b", true), ("c", false), ("d", true)] {
+        let precondition = Precondition { not_exists: true, ..Precondition::default() };
+        let put = PutRequest { precondition, ..put_of(key("sibs", name), "v") };
+        let (written, count) = put_whose_answer_is_lost(&cluster, put, resets).await;
+        assert!(matches!(written, Err(RequestError::Timeout)), "{written:?}");
+        assert_eq!(count, 1, "{name} is there once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forwarded_delete_whose_answer_is_lost_takes_nothing_that_was_written_later() {
+    let cluster = Cluster::of(5).await;
+    let at = key("default", "k");
+    let (replicas, forwarder) = replicas_and_another(&cluster, at);
+    cluster.nodes[replicas[0]].put(at, "old").await;
+    for replica in &replicas {
+        cluster.network.silence(&host(*replica), &host(forwarder));
+    }
+    let delete = cluster.nodes[forwarder].store.delete(DeleteRequest::of(at));
+    let rewrite = async {
+        let holder = &cluster.nodes[replicas[0]];
+        until_shown(async || holder.values(at).await.is_empty()).await;
+        holder.put(at, "new").await;
+    };
+    let (deleted, ()) = tokio::join!(delete, rewrite);
+    assert!(matches!(deleted, Err(RequestError::Timeout)), "{deleted:?}");
+    assert_eq!(cluster.nodes[replicas[1]].values(at).await, ["new"]);
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod compression;
+mod conditional;
 mod coverage;
 mod data_types;
 mod failures;

@@ -40,6 +40,33 @@ async fn what_a_primary_has_lost_is_given_back_without_a_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn copies_beyond_the_n_val_that_the_layout_was_made_with_are_given_back_what_they_lost() {
+    let town = Town::joined(6).await;
+    town.create_type("many", json!({"n_val": 5})).await;
+    let names: Vec<String> = (0..COUNT).map(name).collect();
+    for name in &names {
+        town.put_in(1, "many", name, "v").await;
+    }
+    let mut lost_count = 0;
+    for name in &names {
+        let key = key_in("many", name);
+        let beyond = &town.primaries_of(1, key, 5) - &town.primaries_of(1, key, 3);
+        assert_eq!(beyond.len(), 2);
+        for node in beyond {
+            town.lose_at(node.0[0], key);
+            lost_count += 1;
+        }
+    }
+    town.pass(ROUND).await;
+    for name in &names {
+        let key = key_in("many", name);
+        assert_eq!(town.holders_of(key), town.primaries_of(1, key, 5), "{name}");
+    }
+    assert!(total(&town, Counter::ExchangeKeysRepaired) >= lost_count);
+    assert_eq!(total(&town, Counter::ExchangeErrors), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn equal_copies_cost_one_message() {
     let town = Town::joined(3).await;
     town.put_many(1, COUNT).await;

@@ -12,7 +12,7 @@ use quoit_core::{
     StoreSettings, TransferLimits, WriteOptions,
 };
 use quoit_model::clock::{Actor, VersionVector};
-use quoit_model::hash::{KeyHash, Partition, PlacementRule, RingSize};
+use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
@@ -40,12 +40,13 @@ struct Process {
     control: Arc<ControlPlane>,
     internode: Arc<Internode>,
     actor: Actor,
-    background: AbortHandle,
+    /// `None` until the node serves.
+    background: Option<AbortHandle>,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.background.abort();
+        self.background.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -96,6 +97,7 @@ impl CounterReserve for Counters {
 struct Node {
     disk: FaultyDisk,
     hints: FaultyDisk,
+    reaped: FaultyDisk,
     engine: Arc<dyn Engine>,
     /// What the engine writes to, of one that does.
     data: Option<FaultyDisk>,
@@ -229,6 +231,11 @@ impl Town {
         Self::found(count, StoreSettings::default(), true, 0).await.together().await
     }
 
+    /// As [`Town::joined_on_disks`], with these settings.
+    pub async fn joined_on_disks_with(count: u8, settings: StoreSettings) -> Self {
+        Self::found(count, settings, true, 0).await.together().await
+    }
+
     pub async fn together(self) -> Self {
         for number in 2..=self.nodes.len() as u8 {
             self.join(number).await;
@@ -254,12 +261,52 @@ impl Town {
         };
         let disk = FaultyDisk::new(u64::from(number));
         let hints = FaultyDisk::new(u64::from(number));
+        let reaped = FaultyDisk::new(u64::from(number));
         let (counters, actor) = Default::default();
-        self.nodes.push(Node { disk, hints, engine, data, counters, actor, process: None });
+        let process = None;
+        self.nodes.push(Node { disk, hints, reaped, engine, data, counters, actor, process });
         self.start(number).await;
     }
 
     pub async fn start(&mut self, number: u8) {
+        self.begin(number).await;
+        self.serve(number);
+    }
+
+    /// Starts a node whose store has lost records: it makes up for that before it serves.
+    pub async fn start_after_loss(&mut self, number: u8) {
+        self.begin(number).await;
+        self.store(number).settle_loss().await.unwrap();
+        self.serve(number);
+    }
+
+    /// Starts nodes whose stores have lost records, all at once.
+    pub async fn start_all_after_loss(&mut self, numbers: &[u8]) {
+        for number in numbers {
+            self.begin(*number).await;
+        }
+        let settle = |number: &u8| {
+            let store = Arc::clone(self.store(*number));
+            tokio::spawn(async move { store.settle_loss().await.unwrap() })
+        };
+        let settled: Vec<_> = numbers.iter().map(settle).collect();
+        for one in settled {
+            one.await.unwrap();
+        }
+        numbers.iter().for_each(|number| self.serve(*number));
+    }
+
+    /// Answers requests of other nodes, and works in the background.
+    fn serve(&mut self, number: u8) {
+        let store = Arc::clone(self.store(number));
+        store.serve_replicas();
+        let background = tokio::spawn(store.run_background()).abort_handle();
+        let process = self.nodes[usize::from(number) - 1].process.as_mut();
+        process.expect("the node runs").background = Some(background);
+    }
+
+    /// Starts a node that does not serve yet.
+    async fn begin(&mut self, number: u8) {
         self.boots += 1;
         let host = self.network.host(&format!("n{number}"));
         let listener = host.bind(&address(number)).await.unwrap();
@@ -287,12 +334,12 @@ impl Town {
             DotSequence::new(actor.clone(), Box::new(node.counters.clone())),
             self.settings,
         );
-        let store = Arc::new(store.with_hints(Arc::new(node.hints.clone())).unwrap());
-        store.serve_replicas();
+        let store = store.with_hints(Arc::new(node.hints.clone())).unwrap();
+        let reaped = Arc::new(node.reaped.clone());
+        let store = Arc::new(store.with_reap_records(reaped, self.boots).unwrap());
         internode.serve(listener).unwrap();
         control.connect(&internode);
-        let background = tokio::spawn(Arc::clone(&store).run_background()).abort_handle();
-        node.process = Some(Process { store, control, internode, actor, background });
+        node.process = Some(Process { store, control, internode, actor, background: None });
     }
 
     /// A node is stopped in good order: its store goes on with the same actor.
@@ -313,7 +360,51 @@ impl Town {
         node.process = None;
         node.disk = node.disk.kill();
         node.hints = node.hints.kill();
+        node.reaped = node.reaped.kill();
         self.network.kill(&format!("n{number}"));
+    }
+
+    /// The machine of a node loses its power: what its disk had not synced is lost, or not.
+    pub fn lose_power(&mut self, number: u8) {
+        self.kill(number);
+        let clock = self.clock_of(number);
+        let node = &mut self.nodes[usize::from(number) - 1];
+        let data = node.data.as_ref().expect("it has a disk").crash();
+        node.engine = Arc::new(on_disk(&data, clock));
+        node.data = Some(data);
+    }
+
+    /// Has a node's disk keep all that was written so far, whatever becomes of the machine.
+    pub fn sync(&self, number: u8) {
+        self.nodes[usize::from(number) - 1].engine.sync().unwrap();
+    }
+
+    /// The records that a node's engine has, pieces left out.
+    pub fn records(&self, number: u8) -> Vec<(Partition, Bytes, Record)> {
+        let engine = &self.nodes[usize::from(number) - 1].engine;
+        let page = |partition| engine.fold(partition, Identity(0), usize::MAX, false).unwrap();
+        let of =
+            |partition| page(partition).entries.into_iter().map(move |(k, r)| (partition, k, r));
+        (0..ring_size().get()).map(Partition).flat_map(of).collect()
+    }
+
+    /// Makes these the records that the engine of a node has which does not run.
+    pub fn set_records(&mut self, number: u8, records: &[(Partition, Bytes, Record)]) {
+        let node = &self.nodes[usize::from(number) - 1];
+        assert!(node.process.is_none(), "the node does not run");
+        for partition in (0..ring_size().get()).map(Partition) {
+            node.engine.drop_partition(partition).unwrap();
+        }
+        for (_, encoded, record) in records {
+            let key = KeyRef::decode(encoded).unwrap();
+            at(key, |at| {
+                let write = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+                    out.extend_from_slice(&record.value);
+                    Decision::Put(record.meta)
+                };
+                node.engine.update(at, Before::Skip, Access::Wait, write).unwrap();
+            });
+        }
     }
 
     fn process(&self, number: u8) -> &Process {
@@ -470,7 +561,18 @@ impl Town {
     }
 
     pub async fn delete(&self, number: u8, name: &str) {
-        self.store(number).delete(DeleteRequest::of(key(name))).await.unwrap();
+        self.delete_at(number, key(name)).await;
+    }
+
+    /// As [`Town::delete`], by the whole name.
+    pub async fn delete_at(&self, number: u8, key: KeyRef<'_>) {
+        self.store(number).delete(DeleteRequest::of(key)).await.unwrap();
+    }
+
+    /// As [`Town::shows`], by the whole name.
+    pub async fn shows_at(&self, number: u8, key: KeyRef<'_>) -> bool {
+        let found = self.store(number).get(key, &ReadOptions::default()).await.unwrap();
+        found.is_some_and(|object| !object.is_tombstone())
     }
 
     /// Lets time pass, on the nodes' clocks too.

@@ -2,15 +2,19 @@
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 mod anti_entropy;
+mod damage;
 mod data_types;
 mod deletes;
 mod expiry;
 mod fixture;
 mod hints;
 mod index;
+mod lagging;
 mod listing;
+mod losses;
 mod operators;
 mod ownership;
+mod reaping;
 mod refusals;
 mod staging;
 mod strays;

@@ -57,7 +57,7 @@ async fn completion_for_another_layout_is_not_noted() {
     for (partition, layout_version, noted) in
         [(0, newest, true), (0, newest + 1, false), (0, newest - 1, false), (16, newest, false)]
     {
-        let complete = Complete { partition, layout_version };
+        let complete = Complete { partition, layout_version, loss: 0 };
         let answer = call(&town, METHOD_COMPLETE, &complete).await.unwrap();
         assert_eq!(Completed::decode(answer), Ok(Completed { noted }));
     }

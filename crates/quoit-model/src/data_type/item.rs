@@ -7,6 +7,7 @@
 
 use super::{CausalClock, EventSet};
 use crate::clock::Dot;
+use quoit_planted::planted;
 use smallvec::SmallVec;
 
 /// An event's write to an item.
@@ -112,7 +113,8 @@ impl<P: Clone> Item<P> {
     pub(super) fn join(&mut self, change: &ItemChange<P>, clock: &CausalClock) -> bool {
         if !change.undone.is_empty() {
             self.undo(&change.undone);
-            if let Some(to_come) = to_come(&change.undone, clock) {
+            let to_come = to_come(&change.undone, clock);
+            if let Some(to_come) = to_come.filter(|_| !planted!(ForgetsDeferred)) {
                 self.deferred.get_or_insert_default().merge(&to_come);
             }
         }
@@ -128,7 +130,9 @@ impl<P: Clone> Item<P> {
     /// Merges the same item of two states with these clocks: a write stays if both have it, or if the
     /// other has not seen its event.
     pub(super) fn merge(&mut self, clock: &CausalClock, other: &Self, other_clock: &CausalClock) {
-        self.live.retain(|write| other.has(&write.dot) || !other_clock.contains(&write.dot));
+        let is_undone = |dot: &Dot| other_clock.contains(dot) && !planted!(KeepsUndone);
+        let stays = |dot: &Dot| !is_undone(dot) && !planted!(UndoesUnseen);
+        self.live.retain(|write| other.has(&write.dot) || stays(&write.dot));
         for write in &other.live {
             if !clock.contains(&write.dot) {
                 self.insert(write.clone());

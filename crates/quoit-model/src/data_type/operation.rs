@@ -104,16 +104,6 @@ impl Operation {
         }
     }
 
-    /// Whether it changes a counter: done twice it counts twice, while everything else comes to the same.
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        match self {
-            Self::Counter(_) => true,
-            Self::Set(_) | Self::Gset(_) | Self::Hll(_) => false,
-            Self::Map(map) => map.counts(),
-        }
-    }
-
     /// Checks all that can be checked without the record: that the operation is for records of
     /// `bucket`'s type, and that maps are not nested too deeply.
     ///
@@ -132,14 +122,6 @@ impl Operation {
 }
 
 impl MapOperation {
-    fn counts(&self) -> bool {
-        self.updates.iter().any(|update| match &update.operation {
-            FieldOperation::Counter(_) => true,
-            FieldOperation::Map(map) => map.counts(),
-            FieldOperation::Set(_) | FieldOperation::Register(_) | FieldOperation::Flag(_) => false,
-        })
-    }
-
     /// `depth` is this map's own, from 1. Looks no deeper than what is allowed.
     fn check_depth(&self, depth: usize) -> Result<(), OperationError> {
         let holds_maps = |field: &FieldName| field.kind == FieldKind::Map;
@@ -223,14 +205,6 @@ mod tests {
         let text = "operation is of type counter, records of this bucket type are of type set; use \
                     a bucket type with the property datatype=counter";
         assert_eq!(refused.to_string(), text);
-    }
-
-    #[test]
-    fn what_changes_a_counter_counts_however_deep_it_is() {
-        assert!(Operation::Counter(1).counts());
-        assert!(!Operation::Set(vec![SetChange::Add(Bytes::new())]).counts());
-        assert!(nested(3, FieldOperation::Counter(1)).counts());
-        assert!(!nested(3, FieldOperation::Flag(true)).counts());
     }
 
     #[test]

@@ -518,3 +518,16 @@ fn of_equal_times_a_live_value_beats_a_tombstone() {
         assert_eq!(object.siblings.len(), 1);
     }
 }
+
+#[test]
+fn an_actor_whose_events_are_made_at_two_copies_loses_a_value() {
+    let written = |counter: u64| {
+        let new = NewValue { value: counter.to_string().into(), ..NewValue::default() };
+        let nothing = VersionVector::default();
+        Object::write(None, &nothing, new, dot(b"f", counter), WritePolicy::Siblings)
+    };
+    // Neither writer knew of the other, so both values should stay.
+    let merged = written(1).merge(&written(2));
+    let values: Vec<&[u8]> = merged.siblings.iter().map(|sibling| &sibling.value[..]).collect();
+    assert_eq!(values, [b"2"], "the clock of the second copy claims the event of the first");
+}

@@ -107,6 +107,9 @@ pub enum Reason {
     /// Not a mode of `repl`.
     #[error("must be true, false, both, realtime or fullsync")]
     NotReplMode,
+    /// Not a mode of conditional writes.
+    #[error("must be api_only, prefer_token or require_token")]
+    NotConditionalPutMode,
     /// Not a way to compress values.
     #[error("must be lz4 or none")]
     NotCompression,

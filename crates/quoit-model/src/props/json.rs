@@ -1,7 +1,7 @@
 //! Sets of properties as JSON: for clients, for operators and for storage.
 
 use super::values::placement_to_json;
-use super::{BucketProps, CommitHook, Compression, Reason, SyncOnWrite};
+use super::{BucketProps, CommitHook, Compression, ConditionalPutMode, Reason, SyncOnWrite};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -53,6 +53,7 @@ impl BucketProps {
         put("hll_precision", self.hll_precision.map(Value::from));
         put("backend", self.backend.clone().map(Value::from));
         put("compression", self.compression.map(|compression| compression.as_str().into()));
+        put("conditional_put_mode", self.conditional_put_mode.map(|mode| mode.as_str().into()));
         put("search", self.search.map(Value::from));
         put("search_index", self.search_index.clone().map(Value::from));
         put("repl", self.repl.map(|mode| mode.to_json()));
@@ -86,8 +87,13 @@ impl BucketProps {
 
     fn with_stored(mut self, object: &Map<String, Value>) -> Result<Self, StoredPropsError> {
         for (name, value) in object {
-            if name == "compression" && Compression::from_json(value).is_none() {
-                // Nodes of versions that did not know the property let any value pass.
+            // Nodes of versions that did not know these properties let any value pass.
+            let is_of_no_effect = match name.as_str() {
+                "compression" => Compression::from_json(value).is_none(),
+                "conditional_put_mode" => ConditionalPutMode::from_json(value).is_none(),
+                _ => false,
+            };
+            if is_of_no_effect {
                 let reason = |reason| StoredPropsError { property: name.clone(), reason };
                 self.set_unknown(name, value).map_err(reason)?;
                 continue;

@@ -43,7 +43,8 @@ pub use request::{
     DeleteParams, DeleteQuorums, ReadParams, ReadQuorums, WriteParams, WriteQuorums,
 };
 pub use values::{
-    CommitHook, Compression, Datatype, LinkFun, ModFun, ReplMode, SyncOnWrite, placement_name,
+    CommitHook, Compression, ConditionalPutMode, Datatype, LinkFun, ModFun, ReplMode, SyncOnWrite,
+    placement_name,
 };
 
 use crate::hash::PlacementRule;
@@ -126,6 +127,8 @@ pub struct BucketProps {
     pub backend: Option<String>,
     /// How values are stored, as it was set; see [`BucketProps::compresses`].
     pub compression: Option<Compression>,
+    /// What is promised of conditional writes, as it was set; see [`BucketProps::conditional_put_mode`].
+    pub conditional_put_mode: Option<ConditionalPutMode>,
     /// Legacy search flag. Kept and shown.
     pub search: Option<bool>,
     /// Search index. Kept and shown.
@@ -174,6 +177,7 @@ impl BucketProps {
             hll_precision: None,
             backend: None,
             compression: None,
+            conditional_put_mode: None,
             search: None,
             search_index: None,
             repl: None,
@@ -187,6 +191,12 @@ impl BucketProps {
     #[must_use]
     pub fn new_type() -> Self {
         Self { allow_mult: true, dvv_enabled: true, write_once: None, ..Self::untyped() }
+    }
+
+    /// What is promised of conditional writes.
+    #[must_use]
+    pub fn conditional_put_mode(&self) -> ConditionalPutMode {
+        self.conditional_put_mode.unwrap_or_default()
     }
 
     /// Whether objects are written once. Absent means no.
@@ -249,6 +259,8 @@ impl BucketProps {
         effective.stat_tracked = self.stat_tracked.or(type_props.stat_tracked);
         effective.ttl_secs = self.ttl_secs.or(type_props.ttl_secs);
         effective.compression = self.compression.or(type_props.compression);
+        effective.conditional_put_mode =
+            self.conditional_put_mode.or(type_props.conditional_put_mode);
         effective.backend = self.backend.clone().or_else(|| type_props.backend.clone());
         effective.search_index =
             self.search_index.clone().or_else(|| type_props.search_index.clone());

@@ -2,9 +2,9 @@
 
 use super::values::placement_from_json;
 use super::{
-    BucketProps, CommitHook, Compression, Datatype, LinkFun, N_VAL_MAX, PROP_NAME_BYTES_MAX,
-    PROP_VALUE_BYTES_MAX, PROP_VALUE_DEPTH_MAX, Quorum, Reason, ReplMode, SyncOnWrite,
-    UNKNOWN_PROPS_MAX,
+    BucketProps, CommitHook, Compression, ConditionalPutMode, Datatype, LinkFun, N_VAL_MAX,
+    PROP_NAME_BYTES_MAX, PROP_VALUE_BYTES_MAX, PROP_VALUE_DEPTH_MAX, Quorum, Reason, ReplMode,
+    SyncOnWrite, UNKNOWN_PROPS_MAX,
 };
 use serde_json::Value;
 
@@ -129,6 +129,10 @@ impl BucketProps {
             "compression" => {
                 let compression = Compression::from_json(value).ok_or(Reason::NotCompression)?;
                 self.compression = Some(compression);
+            }
+            "conditional_put_mode" => {
+                let mode = ConditionalPutMode::from_json(value);
+                self.conditional_put_mode = Some(mode.ok_or(Reason::NotConditionalPutMode)?);
             }
             "search_index" => self.search_index = Some(text(value)?),
             "repl" => self.repl = Some(ReplMode::from_json(value).ok_or(Reason::NotReplMode)?),

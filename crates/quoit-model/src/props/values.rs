@@ -38,6 +38,41 @@ impl SyncOnWrite {
     }
 }
 
+/// What is promised of conditional writes (property `conditional_put_mode`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum ConditionalPutMode {
+    /// Nothing about writes that two nodes coordinate at the same time.
+    #[default]
+    ApiOnly,
+    /// Conditional writes wait for each other where they can. Nothing is promised.
+    PreferToken,
+    /// Of those that are based on one version at most one is acknowledged.
+    RequireToken,
+}
+
+impl ConditionalPutMode {
+    /// The word in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiOnly => "api_only",
+            Self::PreferToken => "prefer_token",
+            Self::RequireToken => "require_token",
+        }
+    }
+
+    /// Reads the JSON form.
+    #[must_use]
+    pub fn from_json(value: &Value) -> Option<Self> {
+        match value.as_str()? {
+            "api_only" => Some(Self::ApiOnly),
+            "prefer_token" => Some(Self::PreferToken),
+            "require_token" => Some(Self::RequireToken),
+            _ => None,
+        }
+    }
+}
+
 /// How values are stored (property `compression`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Compression {

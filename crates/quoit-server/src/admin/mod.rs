@@ -4,6 +4,7 @@ mod aae;
 mod bucket_types;
 mod cluster;
 mod folds;
+mod losses;
 mod names;
 mod status;
 
@@ -59,6 +60,11 @@ impl Connection {
                 aae::exchange(&self.context, query)?
             }
             [b"folds", rest @ ..] => self.folds(request, method, rest, query).await?,
+            [b"losses"] => {
+                allow(method, &[Method::Get, Method::Head])?;
+                losses::losses(&self.context.store.control().read())
+            }
+            [b"losses", b"accept"] => losses::accept(&self.context, method).await?,
             [b"transfers"] => {
                 allow(method, &[Method::Get, Method::Head])?;
                 self.transfers().await
@@ -172,8 +178,9 @@ fn membership_word(fault: &MembershipError) -> (u16, &'static str) {
     match fault {
         M::NotAMember { .. } => (404, "no_node"),
         M::OnlyMember { .. } => (409, "only_member"),
-        M::Status { .. } => (409, "status"),
+        M::Status { .. } | M::MarkForgotten { .. } => (409, "status"),
         M::AlreadyStaged { .. } => (409, "already_staged"),
+        M::LossesUnknown { .. } => (409, "losses_unknown"),
         M::HoldsPartitions { .. } => (409, "holds_partitions"),
         M::SameNode { .. } => (409, "same_node"),
         M::Location { .. } => (400, "invalid_location"),

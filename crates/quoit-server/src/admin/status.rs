@@ -1,5 +1,6 @@
 //! What an operator wants to know of a node.
 
+use super::losses::losses;
 use super::names;
 use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::http::{query_value, statistics};
@@ -17,7 +18,9 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "riak_kv_version": RIAK_KV_VERSION,
         "uptime_secs": context.store.clock().monotonic_us() / US_PER_SEC,
+        "waits": context.readiness.refusal().as_deref(),
         "engine": engine(context.storage_backend, &context.store.engine().stats()),
+        "losses": losses(&context.store.control().read()),
         "stats": figures,
     })
 }

@@ -284,8 +284,20 @@ impl Connection {
     }
 
     /// Finds the resource and has it answer.
+    /// Why a client is not answered. Operators always are.
+    fn refusal(&self, route: &Route<'_>) -> Option<Refusal> {
+        if matches!(route, Route::Admin(_) | Route::Stats | Route::Metrics) {
+            return None;
+        }
+        let reason = self.context.readiness.refusal()?;
+        Some(Refusal::Text(503, format!("{reason}\n").into()))
+    }
+
     async fn answer(&mut self, request: &Request) -> Result<(), Refusal> {
         let (route, method, query) = self.resource(&request.head)?;
+        if let Some(reason) = self.refusal(&route) {
+            return Err(reason);
+        }
         check_md5(request)?;
         match route {
             Route::Object(name) => match method {

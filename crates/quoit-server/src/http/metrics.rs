@@ -80,6 +80,15 @@ fn render(context: &ServerContext) -> String {
     text.counter("quoit_transferred_bytes", "Bytes handed over.", transfers.byte_count);
     let hints: u64 = transfers.hints.iter().map(|each| each.record_count).sum();
     text.gauge("quoit_hints", "Records that other nodes have missed.", hints);
+    let reaped = context.store.reap_record_stats();
+    text.gauge("quoit_reap_records", "Reaped tombstones that are remembered.", reaped.count as u64);
+    text.gauge("quoit_reap_records_maximum", "How many there may be.", reaped.count_max as u64);
+    text.gauge("quoit_reap_record_bytes", "Bytes of their files.", reaped.size_bytes);
+    text.gauge(
+        "quoit_reap_record_losses",
+        "Partitions of which reap records were lost.",
+        reaped.lost_partition_count as u64,
+    );
     connections(&mut text, context);
     let machine = Machine::look();
     text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);

@@ -91,6 +91,12 @@ impl Connection {
             if self.socket.read(&mut input, room).await? == Incoming::End {
                 return self.socket.shutdown().await;
             }
+            if let Some(reason) = self.context.readiness.refusal() {
+                if !self.refuse_all(&decoder, &mut input, &reason).await? {
+                    return self.close().await;
+                }
+                continue;
+            }
             loop {
                 if let Some(answered) = self.take_in_place(&decoder, &mut input) {
                     let result = match answered {
@@ -132,6 +138,22 @@ impl Connection {
             }
             self.flush().await?;
         }
+    }
+
+    /// Answers all requests at hand with an error. Whether the connection goes on.
+    async fn refuse_all(
+        &mut self,
+        decoder: &FrameDecoder,
+        input: &mut BytesMut,
+        reason: &str,
+    ) -> io::Result<bool> {
+        while let Ok(Some(_)) = decoder.next_frame(input) {
+            if !self.settle(Err(Fault::Text(reason.to_owned()))).await? {
+                return Ok(false);
+            }
+        }
+        self.flush().await?;
+        Ok(decoder.missing_bytes(input).is_ok())
     }
 
     /// Takes the next request, of so many bytes, if it can be answered without taking it out of the buffer.

@@ -5,7 +5,7 @@ use quoit_core::{DotSequence, ReplicatedStore, StoreSettings, Unreserved};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
 use quoit_server::{
-    ConnectionCounts, Folds, Protocol, Server, ServerContext, ServerSettings, bind,
+    ConnectionCounts, Folds, Protocol, ReadinessGate, Server, ServerContext, ServerSettings, bind,
 };
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, ManualClock, RealDisk};
@@ -83,6 +83,7 @@ impl Node {
             pb_connections: ConnectionCounts::default(),
             http_connections: ConnectionCounts::default(),
             folds: Folds::default(),
+            readiness: ReadinessGate::default(),
         });
         let server = Server::new(Arc::clone(&context));
         let serve = |protocol| {

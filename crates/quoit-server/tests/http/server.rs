@@ -20,6 +20,35 @@ fn the_root_lists_resources_in_the_form_that_is_asked_for() {
 }
 
 #[test]
+fn a_node_that_waits_refuses_clients_with_the_reason_and_answers_operators() {
+    let node = Node::start();
+    node.put("/buckets/b/keys/k", "v");
+    let mut binary = Binary::connect(&node);
+    let ask = RpbAaeFoldListBucketsReq { n_val: Some(3) };
+    let gate = &node.context.readiness;
+    gate.close("it has lost its disk".into());
+    for (method, path) in
+        [("GET", "/ping"), ("GET", "/buckets/b/keys/k"), ("GET", "/"), ("GET", "/x")]
+    {
+        let answer = node.connect().request(method, path, &[], b"");
+        assert_ne!(answer.status, 200, "{path}");
+    }
+    let put = node.put("/buckets/b/keys/k", "w");
+    assert_eq!((put.status, put.text()), (503, "it has lost its disk\n"));
+    assert_eq!(node.get("/ping").status, 503);
+    let status = node.get("/admin/v1/status").json();
+    assert_eq!(status["waits"], "it has lost its disk");
+    assert_eq!(node.get("/admin/v1/services").json()["services"], json!([]));
+    assert_eq!(node.get("/stats").status, 200);
+    for _ in 0..2 {
+        assert_eq!(binary.refusal(&ask), "it has lost its disk");
+    }
+    gate.open();
+    assert_eq!(node.get("/buckets/b/keys/k").text(), "v");
+    assert_eq!(node.get("/admin/v1/status").json()["waits"], json!(null));
+}
+
+#[test]
 fn statistics_count_what_was_done() {
     let node = Node::start();
     node.put("/buckets/b/keys/k", "v");

@@ -79,8 +79,23 @@ impl Causes<'_> {
             Reader::Writer(writer) => writer == number,
             Reader::Union => came_before && self.history.is_firm(write),
             Reader::Final => came_before && write.is_strict && self.history.is_firm(write),
-            Reader::Strict => came_before && write.is_strict && !hardships.is_disk_damaged,
+            Reader::Strict => {
+                came_before
+                    && write.is_strict
+                    && !hardships
+                        .files_lost_us
+                        .iter()
+                        .any(|at_us| (write.start_us..=read.end_us).contains(at_us))
+                    && self.have_quorums_met(read, write)
+            }
         }
+    }
+
+    /// Whether majorities of the primaries at both times meet: those of different numbers of replicas need
+    /// not.
+    fn have_quorums_met(&self, read: &Read, write: &Write) -> bool {
+        let policy = self.history.keys[read.key.0 as usize];
+        !self.history.replica_counts.changed_within(policy, write.start_us, read.end_us)
     }
 
     fn check_shown(

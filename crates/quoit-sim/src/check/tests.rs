@@ -235,6 +235,50 @@ fn a_write_whose_outcome_is_unknown_may_be_there_or_not() {
 }
 
 #[test]
+fn a_value_under_two_events_may_stay_beside_what_replaced_it_unless_writes_are_made_once() {
+    let mut script = Script::new(Policy::Siblings);
+    let old = script.put(None);
+    let context = script.finds([old]);
+    let new = script.put(Some(context));
+    let events = [(vec![1], 1), (vec![2], 1)];
+    script.history.events.insert(old, events.into());
+    script.finds([old, new]);
+    assert_eq!(script.fault(), None);
+    script.history.writes_are_made_once = true;
+    assert_eq!(script.fault(), Some(Fault::FalseSiblings));
+}
+
+#[test]
+fn a_majority_misses_only_what_a_disk_forgot_meanwhile_or_what_other_numbers_of_replicas_took() {
+    let missed = |meanwhile: &dyn Fn(&mut Script)| {
+        let mut script = Script::new(Policy::Siblings);
+        script.put(None);
+        meanwhile(&mut script);
+        script.read(Reader::Strict, []);
+        script.fault()
+    };
+    assert_eq!(
+        missed(&|script| script.history.hardships.is_disk_damaged = true),
+        Some(Fault::Lost)
+    );
+    let forgets = |script: &mut Script| {
+        let now_us = script.tick();
+        script.history.hardships.files_lost_us.push(now_us);
+    };
+    assert_eq!(missed(&forgets), None);
+    let changes = |script: &mut Script| {
+        let now_us = script.tick();
+        script.history.replica_counts.begin(Policy::Siblings, 5, now_us);
+    };
+    assert_eq!(missed(&changes), None);
+    let changes_elsewhere = |script: &mut Script| {
+        let now_us = script.tick();
+        script.history.replica_counts.begin(Policy::Latest, 5, now_us);
+    };
+    assert_eq!(missed(&changes_elsewhere), Some(Fault::Lost));
+}
+
+#[test]
 fn only_reads_of_a_majority_have_to_show_what_was_acknowledged() {
     let mut script = Script::new(Policy::Siblings);
     script.put(None);

@@ -9,6 +9,7 @@ use crate::client::Ground;
 use crate::finish::insist;
 use crate::machine::Machine;
 use crate::names::{partition_of, primaries_of};
+use crate::replica_counts::N_VAL_DEFAULT;
 use crate::requests::Quorums;
 use quoit_core::ReplicatedStore;
 use std::time::Duration;
@@ -67,7 +68,7 @@ fn check_replicas(ground: &Ground, record: Record) -> Result<(), Violation> {
         let is_primary = {
             let state = store.control().read();
             let partition = partition_of(record.key_ref(&name), state.ring_size());
-            let primaries = primaries_of(partition, state.layouts().newest());
+            let primaries = primaries_of(partition, state.layouts().newest(), N_VAL_DEFAULT);
             primaries.contains(&Machine::node_id_at(machine.index))
         };
         if !is_primary {

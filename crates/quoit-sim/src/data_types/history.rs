@@ -202,6 +202,7 @@ impl DataTypeHistory {
         let hardships = &self.hardships;
         hardships.power_losses_us.is_empty()
             && hardships.losses_us.is_empty()
+            && hardships.files_lost_us.is_empty()
             && !hardships.is_disk_damaged
     }
 }

@@ -31,7 +31,7 @@
 use super::directory::SNAPSHOT_NAME;
 use super::indexes::{Known, TreeId};
 use super::log::LogPosition;
-use super::planted::{self, Planted};
+use super::planted;
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentCounts, SegmentTable};
 use super::store::Store;
 use crate::error::StoreError;
@@ -39,6 +39,7 @@ use crate::index::ENTRY_BYTES;
 use crate::seam::{Next, Pace, Worker};
 use crate::snapshot::SnapshotWriter;
 use quoit_model::hash::Partition;
+use quoit_planted::PlantedFault;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -259,7 +260,7 @@ impl Store {
         // What was written before `position` has come to all stripes by now.
         let tree = self.save_indexes();
         let table = self.table.load_full();
-        if !planted::has(Planted::SnapshotsUnsynced) {
+        if !planted::has(PlantedFault::SnapshotsUnsynced) {
             self.sync_all(&table)?;
         }
         let mut segments = Vec::with_capacity(table.all().len());

@@ -7,6 +7,7 @@ use crate::engine::Ticket;
 use crate::error::StoreError;
 use crate::seam::{Clock, Disk, Next, Pace, Worker, WorkerHandle};
 use parking_lot::Mutex;
+use quoit_planted::planted;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -134,8 +135,13 @@ impl Committer {
         let before = self.synced.load(Ordering::Relaxed);
         let mut result = Ok(());
         if unsynced.sequence > before {
-            result = unsynced.segments.iter().try_for_each(|segment| segment.file.sync());
-            if unsynced.directory {
+            let count = if planted!(SyncsActiveOnly) { 1 } else { unsynced.segments.len() };
+            let mut segments = unsynced.segments.iter().rev().take(count);
+            result = segments.try_for_each(|segment| match planted!(ForgetsSyncs) {
+                true => Ok(()),
+                false => segment.file.sync(),
+            });
+            if unsynced.directory && !planted!(SkipsDirectorySync) {
                 result = result.and_then(|()| self.disk.sync_directory());
             }
             self.sync_count.fetch_add(1, Ordering::Relaxed);

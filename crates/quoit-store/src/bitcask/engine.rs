@@ -106,6 +106,22 @@ impl BitcaskEngine {
         meta.write(reserved)
     }
 
+    /// How often the store was opened and closed. Durable.
+    #[must_use]
+    pub fn mark(&self) -> u64 {
+        self.store.meta.lock().meta().mark
+    }
+
+    /// Notes durably that the node has made up for lost records ([`OpenReport::loss`]).
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: the next start reports the loss again.
+    pub fn settle_loss(&self) -> Result<(), StoreError> {
+        self.store.check_open()?;
+        self.store.meta.lock().settle_loss()
+    }
+
     /// Counters up to this one may have been in copies that were given away. Durable.
     #[must_use]
     pub fn given_away_counter(&self) -> u64 {

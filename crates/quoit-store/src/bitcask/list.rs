@@ -22,6 +22,10 @@ const LOOKED_AT_PER_KEY: usize = 16;
 /// A listing lets others go first after so many keys: those of about a hundred microseconds.
 const LOOKED_AT_AT_ONCE: usize = 64;
 
+/// A fold that wants few records of many looks at so many entries of the index at least, and at no more than
+/// that while it holds the lock of their partition: for some ten microseconds.
+const FOLDED_MIN: usize = 4_096;
+
 impl Store {
     /// Everything that knows keys. A key that is there throughout is in one of them.
     fn key_sources(&self) -> Vec<KeySource> {
@@ -122,11 +126,12 @@ impl Store {
             let index = self.stripe(partition).read();
             let is_wanted =
                 |entry: &Entry| !entry.is_piece() && (!tombstones_only || entry.tombstone);
-            let wanted = index.iter_from(Tag::of(from)).filter(is_wanted);
-            let (entries, next) = take_whole_tags(wanted, limit.max(1));
+            let entries = index.iter_from(Tag::of(from));
+            let (entries, next) = take_whole_tags(entries, is_wanted, limit.max(1));
             (entries, next, self.table.load())
         };
         let mut found: Vec<(Identity, Bytes, Record)> = Vec::with_capacity(entries.len());
+        let mut damaged = Vec::new();
         for entry in &entries {
             match self.reader.load(&table, entry, 0, Part::Whole, Access::Wait)? {
                 Loaded::Stored(stored) => {
@@ -136,13 +141,18 @@ impl Store {
                         found.push((identity, key, record));
                     }
                 }
-                Loaded::Damaged(error) => self.note_damage(&error),
+                Loaded::Damaged(error) => {
+                    self.note_damage(&error);
+                    damaged.push(entry.tag);
+                }
                 Loaded::WouldBlock => {}
             }
         }
+        damaged.dedup();
         found.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
         Ok(RecordPage {
             entries: found.into_iter().map(|(_, key, record)| (key, record)).collect(),
+            damaged,
             next: next_tag.map(Tag::identity_min),
         })
     }
@@ -211,18 +221,24 @@ impl Keys for Store {
     }
 }
 
-/// The first `limit` entries or some more, so that those of one tag stay together, and the tag to go on
-/// with.
+/// The first `limit` entries that are wanted or some more, so that those of one tag stay together, and the
+/// tag to go on with. Fewer where few of many are wanted.
 fn take_whole_tags(
     entries: impl Iterator<Item = Entry>,
+    is_wanted: impl Fn(&Entry) -> bool,
     limit: usize,
 ) -> (Vec<Entry>, Option<Tag>) {
     let mut taken: Vec<Entry> = Vec::new();
-    for entry in entries {
-        if taken.len() >= limit && taken.last().is_some_and(|last| last.tag != entry.tag) {
+    let mut last_tag = None;
+    for (looked_at, entry) in entries.enumerate() {
+        let is_full = taken.len() >= limit || looked_at >= limit.max(FOLDED_MIN);
+        if is_full && last_tag.is_some_and(|last| last != entry.tag) {
             return (taken, Some(entry.tag));
         }
-        taken.push(entry);
+        last_tag = Some(entry.tag);
+        if is_wanted(&entry) {
+            taken.push(entry);
+        }
     }
     (taken, None)
 }

@@ -7,11 +7,12 @@ use super::indexes::{Indexes, Known};
 use super::keys::ActiveKeys;
 use super::log::{Sealed, note_key};
 use super::open::Opening;
-use super::planted::{self, Planted};
+use super::planted;
 use super::read::Reader;
 use super::rebuild::Rebuild;
 use super::record::Header;
 use super::replay::Replay;
+use super::report::RecordLoss;
 use super::scan::{Damage, Scan};
 use super::segment::{
     Origin, SEGMENT_HEADER_BYTES, Segment, SegmentCounts, SegmentTable, keys_name, log_name,
@@ -23,6 +24,7 @@ use crate::keyfile::KeyFile;
 use crate::snapshot::Snapshot;
 use parking_lot::RwLock;
 use quoit_model::hash::Partition;
+use quoit_planted::PlantedFault;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -80,9 +82,10 @@ impl Opening<'_> {
         }
     }
 
-    fn load_snapshot(&self, table: &SegmentTable, store_id: u64) -> Result<Usable, StoreError> {
+    fn load_snapshot(&mut self, table: &SegmentTable, store_id: u64) -> Result<Usable, StoreError> {
+        let path = self.disk.path();
         let unusable = |reason: String| StoreError::Corrupt {
-            path: format!("{}/{SNAPSHOT_NAME}", self.disk.path()),
+            path: format!("{path}/{SNAPSHOT_NAME}"),
             offset: 0,
             reason,
         };
@@ -96,17 +99,9 @@ impl Opening<'_> {
         if has != usize::from(wants) {
             return Err(unusable(format!("it has {has} partitions, and ring_size is {wants}")));
         }
-        for known in &state.segments {
-            let name = log_name(known.number);
-            let segment = table.get(known.number).filter(|segment| segment.uid == known.uid);
-            let segment = segment.ok_or_else(|| unusable(format!("{name} is missing")))?;
-            let size_bytes = segment.file.size_bytes()?;
-            if size_bytes < known.size_bytes {
-                return Err(unusable(format!(
-                    "{name} was cut from {} to {size_bytes} bytes",
-                    known.size_bytes
-                )));
-            }
+        if let Some(lost) = self.lost_since(&state, table)? {
+            self.note_loss(|| lost.clone());
+            return Err(unusable(lost));
         }
         let position = &state.position;
         let is_known = state.segments.iter().any(|known| known.number == position.segment);
@@ -119,6 +114,46 @@ impl Opening<'_> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let indexes = snapshot.load(threads.min(Snapshot::THREADS_MAX))?;
         Ok(Usable { state, indexes })
+    }
+
+    /// What is gone of the segments that a snapshot knows, which were durable before it was written.
+    fn lost_since(
+        &mut self,
+        state: &CheckpointState,
+        table: &SegmentTable,
+    ) -> Result<Option<String>, StoreError> {
+        let mut lost = None;
+        for known in &state.segments {
+            self.durable.insert(known.number, known.size_bytes);
+            let name = log_name(known.number);
+            let segment = table.get(known.number);
+            // One whose header is damaged is there, and its damage is told.
+            let segment = segment.filter(|found| found.uid == known.uid || found.uid == 0);
+            let size_bytes = match segment {
+                Some(segment) => segment.file.size_bytes()?,
+                None => {
+                    lost = Some(format!("{name} is missing"));
+                    continue;
+                }
+            };
+            if size_bytes < known.size_bytes {
+                lost =
+                    Some(format!("{name} was cut from {} to {size_bytes} bytes", known.size_bytes));
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Notes a stretch of a segment that holds no usable record. What was durable, or there when the store
+    /// was closed in good order, is lost; the rest may never have reached the disk.
+    pub(super) fn note_lost_bytes(&mut self, number: u32, start: u64, end: u64) {
+        self.losses.note(number, start, end);
+        let was_durable = self.durable.get(&number).is_some_and(|durable| start < *durable);
+        if self.report.clean || was_durable {
+            let name = log_name(number);
+            let reason = format!("bytes {start} to {end} of {name} hold no usable record");
+            self.unusable.get_or_insert(RecordLoss { reason });
+        }
     }
 
     /// Goes on from a snapshot.
@@ -144,7 +179,7 @@ impl Opening<'_> {
         let position = &state.position;
         let is_tail = |segment: &Segment| {
             let is_later = segment.first_sequence >= position.sequence
-                && !(planted::has(Planted::ForgetsYoungSegments)
+                && !(planted::has(PlantedFault::ForgetsYoungSegments)
                     && known(segment.number).is_some());
             segment.origin == Origin::Log && (is_later || segment.number == position.segment)
         };
@@ -344,12 +379,12 @@ impl Opening<'_> {
             reason: format!("{} bytes hold no usable record", damage.end - damage.start),
         };
         for damage in scan.damages() {
-            self.losses.note(number, damage.start, damage.end);
+            self.note_lost_bytes(number, damage.start, damage.end);
             self.report.note_damage(damaged(damage));
         }
         if scan.torn_bytes() > 0 {
             let end = segment.file.size_bytes()?;
-            self.losses.note(number, end - scan.torn_bytes(), end);
+            self.note_lost_bytes(number, end - scan.torn_bytes(), end);
         }
         self.report.scanned_segment_count += 1;
         self.report.scanned_bytes += scan.offset() - SEGMENT_HEADER_BYTES;

@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! byte  0  8  magic "QUOITST\n"
-//! byte  8  4  format version, 2
-//! byte 12  4  flags: bit 0 the store was closed in good order
+//! byte  8  4  format version, 3
+//! byte 12  4  flags: bit 0 the store was closed in good order; bit 1 records were lost, and the node
+//!             has not made up for it yet
 //! byte 16  8  generation of the slot; the higher one counts
 //! byte 24  8  store id, random
 //! byte 32  8  incarnation: 1 at creation, one more after each stop that was not in good order, and
@@ -13,13 +14,17 @@
 //! byte 40  8  counters up to this one may have been given out
 //! byte 48  8  counters up to this one may have been in copies that were given away
 //! byte 56  8  digest of the damage for which the last incarnation was begun; 0 = none
-//! byte 64  4  number n of segments that a merge has replaced and that must not be read again
-//! byte 68  4n their numbers
+//! byte 64  8  digest of the segments at the last stop in good order, until they were compared with it;
+//!             0 = none
+//! byte 72  8  how often the store was opened and closed: the same number is in the data of engines on
+//!             ordered stores
+//! byte 80  4  number n of segments that a merge has replaced and that must not be read again
+//! byte 84  4n their numbers
 //! then     8  XXH3-64 of all before
 //! ```
 //!
-//! Numbers are little-endian. Version 1 lacks the 16 bytes from byte 48 on; it is read, and written anew in
-//! version 2.
+//! Numbers are little-endian. Version 2 lacks the 16 bytes from byte 64 on, version 1 the 32 from byte 48 on;
+//! they are read, and written anew in version 3.
 
 use super::segment::{keys_name, log_name};
 use crate::error::StoreError;
@@ -35,12 +40,15 @@ pub const RETIRING_COUNT_MAX: usize = 2_048;
 
 const SLOT_BYTES: u64 = 16 * 1024;
 const MAGIC: [u8; 8] = *b"QUOITST\n";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes before the number of retired segments.
-const HEAD_BYTES: usize = 64;
+const HEAD_BYTES: usize = 80;
+/// The same of version 2.
+const HEAD_BYTES_2: usize = 64;
 /// The same of version 1.
 const HEAD_BYTES_1: usize = 48;
 const FLAG_CLEAN: u32 = 1;
+const FLAG_LOST: u32 = 2;
 
 /// What the file says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -57,6 +65,13 @@ pub struct Meta {
     pub given_away_counter: u64,
     /// Digest of the damage for which the last incarnation was begun; 0 = none.
     pub known_damage: u64,
+    /// Whether records were lost and the node has not made up for it yet.
+    pub has_lost: bool,
+    /// Digest of the segments at the last stop in good order; 0 when they were compared with it, or there
+    /// was no such stop.
+    pub closed_segments: u64,
+    /// How often the store was opened and closed.
+    pub mark: u64,
     /// Segments whose live records a merge has copied and made durable.
     pub retiring: Vec<u32>,
 }
@@ -167,6 +182,18 @@ impl MetaFile {
         self.write(Meta { given_away_counter: counter, ..self.meta.clone() })
     }
 
+    /// Notes durably that the node has made up for lost records.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn settle_loss(&mut self) -> Result<(), StoreError> {
+        if !self.meta.has_lost {
+            return Ok(());
+        }
+        self.write(Meta { has_lost: false, ..self.meta.clone() })
+    }
+
     /// Removes the files of retired segments, durably, and forgets the segments.
     ///
     /// # Errors
@@ -194,13 +221,17 @@ fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + 4 + 4 * meta.retiring.len() + 8);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&(u32::from(meta.clean) * FLAG_CLEAN).to_le_bytes());
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    let flags = flag(meta.clean, FLAG_CLEAN) | flag(meta.has_lost, FLAG_LOST);
+    bytes.extend_from_slice(&flags.to_le_bytes());
     bytes.extend_from_slice(&generation.to_le_bytes());
     bytes.extend_from_slice(&meta.store_id.to_le_bytes());
     bytes.extend_from_slice(&meta.incarnation.to_le_bytes());
     bytes.extend_from_slice(&meta.reserved_counter.to_le_bytes());
     bytes.extend_from_slice(&meta.given_away_counter.to_le_bytes());
     bytes.extend_from_slice(&meta.known_damage.to_le_bytes());
+    bytes.extend_from_slice(&meta.closed_segments.to_le_bytes());
+    bytes.extend_from_slice(&meta.mark.to_le_bytes());
     bytes.extend_from_slice(&(meta.retiring.len() as u32).to_le_bytes());
     meta.retiring.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
     let check = xxh3_64(&bytes);
@@ -215,7 +246,11 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
     let u32_at = |at: usize| u32::from_le_bytes(array_at(bytes, at));
     let u64_at = |at: usize| u64::from_le_bytes(array_at(bytes, at));
     let version = u32_at(8);
-    let head_bytes = if version == 1 { HEAD_BYTES_1 } else { HEAD_BYTES };
+    let head_bytes = match version {
+        1 => HEAD_BYTES_1,
+        2 => HEAD_BYTES_2,
+        _ => HEAD_BYTES,
+    };
     if bytes.len() < head_bytes + 4 {
         return Ok(None);
     }
@@ -242,6 +277,9 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
         reserved_counter: u64_at(40),
         given_away_counter: if version == 1 { 0 } else { u64_at(48) },
         known_damage: if version == 1 { 0 } else { u64_at(56) },
+        has_lost: u32_at(12) & FLAG_LOST != 0,
+        closed_segments: if version < 3 { 0 } else { u64_at(64) },
+        mark: if version < 3 { 0 } else { u64_at(72) },
         retiring: (0..retiring_count).map(|number| u32_at(numbers + 4 * number)).collect(),
     };
     Ok(Some((u64_at(16), meta)))
@@ -274,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_version_1_is_read_and_goes_on_in_version_2() {
+    fn a_file_of_version_1_is_read_and_goes_on_in_version_3() {
         let disk = FaultyDisk::new(1);
         let file = disk.open(META_NAME, true).expect("the disk works");
         file.write_at(&VERSION_1, SLOT_BYTES).expect("the disk works");
@@ -289,8 +327,42 @@ mod tests {
         };
         assert_eq!((opened.meta(), opened.generation), (&known, 7));
         let next = Meta { given_away_counter: 8, known_damage: 6, ..known };
+        let next = Meta { has_lost: true, closed_segments: 5, mark: 4, ..next };
         opened.write(next.clone()).expect("the disk works");
         assert_eq!((reopened(&disk).meta(), opened.generation), (&next, 8));
+    }
+
+    /// What version 2 wrote as generation 7: as of version 1, with copies given away up to 8 and damage 6.
+    const VERSION_2: [u8; 80] = [
+        b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 2, 0, 0, 0, 1, 0, 0, 0, //
+        7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //
+        3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, //
+        8, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, //
+        1, 0, 0, 0, 5, 0, 0, 0, 0x32, 0xbd, 0x4c, 0x6f, 0x99, 0xcc, 0x0a, 0xcf, //
+    ];
+
+    #[test]
+    fn a_file_of_version_2_is_read_and_goes_on_in_version_3() {
+        let disk = FaultyDisk::new(1);
+        let file = disk.open(META_NAME, true).expect("the disk works");
+        file.write_at(&VERSION_2, SLOT_BYTES).expect("the disk works");
+        let mut opened = reopened(&disk);
+        let known = Meta {
+            clean: true,
+            store_id: 0x1122,
+            incarnation: 3,
+            reserved_counter: 9,
+            given_away_counter: 8,
+            known_damage: 6,
+            retiring: vec![5],
+            ..Meta::default()
+        };
+        assert_eq!((opened.meta(), opened.generation), (&known, 7));
+        let next = Meta { has_lost: true, closed_segments: 5, mark: 4, ..known };
+        opened.write(next.clone()).expect("the disk works");
+        assert_eq!(reopened(&disk).meta(), &next);
+        opened.settle_loss().expect("the disk works");
+        assert_eq!(reopened(&disk).meta(), &Meta { has_lost: false, ..next });
     }
 
     #[test]
@@ -300,7 +372,7 @@ mod tests {
             assert_eq!(decode(&VERSION_1[..size], &disk).ok(), Some(None), "{size} bytes");
         }
         let mut newer = encode(1, &Meta::default());
-        newer[8] = 3;
+        newer[8] = 4;
         let end = newer.len() - 8;
         let check = xxh3_64(&newer[..end]);
         newer[end..].copy_from_slice(&check.to_le_bytes());

@@ -58,5 +58,5 @@ mod verify;
 pub use directory::is_store;
 pub use engine::{BitcaskEngine, COMMIT_WORKER, MERGE_WORKER, SEAL_WORKER, SNAPSHOT_WORKER};
 pub(crate) use meta::{META_NAME, Meta, MetaFile};
-pub use report::OpenReport;
+pub use report::{OpenReport, RecordLoss};
 pub use settings::{BitcaskSettings, Durability, MergePolicy, MergeSettings};

@@ -1,13 +1,13 @@
 //! Opens a store: finds out what is there, and makes the index from it.
 
 use super::commit::Committer;
-use super::directory::Directory;
+use super::directory::{Directory, SNAPSHOT_NAME};
 use super::indexes::{Indexes, Start};
 use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
 use super::meta::{META_NAME, Meta, MetaFile};
 use super::read::Reader;
 use super::recent::RecentWrites;
-use super::report::{Losses, OpenReport};
+use super::report::{Losses, OpenReport, RecordLoss, SegmentsDigest};
 use super::scan::Scan;
 use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, keys_name, log_name,
@@ -21,6 +21,7 @@ use crate::marker;
 use crate::seam::{Clock, Disk, DiskFile};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use quoit_planted::planted;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +38,14 @@ pub(super) struct Opening<'o> {
     pub(super) settings: &'o BitcaskSettings,
     pub(super) report: OpenReport,
     pub(super) losses: Losses,
+    /// Bytes of segments that were durable, as far as a snapshot tells.
+    pub(super) durable: BTreeMap<u32, u64>,
+    /// Durable records that turn out to be gone.
+    pub(super) loss: Option<RecordLoss>,
+    /// Durable bytes that hold no usable record. They stay: an earlier start may have told of them.
+    pub(super) unusable: Option<RecordLoss>,
+    /// Key files whose segments are gone.
+    orphaned_keys: Vec<u32>,
     /// Segments whose key files could not be written.
     pub(super) unkeyed: Vec<Sealed>,
     pub(super) key_files: BTreeMap<u32, Arc<KeyFile>>,
@@ -65,6 +74,7 @@ impl Store {
         let indexes =
             Indexes::new(Arc::clone(&disk), opening.report.store_id, settings.entry_buffer_bytes);
         let loaded = opening.load(&directory, segments, &reader, &indexes)?;
+        opening.find_orphaned_keys(&directory);
         opening.begin_incarnation_if_damaged(&mut meta)?;
         let Opening { mut report, unkeyed, key_files, .. } = opening;
         let table = Arc::new(ArcSwap::from_pointee(SegmentTable::new(loaded.segments)));
@@ -142,6 +152,10 @@ impl<'o> Opening<'o> {
             settings,
             report: OpenReport::default(),
             losses: Losses::default(),
+            durable: BTreeMap::new(),
+            loss: None,
+            unusable: None,
+            orphaned_keys: Vec::new(),
             unkeyed: Vec::new(),
             key_files: BTreeMap::new(),
         }
@@ -149,23 +163,7 @@ impl<'o> Opening<'o> {
 
     /// Opens the files that are named like segments.
     fn candidates(&mut self, directory: &Directory) -> Result<Vec<Candidate>, StoreError> {
-        let mut candidates = Vec::new();
-        for &number in &directory.segments {
-            let file = self.disk.open(&log_name(number), false)?;
-            let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
-            let count = file.read_at(&mut bytes, 0)?;
-            let header = SegmentHeader::decode(&bytes[..count]).and_then(|header| {
-                let named = header.number == number;
-                named.then_some(header).ok_or("the segment was begun under another number".into())
-            });
-            if let Err(reason) = &header
-                && SegmentHeader::is_of_newer_version(&bytes)
-            {
-                let path = format!("{}/{}", self.disk.path(), log_name(number));
-                return Err(StoreError::Corrupt { path, offset: 8, reason: reason.clone() });
-            }
-            candidates.push(Candidate { number, file, header });
-        }
+        let candidates = candidates(self.disk, directory)?;
         self.report.foreign_files.clone_from(&directory.foreign);
         for name in &directory.unfinished {
             self.disk.remove(name)?;
@@ -183,11 +181,27 @@ impl<'o> Opening<'o> {
     ) -> Result<MetaFile, StoreError> {
         let exists = directory.names.iter().any(|name| name == META_NAME);
         let headers = || candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
+        let newest = |store_id| {
+            let own = headers().filter(|header| Some(header.store_id) == store_id);
+            own.map(|header| header.incarnation).max().unwrap_or(0)
+        };
         let meta = if let Some(mut meta) = meta {
             let last = meta.meta().clone();
             self.report.clean = last.clean;
-            let incarnation = last.incarnation + u64::from(!last.clean);
-            meta.write(Meta { clean: false, incarnation, ..last })?;
+            self.check_closed_segments(&last, candidates)?;
+            let mut incarnation =
+                last.incarnation + u64::from(!last.clean && !planted!(KeepsIncarnation));
+            let newest = newest(Some(last.store_id));
+            if newest > last.incarnation {
+                self.note_loss(|| {
+                    format!(
+                        "{META_NAME} is older than the log: it was restored, or went back in time"
+                    )
+                });
+                incarnation = self.incarnation_after(newest);
+            }
+            let (mark, has_lost) = (last.mark + 1, last.has_lost || self.loss.is_some());
+            meta.write(Meta { clean: false, incarnation, has_lost, mark, ..last })?;
             meta
         } else {
             if exists {
@@ -203,13 +217,23 @@ impl<'o> Opening<'o> {
                         .into(),
                 });
             }
-            let last = headers().map(|header| header.incarnation).max().unwrap_or(0);
             self.report.created = store_id.is_none();
             self.report.clean = store_id.is_none();
             self.report.meta_rebuilt = store_id.is_some();
+            if self.report.meta_rebuilt {
+                self.note_loss(|| format!("{META_NAME} was missing or damaged"));
+            }
+            if self.report.created && self.settings.is_expected {
+                self.note_loss(|| "the store was gone and was made anew".to_owned());
+            }
             let made = Meta {
                 store_id: store_id.unwrap_or(self.settings.entropy),
-                incarnation: last + 1,
+                incarnation: match store_id {
+                    Some(_) => self.incarnation_after(newest(store_id)),
+                    None => 1,
+                },
+                has_lost: self.loss.is_some(),
+                mark: 1,
                 ..Meta::default()
             };
             MetaFile::create(self.disk, exists, made)?
@@ -219,6 +243,52 @@ impl<'o> Opening<'o> {
         Ok(meta)
     }
 
+    /// An incarnation that no start has had which is not known any more: the segments that tell of the last
+    /// ones may be gone, too.
+    fn incarnation_after(&self, known: u64) -> u64 {
+        known + 1 + (self.settings.entropy >> 32)
+    }
+
+    /// Compares the segments with those of the last stop in good order.
+    fn check_closed_segments(
+        &mut self,
+        last: &Meta,
+        candidates: &[Candidate],
+    ) -> Result<(), StoreError> {
+        if last.closed_segments == 0 {
+            return Ok(());
+        }
+        if segments_digest(candidates)? != last.closed_segments {
+            self.note_loss(|| {
+                "segments are missing, cut or others than when the store was closed".to_owned()
+            });
+        }
+        Ok(())
+    }
+
+    /// Finds key files of segments that are gone: a segment is removed before its key file, and what a merge
+    /// replaces was removed before.
+    fn find_orphaned_keys(&mut self, directory: &Directory) {
+        for number in &directory.key_files {
+            if directory.segments.binary_search(number).is_ok() {
+                continue;
+            }
+            let keys = KeyFile::open(self.disk, &keys_name(*number));
+            if keys.is_ok_and(|keys| keys.footer().entry_count > 0) {
+                self.note_loss(|| format!("{} is missing", log_name(*number)));
+                self.orphaned_keys.push(*number);
+            }
+        }
+    }
+
+    /// Notes that durable records are gone. The first reason is told.
+    pub(super) fn note_loss(&mut self, reason: impl FnOnce() -> String) {
+        if planted!(OverlooksLosses) {
+            return;
+        }
+        self.loss.get_or_insert_with(|| RecordLoss { reason: reason() });
+    }
+
     /// Begins a new incarnation if records were lost although the last one ended in good order: events of
     /// that incarnation may be among them, and it must not go on after events that it has forgotten. Once
     /// for each loss: what was lost when an incarnation began has no events of it.
@@ -226,14 +296,43 @@ impl<'o> Opening<'o> {
         // A damaged record at the end of a segment looks like one that was cut short.
         let damage = self.losses.digest();
         let last = meta.meta().clone();
-        if damage == 0 || damage == last.known_damage {
-            return Ok(());
+        let is_news = damage != 0 && damage != last.known_damage;
+        if is_news {
+            self.loss = self.loss.take().or(self.unusable.take());
         }
-        let incarnation = last.incarnation + u64::from(self.report.clean);
-        self.report.lost_after_clean_stop = self.report.clean;
-        meta.write(Meta { incarnation, known_damage: damage, ..last })?;
-        self.report.incarnation = incarnation;
+        let ends =
+            self.report.clean && (is_news || self.loss.is_some()) && !planted!(KeepsActorAfterLoss);
+        self.report.lost_after_clean_stop = ends;
+        let now = Meta {
+            incarnation: last.incarnation + u64::from(ends),
+            known_damage: if is_news { damage } else { last.known_damage },
+            has_lost: last.has_lost || self.loss.is_some(),
+            closed_segments: 0,
+            ..last.clone()
+        };
+        self.report.incarnation = now.incarnation;
+        if now != last {
+            meta.write(now)?;
+        }
+        if let Some(loss) = &self.loss {
+            tracing::error!(reason = loss.reason, "records of this store are gone");
+            self.forget_evidence()?;
+        }
+        let known = meta.meta().has_lost.then(RecordLoss::known);
+        self.report.loss = self.loss.take().or(known);
         Ok(())
+    }
+
+    /// Removes what tells of a loss, which is noted by now: each loss is found once.
+    fn forget_evidence(&self) -> Result<(), StoreError> {
+        for number in &self.orphaned_keys {
+            self.remove_key_file(*number)?;
+        }
+        let has_snapshot = self.disk.list()?.iter().any(|name| name == SNAPSHOT_NAME);
+        if has_snapshot && !self.report.from_snapshot {
+            self.disk.remove(SNAPSHOT_NAME)?;
+        }
+        self.disk.sync_directory()
     }
 
     /// What is in the directory, if it is not another engine's.
@@ -266,7 +365,7 @@ impl<'o> Opening<'o> {
                 // Begun and never made durable. A number that was not used is as good as new.
                 let torn_bytes = size_bytes.saturating_sub(SEGMENT_HEADER_BYTES);
                 if torn_bytes > 0 {
-                    self.losses.note(number, SEGMENT_HEADER_BYTES, size_bytes);
+                    self.note_lost_bytes(number, SEGMENT_HEADER_BYTES, size_bytes);
                 }
                 self.report.torn_bytes += torn_bytes;
                 self.disk.remove(&name)?;
@@ -276,6 +375,7 @@ impl<'o> Opening<'o> {
             if let Err(reason) = &header {
                 let path = format!("{}/{name}", self.disk.path());
                 let reason = reason.clone();
+                // The records behind it are there all the same.
                 self.losses.note(number, 0, SEGMENT_HEADER_BYTES);
                 self.report.note_damage(StoreError::Corrupt { path, offset: 0, reason });
             }
@@ -301,6 +401,49 @@ impl<'o> Opening<'o> {
         let name = keys_name(number);
         if self.disk.list()?.contains(&name) { self.disk.remove(&name) } else { Ok(()) }
     }
+}
+
+/// The files that are named like segments, opened.
+fn candidates(disk: &dyn Disk, directory: &Directory) -> Result<Vec<Candidate>, StoreError> {
+    let mut candidates = Vec::new();
+    for &number in &directory.segments {
+        let file = disk.open(&log_name(number), false)?;
+        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        let count = file.read_at(&mut bytes, 0)?;
+        let header = SegmentHeader::decode(&bytes[..count]).and_then(|header| {
+            let named = header.number == number;
+            named.then_some(header).ok_or("the segment was begun under another number".into())
+        });
+        if let Err(reason) = &header
+            && SegmentHeader::is_of_newer_version(&bytes)
+        {
+            let path = format!("{}/{}", disk.path(), log_name(number));
+            return Err(StoreError::Corrupt { path, offset: 8, reason: reason.clone() });
+        }
+        candidates.push(Candidate { number, file, header });
+    }
+    Ok(candidates)
+}
+
+fn segments_digest(candidates: &[Candidate]) -> Result<u64, StoreError> {
+    let mut digest = SegmentsDigest::default();
+    for Candidate { number, file, header } in candidates {
+        let uid = header.as_ref().map_or(0, SegmentHeader::uid);
+        let size_bytes = file.size_bytes()?;
+        // One without records may be removed, or never have been durable.
+        if size_bytes > SEGMENT_HEADER_BYTES {
+            digest.add(*number, uid, size_bytes);
+        }
+    }
+    Ok(digest.get())
+}
+
+/// The digest of the segments in a directory, as the next start will find them.
+pub(super) fn closed_segments(disk: &dyn Disk, retiring: &[u32]) -> Result<u64, StoreError> {
+    disk.sync_directory()?;
+    let mut directory = Directory::of(disk.list()?);
+    directory.segments.retain(|number| !retiring.contains(number));
+    segments_digest(&candidates(disk, &directory)?)
 }
 
 impl LogStart {

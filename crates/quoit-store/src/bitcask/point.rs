@@ -11,6 +11,7 @@ use crate::engine::{
 use crate::error::StoreError;
 use crate::index::{Entry, Tag};
 use crate::index_page::places_of;
+use quoit_planted::planted;
 use std::cell::Cell;
 
 /// A thread keeps its write buffer from one write to the next unless it has grown beyond this.
@@ -238,7 +239,7 @@ fn decide(
     let Some(stored) = existing else { return change(None, bytes) };
     let mut decision = Decision::Keep;
     stored.shown(&mut |record| {
-        if record.meta.indexed && record.is_whole {
+        if record.meta.indexed && record.is_whole && !planted!(KeepsOldEntries) {
             // They could be read when the record was stored.
             entries.old = places_of(at.key, &record.meta, record.value).unwrap_or_default();
         }

@@ -8,7 +8,7 @@
 //! disk only where the disk was just read, or where tags collide.
 
 use super::checkpoint::CheckpointState;
-use super::planted::{self, Planted};
+use super::planted;
 use super::read::{Entries, Lookup, Part, Reader};
 use super::record::{Header, Kind};
 use super::segment::{Segment, SegmentTable};
@@ -18,6 +18,7 @@ use crate::error::StoreError;
 use crate::index::{Entry, Location, PartitionIndex, Tag};
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
+use quoit_planted::PlantedFault;
 
 /// An index that is being caught up.
 pub(super) struct Replay<'r> {
@@ -116,7 +117,7 @@ impl Replay<'_> {
                 return Ok(if is_older { Known::Older(entry) } else { Known::Newer });
             }
         }
-        if !self.has_gaps || planted::has(Planted::IgnoresGaps) {
+        if !self.has_gaps || planted::has(PlantedFault::IgnoresGaps) {
             if !header.replaces {
                 return Ok(Known::Nothing);
             }

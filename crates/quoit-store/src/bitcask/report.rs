@@ -15,6 +15,8 @@ pub struct OpenReport {
     pub clean: bool,
     /// Whether records turned out to be lost although it was, which had not been known.
     pub lost_after_clean_stop: bool,
+    /// Records that were durable and are gone; found now, or before by a node that has not made up for it.
+    pub loss: Option<RecordLoss>,
     /// Whether the file that says who the store is was missing or damaged, and was made again from the
     /// segments.
     pub meta_rebuilt: bool,
@@ -45,10 +47,51 @@ pub struct OpenReport {
     pub elapsed_us: u64,
 }
 
+/// Records that were durable and are gone. They may have been of any partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordLoss {
+    /// How that was found out, for operators.
+    pub reason: String,
+}
+
+impl RecordLoss {
+    /// A loss that an earlier start has found.
+    pub(crate) fn known() -> Self {
+        Self { reason: "an earlier start found that records are gone".to_owned() }
+    }
+}
+
 /// A digest of what is lost in segments, whatever the order in which it was found. Segments that were there
 /// when a store is opened are never written again: what is lost in the same place was lost before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses(u64);
+
+/// A digest of the segments of a store: their numbers, headers and sizes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentsDigest(u64);
+
+impl Default for SegmentsDigest {
+    fn default() -> Self {
+        // 0 stands for "not known".
+        Self(1)
+    }
+}
+
+impl SegmentsDigest {
+    /// Adds a segment.
+    pub(super) fn add(&mut self, number: u32, uid: u64, size_bytes: u64) {
+        let mut bytes = [0; 20];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        bytes[4..12].copy_from_slice(&uid.to_le_bytes());
+        bytes[12..].copy_from_slice(&size_bytes.to_le_bytes());
+        self.0 ^= xxh3_64(&bytes);
+    }
+
+    /// The digest; never 0.
+    pub(super) const fn get(self) -> u64 {
+        if self.0 == 0 { 1 } else { self.0 }
+    }
+}
 
 impl Losses {
     /// Bytes of a segment that hold no usable record.

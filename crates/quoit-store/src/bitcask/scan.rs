@@ -1,11 +1,12 @@
 //! Reads a segment's records in order, over damage.
 
-use super::planted::{self, Planted};
+use super::planted;
 use super::record::{
     self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Header, Kind, Position,
 };
 use crate::error::StoreError;
 use crate::seam::DiskFile;
+use quoit_planted::PlantedFault;
 use std::sync::Arc;
 
 /// Bytes read at once, unless a record is larger.
@@ -84,7 +85,7 @@ impl Scan {
             let offset = self.next;
             let in_checked_batch = offset < self.batch_end;
             let fits = header.in_batch == in_checked_batch;
-            if !fits && !planted::has(Planted::AcceptsTornBatches) {
+            if !fits && !planted::has(PlantedFault::AcceptsTornBatches) {
                 // The frame around it is damaged.
                 self.skip(header.padded_bytes());
                 continue;

@@ -1,6 +1,7 @@
 //! Writes the key files of closed segments, and closes the store.
 
 use super::meta::Meta;
+use super::open::closed_segments;
 use super::store::Store;
 use crate::engine::{Access, EngineStats};
 use crate::error::StoreError;
@@ -91,8 +92,9 @@ impl Store {
         }
         drop(checkpointing);
         let mut meta = self.meta.lock();
-        let closed = Meta { clean: true, ..meta.meta().clone() };
-        meta.write(closed)
+        let last = meta.meta().clone();
+        let closed_segments = closed_segments(&*self.disk, &last.retiring)?;
+        meta.write(Meta { clean: true, closed_segments, mark: last.mark + 1, ..last })
     }
 
     pub(super) fn stats(&self) -> EngineStats {

@@ -78,6 +78,8 @@ impl Default for MergeSettings {
 pub struct BitcaskSettings {
     /// Random bits: the id of a store that is made new. Also varies the merge check.
     pub entropy: u64,
+    /// Whether the store is known to have been there before: that it has to be made new is a loss.
+    pub is_expected: bool,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
     /// When an accepted write counts as durable.
@@ -113,6 +115,7 @@ impl BitcaskSettings {
     pub fn new(entropy: u64) -> Self {
         Self {
             entropy,
+            is_expected: false,
             ring_size: RingSize::DEFAULT,
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,

@@ -270,7 +270,7 @@ impl Engine for CompressedEngine {
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError> {
         let page = self.engine.fold(partition, from, limit, tombstones_only)?;
-        Ok(RecordPage { entries: unpacked_all(page.entries), next: page.next })
+        Ok(RecordPage { entries: unpacked_all(page.entries), ..page })
     }
 
     fn compared(&self) -> Option<&dyn Compare> {

@@ -160,8 +160,14 @@ impl Conversion {
         if what.to != UNMARKED_ENGINE {
             marker::write(&new, &what.to, ring_size)?;
         }
-        let of_new =
-            Meta { clean: true, known_damage: 0, retiring: Vec::new(), ..of_old.meta().clone() };
+        let of_new = Meta {
+            clean: true,
+            known_damage: 0,
+            closed_segments: 0,
+            mark: 0,
+            retiring: Vec::new(),
+            ..of_old.meta().clone()
+        };
         MetaFile::create(&new, false, of_new)?;
         sync(base)?;
         let state = State {
@@ -257,6 +263,7 @@ impl Conversion {
             incarnation: old.incarnation.max(new.incarnation) + u64::from(self.state.lacks_records),
             reserved_counter: old.reserved_counter,
             given_away_counter: old.given_away_counter,
+            has_lost: old.has_lost || new.has_lost || self.state.lacks_records,
             ..new
         })?;
         let what = UnderWay { is_complete: true, ..self.state.what.clone() };

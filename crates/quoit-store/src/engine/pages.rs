@@ -56,6 +56,9 @@ pub(crate) fn listing_place(next: Option<&[u8]>) -> Result<Option<KeyRef<'_>>, S
 pub struct RecordPage {
     /// Encoded record keys and records, by ascending identity.
     pub entries: Vec<(Bytes, Record)>,
+    /// Records of this stretch that are damaged, by the highest bits of their identities: they are not among
+    /// the entries. Whoever calls a copy complete by a fold has to have them from elsewhere.
+    pub damaged: Vec<Tag>,
     /// Where to go on; `None` when the fold is complete.
     pub next: Option<Identity>,
 }

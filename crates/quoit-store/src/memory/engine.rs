@@ -305,7 +305,7 @@ impl Engine for MemoryEngine {
         let stripe = self.stripe(partition)?;
         let now_secs = self.clock.unix_secs();
         let (entries, next) = stripe.fold(from, limit, now_secs, tombstones_only);
-        Ok(RecordPage { entries, next })
+        Ok(RecordPage { entries, next, ..RecordPage::default() })
     }
 
     fn compared(&self) -> Option<&dyn Compare> {

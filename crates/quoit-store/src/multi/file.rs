@@ -9,7 +9,7 @@ use super::assignments::Assignments;
 use crate::error::StoreError;
 use crate::output::Output;
 use crate::seam::Disk;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The file's name.
@@ -82,6 +82,18 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Option<Kept>, StoreError> {
         tracing::warn!(path = disk.path(), "the file {ROUTES_NAME} is damaged and is made again");
     }
     Ok(kept)
+}
+
+/// Names of the engines that buckets have, as far as the file tells.
+///
+/// # Errors
+///
+/// When the disk refuses.
+pub fn engines_in_use(disk: &dyn Disk) -> Result<BTreeSet<String>, StoreError> {
+    let Some(kept) = read(disk)? else { return Ok(BTreeSet::new()) };
+    let Assignments { types, buckets } = kept.assignments;
+    let assigned = types.into_values().chain(buckets.into_values());
+    Ok(assigned.chain(kept.buckets.into_values()).chain([kept.default]).collect())
 }
 
 /// Writes the file, durably.

@@ -2,6 +2,7 @@
 
 use crate::compare::LeafPage;
 use crate::engine::{EngineStats, KeyPage, Record, RecordPage};
+use crate::index::Tag;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, PlacementRule};
 use quoit_model::key::KeyRef;
@@ -52,11 +53,16 @@ fn identity((encoded, _): &(Bytes, Record)) -> Identity {
 /// Pages of folds that went on from the same identity.
 pub(super) fn records(pages: Vec<RecordPage>) -> RecordPage {
     let next = pages.iter().filter_map(|page| page.next).min();
+    let mut damaged: Vec<Tag> = pages.iter().flat_map(|page| &page.damaged).copied().collect();
+    // Those of one tag stay together.
+    damaged.retain(|tag| next.is_none_or(|next| *tag <= Tag::of(next)));
+    damaged.sort_unstable();
+    damaged.dedup();
     let entries = pages.into_iter().flat_map(|page| page.entries);
     let mut entries: Vec<_> = entries.map(|entry| (identity(&entry), entry)).collect();
     entries.retain(|(identity, _)| next.is_none_or(|next| *identity < next));
     entries.sort_by(|one, other| (one.0, &one.1.0).cmp(&(other.0, &other.1.0)));
-    RecordPage { entries: entries.into_iter().map(|(_, entry)| entry).collect(), next }
+    RecordPage { entries: entries.into_iter().map(|(_, entry)| entry).collect(), damaged, next }
 }
 
 /// Pages of leaves that went on from the same tag.

@@ -23,4 +23,5 @@ mod transact;
 
 pub use assignments::{Assignments, Routing};
 pub use engine::MultiEngine;
+pub use file::engines_in_use;
 pub use open::{MultiReport, MultiSettings, NamedEngine};

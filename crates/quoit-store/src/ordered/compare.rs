@@ -63,7 +63,7 @@ impl Compare for Store {
         for tag in tags {
             let mut place = Some(tag.identity_min());
             while let Some(from) = place.filter(|from| Tag::of(*from) == *tag) {
-                let Walk { records: walked, next } = self.walk(partition, from, 1)?;
+                let Walk { records: walked, next, .. } = self.walk(partition, from, 1)?;
                 for each in walked {
                     if Tag::of(each.identity) == *tag
                         && !each.head.meta.is_piece()
@@ -127,7 +127,7 @@ impl Store {
         leaves: &mut Vec<Leaf>,
     ) -> Result<Option<Tag>, StoreError> {
         let class = class_place(scope.n_val_class);
-        let Walk { mut records, mut next } =
+        let Walk { mut records, mut next, .. } =
             self.walk(partition, from.identity_min(), WALKED_COUNT)?;
         // Those of one tag stay together.
         while let Some(identity) = next

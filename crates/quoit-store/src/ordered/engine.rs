@@ -4,7 +4,7 @@ use super::backend::OrderedStore;
 use super::commit::Writer;
 use super::journal::cut_off_torn;
 use super::lsm::{LsmSettings, LsmStore};
-use super::open::{Kind, OrderedReport};
+use super::open::{Kind, OrderedReport, write_mark};
 use super::settings::OrderedSettings;
 use super::store::Store;
 use super::tree::{ENGINE_FILE, TreeSettings, TreeStore};
@@ -180,6 +180,22 @@ impl OrderedEngine {
         meta.write(reserved)
     }
 
+    /// How often the store was opened and closed. Durable.
+    #[must_use]
+    pub fn mark(&self) -> u64 {
+        self.store.meta.lock().meta().mark
+    }
+
+    /// Notes durably that the node has made up for lost records ([`OrderedReport::loss`]).
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: the next start reports the loss again.
+    pub fn settle_loss(&self) -> Result<(), StoreError> {
+        self.store.check_open()?;
+        self.store.meta.lock().settle_loss()
+    }
+
     /// Counters up to this one may have been in copies that were given away. Durable.
     #[must_use]
     pub fn given_away_counter(&self) -> u64 {
@@ -353,7 +369,8 @@ impl Engine for OrderedEngine {
         self.store.partitions.iter().for_each(|partition| drop(partition.changing.lock()));
         self.store.sync_at_last()?;
         let mut meta = self.store.meta.lock();
-        let closed = Meta { clean: true, ..meta.meta().clone() };
+        let mark = write_mark(&self.store.overlay, meta.meta().mark)?;
+        let closed = Meta { clean: true, mark, ..meta.meta().clone() };
         meta.write(closed)
     }
 }

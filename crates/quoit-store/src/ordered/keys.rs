@@ -9,6 +9,7 @@
 //!        'e'        second of expiry 4, key of the record           nothing
 //!        'p'        partition 2                                     its epoch
 //!        'd'        partition 2, epoch 4                            nothing: that epoch was dropped
+//!        'm'                                                        how often the store was opened, closed
 //! ```
 //!
 //! Numbers are big-endian, so that their order is that of the bytes. In a name, a zero byte is followed by
@@ -29,6 +30,7 @@ const HOUR: u8 = b'h';
 const EXPIRY: u8 = b'e';
 const EPOCH: u8 = b'p';
 const DROPPED: u8 = b'd';
+const MARK: u8 = b'm';
 
 /// How often a partition was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -211,6 +213,11 @@ pub(super) fn all_dropped() -> (Bytes, Bytes) {
     (side_key(DROPPED, &[]), side_key(DROPPED + 1, &[]))
 }
 
+/// Where the store notes how often it was opened and closed.
+pub(super) fn mark_key() -> Bytes {
+    side_key(MARK, &[])
+}
+
 /// A key of the side space, read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SideKey<'k> {
@@ -219,6 +226,7 @@ pub(super) enum SideKey<'k> {
     Expiry { expires_at_secs: u32, record_key: &'k [u8] },
     Epoch { partition: Partition },
     Dropped { partition: Partition, epoch: Epoch },
+    Mark,
 }
 
 impl<'k> SideKey<'k> {
@@ -229,6 +237,9 @@ impl<'k> SideKey<'k> {
             let (expires_at_secs, record_key) = rest.split_first_chunk()?;
             let expires_at_secs = u32::from_be_bytes(*expires_at_secs);
             return Some(Self::Expiry { expires_at_secs, record_key });
+        }
+        if *kind == MARK {
+            return rest.is_empty().then_some(Self::Mark);
         }
         let (partition, rest) = rest.split_first_chunk()?;
         let partition = Partition(u16::from_be_bytes(*partition));

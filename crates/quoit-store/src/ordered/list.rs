@@ -13,6 +13,7 @@ use crate::engine::{
     DataPlace, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, listing_place,
 };
 use crate::error::StoreError;
+use crate::index::Tag;
 use crate::range::{range_contains, range_start};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
@@ -31,9 +32,14 @@ pub(super) struct Walked {
     pub(super) head: Head,
 }
 
+/// A record is there and can't be read.
+struct IsDamaged;
+
 /// A piece of a walk over hashes.
 pub(super) struct Walk {
     pub(super) records: Vec<Walked>,
+    /// Records whose heads are damaged.
+    pub(super) damaged: Vec<Identity>,
     /// Where to go on; `None` at the end.
     pub(super) next: Option<Identity>,
 }
@@ -126,22 +132,29 @@ impl Store {
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError> {
         self.check_open()?;
-        let mut page = RecordPage { entries: Vec::new(), next: Some(from) };
+        let mut page = RecordPage { next: Some(from), ..RecordPage::default() };
         let mut looked_at = 0;
         while let Some(from) = page.next
             && page.entries.len() < limit.max(1)
             && looked_at < limit.max(LOOKED_AT_MIN)
         {
-            let Walk { records, next } = self.walk(partition, from, limit.max(1))?;
-            looked_at += records.len();
+            let Walk { records, damaged, next } = self.walk(partition, from, limit.max(1))?;
+            looked_at += records.len() + damaged.len();
             page.next = next;
+            page.damaged.extend(damaged.into_iter().map(Tag::of));
             for Walked { identity, encoded, head } in records {
-                let is_wanted = !head.meta.is_piece() && (head.meta.tombstone || !tombstones_only);
-                if is_wanted && let Some(record) = self.record_of(partition, identity, &encoded)? {
-                    page.entries.push((encoded, record));
+                if head.meta.is_piece() || tombstones_only && !head.meta.tombstone {
+                    continue;
+                }
+                match self.read_walked(partition, identity, &encoded)? {
+                    Ok(Some(record)) => page.entries.push((encoded, record)),
+                    Ok(None) => {}
+                    Err(IsDamaged) => page.damaged.push(Tag::of(identity)),
                 }
             }
         }
+        page.damaged.sort_unstable();
+        page.damaged.dedup();
         Ok(page)
     }
 
@@ -152,19 +165,30 @@ impl Store {
         identity: Identity,
         encoded: &[u8],
     ) -> Result<Option<Record>, StoreError> {
+        Ok(self.read_walked(partition, identity, encoded)?.ok().flatten())
+    }
+
+    /// A record that a walk has found, unless it has gone or expired.
+    fn read_walked(
+        &self,
+        partition: Partition,
+        identity: Identity,
+        encoded: &[u8],
+    ) -> Result<Result<Option<Record>, IsDamaged>, StoreError> {
         let Ok(key) = KeyRef::decode(encoded) else {
             self.note_damage(&self.damaged("its name can't be read"));
-            return Ok(None);
+            return Ok(Err(IsDamaged));
         };
         let at = RecordAt { key, encoded, identity, partition };
         Ok(match self.find_in_passing(&at)? {
-            Found::Present(record) => (!self.is_expired(&record.meta)).then_some(record),
-            Found::Absent | Found::Damaged(_) | Found::WouldBlock => None,
+            Found::Present(record) => Ok((!self.is_expired(&record.meta)).then_some(record)),
+            Found::Damaged(_) => Err(IsDamaged),
+            Found::Absent | Found::WouldBlock => Ok(None),
         })
     }
 
     /// Heads of a partition from an identity on, about `limit` of them, those of one identity together.
-    /// What is damaged is left out.
+    /// What is damaged is told apart.
     pub(super) fn walk(
         &self,
         partition: Partition,
@@ -173,7 +197,7 @@ impl Store {
     ) -> Result<Walk, StoreError> {
         let end = records_end(partition, self.partition(partition).epoch());
         let mut start = Bytes::from(self.place_of(partition, from));
-        let mut walk = Walk { records: Vec::new(), next: None };
+        let mut walk = Walk { records: Vec::new(), damaged: Vec::new(), next: None };
         let mut is_last = false;
         loop {
             let range = Range {
@@ -197,7 +221,10 @@ impl Store {
                         let encoded = Bytes::copy_from_slice(encoded);
                         walk.records.push(Walked { identity, encoded, head });
                     }
-                    Err(reason) => self.note_damage(&self.damaged(reason)),
+                    Err(reason) => {
+                        self.note_damage(&self.damaged(reason));
+                        walk.damaged.push(identity);
+                    }
                 }
             }
             let Some(next) = scanned.next else { return Ok(walk) };

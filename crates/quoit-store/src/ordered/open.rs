@@ -3,16 +3,18 @@
 use super::backend::{OrderedStore, Space};
 use super::cache::RecordCache;
 use super::commit::Committer;
-use super::keys::{Epoch, SideKey};
-use super::overlay::{Overlay, Range};
+use super::keys::{Epoch, SideKey, mark_key};
+use super::overlay::{Batch, Overlay, Range};
 use super::settings::OrderedSettings;
 use super::store::{PartitionState, Store};
 use super::tallies::Tallies;
+use crate::bitcask::{Meta, MetaFile, RecordLoss};
 use crate::buckets::BucketList;
 use crate::error::StoreError;
 use crate::identity;
 use crate::marker;
 use crate::seam::{Clock, Disk};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::Partition;
 use std::sync::{Arc, OnceLock};
@@ -27,6 +29,8 @@ pub struct OrderedReport {
     pub created: bool,
     /// Whether the store was closed in good order before (also true of a new one).
     pub clean: bool,
+    /// Records that were durable and are gone; found now, or before by a node that has not made up for it.
+    pub loss: Option<RecordLoss>,
     /// Random id of the store.
     pub store_id: u64,
     /// 1 at creation, one more after each stop that was not in good order.
@@ -55,14 +59,16 @@ impl Store {
         if !marker::check(disk, kind.name, settings.ring_size)? {
             marker::write(disk, kind.name, settings.ring_size)?;
         }
-        let identity::Opened { meta, created, clean } = identity::open(disk, settings.entropy)?;
+        let identity::Opened { mut meta, created, clean } = identity::open(disk, settings.entropy)?;
         let overlay = Overlay::new((kind.open)(clean)?);
+        let loss = check_mark(&overlay, &mut meta, created && settings.is_expected, clean)?;
         let partitions = restore(&overlay, &disk.path(), settings)?;
         let key_count =
             partitions.iter().map(|state| state.tallies.read().sums().key_count()).sum();
         let report = OrderedReport {
             created,
             clean,
+            loss,
             store_id: meta.meta().store_id,
             incarnation: meta.meta().incarnation,
             key_count,
@@ -87,6 +93,71 @@ impl Store {
         };
         Ok((store, report))
     }
+}
+
+/// Holds the data against the file that says who the store is: both count how often the store was opened and
+/// closed, the data first. Begins a new incarnation if one of them is older than the other.
+///
+/// # Errors
+///
+/// When the disk refuses.
+fn check_mark(
+    overlay: &Overlay,
+    meta: &mut MetaFile,
+    is_missing: bool,
+    clean: bool,
+) -> Result<Option<RecordLoss>, StoreError> {
+    let last = meta.meta().clone();
+    let stored = overlay.get(Space::Side, &mark_key())?;
+    let found = stored.and_then(|stored| stored[..].try_into().ok()).map_or(0, u64::from_be_bytes);
+    let reason = match found {
+        _ if is_missing => Some("the store was gone and was made anew"),
+        found if found < last.mark => Some("the data is older than the file that says whose it is"),
+        // The data is written first.
+        found if found > last.mark + 1 => {
+            Some("the data is newer than the file that says whose it is")
+        }
+        _ => None,
+    };
+    // An incarnation that none of the forgotten starts can have had.
+    let skipped = found.saturating_sub(last.mark + 1);
+    let ends = reason.is_some() && clean;
+    let incarnation = last.incarnation + u64::from(ends) + skipped;
+    let has_lost = last.has_lost || reason.is_some();
+    let noted = Meta { has_lost, incarnation, ..last };
+    if reason.is_some() {
+        meta.write(noted.clone())?;
+    }
+    // A start that was killed after it wrote to the data, and before it wrote to the file, is made again.
+    let base = if skipped > 0 { found } else { noted.mark };
+    let mark = write_mark(overlay, base)?;
+    meta.write(Meta { mark, ..noted })?;
+    let found_now = reason.map(|reason| RecordLoss { reason: reason.to_owned() });
+    if let Some(loss) = &found_now {
+        tracing::error!(reason = loss.reason, "records of this store are gone");
+    }
+    Ok(found_now.or(has_lost.then(RecordLoss::known)))
+}
+
+/// Notes durably in the data that the store was opened or closed once more than so often. The new number; the
+/// old one where the data takes no writes at present.
+///
+/// # Errors
+///
+/// When the disk refuses.
+pub(super) fn write_mark(overlay: &Overlay, last: u64) -> Result<u64, StoreError> {
+    let mark = last + 1;
+    let value = Bytes::copy_from_slice(&mark.to_be_bytes());
+    match overlay.backend.apply(&Batch::of(vec![(Space::Side, mark_key(), Some(value))])) {
+        Ok(()) => {}
+        // The next opening or closing is noted again.
+        Err(StoreError::Overloaded | StoreError::DiskFull { .. }) => return Ok(last),
+        Err(error) => return Err(error),
+    }
+    if !overlay.backend.is_durable_when_applied() {
+        overlay.backend.sync()?;
+    }
+    Ok(mark)
 }
 
 /// The state of all partitions as it was stored.
@@ -131,7 +202,7 @@ fn restore(
 fn restore_entry(restored: &mut [(Tallies, Epoch)], key: &[u8], value: &[u8]) -> bool {
     let (partition, key) = match SideKey::read(key) {
         None => return false,
-        Some(SideKey::Dropped { .. } | SideKey::Expiry { .. }) => return true,
+        Some(SideKey::Dropped { .. } | SideKey::Expiry { .. } | SideKey::Mark) => return true,
         Some(
             key @ (SideKey::Tally { partition, .. }
             | SideKey::Hour { partition, .. }

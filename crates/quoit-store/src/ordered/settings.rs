@@ -8,6 +8,8 @@ use quoit_model::hash::RingSize;
 pub struct OrderedSettings {
     /// Random bits: the id of a store that is made new.
     pub entropy: u64,
+    /// Whether the store is known to have been there before: that it has to be made new is a loss.
+    pub is_expected: bool,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
     /// When an accepted write counts as durable. With [`Durability::Relaxed`], when it survives the death of
@@ -29,6 +31,7 @@ impl OrderedSettings {
     pub fn new(entropy: u64) -> Self {
         Self {
             entropy,
+            is_expected: false,
             ring_size: RingSize::DEFAULT,
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,

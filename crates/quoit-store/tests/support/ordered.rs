@@ -8,6 +8,9 @@ use quoit_store::seam::{Clock, Disk, Execution, RealDisk};
 use std::path::Path;
 use std::sync::Arc;
 
+/// All of them.
+pub const ORDERED: [&str; 3] = ["leveldb", "leveled", "innostore"];
+
 /// Opens one in a real directory. `innostore` has as much memory, and leaves as much room, as the trees of
 /// the others.
 ///

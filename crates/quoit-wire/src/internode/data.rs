@@ -105,6 +105,9 @@ pub struct Fetched {
     /// Of a part: number of items of the whole.
     #[prost(uint64, tag = "4")]
     pub part_size: u64,
+    /// Whether the copy has lost records: the answer is no primary's then.
+    #[prost(bool, tag = "5")]
+    pub has_lost: bool,
 }
 
 /// When a replica answers a [`Store`].
@@ -162,6 +165,10 @@ pub struct Store {
     /// Whether the object has index entries.
     #[prost(bool, tag = "10")]
     pub indexed: bool,
+    /// Number of the receiver's grant without which it must not take the object
+    /// ([`Grant`](super::grants::Grant)); 0 = none is needed.
+    #[prost(fixed64, tag = "11")]
+    pub grant: u64,
 }
 
 /// Takes over what an operation on a data type (the payload is its delta) has done elsewhere.

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u32 = VERSION_READS_TOLD;
+pub const VERSION_MAX: u32 = VERSION_REAP_RECORDS;
 /// The first version whose nodes know objects that are data types.
 pub const VERSION_DATA_TYPES: u32 = 2;
 /// The first version whose nodes compare copies of large sets and maps by ranges.
@@ -26,6 +26,12 @@ pub const VERSION_STAGING: u32 = 7;
 pub const VERSION_SEGMENTS: u32 = 7;
 /// The first version whose nodes tell which layouts their reads go by.
 pub const VERSION_READS_TOLD: u32 = 8;
+/// The first version whose nodes keep of any member, and not of full ones alone, that it is marked as absent.
+pub const VERSION_MARKS: u32 = 9;
+/// The first version whose nodes know of copies that have lost records.
+pub const VERSION_LOSSES: u32 = 10;
+/// The first version whose nodes keep reap records, and hold what arrives against them.
+pub const VERSION_REAP_RECORDS: u32 = 11;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

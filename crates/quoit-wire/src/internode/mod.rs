@@ -22,6 +22,7 @@ pub mod control;
 pub mod data;
 pub mod exchange;
 mod frame;
+pub mod grants;
 mod hello;
 pub mod operators;
 pub mod ranges;
@@ -36,8 +37,8 @@ pub use frame::{
 };
 pub use hello::{
     HELLO_FRAME_BYTES_MAX, HELLO_MAGIC, Hello, HelloError, LANE_LARGE, LANE_SMALL,
-    VERSION_DATA_TYPES, VERSION_INNER_PARTS, VERSION_INNER_RANGES, VERSION_MAX, VERSION_MIN,
-    VERSION_RANGES, VERSION_READS_TOLD, VERSION_SCANS, VERSION_SEGMENTS, VERSION_STAGING,
-    VersionRange, append_hello,
+    VERSION_DATA_TYPES, VERSION_INNER_PARTS, VERSION_INNER_RANGES, VERSION_LOSSES, VERSION_MARKS,
+    VERSION_MAX, VERSION_MIN, VERSION_RANGES, VERSION_READS_TOLD, VERSION_REAP_RECORDS,
+    VERSION_SCANS, VERSION_SEGMENTS, VERSION_STAGING, VersionRange, append_hello,
 };
 pub use refusal::{Refusal, code};

@@ -5,7 +5,7 @@ use prost::Message;
 /// Why a request, or a connection, was refused.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Refusal {
-    /// One of [`code`], or a service's own from [`code::SERVICE_MIN`] on.
+    /// One of [`code`], or a service's own: below [`code::TRANSPORT_MIN`] or from [`code::SERVICE_MIN`] on.
     #[prost(uint32, tag = "1")]
     pub code: u32,
     /// What happened and what to do, for people.
@@ -13,20 +13,11 @@ pub struct Refusal {
     pub text: String,
 }
 
-/// Codes of refusals.
+/// Codes of refusals. Those of a service and those of the transport have no number in common: a call that
+/// ended without an answer may have been carried out, and must not look like one that was refused.
 pub mod code {
-    /// The service gave no answer: a fault of the program.
-    pub const NO_ANSWER: u32 = 1;
-    /// Nobody serves the method; an older node, mostly.
-    pub const UNKNOWN_METHOD: u32 = 2;
-    /// The node has too much to do.
-    pub const OVERLOAD: u32 = 3;
-    /// The header is not the message that the method takes.
-    pub const MALFORMED: u32 = 4;
-    /// The answer does not fit in a frame.
-    pub const TOO_LARGE: u32 = 5;
-    /// The requester has cancelled the call.
-    pub const CANCELLED: u32 = 6;
+    /// The first code of the transport. Those below belong to the data plane.
+    pub const TRANSPORT_MIN: u32 = 16;
     /// The two nodes have no version of the protocol in common.
     pub const VERSION: u32 = 16;
     /// The two nodes belong to different clusters.
@@ -45,6 +36,19 @@ pub mod code {
     pub const CLOCK: u32 = 23;
     /// The requester speaks no version of the protocol that the cluster's data needs.
     pub const OUTDATED: u32 = 24;
+    /// The service gave no answer: a fault of the program, or the node is stopping. The request may have been
+    /// carried out.
+    pub const NO_ANSWER: u32 = 32;
+    /// Nobody serves the method; an older node, mostly.
+    pub const UNKNOWN_METHOD: u32 = 33;
+    /// The node has too much to do.
+    pub const OVERLOAD: u32 = 34;
+    /// The header is not the message that the method takes.
+    pub const MALFORMED: u32 = 35;
+    /// The answer does not fit in a frame. The request may have been carried out.
+    pub const TOO_LARGE: u32 = 36;
+    /// The requester has cancelled the call. The request may have been carried out.
+    pub const CANCELLED: u32 = 37;
     /// The first code that services define for themselves.
     pub const SERVICE_MIN: u32 = 1024;
 }

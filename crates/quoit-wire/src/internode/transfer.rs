@@ -14,9 +14,6 @@ pub const METHOD_DELIVER: u16 = 0x0111;
 /// [`Completed`].
 pub const METHOD_COMPLETE: u16 = 0x0112;
 
-/// Asks which partitions the receiver may hold strays of: [`Strays`] -> [`StraysHeld`].
-pub const METHOD_STRAYS: u16 = 0x0113;
-
 /// Offers records of a partition.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Offer {
@@ -115,6 +112,9 @@ pub struct Complete {
     /// The layout for which the receiver gets the partition.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
+    /// Number of the loss after which it gets it; 0 = it has lost nothing.
+    #[prost(uint64, tag = "3")]
+    pub loss: u64,
 }
 
 /// The receiver has taken note.
@@ -123,16 +123,4 @@ pub struct Completed {
     /// Whether it serves with that layout already; if not, it has to be told again.
     #[prost(bool, tag = "1")]
     pub noted: bool,
-}
-
-/// Asks for strays: records on a node that is no primary of theirs.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Strays {}
-
-/// Where the receiver may have strays.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct StraysHeld {
-    /// The partitions.
-    #[prost(uint32, repeated, tag = "1")]
-    pub partitions: Vec<u32>,
 }

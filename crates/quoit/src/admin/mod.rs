@@ -64,6 +64,8 @@ enum AdminCommand {
     Services,
     /// Wait until a node has a service.
     WaitForService(cluster::WaitArgs),
+    /// Take note that records of some partitions may be lost for good, as status tells.
+    AcceptLosses,
     /// Print what is being handed from node to node.
     Transfers,
     /// Print or change how many partitions nodes hand over at the same time: [[NODE] N].
@@ -124,6 +126,7 @@ pub(crate) fn run(args: &AdminArgs) -> Result<()> {
         AdminCommand::Down { node } => cluster::down(&api, node, args.format),
         AdminCommand::Services => cluster::services(&api, args.format),
         AdminCommand::WaitForService(wait) => cluster::wait_for_service(&api, wait, args.format),
+        AdminCommand::AcceptLosses => status::accept_losses(&api, args.format),
         AdminCommand::Transfers => cluster::transfers(&api, args.format),
         AdminCommand::TransferLimit(limit) => cluster::transfer_limit(&api, limit, args.format),
         AdminCommand::TransferRate(rate) => cluster::transfer_rate(&api, rate, args.format),

@@ -39,7 +39,43 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
                 line(&format!("{prefix}{name}"), value);
             }
         }
+        for told in loss_lines(&document["losses"]) {
+            lines.push_str(&told);
+            lines.push('\n');
+        }
         lines.trim_end().to_owned()
+    });
+    Ok(())
+}
+
+/// What a document tells of copies that have lost records.
+fn loss_lines(losses: &Value) -> Vec<String> {
+    let copies = losses["incomplete_copies"].as_array().into_iter().flatten();
+    let mut lines: Vec<String> = copies
+        .map(|copy| {
+            let (node, count) = (plain(&copy["node"]), &copy["partition_count"]);
+            format!("incomplete_copies : {count} of {node}, which lost records and gets them back")
+        })
+        .collect();
+    let unsure = losses["possibly_incomplete_partitions"].as_array();
+    if let Some(unsure) = unsure.filter(|unsure| !unsure.is_empty()) {
+        let numbers: Vec<String> = unsure.iter().map(plain).collect();
+        lines.push(format!(
+            "possibly incomplete : {} partitions, all copies of which lost records: {} \
+             (quoit admin accept-losses takes note of that)",
+            unsure.len(),
+            numbers.join(" ")
+        ));
+    }
+    lines
+}
+
+/// Takes note of partitions that may have lost records for good.
+pub(crate) fn accept_losses(api: &Api, format: Format) -> Result<()> {
+    let answer = done(api.post("losses/accept", None)?, format)?;
+    print(&answer, format, |document| {
+        let count = document["possibly_incomplete_partitions"].as_array().map_or(0, Vec::len);
+        format!("{count} partitions are not told as possibly incomplete any more")
     });
     Ok(())
 }

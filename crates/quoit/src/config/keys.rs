@@ -58,11 +58,20 @@ pub const KEYS: &[Key] = &[
     key(
         "internode.version.maximum",
         Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
-        "8",
+        "11",
         "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
          the older nodes while a cluster is upgraded, as long as you may want to go back; what needs a \
          newer version (2: data types) waits until all members speak it, or is not answered (4: index \
          queries).",
+    ),
+    key(
+        "cluster.seeds",
+        Kind::Addresses,
+        "",
+        "Addresses (listener.internode) of other nodes of the cluster that the node is to be part of; the \
+         same list may stand on all of them. While the node is alone it does not serve clients, but says \
+         why and what to do: it has not joined yet, or it was a member and has lost its data directory. The \
+         first node of a new cluster is started without it.",
     ),
     key(
         "handoff.ip",
@@ -303,6 +312,13 @@ pub const KEYS: &[Key] = &[
         "1000000",
         "Records that other nodes have missed and that are remembered one by one, each once; what is missed \
          beyond is found by looking through partitions.",
+    ),
+    key(
+        "reaped.maximum",
+        Kind::Integer(1_000, 100_000_000),
+        "4000000",
+        "Reaped tombstones that are remembered until all members have reported that they hold nothing older, \
+         each with 24 bytes of memory; beyond it tombstones wait.",
     ),
     key(
         "max_concurrent_requests",

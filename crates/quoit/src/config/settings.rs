@@ -7,13 +7,14 @@ use super::several;
 use super::value;
 use quoit_cluster::VersionRange;
 use quoit_core::{
-    Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, StoreSettings, TransferLimits,
-    TransferShareMin,
+    Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, ReapRecordLimits, StoreSettings,
+    TransferLimits, TransferShareMin,
 };
 use quoit_server::{JobClasses, ServerSettings};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -319,6 +320,7 @@ impl Settings {
     pub fn store(&self) -> StoreSettings {
         let (limits, transfers) = (Limits::default(), TransferLimits::default());
         let exchanges = ExchangeSettings::default();
+        let reap_records = ReapRecordLimits::default();
         let bytes = |name: &str, default: u64| self.size_bytes(name).unwrap_or(default);
         let count = |name: &str, default: u32| {
             self.integer(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
@@ -363,6 +365,13 @@ impl Settings {
                 .integer("hints.maximum")
                 .and_then(|count| usize::try_from(count).ok())
                 .map_or_else(HintCountMax::default, HintCountMax),
+            reap_records: ReapRecordLimits {
+                count_max: self
+                    .integer("reaped.maximum")
+                    .and_then(|count| usize::try_from(count).ok())
+                    .unwrap_or(reap_records.count_max),
+                ..reap_records
+            },
             exchanges: ExchangeSettings {
                 active: self.get("anti_entropy") != Some("passive")
                     || self.get("tictacaae_active") == Some("active"),
@@ -373,6 +382,13 @@ impl Settings {
                 verified_bytes_per_sec: bytes("verify_rate", exchanges.verified_bytes_per_sec),
             },
         }
+    }
+
+    /// Addresses of other nodes of the cluster that the node is to be part of.
+    #[must_use]
+    pub fn seeds(&self) -> Vec<Arc<str>> {
+        let given = self.get("cluster.seeds").unwrap_or_default().split(',').map(str::trim);
+        given.filter(|address| !address.is_empty()).map(Arc::from).collect()
     }
 
     /// Versions of the protocol between nodes to speak.

@@ -26,6 +26,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// `host:port`.
     Address,
+    /// Several `host:port`, separated by commas.
+    Addresses,
     /// `keep`, `immediate` or milliseconds.
     DeleteMode,
     /// A number of percent, 0 to 100, with or without the sign.
@@ -51,6 +53,7 @@ impl Kind {
             Self::Level => format!("one of {}", LEVELS.join(", ")),
             Self::Word(words) => format!("one of {}", words.join(", ")),
             Self::Address => "HOST:PORT such as 127.0.0.1:8087 (port 0 picks a free one)".into(),
+            Self::Addresses => "HOST:PORT, several separated by commas".into(),
             Self::DeleteMode => "keep, immediate or a number of milliseconds".into(),
             Self::Percent => "a percentage from 0 to 100".into(),
         }
@@ -78,7 +81,8 @@ impl Kind {
             Self::Flag => flag(value).is_some(),
             Self::Level => level(value).is_some(),
             Self::Word(words) => words.contains(&value),
-            Self::Address => value.parse::<SocketAddr>().is_ok() || host_and_port(value),
+            Self::Address => is_address(value),
+            Self::Addresses => value.split(',').all(|address| is_address(address.trim())),
             Self::DeleteMode => {
                 matches!(value, "keep" | "immediate") || value.parse::<u64>().is_ok()
             }
@@ -87,10 +91,14 @@ impl Kind {
     }
 }
 
+fn is_address(value: &str) -> bool {
+    value.parse::<SocketAddr>().is_ok() || host_and_port(value)
+}
+
 fn host_and_port(value: &str) -> bool {
-    value
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    value.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && !host.contains(char::is_whitespace) && port.parse::<u16>().is_ok()
+    })
 }
 
 /// The levels of log messages, most important first.
@@ -226,6 +234,9 @@ mod tests {
         assert!(Kind::Address.accepts("[::1]:0"));
         assert!(Kind::Address.accepts("localhost:8098"));
         assert!(!Kind::Address.accepts("127.0.0.1"));
+        assert!(Kind::Addresses.accepts("10.0.0.1:8099, db2.example:8099"));
+        assert!(!Kind::Addresses.accepts("10.0.0.1:8099,"));
+        assert!(!Kind::Addresses.accepts("10.0.0.1:8099 10.0.0.2:8099"));
         assert!(!Kind::Address.accepts("localhost:99999"));
     }
 }

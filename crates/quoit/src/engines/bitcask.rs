@@ -1,24 +1,25 @@
 //! Opens the Bitcask engine.
 
 use super::counter::dots;
-use super::{OnDisk, durability, sync_interval_us};
+use super::{FoundLoss, OnDisk, Place, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
 use quoit_model::hash::RingSize;
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, MergePolicy, MergeSettings};
 use quoit_store::engine::Engine;
 use quoit_store::seam::{Clock, RealDisk, Threads};
-use std::path::Path;
 use std::sync::Arc;
 
 pub(super) fn open(
-    directory: &Path,
-    ring_size: RingSize,
+    place: &Place<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
-    let disk = RealDisk::open(directory).context("opening the data directory")?;
-    let settings = bitcask_settings(ring_size, settings)?;
+    let disk = RealDisk::open(place.directory).context("opening the data directory")?;
+    let settings = BitcaskSettings {
+        is_expected: place.is_expected,
+        ..bitcask_settings(place.ring_size, settings)?
+    };
     let opened = BitcaskEngine::open(Arc::new(disk), Arc::clone(clock), &Threads, settings);
     let (engine, report) = opened.context("opening the storage engine")?;
     let engine = Arc::new(engine);
@@ -29,10 +30,13 @@ pub(super) fn open(
         let files = report.foreign_files.join(" ");
         tracing::warn!(files, "files in the data directory that are not ours are left alone");
     }
+    let of_loss = Arc::clone(&engine);
+    let found = |loss| FoundLoss { loss, settle: Box::new(move || of_loss.settle_loss()) };
     Ok(OnDisk {
         dots: dots(&engine),
         created: report.created,
         clean: report.clean && !report.lost_after_clean_stop,
+        loss: report.loss.map(found),
         key_count: engine.stats().key_count,
         engine,
     })
@@ -102,6 +106,7 @@ pub(super) mod tests {
     use quoit_model::key::BucketRef;
     use quoit_store::engine::{Access, Before, Decision, RecordAt, RecordMeta, RecordRef};
     use quoit_store::seam::SystemClock;
+    use std::path::Path;
 
     /// Writes a record of 500 bytes, for the default number of partitions.
     pub(in super::super) fn put(engine: &dyn Engine, key: &[u8]) {
@@ -144,7 +149,9 @@ pub(super) mod tests {
         let directory = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let settings = config::load(&Sources::default()).unwrap();
-        let reopen = || open(directory.path(), RingSize::DEFAULT, &clock, &settings).unwrap();
+        let (ring_size, is_expected) = (RingSize::DEFAULT, false);
+        let place = Place { directory: directory.path(), ring_size, is_expected };
+        let reopen = || open(&place, &clock, &settings).unwrap();
         let opened = reopen();
         put(&*opened.engine, b"key");
         opened.engine.close().unwrap();
@@ -154,6 +161,12 @@ pub(super) mod tests {
         opened.engine.close().unwrap();
         drop(opened);
         lose_records(directory.path());
-        assert!(!reopen().clean, "events may be lost that were acknowledged");
+        let opened = reopen();
+        assert!(!opened.clean, "events may be lost that were acknowledged");
+        let found = opened.loss.unwrap();
+        (found.settle)().unwrap();
+        opened.engine.close().unwrap();
+        drop((found, opened.engine, opened.dots));
+        assert!(reopen().loss.is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Moves the data of a node that does not run from one engine to another.
 
-use super::{OnDisk, directory, open_one};
+use super::{OnDisk, Place, directory, open_one};
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_model::hash::RingSize;
@@ -121,8 +121,10 @@ impl ConversionPlan<'_> {
         let base = self.base();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let settings = self.engine_settings();
-        let open =
-            |storage, path: &Path| open_one(storage, path, self.ring_size, &clock, &settings);
+        let open = |storage, path: &Path| {
+            let (ring_size, is_expected) = (self.ring_size, false);
+            open_one(storage, &Place { directory: path, ring_size, is_expected }, &clock, &settings)
+        };
         let OnDisk { engine: old, created, clean, .. } =
             open(from, &base.join(&what.old_name)).context("opening the old data")?;
         if created || !clean {

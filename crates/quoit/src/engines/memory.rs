@@ -1,17 +1,19 @@
 //! Makes the memory engine.
 
-use super::OpenedEngine;
 use super::counter::actor;
+use super::{FoundLoss, OpenedEngine};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
 use quoit_core::{DotSequence, Unreserved};
 use quoit_model::hash::RingSize;
+use quoit_store::bitcask::RecordLoss;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::Clock;
 use std::sync::Arc;
 
 pub(super) fn open(
     ring_size: RingSize,
+    forgets: bool,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OpenedEngine> {
@@ -20,7 +22,14 @@ pub(super) fn open(
     let id = getrandom::u64().context("asking for random bytes")?;
     let dots = DotSequence::new(actor(id, 1), Box::new(Unreserved));
     let note = "memory only: nothing is kept across a restart".to_owned();
-    Ok(OpenedEngine { engine, dots, note })
+    let loss = forgets.then(forgotten);
+    Ok(OpenedEngine { engine, dots, loss, note })
+}
+
+/// The loss of everything that an engine in memory had before the start.
+pub(super) fn forgotten() -> FoundLoss {
+    let loss = RecordLoss { reason: "the engine keeps records in memory only".to_owned() };
+    FoundLoss { loss, settle: Box::new(|| Ok(())) }
 }
 
 /// The engine alone.

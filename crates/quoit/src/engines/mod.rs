@@ -16,8 +16,9 @@ use quoit::config::{Settings, Storage};
 use quoit_cluster::ControlPlane;
 use quoit_core::DotSequence;
 use quoit_model::hash::RingSize;
-use quoit_store::bitcask::Durability;
+use quoit_store::bitcask::{Durability, RecordLoss};
 use quoit_store::engine::Engine;
+use quoit_store::error::StoreError;
 use quoit_store::seam::Clock;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,9 +27,20 @@ use std::sync::Arc;
 pub(crate) struct OpenedEngine {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) dots: DotSequence,
+    /// Durable records that are gone.
+    pub(crate) loss: Option<FoundLoss>,
     /// What a person should know of how it was opened.
     pub(crate) note: String,
 }
+
+/// Durable records that an engine has lost, and how it learns that the node has made up for them.
+pub(crate) struct FoundLoss {
+    pub(crate) loss: RecordLoss,
+    pub(crate) settle: SettleLoss,
+}
+
+/// Notes durably that the node has made up for lost records.
+pub(crate) type SettleLoss = Box<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
 
 /// Opens the engine that is set, or makes it new in its directory.
 pub(crate) fn open(
@@ -44,38 +56,56 @@ pub(crate) fn open(
     directory::refuse_other_engines(data_dir, storage)?;
     let directory = directory::of(data_dir, storage);
     let opened = match storage {
-        Storage::Memory => return memory::open(ring_size, clock, settings),
-        Storage::Multi => multi::open(&directory, control, clock, settings)?,
-        _ => open_one(storage, &directory, ring_size, clock, settings)?,
+        Storage::Memory => {
+            // Nobody has anything that could be copied to a node alone.
+            let forgets = !is_new_node && control.read().members().iter().nth(1).is_some();
+            return memory::open(ring_size, forgets, clock, settings);
+        }
+        Storage::Multi => multi::open(&directory, is_new_node, control, clock, settings)?,
+        _ => {
+            let place = Place { directory: &directory, ring_size, is_expected: !is_new_node };
+            open_one(storage, &place, clock, settings)?
+        }
     };
-    if opened.created && !is_new_node {
-        tracing::warn!(
-            store = %directory::of(data_dir, storage).display(),
-            "the node is not new, but its store is: if it had data, stop the node and check that the right \
-             disk is mounted"
+    if let Some(found) = &opened.loss {
+        tracing::error!(
+            store = %directory.display(),
+            reason = found.loss.reason,
+            "the store has lost records: check that the right disk is mounted"
         );
     }
     let note = match (opened.created, opened.clean) {
         (true, _) => "new".to_owned(),
+        (false, _) if opened.loss.is_some() => {
+            format!("{} keys, and others are lost", opened.key_count)
+        }
         (false, true) => format!("{} keys, closed in good order", opened.key_count),
         (false, false) => format!("{} keys, recovered", opened.key_count),
     };
-    Ok(OpenedEngine { engine: opened.engine, dots: opened.dots, note })
+    Ok(OpenedEngine { engine: opened.engine, dots: opened.dots, loss: opened.loss, note })
+}
+
+/// Where an engine's data is.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    directory: &'p Path,
+    ring_size: RingSize,
+    /// Whether the store is known to have been there before.
+    is_expected: bool,
 }
 
 /// Opens one engine that keeps its data in a directory.
 fn open_one(
     storage: Storage,
-    directory: &Path,
-    ring_size: RingSize,
+    place: &Place<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
     match storage {
-        Storage::Bitcask => bitcask::open(directory, ring_size, clock, settings),
-        Storage::Leveldb => ordered::open_leveldb(directory, ring_size, clock, settings),
-        Storage::Leveled => ordered::open_leveled(directory, ring_size, clock, settings),
-        Storage::Innostore => ordered::open_innostore(directory, ring_size, clock, settings),
+        Storage::Bitcask => bitcask::open(place, clock, settings),
+        Storage::Leveldb => ordered::open_leveldb(place, clock, settings),
+        Storage::Leveled => ordered::open_leveled(place, clock, settings),
+        Storage::Innostore => ordered::open_innostore(place, clock, settings),
         Storage::Memory | Storage::Multi => unreachable!("these have openers of their own"),
     }
 }
@@ -86,6 +116,7 @@ struct OnDisk {
     dots: DotSequence,
     created: bool,
     clean: bool,
+    loss: Option<FoundLoss>,
     key_count: u64,
 }
 

@@ -2,19 +2,22 @@
 
 use super::convert::refuse_converting;
 use super::counter::dots;
-use super::{OnDisk, memory, open_one};
+use super::{FoundLoss, OnDisk, Place, memory, open_one};
 use anyhow::{Context, Result, bail};
 use quoit::config::{NamedStorage, Settings, Storage};
 use quoit_cluster::ControlPlane;
 use quoit_store::engine::Engine;
 use quoit_store::engine_of;
-use quoit_store::multi::{Assignments, MultiEngine, MultiSettings, NamedEngine, Routing};
+use quoit_store::multi::{
+    Assignments, MultiEngine, MultiSettings, NamedEngine, Routing, engines_in_use,
+};
 use quoit_store::seam::{Clock, RealDisk};
 use std::path::Path;
 use std::sync::Arc;
 
 pub(super) fn open(
     directory: &Path,
+    is_new_node: bool,
     control: &Arc<ControlPlane>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
@@ -24,15 +27,19 @@ pub(super) fn open(
     refuse_converting(directory)?;
     refuse_other_data(directory, &storages)?;
     let ring_size = control.ring_size();
+    let used = engines_in_use(&disk).context("reading which engine each bucket has")?;
     let mut engines = Vec::new();
+    let mut losses = Vec::new();
     for NamedStorage { name, storage, settings } in storages {
         let opened = if storage == Storage::Memory {
             let engine = memory::engine(ring_size, clock, &settings);
             NamedEngine { name, engine, is_intact: false }
         } else {
-            let place = directory.join(&name);
-            let opened = open_one(storage, &place, ring_size, clock, &settings)
+            let is_expected = !is_new_node && used.contains(&name);
+            let place = Place { directory: &directory.join(&name), ring_size, is_expected };
+            let opened = open_one(storage, &place, clock, &settings)
                 .with_context(|| format!("opening the storage engine {name}"))?;
+            losses.extend(opened.loss);
             let is_intact = !opened.created && opened.clean;
             NamedEngine { name, engine: opened.engine, is_intact }
         };
@@ -54,9 +61,17 @@ pub(super) fn open(
         dots: dots(&engine),
         created: report.created,
         clean: report.clean,
+        loss: together(losses),
         key_count: engine.stats().key_count,
         engine,
     })
+}
+
+/// The losses of several engines as one.
+fn together(losses: Vec<FoundLoss>) -> Option<FoundLoss> {
+    let loss = losses.first()?.loss.clone();
+    let settle = Box::new(move || losses.iter().try_for_each(|found| (found.settle)()));
+    Some(FoundLoss { loss, settle })
 }
 
 /// Data of an engine that is not named any more, or is another one now, would seem to be lost.

@@ -1,20 +1,17 @@
 //! Opens the engines on ordered stores.
 
 use super::counter::dots;
-use super::{OnDisk, durability, sync_interval_us};
+use super::{FoundLoss, OnDisk, Place, durability, sync_interval_us};
 use anyhow::{Context, Result};
 use quoit::config::Settings;
-use quoit_model::hash::RingSize;
 use quoit_store::ordered::{
     LsmSettings, OrderedEngine, OrderedReport, OrderedSettings, TreeSettings,
 };
 use quoit_store::seam::{Clock, Disk, RealDisk, Threads};
-use std::path::Path;
 use std::sync::Arc;
 
 pub(super) fn open_leveldb(
-    directory: &Path,
-    ring_size: RingSize,
+    place: &Place<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
@@ -29,13 +26,12 @@ pub(super) fn open_leveldb(
         compression: settings.flag("leveldb.compression"),
         ..defaults
     };
-    let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings, memory)?);
-    opened(OrderedEngine::open_leveldb(directory, clock, &Threads, common, of_trees))
+    let (clock, common) = (Arc::clone(clock), ordered_settings(place, settings, memory)?);
+    opened(OrderedEngine::open_leveldb(place.directory, clock, &Threads, common, of_trees))
 }
 
 pub(super) fn open_leveled(
-    directory: &Path,
-    ring_size: RingSize,
+    place: &Place<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
@@ -45,21 +41,20 @@ pub(super) fn open_leveled(
         compression: settings.get("leveled.compression_method") != Some("none"),
         ..LsmSettings::default()
     };
-    let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings, memory)?);
-    opened(OrderedEngine::open_leveled(directory, clock, &Threads, common, of_trees))
+    let (clock, common) = (Arc::clone(clock), ordered_settings(place, settings, memory)?);
+    opened(OrderedEngine::open_leveled(place.directory, clock, &Threads, common, of_trees))
 }
 
 pub(super) fn open_innostore(
-    directory: &Path,
-    ring_size: RingSize,
+    place: &Place<'_>,
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<OnDisk> {
     let memory = Memory::of(settings, "innostore.buffer_pool_size");
     let of_tree = TreeSettings { cache_bytes: memory.block_bytes, ..TreeSettings::default() };
-    let disk = RealDisk::open(directory).context("opening the data directory")?;
+    let disk = RealDisk::open(place.directory).context("opening the data directory")?;
     let disk: Arc<dyn Disk> = Arc::new(disk);
-    let (clock, common) = (Arc::clone(clock), ordered_settings(ring_size, settings, memory)?);
+    let (clock, common) = (Arc::clone(clock), ordered_settings(place, settings, memory)?);
     opened(OrderedEngine::open_innostore(&disk, clock, &Threads, common, of_tree))
 }
 
@@ -84,14 +79,15 @@ impl Memory {
 }
 
 fn ordered_settings(
-    ring_size: RingSize,
+    place: &Place<'_>,
     settings: &Settings,
     memory: Memory,
 ) -> Result<OrderedSettings> {
     let defaults =
         OrderedSettings::new(getrandom::u64().context("asking the system for random bytes")?);
     Ok(OrderedSettings {
-        ring_size,
+        is_expected: place.is_expected,
+        ring_size: place.ring_size,
         durability: durability(settings),
         sync_interval_us: sync_interval_us(settings, defaults.sync_interval_us),
         record_cache_bytes: memory.record_bytes,
@@ -104,6 +100,9 @@ fn opened(
 ) -> Result<OnDisk> {
     let (engine, report) = opened.context("opening the storage engine")?;
     let engine = Arc::new(engine);
-    let OrderedReport { created, clean, key_count, .. } = report;
-    Ok(OnDisk { dots: dots(&engine), engine, created, clean, key_count })
+    let OrderedReport { created, clean, loss, key_count, .. } = report;
+    let of_loss = Arc::clone(&engine);
+    let found = |loss| FoundLoss { loss, settle: Box::new(move || of_loss.settle_loss()) };
+    let loss = loss.map(found);
+    Ok(OnDisk { dots: dots(&engine), engine, created, clean, loss, key_count })
 }

@@ -1,5 +1,6 @@
 //! `redb`'s file over the seam of the disk.
 
+use quoit_planted::planted;
 use quoit_store::error::StoreError;
 use quoit_store::seam::DiskFile;
 use redb::StorageBackend;
@@ -41,6 +42,9 @@ impl StorageBackend for Backend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if planted!(KeepsControlUnsynced) {
+            return Ok(());
+        }
         self.file.sync().map_err(io_error)
     }
 

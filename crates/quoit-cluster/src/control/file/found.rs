@@ -86,6 +86,7 @@ fn found(
         name: Arc::clone(&founding.name),
         addresses: founding.addresses.clone(),
         status: MemberStatus::Valid,
+        is_down: false,
         location: None,
         capacity: CAPACITY_DEFAULT,
         versions: founding.versions,

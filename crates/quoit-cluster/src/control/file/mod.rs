@@ -45,6 +45,7 @@ const KEY_NODE_ID: &str = "node_id";
 const KEY_RING_SIZE: &str = "ring_size";
 const KEY_CLUSTER_ID: &str = "cluster_id";
 const KEY_STARTS: &str = "starts";
+const KEY_TIME: &str = "time";
 
 const KEY_BALLOT: &str = "ballot";
 const KEY_PURGED: &str = "purged";

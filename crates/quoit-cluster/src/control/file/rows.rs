@@ -2,8 +2,8 @@
 
 use super::{
     BUCKET_PROPS, BUCKET_TYPES, ControlFile, KEY_APPLIED, KEY_BALLOT, KEY_CLUSTER, KEY_CLUSTER_ID,
-    KEY_ELECTORATE, KEY_PURGED, KEY_REVISION, KEY_STARTS, KEY_VERSION, LAYOUTS, LOG, MEMBERS, NODE,
-    RAFT, STARTS, commit,
+    KEY_ELECTORATE, KEY_PURGED, KEY_REVISION, KEY_STARTS, KEY_TIME, KEY_VERSION, LAYOUTS, LOG,
+    MEMBERS, NODE, RAFT, STARTS, commit,
 };
 use crate::NodeId;
 use crate::command::Change;
@@ -18,6 +18,7 @@ use crate::members::Members;
 use crate::state::State;
 use openraft::entry::RaftPayload as _;
 use prost::Message;
+use quoit_planted::planted;
 use quoit_wire::internode::control::{
     Ballot, ClusterMessage, LogEntry, Position, StoredElectorate,
 };
@@ -96,6 +97,23 @@ impl ControlFile {
         Ok(found.map_or(0, u64::from_be_bytes))
     }
 
+    /// The time of the node's clock that was noted last, microseconds since 1970.
+    pub(crate) fn time_us(&self) -> Result<Option<u64>, CommitError> {
+        let found = self.with(|database| {
+            let table = database.begin_read()?.open_table(NODE)?;
+            Ok(table.get(KEY_TIME)?.and_then(|value| <[u8; 8]>::try_from(value.value()).ok()))
+        })?;
+        Ok(found.map(u64::from_be_bytes))
+    }
+
+    /// Notes the time of the node's clock.
+    pub(crate) fn note_time(&self, unix_us: u64) -> Result<(), CommitError> {
+        self.commit(|transaction| {
+            transaction.open_table(NODE)?.insert(KEY_TIME, unix_us.to_be_bytes().as_slice())?;
+            Ok(())
+        })
+    }
+
     /// Notes the start of another node, unless a later one is known. Gives whether it is the latest, and
     /// the number of the latest.
     pub(crate) fn note_start(
@@ -134,6 +152,9 @@ impl ControlFile {
     }
 
     pub(crate) fn put_ballot(&self, vote: &Vote) -> Result<(), CommitError> {
+        if planted!(ForgetsVotes) {
+            return Ok(());
+        }
         let ballot = encode_vote(vote).encode_to_vec();
         self.commit(|transaction| {
             transaction.open_table(RAFT)?.insert(KEY_BALLOT, ballot.as_slice())?;

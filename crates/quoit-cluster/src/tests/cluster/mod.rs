@@ -2,10 +2,12 @@
 //! from a seed.
 
 mod crashes;
+mod dead_members;
 mod histories;
 mod joining;
 mod leaving;
 mod old_disks;
+mod readiness;
 mod recovery;
 mod refusals;
 mod staging;
@@ -110,13 +112,17 @@ impl Town {
     }
 
     async fn start_with(&mut self, number: u8, settings: Settings) {
+        self.start_as(number, Settings { new_node_id: id(number), ..settings }).await;
+    }
+
+    /// Starts a node that has the identity of the settings if its disk is empty.
+    async fn start_as(&mut self, number: u8, settings: Settings) {
         self.boots += 1;
         let host = self.network.host(&format!("n{number}"));
         let listener = host.bind(&address(number)).await.unwrap();
         let own: Arc<str> = address(number).into();
         let settings = Settings {
             node_name: name(number),
-            new_node_id: id(number),
             addresses: Addresses { node: own, ..Addresses::default() },
             ..settings
         };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tests::{typed, untyped, updates, with_active_type};
-use crate::{RecoverError, Recovered, recover};
+use crate::{MemberStatus, RecoverError, Recovered, StagedChange, recover};
 use serde_json::json;
 
 fn names(numbers: &[u8]) -> Vec<String> {
@@ -61,6 +61,45 @@ async fn second_of_two_goes_on_without_the_founder() {
     town.start(2).await;
     set(&town, 2, 5).await;
     assert_eq!(town.state(2).layouts().newest().nodes(), [id(2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_one_that_was_leaving_stays_when_the_others_are_lost() {
+    let mut town = Town::joined(2).await;
+    town.until_equal().await;
+    town.control(1).stage(&StagedChange::Leave { node: id(2) }).await.unwrap();
+    town.commit(1).await;
+    town.until_equal().await;
+    town.crash(1);
+    town.crash(2);
+    recover(Arc::new(town.node(2).disk.clone()), &names(&[1])).unwrap();
+    town.start(2).await;
+    set(&town, 2, 5).await;
+    let state = town.state(2);
+    assert_eq!(state.layouts().newest().nodes(), [id(2)]);
+    assert_eq!(state.members().get(id(2)).unwrap().status, MemberStatus::Valid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_waits_for_its_commit_still_waits_when_the_majority_is_lost() {
+    let mut town = Town::joined(2).await;
+    town.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
+    town.start(3).await;
+    town.join(3, 1).await.unwrap();
+    let leave = StagedChange::Leave { node: id(1) };
+    town.control(1).stage(&leave).await.unwrap();
+    town.until_equal().await;
+    town.crash(1);
+    town.crash(2);
+    recover(Arc::new(town.node(2).disk.clone()), &names(&[1])).unwrap();
+    town.start(2).await;
+    town.until("it is known", || town.state(2).members().get(id(1)).is_none()).await;
+    assert_eq!(town.state(2).staged(), [StagedChange::Join { node: id(3) }]);
+    town.until("it follows", || town.control(2).is_reachable(id(3))).await;
+    town.commit(2).await;
+    town.until_equal().await;
+    town.move_all().await;
+    assert_eq!(town.state(2).layouts().newest().nodes(), [id(2), id(3)]);
 }
 
 #[tokio::test(start_paused = true)]

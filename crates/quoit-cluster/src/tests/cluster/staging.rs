@@ -100,8 +100,9 @@ async fn member_that_is_away_can_be_marked_and_is_back_when_it_is_up() {
     town.crash(3);
     town.until("it is seen to be away", || !town.control(1).is_reachable(id(3))).await;
     town.control(1).mark_down(id(3)).await.unwrap();
-    let status = |number: u8| town.state(number).members().get(id(3)).unwrap().status;
-    assert_eq!(status(1), MemberStatus::Down);
+    let member = Arc::clone(town.state(1).members().get(id(3)).unwrap());
+    assert_eq!((member.status, member.is_down), (MemberStatus::Valid, true));
+    assert_eq!(member.status_word(), "down");
     // A change of layout does not wait for it.
     let capacity = StagedChange::Capacity { node: id(2), capacity: 200 };
     town.control(1).stage(&capacity).await.unwrap();
@@ -111,6 +112,6 @@ async fn member_that_is_away_can_be_marked_and_is_back_when_it_is_up() {
     assert!(copies.is_empty(), "everybody has everything");
     town.until("the old layout retires", || !town.state(1).layouts().is_moving()).await;
     town.start(3).await;
-    let status = |number: u8| town.state(number).members().get(id(3)).unwrap().status;
-    town.until("it is a full member", || status(1) == MemberStatus::Valid).await;
+    let is_marked = || town.state(1).members().get(id(3)).unwrap().is_down;
+    town.until("it is a full member", || !is_marked()).await;
 }

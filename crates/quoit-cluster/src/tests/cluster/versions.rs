@@ -2,14 +2,16 @@
 
 use super::*;
 use crate::tests::updates;
-use crate::{Departure, OpenError};
+use crate::{Departure, OpenError, StagedChange};
 use quoit_model::props::TypeState;
-use quoit_wire::internode::{VERSION_MAX, VERSION_READS_TOLD, VersionRange};
+use quoit_wire::internode::{VERSION_MARKS, VERSION_MAX, VERSION_READS_TOLD, VersionRange};
 use serde_json::json;
 
 const OLD: VersionRange = VersionRange { min: 1, max: 1 };
 /// Members of these don't keep which layouts the others read by.
 const READS_UNTOLD: VersionRange = VersionRange { min: 1, max: VERSION_READS_TOLD - 1 };
+/// Members of these don't keep it of a member that leaves that it is marked as absent.
+const MARKS_FORGOTTEN: VersionRange = VersionRange { min: 1, max: VERSION_MARKS - 1 };
 
 fn old() -> Settings {
     Settings { versions: OLD, ..settings() }
@@ -201,4 +203,37 @@ async fn what_reads_go_by_is_forgotten_while_a_member_does_not_keep_it() {
     town.until("all tell it again", || all_told(&town)).await;
     assert!(town.state(1).layouts().is_moving());
     town.move_all().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_leave_are_marked_as_absent_while_all_members_keep_that() {
+    let mut town = Town::joined(4).await;
+    town.until_equal().await;
+    town.control(1).stage(&StagedChange::Leave { node: id(4) }).await.unwrap();
+    town.commit(1).await;
+    town.crash(4);
+    town.until("it is seen to be away", || !town.control(1).is_reachable(id(4))).await;
+    let is_marked = |town: &Town| town.state(1).members().get(id(4)).unwrap().is_down;
+    for range in [MARKS_FORGOTTEN, VersionRange::CURRENT] {
+        town.crash(3);
+        town.start_with(3, Settings { versions: range, ..settings() }).await;
+        town.until("the version is known", || newest_version(&town, 1, 3) == range.max).await;
+        let marked = town.control(1).mark_down(id(4)).await;
+        if range == MARKS_FORGOTTEN {
+            let refused = marked.unwrap_err().to_string();
+            assert!(refused.contains("an older version: n3@test. Upgrade"), "{refused}");
+            assert!(refused.contains("`cluster force-remove n4@test`"), "{refused}");
+        } else {
+            marked.unwrap();
+        }
+        assert_eq!(is_marked(&town), range != MARKS_FORGOTTEN);
+    }
+    town.crash(3);
+    town.start_with(3, Settings { versions: MARKS_FORGOTTEN, ..settings() }).await;
+    town.until("the mark is dropped", || !is_marked(&town)).await;
+    // Of a full member all keep it.
+    town.crash(2);
+    town.until("it is seen to be away", || !town.control(1).is_reachable(id(2))).await;
+    town.control(1).mark_down(id(2)).await.unwrap();
+    assert!(town.state(1).members().get(id(2)).unwrap().is_down);
 }

@@ -108,6 +108,41 @@ async fn calls_under_way_fail_when_the_connection_breaks_and_later_ones_go_again
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_broken_connection_tells_calls_that_have_left_from_those_that_have_not() {
+    let network = MemoryNetwork::default();
+    let (_one, _other, peer) = two(&network).await;
+    echo(&peer, b"x").await.unwrap();
+    network.silence("n1", "n2");
+    let mut replies = Replies::new();
+    let send = |payload: &[u8], slot| {
+        peer.send(ECHO, &(), payload, Lane::Small, &replies, slot).unwrap();
+    };
+    // All of the first has left, a part of the second, nothing of the third.
+    send(b"small", 1);
+    send(&vec![0; 300_000], 2);
+    send(b"small", 3);
+    sleep(Duration::from_millis(10)).await;
+    network.reset("n1", "n2");
+    let mut ends = [None, None, None];
+    for _ in 0..3 {
+        let (slot, answer) = replies.next().await.unwrap();
+        ends[usize::from(slot) - 1] = Some(answer.unwrap_err());
+    }
+    assert!(matches!(ends[0], Some(CallError::Disconnected(_))), "{ends:?}");
+    assert!(matches!(ends[1], Some(CallError::Disconnected(_))), "{ends:?}");
+    assert!(matches!(ends[2], Some(CallError::Unreachable(_))), "{ends:?}");
+    network.heal("n1", "n2");
+    until("connected again", || peer.is_up()).await;
+    // Positions of the new connection are right, too.
+    let mut replies = Replies::new();
+    peer.send(ECHO_LATER, &5000_u64, b"", Lane::Small, &replies, 4).unwrap();
+    sleep(Duration::from_millis(10)).await;
+    network.reset("n1", "n2");
+    let (_, answer) = replies.next().await.unwrap();
+    assert!(matches!(answer, Err(CallError::Disconnected(_))), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_to_a_node_that_is_known_to_be_down_fail_at_once() {
     let network = MemoryNetwork::default();
     let one = node(&network, 1).await;

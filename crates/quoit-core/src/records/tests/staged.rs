@@ -40,7 +40,7 @@ impl Store {
     fn finish(&self, pages: &StagedPages, sent: &SentPages) -> Unstaged {
         let root = PagedObject::decode(&sent.root().value).expect("a root");
         let around = AroundStaged {
-            keeps_out: &|| false,
+            refused: &|| None,
             merged: &|_, _| panic!("what came in pages was put together"),
         };
         self.records.finish_staged(pages, root, 3, &around).expect("the disk is good")

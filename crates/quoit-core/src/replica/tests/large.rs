@@ -58,7 +58,7 @@ fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> Ta
         merge_pages(ours, theirs, incoming.rule, pages)
     };
     let around = Around {
-        keeps_out: &|| false,
+        admitted: &|_| Ok(Admitted::AsItCame),
         merged: &merged,
         merged_pages: &merged_pages,
         forget: &|| Ok(()),

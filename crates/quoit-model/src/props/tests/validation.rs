@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::props::{
-    N_VAL_MAX, PROP_NAME_BYTES_MAX, PROP_VALUE_BYTES_MAX, PROP_VALUE_DEPTH_MAX, Quorum, Reason,
-    SyncOnWrite, UNKNOWN_PROPS_MAX,
+    ConditionalPutMode, N_VAL_MAX, PROP_NAME_BYTES_MAX, PROP_VALUE_BYTES_MAX, PROP_VALUE_DEPTH_MAX,
+    Quorum, Reason, SyncOnWrite, UNKNOWN_PROPS_MAX,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -147,6 +147,8 @@ fn hooks_functions_and_modes_have_their_forms() {
         ("backend", json!(1)),
         ("compression", json!("gzip")),
         ("compression", json!(true)),
+        ("conditional_put_mode", json!("token")),
+        ("conditional_put_mode", json!(1)),
         ("ttl", json!(-1)),
     ] {
         let refused = untyped_refusal(json!({name: value}));
@@ -188,6 +190,31 @@ fn a_compression_that_was_stored_before_it_was_known_is_kept_and_has_no_effect()
     let changed = accepted(&props, Scope::TypedBucket, json!({"compression": "lz4"}));
     assert!(changed.compresses());
     assert_eq!(changed.to_json()["compression"], json!("lz4"));
+}
+
+#[test]
+fn a_bucket_may_promise_more_of_conditional_writes_than_its_type() {
+    let untyped = BucketProps::untyped();
+    assert_eq!(untyped.conditional_put_mode(), ConditionalPutMode::ApiOnly);
+    assert!(!untyped.to_json().contains_key("conditional_put_mode"));
+    let type_props = new_type(json!({"conditional_put_mode": "prefer_token"})).unwrap();
+    let of_bucket = |object| accepted(&BucketProps::new_type(), Scope::TypedBucket, object);
+    let same = of_bucket(json!({"n_val": 2})).over(&type_props);
+    assert_eq!(same.conditional_put_mode(), ConditionalPutMode::PreferToken);
+    let own = of_bucket(json!({"conditional_put_mode": "require_token"})).over(&type_props);
+    assert_eq!(own.conditional_put_mode(), ConditionalPutMode::RequireToken);
+    assert_eq!(own.to_json()["conditional_put_mode"], json!("require_token"));
+    let refused = untyped_refusal(json!({"conditional_put_mode": "token"}));
+    let rule = "must be api_only, prefer_token or require_token";
+    assert_eq!(refused, format!("[{{conditional_put_mode,\"{rule}\"}}]"));
+}
+
+#[test]
+fn a_mode_that_was_stored_before_it_was_known_is_kept_and_has_no_effect() {
+    let stored = json!({"conditional_put_mode": "token"});
+    let props = BucketProps::typed_from_json(stored.as_object().unwrap()).unwrap();
+    assert_eq!(props.conditional_put_mode(), ConditionalPutMode::ApiOnly);
+    assert_eq!(props.to_json()["conditional_put_mode"], json!("token"));
 }
 
 #[test]
@@ -256,6 +283,7 @@ const NAMES: &[&str] = &[
     "hll_precision",
     "backend",
     "compression",
+    "conditional_put_mode",
     "search",
     "ttl",
     "active",

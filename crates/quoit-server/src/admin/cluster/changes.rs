@@ -176,7 +176,7 @@ fn plan_json(control: &ControlPlane, plan: &Plan, estimate: &PlanEstimate) -> Va
         let member = &planned.member;
         json!({
             "name": &*member.name,
-            "status": member.status.as_str(),
+            "status": member.status_word(),
             "ring_percent": hundredths(planned.percent_now),
             "pending_percent": hundredths(planned.percent_then),
             "location": member.location.as_deref(),

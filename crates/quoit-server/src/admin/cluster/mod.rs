@@ -68,6 +68,7 @@ impl Connection {
         let member = named(&view, query)?;
         let services = match member {
             Some(member) if !member.is_up => &[][..],
+            _ if self.context.readiness.refusal().is_some() => &[][..],
             _ => &SERVICES[..],
         };
         let node = member.map_or(&self.context.node_name, |member| &member.name);
@@ -127,7 +128,8 @@ fn member(control: &ControlPlane, member: &Member) -> MemberView {
     MemberView {
         id: member.id,
         name: member.name.to_string(),
-        status: member.status.as_str(),
+        status: member.status_word(),
+        membership: member.status.as_str(),
         is_up: control.is_reachable(member.id),
         location: member.location.as_deref().map(str::to_owned),
         capacity: member.capacity,

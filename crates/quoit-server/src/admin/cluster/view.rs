@@ -14,6 +14,8 @@ pub(super) struct MemberView {
     pub(super) name: String,
     /// `joining`, `valid`, `leaving`, `exiting` or `down`.
     pub(super) status: &'static str,
+    /// The same whether or not it is marked as down.
+    pub(super) membership: &'static str,
     /// Whether this node can reach it.
     pub(super) is_up: bool,
     pub(super) location: Option<String>,
@@ -89,6 +91,7 @@ impl ClusterView {
             "name": member.name,
             "id": member.id.to_string(),
             "status": member.status,
+            "membership": member.membership,
             "availability": member.availability(),
             "location": member.location,
             "capacity": member.capacity,
@@ -235,6 +238,7 @@ pub(super) mod tests {
             id: NodeId([number; 16]),
             name: format!("n{number}@h"),
             status,
+            membership: status,
             is_up,
             location: None,
             capacity: 100,

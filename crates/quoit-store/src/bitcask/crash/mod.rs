@@ -7,8 +7,9 @@ mod indexes;
 mod model;
 mod world;
 
-use super::planted::{Planted, plant};
+use super::planted::plant;
 use super::{BitcaskSettings, MergeSettings};
+use quoit_planted::PlantedFault;
 use world::{Plan, World};
 
 /// Seeds of a test run.
@@ -72,15 +73,15 @@ fn a_forgotten_sync_is_found() {
 #[test]
 fn planted_bugs_are_found() {
     for bug in [
-        Planted::AcceptsTornBatches,
-        Planted::ForgetsRemovals,
-        Planted::LeavesIndexBehind,
-        Planted::RetiresTooEarly,
-        Planted::SnapshotsUnsynced,
-        Planted::IgnoresGaps,
-        Planted::ForgetsYoungSegments,
-        Planted::MovesEntriesUnsynced,
-        Planted::ForgetsEntries,
+        PlantedFault::AcceptsTornBatches,
+        PlantedFault::ForgetsRemovals,
+        PlantedFault::LeavesIndexBehind,
+        PlantedFault::RetiresTooEarly,
+        PlantedFault::SnapshotsUnsynced,
+        PlantedFault::IgnoresGaps,
+        PlantedFault::ForgetsYoungSegments,
+        PlantedFault::MovesEntriesUnsynced,
+        PlantedFault::ForgetsEntries,
     ] {
         plant(Some(bug));
         let found = is_found(&plan());

@@ -151,6 +151,9 @@ impl World {
         if !clean && report.incarnation <= self.incarnation {
             return Err(format!("incarnation {} came again", report.incarnation));
         }
+        if let Some(loss) = &report.loss {
+            return Err(format!("nothing durable is gone, but {loss:?}"));
+        }
         if !report.foreign_files.is_empty() || report.meta_rebuilt {
             return Err(format!("only our own files are there, but {report:?}"));
         }

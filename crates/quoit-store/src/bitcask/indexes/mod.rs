@@ -20,7 +20,7 @@ mod query;
 mod rebuild;
 mod tree;
 
-use super::planted::{self, Planted};
+use super::planted;
 use super::record::Header;
 use super::store::Store;
 use crate::compare::compared_digest;
@@ -33,6 +33,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
+use quoit_planted::PlantedFault;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tree::LazyTree;
@@ -250,7 +251,7 @@ impl Indexes {
         let last_ticket = self.overlay.last_ticket();
         let _one_at_a_time = self.moving.lock();
         while let Some(batch) = self.overlay.take() {
-            if !planted::has(Planted::MovesEntriesUnsynced) {
+            if !planted::has(PlantedFault::MovesEntriesUnsynced) {
                 sync()?;
             }
             if let Err(error) = self.tree.open().and_then(|()| self.tree.apply(&batch)) {
@@ -272,7 +273,7 @@ impl Indexes {
     ) -> Result<Option<TreeId>, StoreError> {
         self.prepare()?;
         let losses = self.losses.load(Ordering::Acquire);
-        if !planted::has(Planted::ForgetsEntries) {
+        if !planted::has(PlantedFault::ForgetsEntries) {
             self.move_all(sync)?;
         }
         let id = self.id()?;

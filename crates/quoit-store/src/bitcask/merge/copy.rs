@@ -2,7 +2,7 @@
 
 use crate::bitcask::keys::ActiveKeys;
 use crate::bitcask::log::{Sealed, note_key};
-use crate::bitcask::planted::{self, Planted};
+use crate::bitcask::planted;
 use crate::bitcask::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position};
 use crate::bitcask::scan::{Scan, Scanned};
 use crate::bitcask::segment::{SEGMENT_HEADER_BYTES, Segment};
@@ -13,6 +13,7 @@ use crate::keyfile::KeyFile;
 use crate::seam::Pace;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
+use quoit_planted::PlantedFault;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -224,7 +225,7 @@ impl<'m> Copier<'m> {
 
     /// Whether some segment that stays may have an older write of the key.
     fn has_older_write(&mut self, header: &Header, key: &[u8]) -> Result<bool, StoreError> {
-        if planted::has(Planted::ForgetsRemovals) {
+        if planted::has(PlantedFault::ForgetsRemovals) {
             return Ok(false);
         }
         if self.unkeyed_min.is_some_and(|sequence| sequence < header.sequence) {
@@ -300,7 +301,7 @@ impl<'m> Copier<'m> {
         for moved in self.moves.drain(..) {
             let mut index = self.store.stripe(moved.partition).write();
             let is_moved = match moved.new {
-                Some(_) if planted::has(Planted::LeavesIndexBehind) => false,
+                Some(_) if planted::has(PlantedFault::LeavesIndexBehind) => false,
                 Some(new) => index.relocate(moved.tag, moved.old, new),
                 None => index.remove(moved.tag, moved.old).is_some(),
             };

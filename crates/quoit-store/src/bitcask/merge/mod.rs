@@ -12,13 +12,14 @@ mod policy;
 mod rest;
 
 use super::meta::Meta;
-use super::planted::{self, Planted};
+use super::planted;
 use super::store::Store;
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Worker};
 use copy::Copier;
 use parking_lot::Mutex;
 use policy::Candidate;
+use quoit_planted::PlantedFault;
 use rest::Rests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -163,7 +164,7 @@ impl Store {
 
     /// Lets go of segments whose records have all been copied.
     fn retire(&self, victims: &[u32], pace: &dyn Pace) -> Result<Retired, StoreError> {
-        if !planted::has(Planted::LeavesIndexBehind) {
+        if !planted::has(PlantedFault::LeavesIndexBehind) {
             let referred = self.referred(victims);
             if !referred.is_empty() {
                 // All or none: removals were dropped on the promise that all victims go.
@@ -173,7 +174,7 @@ impl Store {
         // The snapshot makes all that was written durable as well: what made records of the victims
         // useless must survive if they don't.
         let checkpointing = self.checkpointing.try_lock_for(CHECKPOINT_WAIT);
-        let is_safe = planted::has(Planted::RetiresTooEarly)
+        let is_safe = planted::has(PlantedFault::RetiresTooEarly)
             || checkpointing.is_some() && self.checkpoint(victims, pace)?;
         if !is_safe {
             return Ok(Retired::NotNow);

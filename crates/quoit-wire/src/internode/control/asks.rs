@@ -171,8 +171,16 @@ pub struct Joined {
     pub cluster_id: Bytes,
 }
 
+/// Asks what the receiver thinks of the sender.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct StandingAsked {
+    /// Name of the sender; empty = it does not tell.
+    #[prost(string, tag = "1")]
+    pub name: String,
+}
+
 /// What the receiver thinks of the sender.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+#[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Standing {
     /// Whether the sender was removed for ever.
     #[prost(bool, tag = "1")]
@@ -180,4 +188,10 @@ pub struct Standing {
     /// Whether the sender is a member.
     #[prost(bool, tag = "2")]
     pub is_member: bool,
+    /// Members of the receiver's cluster; 0 = the receiver does not tell.
+    #[prost(uint32, tag = "3")]
+    pub member_count: u32,
+    /// Identity of a member that has the sender's name and is not the sender; empty = there is none.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub namesake: Bytes,
 }

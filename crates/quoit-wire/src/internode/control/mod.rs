@@ -10,12 +10,13 @@ mod state;
 
 pub use asks::{
     Append, AppendOutcome, Appended, Empty, JoinAsked, Joined, Proposed, ReadIndex, SnapshotPart,
-    Standing, StartNoted, Started, VoteAnswer, VoteAsked,
+    Standing, StandingAsked, StartNoted, Started, VoteAnswer, VoteAsked,
 };
 pub use log::{Ballot, Decision, Electorate, LogEntry, NodeSet, Position, StoredElectorate};
 pub use state::{
-    ChangeMessage, ClusterMessage, Copies, LayoutMessage, MemberMessage, MemberStatusMessage,
-    Named, Removal, Serves, StagedKind, StagedMessage, StagedMessages, StateMessage,
+    ChangeMessage, ClusterMessage, Copies, LayoutMessage, Loss, LostMessage, MemberMessage,
+    MemberStatusMessage, Named, Removal, Serves, StagedKind, StagedMessage, StagedMessages,
+    StateMessage,
 };
 
 /// First method number of the control plane.
@@ -38,7 +39,7 @@ pub const METHOD_READ_INDEX: u16 = 0x0005;
 pub const METHOD_STARTED: u16 = 0x0006;
 /// Asks to be let in, as a guest: [`JoinAsked`] -> [`Joined`].
 pub const METHOD_JOIN: u16 = 0x0007;
-/// Asks whether the sender is still a member, as a guest: [`Empty`] -> [`Standing`].
+/// Asks whether the sender is still a member, as a guest: [`StandingAsked`] -> [`Standing`].
 pub const METHOD_STANDING: u16 = 0x0008;
 
 /// A refusal: the receiver is not the leader.

@@ -1,6 +1,6 @@
 //! Changes, and what they are about.
 
-use super::NodeSet;
+use super::{Empty, NodeSet};
 use bytes::Bytes;
 
 /// One change: exactly one field is set.
@@ -33,6 +33,23 @@ pub struct ChangeMessage {
     /// A node serves with a layout.
     #[prost(message, optional, tag = "9")]
     pub serves: Option<Serves>,
+    /// A node has lost records.
+    #[prost(message, optional, tag = "10")]
+    pub lost: Option<Loss>,
+    /// An operator has taken note of partitions that may have lost records for good.
+    #[prost(message, optional, tag = "11")]
+    pub accept_losses: Option<Empty>,
+}
+
+/// A node that has lost records of any partition.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Loss {
+    /// The node.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub node: Bytes,
+    /// The numbers of copies of all buckets, ascending.
+    #[prost(uint32, repeated, tag = "2")]
+    pub n_vals: Vec<u32>,
 }
 
 /// A node that is no member any more.
@@ -153,6 +170,26 @@ pub struct ClusterMessage {
     /// What the members serve with.
     #[prost(message, repeated, tag = "5")]
     pub acknowledged: Vec<Serves>,
+    /// Copies that have lost records; none where no node ever told of a loss.
+    #[prost(message, optional, tag = "6")]
+    pub lost: Option<LostMessage>,
+}
+
+/// Copies that have lost records.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct LostMessage {
+    /// The copies.
+    #[prost(message, repeated, tag = "1")]
+    pub copies: Vec<Copies>,
+    /// For each of `copies` the number of the loss.
+    #[prost(uint64, repeated, tag = "2")]
+    pub numbers: Vec<u64>,
+    /// How many losses were told.
+    #[prost(uint64, tag = "3")]
+    pub loss_count: u64,
+    /// Partitions that may have lost records for good.
+    #[prost(uint32, repeated, tag = "4")]
+    pub unsure: Vec<u32>,
 }
 
 /// A bucket type or a bucket, and what it is.
@@ -202,6 +239,10 @@ pub struct MemberMessage {
     /// The newest one; 0 = 1.
     #[prost(uint32, tag = "10")]
     pub version_max: u32,
+    /// Whether an operator marked it as absent. Of a full member the status says it, as nodes before version
+    /// 9 know it.
+    #[prost(bool, tag = "11")]
+    pub is_down: bool,
 }
 
 /// How far a membership has come.
@@ -218,7 +259,7 @@ pub enum MemberStatusMessage {
     Leaving = 3,
     /// Has handed over its data.
     Exiting = 4,
-    /// An operator marked it as absent.
+    /// A full member that an operator marked as absent.
     Down = 5,
 }
 

@@ -318,6 +318,20 @@ fn transfers_page(document: &Value) -> String {
             "{from} has hints for {to}: {records} records and {partitions} whole partitions"
         ));
     }
+    let reaped = &document["reap_records"];
+    let names = |name: &str| {
+        let names = reaped[name].as_array().map(Vec::as_slice).unwrap_or_default();
+        names.iter().map(plain).collect::<Vec<_>>().join(", ")
+    };
+    for (name, why) in [("away", "are away"), ("unsettled", "may hold something older")] {
+        let members = names(name);
+        if !members.is_empty() {
+            let (records, maximum) = (&reaped["records"], &reaped["maximum"]);
+            lines.push(format!(
+                "{records} reap records (at most {maximum}) wait for members that {why}: {members}"
+            ));
+        }
+    }
     if list("active").is_empty() {
         lines.push("No transfers active".to_owned());
         return lines.join("\n");
@@ -361,6 +375,7 @@ mod tests {
             "waiting": [{"node": "a@h", "partitions": 5, "ownership": 3, "hinted": 2}],
             "away": [{"node": "c@h", "partitions": 8}],
             "silent": ["c@h"],
+            "reap_records": {"records": 7, "maximum": 9, "away": ["c@h"], "unsettled": []},
             "active": [{"id": 3, "index": "99", "type": "ownership", "from": "a@h", "to": "b@h",
                         "records": 10, "bytes": 2048, "bytes_per_sec": 1024, "percent": 25.0,
                         "elapsed_secs": 2.0, "remaining_secs": 6.0}],
@@ -372,6 +387,7 @@ mod tests {
         let expected = "\
 a@h waiting to handoff 5 partitions
 c@h does not have 8 primary partitions running
+7 reap records (at most 9) wait for members that are away: c@h
 
 Active Transfers:
 

@@ -29,7 +29,7 @@ pub(super) fn cluster_status(api: &Api, format: Format) -> Result<()> {
             let pending = &member["pending_percent"];
             let pending = if pending.is_null() { String::new() } else { percent(pending) };
             let location = member["location"].as_str().unwrap_or_default().to_owned();
-            let (name, status) = (plain(&member["name"]), plain(&member["status"]));
+            let (name, status) = (plain(&member["name"]), standing(member));
             let available = plain(&member["availability"]);
             let ring = percent(&member["ring_percent"]);
             let versions = protocol(member);
@@ -43,6 +43,15 @@ pub(super) fn cluster_status(api: &Api, format: Format) -> Result<()> {
         )
     });
     Ok(())
+}
+
+/// A member's status, and how far its membership has come if `down` hides it.
+fn standing(member: &Value) -> String {
+    let (status, membership) = (plain(&member["status"]), plain(&member["membership"]));
+    match membership.as_str() {
+        "joining" | "leaving" | "exiting" if status == "down" => format!("down, {membership}"),
+        _ => status,
+    }
 }
 
 /// Versions of the protocol between nodes that a member speaks, such as `1-2`.
@@ -79,8 +88,9 @@ fn ring_page(document: &Value) -> String {
         let names: Vec<String> = unreachable.iter().map(plain).collect();
         format!(
             "The following nodes are unreachable: {}\n\nWARNING: Changes of the ring wait for \
-             them. If they stay away, mark them as down\n(quoit admin down NODE) or remove them \
-             (quoit admin cluster force-remove NODE).",
+             them. If they stay away, mark them as down\n(quoit admin down NODE). Those that were \
+             to get partitions and are lost for good have to be\nremoved (quoit admin cluster \
+             force-remove NODE) or replaced (force-replace).",
             names.join(", ")
         )
     };

@@ -51,8 +51,9 @@ impl Node {
     }
 
     fn open(&self, storage: Storage) -> OnDisk {
-        let (directory, ring_size) = (self.directory(), RingSize::DEFAULT);
-        open_one(storage, &directory, ring_size, &self.clock, &self.settings).unwrap()
+        let (ring_size, is_expected) = (RingSize::DEFAULT, false);
+        let place = Place { directory: &self.directory(), ring_size, is_expected };
+        open_one(storage, &place, &self.clock, &self.settings).unwrap()
     }
 
     /// The incarnation that the store of several engines begins or goes on with when it finds the engine that

@@ -1,0 +1,153 @@
+//! Words for operators of nodes that do not serve.
+
+use crate::NodeId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A clock that is less behind the time noted last is not reported: NTP sets clocks back a little.
+const BEHIND_MAX: Duration = Duration::from_secs(1);
+
+/// A node that was asked for its cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Seed {
+    pub(super) address: Arc<str>,
+    pub(super) answer: SeedAnswer,
+}
+
+/// Answer of a seed about the cluster that it belongs to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum SeedAnswer {
+    /// Nothing; why.
+    Silent(String),
+    /// It is the node that asks.
+    Itself,
+    /// The cluster has the asking node as a member.
+    KnowsIt,
+    /// The cluster has a member of the asking node's name with this identity, which is not the asking node's.
+    Namesake(NodeId),
+    /// The cluster has so many members, and the asking node is none of them; 0 = the seed does not tell.
+    Members(u32),
+}
+
+/// Why a node that is alone does not serve, and what to do about it.
+pub(super) fn astray_words(name: &str, seeds: &[Seed]) -> String {
+    let begin = format!(
+        "{name} does not serve clients: cluster.seeds says that it is part of a cluster, and it is alone"
+    );
+    if let Some(seed) = seeds.iter().find(|seed| seed.answer == SeedAnswer::KnowsIt) {
+        return format!(
+            "{begin}. The cluster of {} has it as a member: the data directory is a copy from before it \
+             joined, and what it has stored since is missing. Start it with the right directory \
+             (platform_data_dir). If that is lost: start with an empty one under another name (nodename), \
+             let it join, and `cluster force-replace {name} NEW-NAME`",
+            seed.address
+        );
+    }
+    let namesake = seeds.iter().find_map(|seed| match seed.answer {
+        SeedAnswer::Namesake(id) => Some((&seed.address, id)),
+        _ => None,
+    });
+    if let Some((seed, id)) = namesake {
+        return format!(
+            "{begin}. The cluster of {seed} has a member {name} with another identity ({id}). If this node \
+             has lost its data directory: start it under another name (nodename), run `quoit admin cluster \
+             join {seed}` on it and then `cluster force-replace {name} NEW-NAME`; it gets its data back from \
+             the others. If the directory is only elsewhere, start the node with that one (platform_data_dir)"
+        );
+    }
+    let clusters = seeds.iter().filter_map(|seed| match seed.answer {
+        SeedAnswer::Members(count) => Some((count, &seed.address)),
+        _ => None,
+    });
+    if let Some((count, seed)) = clusters.max_by_key(|(count, _)| *count) {
+        let cluster =
+            if count > 1 { format!("is in a cluster of {count}") } else { "is up".to_owned() };
+        return format!(
+            "{begin}. {seed} {cluster}: let this node join with `quoit admin cluster join {seed}`, `cluster \
+             plan` and `cluster commit`. If it was a member before and has lost its data directory, replace \
+             its old self: `cluster force-replace OLD-NAME NEW-NAME`"
+        );
+    }
+    let silent = seeds.iter().filter_map(|seed| match &seed.answer {
+        SeedAnswer::Silent(reason) => Some(format!("{} ({reason})", seed.address)),
+        _ => None,
+    });
+    let silent: Vec<_> = silent.collect();
+    let silence = match silent.is_empty() {
+        true => String::new(),
+        false => format!(", and no seed answers: {}", silent.join(", ")),
+    };
+    format!(
+        "{begin}{silence}. Start the others, or correct cluster.seeds; the first node of a new cluster is \
+         started without it"
+    )
+}
+
+/// Why a node does not serve whose clock is another one than those of all members that it has heard of.
+pub(super) fn apart_words(name: &str, complaint: &str) -> String {
+    format!(
+        "{name} does not serve clients: its clock is not that of the other members, and where the last write \
+         wins, a wrong one would have wrong values win. {complaint}. It serves when it has reached a member \
+         whose clock is near its own; if most members disagree with it, it stops"
+    )
+}
+
+/// Why a node does not serve that was just started.
+pub(super) fn unheard_words(name: &str) -> String {
+    format!("{name} does not serve clients yet: it waits a moment for the time of another member")
+}
+
+/// Words about a clock that is behind the time that the node has noted durably; `None` if it is not.
+pub(super) fn mark_words(name: &str, now_us: u64, mark_us: u64) -> Option<String> {
+    let behind = Duration::from_micros(mark_us.saturating_sub(now_us));
+    (behind > BEHIND_MAX).then(|| {
+        format!(
+            "the clock of {name} is {:.0} s behind what it was when this node ran last: either it is wrong \
+             now, or it was wrong then. Where the last write wins, values of that time win until the clock \
+             gets there. Set the clock (NTP)",
+            behind.as_secs_f64()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seed(address: &str, answer: SeedAnswer) -> Seed {
+        Seed { address: address.into(), answer }
+    }
+
+    #[test]
+    fn a_clock_that_went_back_is_reported() {
+        const SECS: u64 = 1_000_000;
+        assert_eq!(mark_words("n1", 100 * SECS, 90 * SECS), None);
+        assert_eq!(mark_words("n1", 100 * SECS, 101 * SECS), None);
+        let words = mark_words("n1", 100 * SECS, 3_700 * SECS).unwrap();
+        assert!(words.starts_with("the clock of n1 is 3600 s behind"), "{words}");
+    }
+
+    #[test]
+    fn words_name_a_way_on_that_the_answers_leave() {
+        let words = |seeds: &[Seed]| astray_words("n1@a", seeds);
+        let silent = || seed("b:1", SeedAnswer::Silent("refused".to_owned()));
+        let own = || seed("a:1", SeedAnswer::Itself);
+        let nobody = words(&[own(), silent()]);
+        assert!(nobody.contains("no seed answers: b:1 (refused)"), "{nobody}");
+        assert!(nobody.contains("first node of a new cluster"), "{nobody}");
+        assert!(!words(&[own()]).contains("no seed answers"));
+        let found = words(&[
+            silent(),
+            seed("c:1", SeedAnswer::Members(1)),
+            seed("d:1", SeedAnswer::Members(4)),
+        ]);
+        assert!(found.contains("d:1 is in a cluster of 4: let this node join"), "{found}");
+        let member =
+            words(&[seed("d:1", SeedAnswer::Members(4)), seed("e:1", SeedAnswer::KnowsIt)]);
+        assert!(member.contains("a copy from before it joined"), "{member}");
+        let namesake = SeedAnswer::Namesake(NodeId([7; 16]));
+        let known = words(&[seed("d:1", SeedAnswer::Members(4)), seed("e:1", namesake)]);
+        assert!(known.contains("The cluster of e:1 has a member n1@a"), "{known}");
+        assert!(known.contains("`cluster force-replace n1@a NEW-NAME`"), "{known}");
+    }
+}

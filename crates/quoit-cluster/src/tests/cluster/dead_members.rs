@@ -1,0 +1,266 @@
+//! Members that die on their way: however far their membership has come, and whether they vote or not, what
+//! operators are told to do works, and later changes of layout come to their end.
+
+use super::*;
+use crate::{Departure, MemberStatus, StagedChange};
+
+/// How far the member has come that dies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Course {
+    /// It waits for the commit.
+    Joining,
+    /// It takes another's place, and has none of its data yet.
+    Newcomer,
+    Valid,
+    Leaving,
+    Exiting,
+    /// Another takes its place.
+    Replaced,
+    /// It was marked as absent before it was asked to leave.
+    LeavingDown,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Remedy {
+    Down,
+    ForceRemove,
+}
+
+/// A node that has not joined.
+const SPARE: u8 = 5;
+/// Another one, whose joining is the later change of layout.
+const LATER: u8 = 6;
+
+/// Four members, of which three vote, and two nodes that are alone.
+struct Scene {
+    town: Town,
+    victim: u8,
+    asker: u8,
+}
+
+impl Scene {
+    async fn new(course: Course, votes: bool) -> Self {
+        let town = Town::joined(4).await;
+        let voters = || town.control(1).voters_and_starts().unwrap().0.nodes;
+        town.until("three vote", || voters().len() == 3).await;
+        let is_voter = |number: &u8| voters().contains(&id(*number));
+        let victim = (1..=4).find(|number| is_voter(number) == votes).unwrap();
+        let asker = (1..=4).find(|number| *number != victim && is_voter(number)).unwrap();
+        let victim = match course {
+            Course::Joining | Course::Newcomer => SPARE,
+            _ => victim,
+        };
+        let mut scene = Self { town, victim, asker };
+        for number in [SPARE, LATER] {
+            let disk = FaultyDisk::new(u64::from(number));
+            scene.town.nodes.push(Node { number, disk, process: None });
+            scene.town.start(number).await;
+        }
+        scene
+    }
+
+    fn status(&self) -> Option<(MemberStatus, bool)> {
+        let state = self.town.state(self.asker);
+        state.members().get(id(self.victim)).map(|member| (member.status, member.is_down))
+    }
+
+    async fn stage(&self, change: StagedChange) {
+        self.town.control(self.asker).stage(&change).await.unwrap();
+    }
+
+    async fn join(&self, number: u8) {
+        self.town.join(number, self.asker).await.unwrap();
+    }
+
+    async fn die(&mut self) {
+        self.town.crash(self.victim);
+        let (control, victim) = (Arc::clone(self.town.control(self.asker)), id(self.victim));
+        self.town.until("it is seen to be away", || !control.is_reachable(victim)).await;
+    }
+
+    /// Brings the victim where it dies, and lets it die.
+    async fn reach(&mut self, course: Course) {
+        let (node, asker) = (id(self.victim), self.asker);
+        // Something is on it that belongs to others, so that it does not go by itself.
+        self.town.control(self.victim).set_clear_by(0);
+        match course {
+            Course::Joining => self.join(self.victim).await,
+            Course::Valid => {}
+            Course::Newcomer | Course::Replaced => {
+                self.join(SPARE).await;
+                let old = if course == Course::Newcomer { asker % 4 + 1 } else { self.victim };
+                self.stage(StagedChange::Replace { old: id(old), new: id(SPARE) }).await;
+                self.town.commit(asker).await;
+            }
+            Course::Leaving | Course::Exiting => {
+                self.stage(StagedChange::Leave { node }).await;
+                self.town.commit(asker).await;
+            }
+            Course::LeavingDown => {
+                self.die().await;
+                self.town.control(asker).mark_down(node).await.unwrap();
+                self.stage(StagedChange::Leave { node }).await;
+                self.town.commit(asker).await;
+                assert_eq!(self.status(), Some((MemberStatus::Leaving, true)));
+                return;
+            }
+        }
+        if course == Course::Exiting {
+            self.move_all().await;
+            let exits = || self.status() == Some((MemberStatus::Exiting, false));
+            self.town.until("it is about to go", exits).await;
+        }
+        self.die().await;
+    }
+
+    /// Everything moves, when all running members know where.
+    async fn move_all(&self) {
+        let town = &self.town;
+        let newest = |number| town.state(number).layouts().newest().version();
+        let is_member = |number: &u8| town.state(self.asker).members().get(id(*number)).is_some();
+        let know = || {
+            let mut members = town.running().filter(is_member);
+            members.all(|number| newest(number) == newest(self.asker))
+        };
+        town.until("all know the layout", know).await;
+        town.move_all().await;
+    }
+
+    /// Another node joins, and everything moves.
+    async fn later_change(&mut self) {
+        self.join(LATER).await;
+        self.town.commit(self.asker).await;
+        self.move_all().await;
+        assert!(self.town.state(self.asker).layouts().newest().node_index(id(LATER)).is_some());
+    }
+}
+
+async fn check(course: Course, votes: bool, remedy: Remedy) {
+    let mut scene = Scene::new(course, votes).await;
+    scene.reach(course).await;
+    let (control, node) = (Arc::clone(scene.town.control(scene.asker)), id(scene.victim));
+    match remedy {
+        Remedy::Down => control.mark_down(node).await.unwrap(),
+        Remedy::ForceRemove if course == Course::Joining => {
+            let remove = StagedChange::ForceRemove { node };
+            let refusal = control.stage(&remove).await.unwrap_err().to_string();
+            assert!(refusal.contains("`cluster clear`"), "{refusal}");
+            control.clear_staged().await.unwrap();
+        }
+        Remedy::ForceRemove => {
+            scene.stage(StagedChange::ForceRemove { node }).await;
+            scene.town.commit(scene.asker).await;
+            assert_eq!(scene.status(), None);
+        }
+    }
+    if remedy == Remedy::Down && course == Course::Newcomer {
+        // What it has not got yet no other node has in its place.
+        scene.stage(StagedChange::ForceRemove { node }).await;
+        scene.town.commit(scene.asker).await;
+    }
+    if remedy == Remedy::Down && course == Course::Joining {
+        control.plan().unwrap();
+        let refusal = control.commit_staged(None).await.unwrap_err().to_string();
+        assert!(refusal.contains("`cluster clear`"), "{refusal}");
+        control.clear_staged().await.unwrap();
+    }
+    scene.later_change().await;
+    if remedy == Remedy::Down {
+        scene.comes_back(course).await;
+    }
+}
+
+impl Scene {
+    /// A member that was marked as absent goes on where it was.
+    async fn comes_back(&mut self, course: Course) {
+        let victim = self.victim;
+        match course {
+            Course::Joining | Course::Newcomer => {}
+            Course::Valid => {
+                self.town.start(victim).await;
+                let is_full = || self.status() == Some((MemberStatus::Valid, false));
+                self.town.until("it is a full member", is_full).await;
+            }
+            Course::Leaving | Course::Exiting | Course::Replaced | Course::LeavingDown => {
+                self.town.start(victim).await;
+                let mut departure = self.town.control(victim).departure();
+                let left = departure.wait_for(Option::is_some).await.unwrap().clone();
+                assert_eq!(left, Some(Departure::Left));
+                self.town.until("it is gone", || self.status().is_none()).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_dies_on_its_way_holds_nothing_up_once_the_operator_has_said_so() {
+    let courses = [
+        Course::Joining,
+        Course::Newcomer,
+        Course::Valid,
+        Course::Leaving,
+        Course::Exiting,
+        Course::Replaced,
+        Course::LeavingDown,
+    ];
+    for course in courses {
+        for votes in [true, false] {
+            // Who has just come does not vote.
+            if votes && matches!(course, Course::Joining | Course::Newcomer) {
+                continue;
+            }
+            for remedy in [Remedy::Down, Remedy::ForceRemove] {
+                println!("{course:?}, votes: {votes}, {remedy:?}");
+                check(course, votes, remedy).await;
+            }
+        }
+    }
+}
+
+/// The control: without the mark the others wait.
+#[tokio::test(start_paused = true)]
+async fn member_that_died_unmarked_is_waited_for() {
+    for course in [Course::Valid, Course::Leaving, Course::Exiting] {
+        let mut scene = Scene::new(course, false).await;
+        scene.reach(course).await;
+        scene.join(LATER).await;
+        scene.town.commit(scene.asker).await;
+        let running: Vec<u8> = scene.town.running().collect();
+        for number in running {
+            let state = scene.town.state(number);
+            let missing = state.layouts().incomplete().filter(|(_, node)| *node == id(number));
+            let missing: Vec<Partition> = missing.map(|(partition, _)| partition).collect();
+            if !missing.is_empty() {
+                scene.town.control(number).report_moved(&missing).await.unwrap();
+            }
+        }
+        sleep(PATIENCE).await;
+        assert!(scene.town.state(scene.asker).layouts().is_moving(), "{course:?}");
+        scene.town.control(scene.asker).mark_down(id(scene.victim)).await.unwrap();
+        let town = &scene.town;
+        town.until("it is done", || !town.state(scene.asker).layouts().is_moving()).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_member_can_be_removed_when_no_more_layouts_are_possible() {
+    let mut scene = Scene::new(Course::Newcomer, false).await;
+    scene.reach(Course::Newcomer).await;
+    let control = Arc::clone(scene.town.control(scene.asker));
+    let mut refusal = None;
+    for capacity in 101..=120 {
+        scene.stage(StagedChange::Capacity { node: id(1), capacity }).await;
+        control.plan().unwrap();
+        if let Err(fault) = control.commit_staged(None).await {
+            refusal = Some(fault.to_string());
+            control.clear_staged().await.unwrap();
+            break;
+        }
+    }
+    let refusal = refusal.expect("layouts have a bound");
+    assert!(refusal.contains("`cluster force-remove`"), "{refusal}");
+    scene.stage(StagedChange::ForceRemove { node: id(scene.victim) }).await;
+    scene.town.commit(scene.asker).await;
+    scene.move_all().await;
+    scene.later_change().await;
+}

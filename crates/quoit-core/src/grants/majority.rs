@@ -1,0 +1,69 @@
+//! Whether the grants of a write are enough: pure.
+
+use crate::error::{QuorumKind, RequestError};
+use crate::votes::{NodePlace, Voters};
+use quoit_planted::planted;
+
+/// What a primary answered to a request for a grant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GrantAnswer {
+    /// It grants the write. `is_complete` = its copy of the partition is complete.
+    Granted {
+        /// Whether the primary's copy of the partition is complete.
+        is_complete: bool,
+    },
+    /// Another write has a grant there.
+    Taken,
+    /// It did not answer, or can't grant.
+    Failed,
+}
+
+/// What the answers of all primaries come to.
+#[derive(Debug)]
+pub(crate) enum Decided {
+    /// The write may be made.
+    Granted,
+    /// Another write may be made at present.
+    Taken,
+    /// No write can get a majority now.
+    NoMajority(RequestError),
+}
+
+/// The least number of positions that is a majority of them.
+pub(crate) const fn majority(n_val: u32) -> u32 {
+    n_val / 2 + 1
+}
+
+/// Looks for a majority of the `n_val` positions in every live layout. In the layout that serves reads,
+/// given by its index, only complete copies count: what a filling copy lacks proves nothing.
+pub(crate) fn decide(
+    n_val: u32,
+    layouts: &[Voters],
+    reads: usize,
+    answers: &[(NodePlace, GrantAnswer)],
+) -> Decided {
+    let wanted = majority(n_val) - u32::from(planted!(CountsGrantsShort));
+    for (index, voters) in layouts.iter().enumerate() {
+        let votes = |counts: &dyn Fn(GrantAnswer) -> bool| -> u32 {
+            let counted = answers.iter().filter(|(_, answer)| counts(*answer));
+            counted.map(|(node, _)| voters.of(*node).map_or(0, |voter| voter.primary)).sum()
+        };
+        let is_granted = |answer| match answer {
+            GrantAnswer::Granted { is_complete } => is_complete || index != reads,
+            GrantAnswer::Taken | GrantAnswer::Failed => false,
+        };
+        let got = votes(&is_granted);
+        if got >= wanted {
+            continue;
+        }
+        if got + votes(&|answer| answer == GrantAnswer::Taken) >= wanted {
+            return Decided::Taken;
+        }
+        return Decided::NoMajority(RequestError::Unsatisfied {
+            kind: QuorumKind::Pw,
+            wanted,
+            got,
+        });
+    }
+    Decided::Granted
+}

@@ -1,0 +1,92 @@
+//! The primary's side: gives grants and takes them back.
+
+use super::GrantNumber;
+use crate::error::RequestError;
+use crate::replica::Copy;
+use crate::service::{Refusal, refuse};
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use prost::Message;
+use quoit_cluster::{IncomingRequest, Responder};
+use quoit_store::engine::Access;
+use quoit_wire::internode::grants::{Grant, Granted, REFUSED_GRANTED, Release};
+use std::sync::Arc;
+
+impl ReplicatedStore {
+    /// A number that no grant of this node has had, in this process or an earlier one. A durable write once
+    /// in a million numbers.
+    pub(super) fn grant_number(&self) -> Result<GrantNumber, RequestError> {
+        Ok(GrantNumber(self.dots.issue(0)?.counter))
+    }
+
+    /// Grants a conditional write and shows this node's copy.
+    pub(crate) fn serve_grant(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
+        let grant: Grant = match self.read_header(request, |grant: &Grant| grant.layout_version) {
+            Ok(grant) => grant,
+            Err(refusal) => return refuse(reply, &refusal),
+        };
+        let number = match self.grant_number() {
+            Ok(number) => number,
+            Err(fault) => return refuse(reply, &fault.into()),
+        };
+        if !self.grants.grant(&grant.key, number, self.clock.monotonic_us()) {
+            return reply.refuse(REFUSED_GRANTED, "another write holds a grant of the record");
+        }
+        // Read after the grant is noted: what was taken under earlier grants is seen.
+        match self.copy_for_grant(&grant, Access::NoWait) {
+            Ok(Some(copy)) => self.send_grant(&grant, number, copy, reply),
+            Ok(None) => {
+                let blocking = self.settings.blocking;
+                tokio::spawn(async move {
+                    let reader = Arc::clone(&self);
+                    let asked = grant.clone();
+                    let read = move || Ok(reader.copy_for_grant(&asked, Access::Wait));
+                    match blocking.aside(read).await {
+                        Ok(Ok(copy)) => {
+                            self.send_grant(&grant, number, copy.unwrap_or(Copy::Missing), reply);
+                        }
+                        Ok(Err(refusal)) => self.withdraw(&grant.key, number, &refusal, reply),
+                        Err(fault) => self.withdraw(&grant.key, number, &fault.into(), reply),
+                    }
+                });
+            }
+            Err(refusal) => self.withdraw(&grant.key, number, &refusal, reply),
+        }
+    }
+
+    /// Takes back a grant that its coordinator does not use.
+    pub(crate) fn serve_release(&self, request: &IncomingRequest, reply: Responder) {
+        match Release::decode(request.header.clone()) {
+            Ok(release) => {
+                self.grants.release(&release.key, GrantNumber(release.number));
+                reply.send(&(), b"");
+            }
+            Err(fault) => refuse(reply, &Refusal::Malformed(fault.to_string())),
+        }
+    }
+
+    fn copy_for_grant(&self, grant: &Grant, access: Access) -> Result<Option<Copy>, Refusal> {
+        let place = self.place(&grant.key, grant.partition)?;
+        Ok(self.fetch_copy(&place.at(), true, access)?)
+    }
+
+    fn send_grant(&self, grant: &Grant, number: GrantNumber, copy: Copy, reply: Responder) {
+        let is_complete = match self.place(&grant.key, grant.partition) {
+            Ok(place) => self.topology_now().keeps(place.at().partition, grant.n_val),
+            Err(_) => false,
+        };
+        let granted = Granted { number: number.0, is_complete, ..Granted::default() };
+        match copy {
+            Copy::Missing => reply.send(&granted, b""),
+            Copy::Found(digest, object) => {
+                let object = object.unwrap_or_default();
+                reply.send(&Granted { found: true, digest, ..granted }, &object);
+            }
+        }
+    }
+
+    fn withdraw(&self, record: &Bytes, number: GrantNumber, refusal: &Refusal, reply: Responder) {
+        self.grants.release(record, number);
+        refuse(reply, refusal);
+    }
+}

@@ -1,0 +1,166 @@
+//! Entries of log files: a head of fixed size, the record's encoded name, and the encoded tombstone.
+//!
+//! ```text
+//! byte  0  8  XXH3-64 of bytes 8 to 47, seeded with the file's salt
+//! byte  8  8  sequence number
+//! byte 16  8  identity of the record
+//! byte 24  2  partition
+//! byte 26  2  0
+//! byte 28  4  length of the name, in bytes
+//! byte 32  4  length of the tombstone, in bytes
+//! byte 36  4  bytes of the file that were durable when the entry was written
+//! byte 40  8  XXH3-64 of name and tombstone, seeded with the file's salt
+//! byte 48     name, tombstone
+//! ```
+//!
+//! Numbers are little-endian. A damaged name or tombstone spoils its own entry alone, since the head has the
+//! lengths. Behind a damaged head the next entry is found by its checksum. The salt keeps clients from
+//! choosing a key that could be taken for an entry there.
+
+use super::{ReapRecord, ReapSequence};
+use bytes::Bytes;
+use quoit_model::hash::{Identity, Partition};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+
+/// Bytes of a head.
+pub(super) const HEAD_BYTES: usize = 48;
+/// Bytes of the checksum at the beginning of a head.
+const CHECKSUM_BYTES: usize = 8;
+
+/// What stands before the name of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct EntryHead {
+    pub(super) sequence: ReapSequence,
+    pub(super) partition: Partition,
+    pub(super) identity: Identity,
+    /// Bytes of the file that were durable when the entry was written.
+    pub(super) durable_bytes: u32,
+    name_bytes: u32,
+    tombstone_bytes: u32,
+    body_checksum: u64,
+}
+
+impl EntryHead {
+    /// Reads a head; `None` for bytes that are none.
+    pub(super) fn read(bytes: &[u8], salt: u64) -> Option<Self> {
+        let bytes: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
+        // Most bytes that are no head are told by this, without a checksum.
+        if bytes[26..28] != [0; 2] {
+            return None;
+        }
+        let checksum = xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], salt);
+        (checksum == number(bytes, 0)).then(|| Self {
+            sequence: ReapSequence(number(bytes, 8)),
+            identity: Identity(number(bytes, 16)),
+            partition: Partition(u16::from_le_bytes([bytes[24], bytes[25]])),
+            name_bytes: short_number(bytes, 28),
+            tombstone_bytes: short_number(bytes, 32),
+            durable_bytes: short_number(bytes, 36),
+            body_checksum: number(bytes, 40),
+        })
+    }
+
+    /// Bytes of the whole entry.
+    pub(super) const fn entry_bytes(&self) -> usize {
+        HEAD_BYTES + self.name_bytes as usize + self.tombstone_bytes as usize
+    }
+
+    /// The record of the entry that begins with this head; `None` when it is damaged or not all there.
+    pub(super) fn record(&self, entry: &Bytes, salt: u64) -> Option<ReapRecord> {
+        if entry.len() < self.entry_bytes() {
+            return None;
+        }
+        let body = entry.slice(HEAD_BYTES..self.entry_bytes());
+        (xxh3_64_with_seed(&body, salt) == self.body_checksum).then(|| ReapRecord {
+            partition: self.partition,
+            identity: self.identity,
+            name: body.slice(..self.name_bytes as usize),
+            tombstone: body.slice(self.name_bytes as usize..),
+        })
+    }
+}
+
+fn number(bytes: &[u8; HEAD_BYTES], offset: usize) -> u64 {
+    u64::from_le_bytes(*bytes[offset..].first_chunk().expect("the head has all of its numbers"))
+}
+
+fn short_number(bytes: &[u8; HEAD_BYTES], offset: usize) -> u32 {
+    u32::from_le_bytes(*bytes[offset..].first_chunk().expect("the head has all of its numbers"))
+}
+
+/// Appends the entry of a record to a buffer.
+///
+/// # Panics
+///
+/// When name or tombstone have 4 GiB.
+pub(super) fn append_entry(
+    record: &ReapRecord,
+    sequence: ReapSequence,
+    durable_bytes: u32,
+    salt: u64,
+    out: &mut Vec<u8>,
+) {
+    let length =
+        |bytes: &Bytes| u32::try_from(bytes.len()).expect("objects are smaller than 4 GiB");
+    let mut body = Xxh3::with_seed(salt);
+    body.update(&record.name);
+    body.update(&record.tombstone);
+    let mut head = [0; HEAD_BYTES];
+    head[8..16].copy_from_slice(&sequence.0.to_le_bytes());
+    head[16..24].copy_from_slice(&record.identity.0.to_le_bytes());
+    head[24..26].copy_from_slice(&record.partition.0.to_le_bytes());
+    head[28..32].copy_from_slice(&length(&record.name).to_le_bytes());
+    head[32..36].copy_from_slice(&length(&record.tombstone).to_le_bytes());
+    head[36..40].copy_from_slice(&durable_bytes.to_le_bytes());
+    head[40..48].copy_from_slice(&body.digest().to_le_bytes());
+    let checksum = xxh3_64_with_seed(&head[CHECKSUM_BYTES..], salt);
+    head[..8].copy_from_slice(&checksum.to_le_bytes());
+    out.extend_from_slice(&head);
+    out.extend_from_slice(&record.name);
+    out.extend_from_slice(&record.tombstone);
+}
+
+/// A part of a log file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum LogPart {
+    /// An entry.
+    Whole(EntryHead, ReapRecord),
+    /// An entry with a sound head, whose record is damaged or not all there.
+    Damaged(EntryHead),
+    /// Bytes without any sound head.
+    Unknown,
+}
+
+/// Goes through the bytes of a log file from an offset on: parts, and where each begins and ends.
+pub(super) struct LogParts<'a> {
+    bytes: &'a Bytes,
+    salt: u64,
+    offset: usize,
+}
+
+impl<'a> LogParts<'a> {
+    pub(super) const fn new(bytes: &'a Bytes, salt: u64, offset: usize) -> Self {
+        Self { bytes, salt, offset }
+    }
+}
+
+impl Iterator for LogParts<'_> {
+    type Item = (std::ops::Range<usize>, LogPart);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.offset;
+        let rest = self.bytes.get(start..).filter(|rest| !rest.is_empty())?;
+        let Some(head) = EntryHead::read(rest, self.salt) else {
+            let is_head = |offset: &usize| EntryHead::read(&rest[*offset..], self.salt).is_some();
+            let length = (1..rest.len()).find(is_head).unwrap_or(rest.len());
+            self.offset = start + length;
+            return Some((start..self.offset, LogPart::Unknown));
+        };
+        self.offset = self.bytes.len().min(start + head.entry_bytes());
+        let part = match head.record(&self.bytes.slice(start..self.offset), self.salt) {
+            Some(record) => LogPart::Whole(head, record),
+            None => LogPart::Damaged(head),
+        };
+        Some((start..self.offset, part))
+    }
+}

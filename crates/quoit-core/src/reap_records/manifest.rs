@@ -1,0 +1,223 @@
+//! The manifest: which log files there are, and up to when each partition's records have retired.
+//!
+//! ```text
+//! byte  0  8  magic "QUOITRM\n"
+//! byte  8  4  format version 1
+//! byte 12  2  number of partitions of the ring
+//! byte 14  2  0
+//! byte 16  8  sequence number: all records made before have this one or a lower one
+//! byte 24  4  number of log files
+//! byte 28  4  0
+//! byte 32     for each log file, in the order in which they were made, 24 bytes:
+//!             number (4), 0 (4), bytes that are durable at least (8), salt (8)
+//!             for each partition, 8 bytes: sequence number up to which its records have retired
+//!             for each partition, 1 byte: 1 if records of it were lost, else 0
+//!             XXH3-64 of all before, 8 bytes
+//! ```
+//!
+//! Numbers are little-endian. It is written anew beside the old one and renamed over it whenever a log file
+//! is made or removed and whenever records retire. A log file that it does not name has no entries that
+//! count: a new file gets entries when the manifest that names it is durable, and a file is removed when
+//! the manifest that does not name it any more is. Only the last file that it names grows.
+
+use super::ReapSequence;
+use quoit_model::hash::{Partition, RingSize};
+use quoit_store::error::StoreError;
+use quoit_store::seam::Disk;
+use std::collections::BTreeSet;
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(super) const NAME: &str = "REAPED";
+const NEW_NAME: &str = "REAPED.new";
+const MAGIC: [u8; 8] = *b"QUOITRM\n";
+const VERSION: u32 = 1;
+const HEAD_BYTES: usize = 32;
+const FILE_BYTES: usize = 24;
+const CHECKSUM_BYTES: usize = 8;
+/// No node makes so many records: so there are always higher numbers.
+const SEQUENCE_MAX: u64 = u64::MAX / 2;
+
+/// A log file as the manifest names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NamedFile {
+    pub(super) number: u32,
+    /// Bytes that are durable at least.
+    pub(super) durable_bytes: u64,
+    pub(super) salt: u64,
+}
+
+/// What the manifest says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ReapManifest {
+    /// All records made before have this sequence number or a lower one.
+    pub(super) sequence: ReapSequence,
+    pub(super) files: Vec<NamedFile>,
+    /// By partition.
+    pub(super) retired: Vec<ReapSequence>,
+    /// Partitions of which records were lost.
+    pub(super) lost: BTreeSet<Partition>,
+}
+
+/// The manifest as a start finds it.
+#[derive(Debug)]
+pub(super) enum FoundManifest {
+    Missing,
+    Damaged,
+    Whole(ReapManifest),
+}
+
+impl ReapManifest {
+    pub(super) fn new(ring_size: RingSize) -> Self {
+        let retired = vec![ReapSequence(0); usize::from(ring_size.get())];
+        Self { sequence: ReapSequence(0), files: Vec::new(), retired, lost: BTreeSet::new() }
+    }
+
+    /// Whether a record that was made then has retired.
+    pub(super) fn is_retired(&self, partition: Partition, sequence: ReapSequence) -> bool {
+        let retired = self.retired.get(usize::from(partition.0));
+        retired.is_some_and(|up_to| sequence <= *up_to)
+    }
+
+    /// Records of a partition were lost; of any where it is not known.
+    pub(super) fn note_lost(&mut self, partition: Option<Partition>) {
+        match partition.filter(|partition| usize::from(partition.0) < self.retired.len()) {
+            Some(partition) => {
+                self.lost.insert(partition);
+            }
+            None => self.lost.extend((0..self.retired.len()).map(|index| Partition(index as u16))),
+        }
+    }
+
+    /// Reads the manifest of a directory, and removes what an interrupted writing has left.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or the manifest is of another ring or a newer release.
+    pub(super) fn read(disk: &dyn Disk, ring_size: RingSize) -> Result<FoundManifest, StoreError> {
+        let names = disk.list()?;
+        if names.iter().any(|name| name == NEW_NAME) {
+            disk.remove(NEW_NAME)?;
+        }
+        if !names.iter().any(|name| name == NAME) {
+            return Ok(FoundManifest::Missing);
+        }
+        let file = disk.open(NAME, false)?;
+        let size_bytes = usize::try_from(file.size_bytes()?).unwrap_or(usize::MAX);
+        let most = HEAD_BYTES + CHECKSUM_BYTES + 9 * usize::from(u16::MAX) + (FILE_BYTES << 20);
+        let mut bytes = vec![0; size_bytes.min(most)];
+        let count = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(count);
+        match Self::decode(&bytes) {
+            Ok(Some(manifest)) if manifest.retired.len() != usize::from(ring_size.get()) => {
+                Err(StoreError::OtherRing {
+                    path: disk.path(),
+                    stored: manifest.retired.len() as u16,
+                    wanted: ring_size.get(),
+                })
+            }
+            Ok(Some(manifest)) => Ok(FoundManifest::Whole(manifest)),
+            Ok(None) => Ok(FoundManifest::Damaged),
+            Err(version) => Err(StoreError::Corrupt {
+                path: format!("{}/{NAME}", disk.path()),
+                offset: 8,
+                reason: format!("format version {version} is of a newer release; install that one"),
+            }),
+        }
+    }
+
+    /// `None` for bytes that are no manifest; the error is the version of a newer one.
+    fn decode(bytes: &[u8]) -> Result<Option<Self>, u32> {
+        let Some((content, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
+            return Ok(None);
+        };
+        let is_whole = xxh3_64(content).to_le_bytes() == *checksum;
+        if !is_whole || content.len() < HEAD_BYTES || content[..8] != MAGIC {
+            return Ok(None);
+        }
+        let version = short_number(content, 8);
+        if version != VERSION {
+            return Err(version);
+        }
+        let ring_size = usize::from(u16::from_le_bytes([content[12], content[13]]));
+        let file_count = short_number(content, 24) as usize;
+        let files_bytes = file_count.saturating_mul(FILE_BYTES);
+        if content.len() - HEAD_BYTES != files_bytes.saturating_add(9 * ring_size) {
+            return Ok(None);
+        }
+        let (files, by_partition) = content[HEAD_BYTES..].split_at(files_bytes);
+        let (retired, lost) = by_partition.split_at(8 * ring_size);
+        let files = files.chunks_exact(FILE_BYTES).map(|file| NamedFile {
+            number: short_number(file, 0),
+            durable_bytes: number(file, 8),
+            salt: number(file, 16),
+        });
+        let files: Vec<_> = files.collect();
+        let retired = retired.chunks_exact(8).map(|each| ReapSequence(number(each, 0)));
+        let retired: Vec<_> = retired.collect();
+        let lost = (0..).map(Partition).zip(lost).filter(|(_, is_lost)| **is_lost != 0);
+        // What is made next must not count as retired, and the file that grows is the last one.
+        let sequence = ReapSequence(number(content, 16));
+        let is_ordered = files.is_sorted_by(|one, next| one.number < next.number);
+        if !is_ordered || retired.iter().any(|up_to| *up_to > sequence) || sequence.0 > SEQUENCE_MAX
+        {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            sequence,
+            files,
+            retired,
+            lost: lost.map(|(partition, _)| partition).collect(),
+        }))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let ring_size =
+            u16::try_from(self.retired.len()).expect("rings have at most 65535 partitions");
+        let file_count = u32::try_from(self.files.len()).expect("file numbers have 32 bits");
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&ring_size.to_le_bytes());
+        bytes.extend_from_slice(&[0; 2]);
+        bytes.extend_from_slice(&self.sequence.0.to_le_bytes());
+        bytes.extend_from_slice(&file_count.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        for file in &self.files {
+            bytes.extend_from_slice(&file.number.to_le_bytes());
+            bytes.extend_from_slice(&[0; 4]);
+            bytes.extend_from_slice(&file.durable_bytes.to_le_bytes());
+            bytes.extend_from_slice(&file.salt.to_le_bytes());
+        }
+        for sequence in &self.retired {
+            bytes.extend_from_slice(&sequence.0.to_le_bytes());
+        }
+        let is_lost = |index| self.lost.contains(&Partition(index));
+        bytes.extend((0..ring_size).map(|index| u8::from(is_lost(index))));
+        let checksum = xxh3_64(&bytes);
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Puts this manifest in the place of the one on disk, durably.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: the former one may count or this one, until one was written.
+    pub(super) fn write(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if disk.list()?.iter().any(|name| name == NEW_NAME) {
+            disk.remove(NEW_NAME)?;
+        }
+        let file = disk.open(NEW_NAME, true)?;
+        file.write_at(&self.encode(), 0)?;
+        file.sync()?;
+        disk.rename(NEW_NAME, NAME)?;
+        disk.sync_directory()
+    }
+}
+
+fn number(bytes: &[u8], offset: usize) -> u64 {
+    u64::from_le_bytes(*bytes[offset..].first_chunk().expect("lengths were compared"))
+}
+
+fn short_number(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(*bytes[offset..].first_chunk().expect("lengths were compared"))
+}

@@ -1,0 +1,447 @@
+//! Reap records: what a node knows of tombstones that were reaped.
+//!
+//! A tombstone leaves the engine and its index, but what it has deleted may still arrive from elsewhere. A
+//! reap record keeps the tombstone, in log files of its own: it is made durable before the tombstone is
+//! removed, so that a crash in between leaves both, which say the same. In memory there are 24 bytes for each
+//! record; name and tombstone are read from the log when something arrives under the same identity.
+//!
+//! - [`entry`]: the format of log files; [`log`]: the files themselves
+//! - [`manifest`]: which files count, up to when records have retired, which partitions have lost some
+//! - [`recovery`]: what a start finds
+//! - [`shared`]: what readers and writers share, the table among it
+//! - [`table`]: the table in memory
+//! - [`writer`]: appends entries, moves live ones out of files that are mostly dead, removes files
+//!
+//! What is damaged is lost and is told: the node can't tell deleted from missing there any more.
+
+mod entry;
+mod fuzz;
+mod log;
+mod manifest;
+mod recovery;
+mod shared;
+mod table;
+mod writer;
+
+pub use fuzz::{fuzz_reap_records, reap_record_samples};
+
+use bytes::Bytes;
+use log::ReadEntry;
+use parking_lot::{Mutex, RwLock};
+use quoit_model::hash::{Identity, Partition, RingSize};
+use quoit_store::engine::{Access, RecordAt};
+use quoit_store::error::StoreError;
+use quoit_store::seam::Disk;
+use shared::{Addition, RecordSource, Shared};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use table::{EntryPlace, TableRow};
+use thiserror::Error;
+use writer::LogWriter;
+
+/// When a reap record was made, among those of its node: later ones have higher numbers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct ReapSequence(u64);
+
+/// A tombstone that was reaped, and its record.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ReapRecord {
+    /// The partition of the record.
+    pub(crate) partition: Partition,
+    /// Hash that names the record in its partition.
+    pub(crate) identity: Identity,
+    /// The record's encoded name.
+    pub(crate) name: Bytes,
+    /// The encoded tombstone.
+    pub(crate) tombstone: Bytes,
+}
+
+/// Bounds of reap records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReapRecordLimits {
+    /// Reap records that a node keeps at most (`reaped.maximum`); beyond it tombstones wait.
+    pub count_max: usize,
+    /// Size at which a log file is full, in bytes.
+    pub file_bytes_max: u32,
+}
+
+impl Default for ReapRecordLimits {
+    fn default() -> Self {
+        Self { count_max: 4_000_000, file_bytes_max: 16 << 20 }
+    }
+}
+
+/// Why reap records were not made.
+#[derive(Clone, Debug, Error)]
+pub(crate) enum AddReapRecordsError {
+    /// There is no room: tombstones have to wait until others retire.
+    #[error("the node keeps {count_max} reap records (reaped.maximum) and can't make more")]
+    Full {
+        /// The bound.
+        count_max: usize,
+    },
+    /// The disk refuses.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What reap records say of a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ReapedTombstone {
+    /// There is no reap record.
+    Missing,
+    /// The encoded tombstone.
+    Found(Bytes),
+    /// It has to come from the disk: repeat with [`Access::Wait`].
+    WouldBlock,
+}
+
+/// Figures of reap records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReapRecordStats {
+    /// How many there are.
+    pub count: usize,
+    /// How many there may be.
+    pub count_max: usize,
+    /// Bytes of their log files; of names and tombstones where nothing outlasts the process.
+    pub size_bytes: u64,
+    /// Partitions of which records were lost by damage.
+    pub lost_partition_count: usize,
+}
+
+/// The reap records of a node.
+pub(crate) struct ReapRecords {
+    shared: RwLock<Shared>,
+    /// Taken before `shared`, by those that change something.
+    writer: Mutex<Option<LogWriter>>,
+    /// As many as the table has: most of the time none, and nobody has to take a lock.
+    count: AtomicUsize,
+    limits: ReapRecordLimits,
+}
+
+impl ReapRecords {
+    /// Reap records that end with the process.
+    pub(crate) fn in_memory(ring_size: RingSize, limits: ReapRecordLimits) -> Self {
+        Self {
+            shared: RwLock::new(Shared::new(ring_size)),
+            writer: Mutex::default(),
+            count: AtomicUsize::new(0),
+            limits,
+        }
+    }
+
+    /// Reap records that are kept on a disk. `entropy` is random: it keeps clients from writing what looks
+    /// like entries of the log.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or has reap records of another ring or of a newer release.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        ring_size: RingSize,
+        limits: ReapRecordLimits,
+        entropy: u64,
+    ) -> Result<Self, StoreError> {
+        let recovered = recovery::recover(&*disk, ring_size)?;
+        let writer = LogWriter::new(disk, &recovered, limits.file_bytes_max, entropy);
+        let recovery::Recovered { manifest, files, table, .. } = recovered;
+        if !manifest.lost.is_empty() {
+            let partition_count = manifest.lost.len();
+            tracing::error!(partition_count, "reap records of partitions were lost");
+        }
+        let opened = Self {
+            count: AtomicUsize::new(table.count()),
+            shared: RwLock::new(Shared { table, manifest, files, in_memory: BTreeMap::new() }),
+            writer: Mutex::new(Some(writer)),
+            limits,
+        };
+        opened.settle();
+        Ok(opened)
+    }
+
+    /// Notes losses and the ends of files durably, and leaves no damage for the next start to find: it
+    /// would not know any more that a crash has torn those entries.
+    fn settle(&self) {
+        let mut writer = self.writer.lock();
+        let Some(log) = writer.as_mut() else { return };
+        let is_new = {
+            let shared = self.shared.read();
+            shared.files.is_empty() && shared.manifest.lost.is_empty()
+        };
+        let settled = match is_new {
+            true => Ok(()),
+            false => log.settle(&self.shared),
+        };
+        if let Err(fault) = settled {
+            tracing::warn!(%fault, "reap records are left as the former process left them");
+        }
+    }
+
+    /// Whether there is none. One load.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether there may be a record of this identity: takes a lock for a search in memory.
+    pub(crate) fn may_have(&self, partition: Partition, identity: Identity) -> bool {
+        !self.is_empty() && self.shared.read().table.rows(partition, identity).next().is_some()
+    }
+
+    /// The reaped tombstone of a record. Reads the log if there may be one.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or the entry is damaged: nobody knows then what was deleted there.
+    pub(crate) fn get(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<ReapedTombstone, StoreError> {
+        if self.is_empty() {
+            return Ok(ReapedTombstone::Missing);
+        }
+        for (row, source) in self.sources(at.partition, at.identity) {
+            match source.read(access)? {
+                ReadEntry::Whole(record) if record.name == at.encoded => {
+                    return Ok(ReapedTombstone::Found(record.tombstone));
+                }
+                ReadEntry::Whole(_) => {}
+                ReadEntry::WouldBlock => return Ok(ReapedTombstone::WouldBlock),
+                ReadEntry::Damaged => return Err(self.note_damaged(at.partition, &row)),
+            }
+        }
+        Ok(ReapedTombstone::Missing)
+    }
+
+    fn sources(&self, partition: Partition, identity: Identity) -> Vec<(TableRow, RecordSource)> {
+        let shared = self.shared.read();
+        let rows = shared.table.rows(partition, identity);
+        rows.map(|row| (row, shared.source(&row))).collect()
+    }
+
+    fn note_damaged(&self, partition: Partition, row: &TableRow) -> StoreError {
+        let mut shared = self.shared.write();
+        shared.manifest.note_lost(Some(partition));
+        if let Some(file) = shared.files.get_mut(&row.place.file) {
+            file.is_damaged = true;
+        }
+        StoreError::Corrupt {
+            path: log::name(row.place.file),
+            offset: row.place.offset.into(),
+            reason: "a reap record is damaged".to_owned(),
+        }
+    }
+
+    /// Makes records, durably, all or none. A record of the same name is replaced by what `merge` makes of
+    /// the former tombstone and the new one; where that is the former one, it stays as it is and as old as
+    /// it is.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room, or the disk refuses.
+    pub(crate) fn add(
+        &self,
+        records: Vec<ReapRecord>,
+        merge: &dyn Fn(&Bytes, &Bytes) -> Bytes,
+    ) -> Result<(), AddReapRecordsError> {
+        let mut writer = self.writer.lock();
+        let additions = self.additions(records, merge)?;
+        let new_count = additions.iter().filter(|addition| addition.former.is_none()).count();
+        let Self { limits: ReapRecordLimits { count_max, .. }, .. } = *self;
+        if new_count > 0 && self.count.load(Ordering::Relaxed) + new_count > count_max {
+            return Err(AddReapRecordsError::Full { count_max });
+        }
+        let first = self.take_sequences(additions.len() as u64);
+        let sequences = (first.0..).map(ReapSequence);
+        let records = additions.iter().map(|addition| &addition.record);
+        let entries: Vec<_> = sequences.zip(records).collect();
+        let places = match writer.as_mut() {
+            Some(log) => log.append(&self.shared, &entries)?,
+            None => vec![EntryPlace::default(); entries.len()],
+        };
+        let replaces_some = additions.iter().any(|addition| addition.former.is_some());
+        let mut shared = self.shared.write();
+        let sequences = (first.0..).map(ReapSequence);
+        for ((sequence, place), addition) in sequences.zip(places).zip(additions) {
+            shared.take_in(addition, sequence, place, writer.is_none());
+        }
+        self.count.store(shared.table.count(), Ordering::Release);
+        drop(shared);
+        if replaces_some
+            && let Some(log) = writer.as_mut()
+            && let Err(fault) = log.give_up_files(&self.shared)
+        {
+            tracing::warn!(%fault, "files of reap records that are mostly dead stay");
+        }
+        Ok(())
+    }
+
+    /// Sequence numbers are never given twice, also where writing fails: some of it may be on disk.
+    fn take_sequences(&self, count: u64) -> ReapSequence {
+        let mut shared = self.shared.write();
+        let first = ReapSequence(shared.manifest.sequence.0 + 1);
+        shared.manifest.sequence.0 += count;
+        first
+    }
+
+    /// What has to be written for these records.
+    fn additions(
+        &self,
+        records: Vec<ReapRecord>,
+        merge: &dyn Fn(&Bytes, &Bytes) -> Bytes,
+    ) -> Result<Vec<Addition>, StoreError> {
+        let mut by_name: BTreeMap<(Partition, Bytes), ReapRecord> = BTreeMap::new();
+        for mut record in records {
+            let key = (record.partition, record.name.clone());
+            if let Some(other) = by_name.get(&key) {
+                record.tombstone = merge(&other.tombstone, &record.tombstone);
+            }
+            by_name.insert(key, record);
+        }
+        let mut additions = Vec::with_capacity(by_name.len());
+        for mut record in by_name.into_values() {
+            let former = self.former(&record)?;
+            if let Some((_, tombstone)) = &former {
+                record.tombstone = merge(tombstone, &record.tombstone);
+            }
+            match former {
+                Some((_, tombstone)) if tombstone == record.tombstone => {}
+                former => additions.push(Addition { record, former: former.map(|(row, _)| row) }),
+            }
+        }
+        Ok(additions)
+    }
+
+    /// The record of the same name. One that is damaged is not known by its name and stays beside the new
+    /// one.
+    fn former(&self, record: &ReapRecord) -> Result<Option<(TableRow, Bytes)>, StoreError> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        for (row, source) in self.sources(record.partition, record.identity) {
+            match source.read(Access::Wait)? {
+                ReadEntry::Whole(former) if former.name == record.name => {
+                    return Ok(Some((row, former.tombstone)));
+                }
+                ReadEntry::Damaged => {
+                    self.note_damaged(record.partition, &row);
+                }
+                ReadEntry::Whole(_) | ReadEntry::WouldBlock => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The time, for as long as the process lives: records that are made from now on have higher numbers.
+    pub(crate) fn sequence(&self) -> ReapSequence {
+        self.shared.read().manifest.sequence
+    }
+
+    /// Forgets records of partitions that were made up to some time, and returns how many. Files that are
+    /// mostly dead then are removed, what is live in them is written again: an entry is written once more for
+    /// each one that went, at most.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: the records may be back after a restart, which does no harm.
+    pub(crate) fn retire(
+        &self,
+        settled: &[(Partition, ReapSequence)],
+    ) -> Result<usize, StoreError> {
+        let mut writer = self.writer.lock();
+        let mut shared = self.shared.write();
+        let mut count = 0;
+        for (partition, up_to) in settled {
+            // Nothing that is made later has retired.
+            let up_to = (*up_to).min(shared.manifest.sequence);
+            let retired = shared.table.retire(*partition, up_to);
+            if retired.is_empty() {
+                continue;
+            }
+            count += retired.len();
+            retired.iter().for_each(|row| shared.note_dead(row));
+            let known = &mut shared.manifest.retired[usize::from(partition.0)];
+            *known = up_to.max(*known);
+        }
+        self.count.store(shared.table.count(), Ordering::Release);
+        drop(shared);
+        if count > 0
+            && let Some(log) = writer.as_mut()
+        {
+            log.settle(&self.shared)?;
+            self.count.store(self.shared.read().table.count(), Ordering::Release);
+        }
+        Ok(count)
+    }
+
+    /// Records of a partition from an identity on, about `limit` of them (all records of one identity stay
+    /// together), and the identity to go on with. One that is damaged is left out, and counts as lost.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(crate) fn page(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+    ) -> Result<(Vec<ReapRecord>, Option<Identity>), StoreError> {
+        let shared = self.shared.read();
+        let (rows, next) = shared.table.page(partition, from, limit);
+        let sources: Vec<_> = rows.iter().map(|row| (row, shared.source(row))).collect();
+        drop(shared);
+        let mut records = Vec::with_capacity(sources.len());
+        for (row, source) in sources {
+            match source.read(Access::Wait)? {
+                ReadEntry::Whole(record) => records.push(record),
+                ReadEntry::Damaged | ReadEntry::WouldBlock => {
+                    self.note_damaged(partition, row);
+                }
+            }
+        }
+        Ok((records, next))
+    }
+
+    /// Has the manifest name where files end, so that a start notices one that was cut short: before the
+    /// process ends. Otherwise it notices a cut before the place where the file ended when the manifest
+    /// was written.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(crate) fn note_ends(&self) -> Result<(), StoreError> {
+        match self.writer.lock().as_mut() {
+            Some(log) if !self.shared.read().files.is_empty() => log.write_manifest(&self.shared),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Partitions that have records.
+    pub(crate) fn partitions(&self) -> BTreeSet<Partition> {
+        self.shared.read().table.partitions().map(|(partition, _)| partition).collect()
+    }
+
+    /// Partitions of which records were lost, by damage or because files are missing: there the node can't
+    /// tell whether what arrives was deleted.
+    pub(crate) fn lost(&self) -> BTreeSet<Partition> {
+        self.shared.read().manifest.lost.clone()
+    }
+
+    /// Figures for operators.
+    pub(crate) fn stats(&self) -> ReapRecordStats {
+        let shared = self.shared.read();
+        let files = shared.files.values().map(|file| u64::from(file.durable_bytes));
+        let kept = shared.in_memory.values();
+        let kept = kept.map(|record| (record.name.len() + record.tombstone.len()) as u64);
+        ReapRecordStats {
+            count: shared.table.count(),
+            count_max: self.limits.count_max,
+            size_bytes: files.chain(kept).sum(),
+            lost_partition_count: shared.manifest.lost.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! What those that look for records and those that write them share.
+
+use super::log::{EntrySource, LogFile, ReadEntry};
+use super::manifest::ReapManifest;
+use super::table::{EntryPlace, ReapTable, TableRow};
+use super::{ReapRecord, ReapSequence};
+use quoit_model::hash::RingSize;
+use quoit_store::engine::Access;
+use quoit_store::error::StoreError;
+use std::collections::BTreeMap;
+
+/// What readers need.
+pub(super) struct Shared {
+    pub(super) table: ReapTable,
+    /// What the next manifest says, but for its list of files.
+    pub(super) manifest: ReapManifest,
+    /// Log files by number.
+    pub(super) files: BTreeMap<u32, LogFile>,
+    /// The records where nothing outlasts the process.
+    pub(super) in_memory: BTreeMap<ReapSequence, ReapRecord>,
+}
+
+/// Where to read a record, without any lock.
+pub(super) enum RecordSource {
+    Log(EntrySource),
+    Memory(ReapRecord),
+}
+
+impl RecordSource {
+    pub(super) fn read(&self, access: Access) -> Result<ReadEntry, StoreError> {
+        match self {
+            Self::Log(source) => source.read(access),
+            Self::Memory(record) => Ok(ReadEntry::Whole(record.clone())),
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(ring_size: RingSize) -> Self {
+        Self {
+            table: ReapTable::new(ring_size),
+            manifest: ReapManifest::new(ring_size),
+            files: BTreeMap::new(),
+            in_memory: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn source(&self, row: &TableRow) -> RecordSource {
+        if let Some(record) = self.in_memory.get(&row.sequence) {
+            return RecordSource::Memory(record.clone());
+        }
+        RecordSource::Log(EntrySource::new(&self.files[&row.place.file], row))
+    }
+
+    /// The table refers to an entry no longer.
+    pub(super) fn note_dead(&mut self, row: &TableRow) {
+        self.in_memory.remove(&row.sequence);
+        if let Some(file) = self.files.get_mut(&row.place.file) {
+            file.live_count -= 1;
+        }
+    }
+
+    /// Takes in a record whose entry is durable.
+    pub(super) fn take_in(
+        &mut self,
+        addition: Addition,
+        sequence: ReapSequence,
+        place: EntryPlace,
+        is_in_memory: bool,
+    ) {
+        let Addition { record, former } = addition;
+        let row = TableRow { identity: record.identity, sequence, place };
+        match former {
+            Some(former) => {
+                self.table.replace(record.partition, former.sequence, row);
+                self.note_dead(&former);
+            }
+            None => self.table.insert(record.partition, row),
+        }
+        self.note_live(place);
+        if is_in_memory {
+            self.in_memory.insert(sequence, record);
+        }
+    }
+
+    pub(super) fn note_live(&mut self, place: EntryPlace) {
+        if let Some(file) = self.files.get_mut(&place.file) {
+            file.live_count += 1;
+        }
+    }
+}
+
+/// A record to be made.
+pub(super) struct Addition {
+    pub(super) record: ReapRecord,
+    /// The row of the same name, which it replaces.
+    pub(super) former: Option<TableRow>,
+}

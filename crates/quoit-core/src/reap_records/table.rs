@@ -1,0 +1,298 @@
+//! The table in memory: which reap records there are, and where in the log each one is.
+//!
+//! A record takes 24 bytes in a sorted list of its partition. New ones wait in a small ordered map, and join
+//! the list together when they have grown to an eighth of it, so that a record is moved a bounded number of
+//! times.
+
+use super::ReapSequence;
+use quoit_model::hash::{Identity, Partition, RingSize};
+use std::collections::BTreeMap;
+
+/// Records that wait at least before they join the list.
+const RECENT_COUNT: usize = 64;
+/// The part of the list that new records reach before they join it: one in so many.
+const RECENT_SHARE: usize = 8;
+
+/// Where the entry of a reap record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct EntryPlace {
+    /// Number of the log file.
+    pub(super) file: u32,
+    /// Where in it the entry begins.
+    pub(super) offset: u32,
+}
+
+/// A reap record as the table knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TableRow {
+    pub(super) identity: Identity,
+    pub(super) sequence: ReapSequence,
+    pub(super) place: EntryPlace,
+}
+
+/// The records of a partition. Names whose identities are the same by chance have a row each.
+#[derive(Default)]
+struct PartitionRows {
+    /// By identity.
+    sorted: Vec<TableRow>,
+    recent: BTreeMap<(Identity, ReapSequence), EntryPlace>,
+    /// No record is older.
+    sequence_min: Option<ReapSequence>,
+}
+
+impl PartitionRows {
+    fn count(&self) -> usize {
+        self.sorted.len() + self.recent.len()
+    }
+
+    /// Rows from an identity on, in the order of identities.
+    fn from(&self, from: Identity) -> impl Iterator<Item = TableRow> {
+        let start = self.sorted.partition_point(|row| row.identity < from);
+        let mut sorted = self.sorted[start..].iter().copied().peekable();
+        let recent = self.recent.range((from, ReapSequence(0))..);
+        let mut recent = recent.map(recent_row).peekable();
+        std::iter::from_fn(move || match (sorted.peek(), recent.peek()) {
+            (Some(row), Some(newer)) if newer.identity < row.identity => recent.next(),
+            (Some(_), _) => sorted.next(),
+            (None, _) => recent.next(),
+        })
+    }
+
+    fn insert(&mut self, row: TableRow) {
+        let oldest = self.sequence_min.map_or(row.sequence, |oldest| oldest.min(row.sequence));
+        self.sequence_min = Some(oldest);
+        self.recent.insert((row.identity, row.sequence), row.place);
+        if self.recent.len() > RECENT_COUNT.max(self.sorted.len() / RECENT_SHARE) {
+            self.sort_in();
+        }
+    }
+
+    fn sort_in(&mut self) {
+        self.sorted.reserve_exact(self.recent.len());
+        self.sorted.extend(std::mem::take(&mut self.recent).iter().map(recent_row));
+        // Two runs in order: one pass.
+        self.sorted.sort_by_key(|row| row.identity);
+    }
+
+    /// Puts one row in the place of another one of the same identity.
+    fn replace(&mut self, identity: Identity, former: ReapSequence, row: TableRow) {
+        if self.recent.remove(&(identity, former)).is_some() {
+            self.recent.insert((row.identity, row.sequence), row.place);
+            return;
+        }
+        let start = self.sorted.partition_point(|row| row.identity < identity);
+        let of_identity =
+            self.sorted[start..].iter_mut().take_while(|row| row.identity == identity);
+        if let Some(found) = of_identity.into_iter().find(|row| row.sequence == former) {
+            *found = row;
+        }
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(&TableRow) -> bool) -> Vec<TableRow> {
+        let mut removed = Vec::new();
+        let mut oldest: Option<ReapSequence> = None;
+        let mut keep = |row: &TableRow| {
+            let kept = is_kept(row);
+            if kept {
+                oldest = Some(oldest.map_or(row.sequence, |oldest| oldest.min(row.sequence)));
+            } else {
+                removed.push(*row);
+            }
+            kept
+        };
+        self.sorted.retain(&mut keep);
+        self.recent.retain(|key, place| keep(&recent_row((key, place))));
+        self.sequence_min = oldest;
+        if self.sorted.len() < self.sorted.capacity() / 2 {
+            self.sorted.shrink_to_fit();
+        }
+        removed
+    }
+}
+
+fn recent_row((key, place): (&(Identity, ReapSequence), &EntryPlace)) -> TableRow {
+    TableRow { identity: key.0, sequence: key.1, place: *place }
+}
+
+/// All reap records of a node.
+pub(super) struct ReapTable {
+    /// By partition.
+    rows: Vec<PartitionRows>,
+    count: usize,
+}
+
+impl ReapTable {
+    pub(super) fn new(ring_size: RingSize) -> Self {
+        let rows = std::iter::repeat_with(PartitionRows::default);
+        Self { rows: rows.take(usize::from(ring_size.get())).collect(), count: 0 }
+    }
+
+    /// How many records there are.
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Partitions with records, and how many.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = (Partition, usize)> {
+        let counts = (0..).map(Partition).zip(self.rows.iter().map(PartitionRows::count));
+        counts.filter(|(_, count)| *count > 0)
+    }
+
+    /// Records of an identity: one, but for chance.
+    pub(super) fn rows(
+        &self,
+        partition: Partition,
+        identity: Identity,
+    ) -> impl Iterator<Item = TableRow> {
+        let rows = self.rows.get(usize::from(partition.0)).map(|rows| rows.from(identity));
+        rows.into_iter().flatten().take_while(move |row| row.identity == identity)
+    }
+
+    /// Records of a partition from an identity on, `limit` or as many more as share an identity, and the
+    /// identity to go on with.
+    pub(super) fn page(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+    ) -> (Vec<TableRow>, Option<Identity>) {
+        let mut page: Vec<TableRow> = Vec::new();
+        let Some(rows) = self.rows.get(usize::from(partition.0)) else { return (page, None) };
+        for row in rows.from(from) {
+            let is_next = page.last().is_some_and(|last| last.identity != row.identity);
+            if is_next && page.len() >= limit {
+                return (page, Some(row.identity));
+            }
+            page.push(row);
+        }
+        (page, None)
+    }
+
+    /// Adds a record of a partition of the ring.
+    pub(super) fn insert(&mut self, partition: Partition, row: TableRow) {
+        self.rows[usize::from(partition.0)].insert(row);
+        self.count += 1;
+    }
+
+    /// Puts a record in the place of one of the same name, or an entry in the place of its copy.
+    pub(super) fn replace(&mut self, partition: Partition, former: ReapSequence, row: TableRow) {
+        self.rows[usize::from(partition.0)].replace(row.identity, former, row);
+    }
+
+    /// Removes the records of a log file, and returns the partitions that had some.
+    pub(super) fn forget_file(&mut self, file: u32) -> Vec<Partition> {
+        let mut partitions = Vec::new();
+        for (index, rows) in self.rows.iter_mut().enumerate() {
+            let removed = rows.retain(|row| row.place.file != file);
+            self.count -= removed.len();
+            if !removed.is_empty() {
+                partitions.push(Partition(index as u16));
+            }
+        }
+        partitions
+    }
+
+    /// Removes records of a partition that were made up to some time.
+    pub(super) fn retire(&mut self, partition: Partition, up_to: ReapSequence) -> Vec<TableRow> {
+        let Some(rows) = self.rows.get_mut(usize::from(partition.0)) else { return Vec::new() };
+        if rows.sequence_min.is_none_or(|oldest| oldest > up_to) {
+            return Vec::new();
+        }
+        let removed = rows.retain(|row| row.sequence > up_to);
+        self.count -= removed.len();
+        removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(identity: u64, sequence: u64) -> TableRow {
+        let place = EntryPlace { file: (sequence % 7) as u32, offset: sequence as u32 };
+        TableRow { identity: Identity(identity), sequence: ReapSequence(sequence), place }
+    }
+
+    #[test]
+    fn a_row_takes_24_bytes() {
+        assert_eq!(size_of::<TableRow>(), 24);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(u64),
+        Replace(u64),
+        ForgetFile(u64),
+        Retire(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            20 => (0..400_u64).prop_map(Step::Insert),
+            4 => (0..400_u64).prop_map(Step::Replace),
+            1 => (0..7_u64).prop_map(Step::ForgetFile),
+            1 => (0..300_u64).prop_map(Step::Retire),
+        ]
+    }
+
+    proptest! {
+        /// Against an ordered map by identity and sequence.
+        #[test]
+        fn rows_are_found_by_identity_and_in_pages(
+            steps in prop::collection::vec(step(), 1..600),
+            limit in 1..50_usize,
+        ) {
+            let mut table = ReapTable::new(RingSize::new(8).expect("8 is a ring size"));
+            let mut model: BTreeMap<(u64, u64), TableRow> = BTreeMap::new();
+            let at = Partition(3);
+            for (sequence, step) in (1..).zip(steps) {
+                match step {
+                    Step::Insert(identity) => {
+                        table.insert(at, row(identity, sequence));
+                        model.insert((identity, sequence), row(identity, sequence));
+                    }
+                    Step::Replace(identity) => {
+                        let former = model.range((identity, 0)..(identity + 1, 0)).next();
+                        let Some(former) = former.map(|(key, _)| *key) else { continue };
+                        table.replace(at, ReapSequence(former.1), row(identity, sequence));
+                        model.remove(&former);
+                        model.insert((identity, sequence), row(identity, sequence));
+                    }
+                    Step::ForgetFile(file) => {
+                        let count = model.len();
+                        model.retain(|_, row| u64::from(row.place.file) != file);
+                        let partitions = table.forget_file(file as u32);
+                        prop_assert_eq!(partitions, vec![at; usize::from(model.len() < count)]);
+                    }
+                    Step::Retire(age) => {
+                        let up_to = sequence.saturating_sub(age);
+                        let mut removed: Vec<_> = table.retire(at, ReapSequence(up_to));
+                        removed.sort_by_key(|row| (row.identity, row.sequence));
+                        let gone = model.values().filter(|row| row.sequence.0 <= up_to).copied();
+                        prop_assert_eq!(removed, gone.collect::<Vec<_>>());
+                        model.retain(|_, row| row.sequence.0 > up_to);
+                    }
+                }
+                prop_assert_eq!(table.count(), model.len());
+            }
+            let mut from = Some(Identity(0));
+            let mut rows = Vec::new();
+            while let Some(identity) = from {
+                let page;
+                (page, from) = table.page(at, identity, limit);
+                let last = page.last().map(|row| row.identity);
+                let before = page.iter().filter(|row| Some(row.identity) != last).count();
+                prop_assert!(before < limit && (from.is_none() || page.len() >= limit));
+                rows.extend(page);
+            }
+            rows.sort_by_key(|row| (row.identity, row.sequence));
+            prop_assert_eq!(rows, model.values().copied().collect::<Vec<_>>());
+            for identity in 0..400 {
+                let found = table.rows(at, Identity(identity)).count();
+                prop_assert_eq!(found, model.range((identity, 0)..(identity + 1, 0)).count());
+                prop_assert_eq!(table.rows(Partition(2), Identity(identity)).count(), 0);
+            }
+        }
+    }
+}

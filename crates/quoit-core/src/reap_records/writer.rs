@@ -1,0 +1,229 @@
+//! Changes of the log: entries are appended, files are made, moved out of, and removed.
+
+use super::entry::{LogPart, LogParts, append_entry};
+use super::log::{self, FILE_HEAD_BYTES, LogFile, read_all};
+use super::manifest::ReapManifest;
+use super::recovery::Recovered;
+use super::shared::Shared;
+use super::table::{EntryPlace, TableRow};
+use super::{ReapRecord, ReapSequence};
+use parking_lot::RwLock;
+use quoit_model::hash::Partition;
+use quoit_store::error::StoreError;
+use quoit_store::seam::Disk;
+use std::mem::take;
+use std::sync::Arc;
+
+/// Writes the log.
+pub(super) struct LogWriter {
+    disk: Arc<dyn Disk>,
+    /// The file that entries are appended to. `None` before it is made, and after a fault: what is at the
+    /// end of the file is not known then.
+    active: Option<u32>,
+    next_number: u32,
+    file_bytes_max: u32,
+    entropy: u64,
+}
+
+/// A live entry of a file that is given up.
+struct LiveEntry {
+    partition: Partition,
+    row: TableRow,
+    record: ReapRecord,
+}
+
+impl LogWriter {
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        recovered: &Recovered,
+        file_bytes_max: u32,
+        entropy: u64,
+    ) -> Self {
+        let Recovered { active, next_number, .. } = *recovered;
+        Self { disk, active, next_number, file_bytes_max, entropy }
+    }
+
+    /// Appends entries, durably, and returns where they are. One sync, and another one for each further file.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses: any of the entries may be there after a restart.
+    pub(super) fn append(
+        &mut self,
+        shared: &RwLock<Shared>,
+        entries: &[(ReapSequence, &ReapRecord)],
+    ) -> Result<Vec<EntryPlace>, StoreError> {
+        let mut places = Vec::with_capacity(entries.len());
+        let mut bytes = Vec::new();
+        let mut rest = entries.iter().peekable();
+        while rest.peek().is_some() {
+            let number = self.active(shared)?;
+            let (salt, durable_bytes) = {
+                let shared = shared.read();
+                let file = &shared.files[&number];
+                (file.salt, file.durable_bytes)
+            };
+            let room = self.file_bytes_max.saturating_sub(durable_bytes) as usize;
+            let count_before = places.len();
+            // At least one, so that a file has room for any entry.
+            while bytes.len() < room.max(1)
+                && let Some((sequence, record)) = rest.next()
+            {
+                let offset = durable_bytes + bytes.len() as u32;
+                places.push(EntryPlace { file: number, offset });
+                append_entry(record, *sequence, durable_bytes, salt, &mut bytes);
+            }
+            let written = {
+                let file = Arc::clone(&shared.read().files[&number].file);
+                file.write_at(&bytes, durable_bytes.into()).and_then(|()| file.sync())
+            };
+            if let Err(fault) = written {
+                self.active = None;
+                return Err(fault);
+            }
+            let mut shared = shared.write();
+            if let Some(file) = shared.files.get_mut(&number) {
+                file.durable_bytes += take(&mut bytes).len() as u32;
+                file.entry_count += places.len() - count_before;
+            }
+        }
+        Ok(places)
+    }
+
+    /// The file to append to: a new one if the last one is full.
+    fn active(&mut self, shared: &RwLock<Shared>) -> Result<u32, StoreError> {
+        if let Some(number) = self.active
+            && shared.read().files[&number].durable_bytes < self.file_bytes_max
+        {
+            return Ok(number);
+        }
+        self.active = None;
+        let number = self.next_number;
+        self.next_number = number.checked_add(1).ok_or_else(|| numbers_used_up(number))?;
+        let file = LogFile::create(&*self.disk, number, self.entropy)?;
+        let mut manifest = self.manifest(shared);
+        manifest.files.push(file.named(number));
+        manifest.write(&*self.disk)?;
+        shared.write().files.insert(number, file);
+        self.active = Some(number);
+        Ok(number)
+    }
+
+    /// What the manifest has to say now. The file that grows is the last one.
+    fn manifest(&self, shared: &RwLock<Shared>) -> ReapManifest {
+        let shared = shared.read();
+        let files = shared.files.iter().map(|(number, file)| file.named(*number)).collect();
+        ReapManifest { files, ..shared.manifest.clone() }
+    }
+
+    /// Writes the manifest.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(super) fn write_manifest(&self, shared: &RwLock<Shared>) -> Result<(), StoreError> {
+        self.manifest(shared).write(&*self.disk)
+    }
+
+    /// Has the disk say what memory says: gives up files, and writes the manifest.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(super) fn settle(&mut self, shared: &RwLock<Shared>) -> Result<(), StoreError> {
+        if self.give_up_files(shared)? {
+            return Ok(());
+        }
+        self.write_manifest(shared)
+    }
+
+    /// Moves live entries out of files that are mostly dead, removes those files, and says whether there were
+    /// any; if so the manifest is written.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(super) fn give_up_files(&mut self, shared: &RwLock<Shared>) -> Result<bool, StoreError> {
+        let mut given_up = Vec::new();
+        while let Some(number) = self.file_to_give_up(shared) {
+            if self.active == Some(number) {
+                self.active = None;
+            }
+            self.move_live(shared, number)?;
+            shared.write().files.remove(&number);
+            given_up.push(number);
+        }
+        if given_up.is_empty() {
+            return Ok(false);
+        }
+        self.write_manifest(shared)?;
+        for number in given_up {
+            self.disk.remove(&log::name(number))?;
+        }
+        Ok(true)
+    }
+
+    /// A file whose entries should be elsewhere; the one that grows only when nothing in it is live.
+    fn file_to_give_up(&self, shared: &RwLock<Shared>) -> Option<u32> {
+        let shared = shared.read();
+        let mut files = shared.files.iter();
+        let found = files.find(|(number, file)| match self.active == Some(**number) {
+            true => file.live_count == 0 && file.entry_count > 0,
+            false => file.live_count == 0 || file.is_worth_moving(),
+        });
+        found.map(|(number, _)| *number)
+    }
+
+    /// Writes the live entries of a file again, elsewhere. Those that can't be read any more are lost.
+    fn move_live(&mut self, shared: &RwLock<Shared>, number: u32) -> Result<(), StoreError> {
+        let (file, salt, live_count) = {
+            let shared = shared.read();
+            let file = &shared.files[&number];
+            (Arc::clone(&file.file), file.salt, file.live_count)
+        };
+        if live_count == 0 {
+            return Ok(());
+        }
+        let live = live_entries(shared, number, &read_all(&*file)?, salt);
+        let entries: Vec<_> = live.iter().map(|each| (each.row.sequence, &each.record)).collect();
+        let places = self.append(shared, &entries)?;
+        let mut shared = shared.write();
+        for (LiveEntry { partition, row, .. }, place) in live.iter().zip(places) {
+            shared.table.replace(*partition, row.sequence, TableRow { place, ..*row });
+            shared.note_live(place);
+        }
+        if live.len() < live_count {
+            for partition in shared.table.forget_file(number) {
+                shared.manifest.note_lost(Some(partition));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Entries of a file that the table refers to.
+fn live_entries(
+    shared: &RwLock<Shared>,
+    number: u32,
+    bytes: &bytes::Bytes,
+    salt: u64,
+) -> Vec<LiveEntry> {
+    let shared = shared.read();
+    let live = |(range, part): (std::ops::Range<usize>, LogPart)| {
+        let LogPart::Whole(head, record) = part else { return None };
+        let place = EntryPlace { file: number, offset: range.start as u32 };
+        let row = TableRow { identity: head.identity, sequence: head.sequence, place };
+        let is_live = shared.table.rows(head.partition, head.identity).any(|known| known == row);
+        is_live.then_some(LiveEntry { partition: head.partition, row, record })
+    };
+    LogParts::new(bytes, salt, FILE_HEAD_BYTES).filter_map(live).collect()
+}
+
+/// The error of a directory that has no number left for a new file. Only damage leads there.
+fn numbers_used_up(number: u32) -> StoreError {
+    StoreError::Corrupt {
+        path: "the manifest of reap records".to_owned(),
+        offset: 0,
+        reason: format!("no file number follows {number}; move the directory of reap records away"),
+    }
+}

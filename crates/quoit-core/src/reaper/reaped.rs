@@ -1,0 +1,270 @@
+//! What a reaped tombstone leaves of an object that arrives, and how reap records are made.
+//!
+//! Where a node has a reap record, what it stores under that name has the tombstone's clock: what arrives
+//! where nothing is stored is merged with the clock, a coordinated write begins with it, and a reap record
+//! that comes where something is stored is merged into that. So reap records are looked for only where
+//! nothing is stored, and what is stored keeps out what the tombstone covers by its own clock, also when
+//! the reap record has gone.
+
+use crate::error::RequestError;
+use crate::reap_records::{AddReapRecordsError, ReapRecord, ReapedTombstone};
+use crate::replica::{Place, Replicated, merge, merge_rule};
+use crate::store::{ReplicatedStore, decode};
+use bytes::Bytes;
+use quoit_cluster::NoSuchType;
+use quoit_model::object::Object;
+use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
+use quoit_store::error::StoreError;
+use quoit_wire::internode::data::MergeRule;
+
+/// A reap record as something that arrives is held against it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Reaped {
+    /// There is none.
+    Nothing,
+    /// It has to come from the disk, which the caller may not wait for.
+    WouldBlock,
+    /// The tombstone.
+    Tombstone(Box<Object>),
+}
+
+/// What becomes of an object that arrives where nothing is stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Admitted {
+    /// It is stored as it came.
+    AsItCame,
+    /// Nothing of it is stored.
+    Nothing,
+    /// This is stored of it.
+    Rest(Box<Object>),
+    /// The disk has to be waited for.
+    WouldBlock,
+}
+
+/// A tombstone's clock as an object that shows nothing.
+pub(crate) fn clock_of(tombstone: &Object) -> Object {
+    // A state that is not there has a part of the clock in its note.
+    let states = tombstone.siblings.iter().filter(|sibling| sibling.is_data_type());
+    Object { clock: tombstone.clock.clone(), siblings: states.cloned().collect() }
+}
+
+/// What a reaped tombstone leaves of an object; `None` when it has seen all of it.
+pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
+    let rest = match rule {
+        MergeRule::Causal => merge(&clock_of(tombstone), object, rule),
+        // Clocks say nothing: the tombstone is a value as any other.
+        MergeRule::LastWriteWins => merge(tombstone, object, rule),
+    };
+    if !rest.is_tombstone() {
+        return Some(rest);
+    }
+    let merged = merge(tombstone, object, rule);
+    (merged.digest() != tombstone.digest()).then_some(merged)
+}
+
+impl ReplicatedStore {
+    /// The tombstone that was reaped under a name. One load while nothing was; called under the record's
+    /// lock.
+    pub(crate) fn reaped_at(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+    ) -> Result<Reaped, RequestError> {
+        if self.reap_records.is_empty() || !self.may_be_reaped(at) {
+            return Ok(Reaped::Nothing);
+        }
+        match self.reap_records.get(at, access) {
+            Ok(ReapedTombstone::Missing) => Ok(Reaped::Nothing),
+            Ok(ReapedTombstone::WouldBlock) => Ok(Reaped::WouldBlock),
+            Ok(ReapedTombstone::Found(tombstone)) => {
+                decode(&tombstone).map(|tombstone| Reaped::Tombstone(Box::new(tombstone)))
+            }
+            // It counts as lost, and its partition with it: refusing all writes would help nobody.
+            Err(fault @ StoreError::Corrupt { .. }) => {
+                tracing::error!(%fault, "a reap record is lost");
+                Ok(Reaped::Nothing)
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    /// Whether there may be a reap record of a name. No disk is asked.
+    pub(crate) fn may_be_reaped(&self, at: &RecordAt<'_>) -> bool {
+        self.reap_records.may_have(at.partition, at.identity)
+    }
+
+    /// What is stored of an object that arrives where nothing is stored.
+    pub(crate) fn admitted(
+        &self,
+        at: &RecordAt<'_>,
+        incoming: &Replicated,
+        access: Access,
+    ) -> Result<Admitted, RequestError> {
+        Ok(match self.reaped_at(at, access)? {
+            Reaped::Nothing => Admitted::AsItCame,
+            Reaped::WouldBlock => Admitted::WouldBlock,
+            Reaped::Tombstone(tombstone) => {
+                match rest_of(&tombstone, &decode(&incoming.object)?, incoming.rule) {
+                    Some(rest) if rest.digest() == incoming.meta.digest => Admitted::AsItCame,
+                    Some(rest) => Admitted::Rest(Box::new(rest)),
+                    None => Admitted::Nothing,
+                }
+            }
+        })
+    }
+
+    /// Makes reap records, on the disk when this returns, and removes what they cover of what is stored.
+    pub(super) fn make_reap_records(&self, records: Vec<ReapRecord>) -> Result<(), RequestError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.add_reap_records(records.clone())?;
+        let mut is_changed = false;
+        for record in &records {
+            is_changed |= self.remove_covered(record)?;
+        }
+        if is_changed {
+            self.engine.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Makes reap records, on the disk when this returns. What is stored under their names is the caller's
+    /// business.
+    pub(super) fn add_reap_records(&self, records: Vec<ReapRecord>) -> Result<(), RequestError> {
+        let merged = |former: &Bytes, new: &Bytes| match (decode(former), decode(new)) {
+            (Ok(former), Ok(new)) => {
+                let mut merged = Vec::new();
+                merge(&former, &new, MergeRule::Causal).encode_into(&mut merged);
+                Bytes::from(merged)
+            }
+            (Ok(_), Err(_)) => former.clone(),
+            (Err(_), _) => new.clone(),
+        };
+        self.reap_records.add(records, &merged).map_err(|fault| match fault {
+            AddReapRecordsError::Full { .. } => {
+                tracing::debug!(%fault, "tombstones wait");
+                RequestError::Overload
+            }
+            AddReapRecordsError::Store(fault) => fault.into(),
+        })
+    }
+
+    /// Removes what a reap record covers of what is stored under its name, and gives the rest its clock. Says
+    /// whether anything was written.
+    fn remove_covered(&self, record: &ReapRecord) -> Result<bool, RequestError> {
+        let place = Place::new(&record.name, record.partition)?;
+        let at = place.at();
+        if self.engine.head(&at)?.is_none() {
+            return Ok(false);
+        }
+        let rule = match self.control.read().bucket_props(at.key.bucket) {
+            Ok(props) => merge_rule(props),
+            Err(NoSuchType) => MergeRule::Causal,
+        };
+        let tombstone = decode(&record.tombstone)?;
+        let digest = tombstone.digest();
+        let mut outcome = Ok(());
+        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            let Some(stored) = stored else { return Decision::Keep };
+            // The tombstone itself goes with its reaping.
+            if stored.meta.digest == digest {
+                return Decision::Keep;
+            }
+            let object = match decode(&stored.to_bytes()) {
+                Ok(object) => object,
+                Err(fault) => {
+                    outcome = Err(fault);
+                    return Decision::Keep;
+                }
+            };
+            match rest_of(&tombstone, &object, rule) {
+                None => Decision::Remove,
+                Some(rest) if rest.digest() == stored.meta.digest => Decision::Keep,
+                Some(rest) => {
+                    rest.encode_into(out);
+                    Decision::Put(meta_of(&rest, stored.meta.n_val_class))
+                }
+            }
+        };
+        let applied = self.records.update_whole(&at, Before::Read, Access::Wait, &mut change)?;
+        outcome?;
+        Ok(matches!(applied, Applied::Written(_)))
+    }
+}
+
+/// What the engine has to know of an object.
+pub(crate) fn meta_of(object: &Object, n_val_class: u8) -> RecordMeta {
+    RecordMeta {
+        digest: object.digest(),
+        tombstone: object.is_tombstone(),
+        n_val_class,
+        expires_at_secs: object.expires_at_secs().unwrap_or(0),
+        indexed: object.has_index_entries(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::clock::{Actor, Dot, VersionVector};
+    use quoit_model::merge::{NewValue, WritePolicy};
+    use quoit_model::object::Metadata;
+
+    fn written(stored: Option<&Object>, actor: &[u8], counter: u64, deleted: bool) -> Object {
+        let new = NewValue {
+            meta: Metadata::default(),
+            value: Bytes::from_static(b"value"),
+            deleted,
+            last_modified_us: counter,
+            vtag: Bytes::from_static(b"tag"),
+        };
+        let dot = Dot { actor: Actor(actor.into()), counter, time_secs: 0 };
+        let context = stored.map_or_else(VersionVector::default, |object| object.clock.clone());
+        Object::write(stored, &context, new, dot, WritePolicy::Siblings)
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_a_reaped_tombstone_has_seen() {
+        let value = written(None, b"a", 1, false);
+        let tombstone = written(Some(&value), b"a", 2, true);
+        for rule in [MergeRule::Causal, MergeRule::LastWriteWins] {
+            assert_eq!(rest_of(&tombstone, &value, rule), None);
+            assert_eq!(rest_of(&tombstone, &tombstone, rule), None);
+        }
+    }
+
+    #[test]
+    fn what_a_reaped_tombstone_has_not_seen_is_left_with_its_clock() {
+        let value = written(None, b"a", 1, false);
+        let tombstone = written(Some(&value), b"a", 2, true);
+        let after = written(Some(&tombstone), b"b", 3, false);
+        assert_eq!(rest_of(&tombstone, &after, MergeRule::Causal), Some(after));
+        let beside = written(None, b"b", 3, false);
+        let rest = rest_of(&tombstone, &beside, MergeRule::Causal).expect("it was not deleted");
+        assert_eq!(rest.siblings, beside.siblings);
+        assert!(rest.clock.descends(&tombstone.clock));
+        assert_eq!(rest.merge(&value).siblings, beside.siblings, "the old value comes too late");
+        assert_eq!(beside.merge(&value).siblings.len(), 2, "without the clock it would not");
+    }
+
+    #[test]
+    fn of_siblings_those_are_left_that_the_tombstone_has_not_seen() {
+        let value = written(None, b"a", 1, false);
+        let tombstone = written(Some(&value), b"a", 2, true);
+        let both = value.merge(&written(None, b"b", 3, false));
+        let rest = rest_of(&tombstone, &both, MergeRule::Causal).expect("one is left");
+        assert_eq!(rest.siblings.len(), 1);
+        assert_eq!(rest.siblings[0].last_modified_us, 3);
+    }
+
+    #[test]
+    fn another_tombstone_is_kept_with_what_both_have_seen() {
+        let value = written(None, b"a", 1, false);
+        let tombstone = written(Some(&value), b"a", 2, true);
+        let other = written(Some(&written(None, b"b", 3, false)), b"b", 4, true);
+        let rest = rest_of(&tombstone, &other, MergeRule::Causal).expect("it says more");
+        assert!(rest.is_tombstone());
+        assert!(rest.clock.descends(&tombstone.clock) && rest.clock.descends(&other.clock));
+    }
+}

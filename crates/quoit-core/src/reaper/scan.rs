@@ -1,0 +1,149 @@
+//! The scan for tombstones that are not in the queue.
+//!
+//! A scan goes through all partitions once, page by page. It stops where the queue is full and goes on there
+//! when there is room, so that the work for many tombstones grows with their number. What asks for a scan
+//! meanwhile gets another one after it.
+
+use super::{QUEUE_COUNT_MAX, SCAN_PAGE};
+use quoit_model::hash::{Identity, Partition, RingSize};
+
+/// How often a node looks for tombstones that were left behind, and how old those are at least.
+pub(super) const LEFT_BEHIND_US: u64 = 600_000_000;
+
+/// Where a page begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ScanPlace {
+    pub(super) partition: Partition,
+    pub(super) identity: Identity,
+}
+
+/// What a scan does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ScanStep {
+    /// Nothing: no scan is needed, or the queue has no room.
+    Wait,
+    /// It begins, at the beginning. It will find again what is queued.
+    Begin,
+    /// It reads a page.
+    Read(ScanPlace),
+}
+
+/// How far a scan has come, and whether another one is needed.
+#[derive(Debug)]
+pub(super) struct TombstoneScan {
+    is_needed: bool,
+    /// Where the scan that is under way goes on.
+    place: Option<ScanPlace>,
+    /// When a scan is due anyway, on the monotonic clock.
+    due_us: u64,
+}
+
+impl TombstoneScan {
+    /// Tombstones of the former process are known to the index alone.
+    pub(super) const fn new() -> Self {
+        Self { is_needed: true, place: None, due_us: 0 }
+    }
+
+    /// There may be tombstones that are not in the queue, anywhere.
+    pub(super) const fn need(&mut self) {
+        self.is_needed = true;
+    }
+
+    /// What to do, with so many tombstones in the queue. A scan begins when half of the queue is free.
+    pub(super) fn step(&mut self, monotonic_us: u64, queue_count: usize) -> ScanStep {
+        if monotonic_us >= self.due_us {
+            self.due_us = monotonic_us + LEFT_BEHIND_US;
+            self.is_needed = true;
+        }
+        match self.place {
+            Some(place) if queue_count + SCAN_PAGE <= QUEUE_COUNT_MAX => ScanStep::Read(place),
+            None if self.is_needed && queue_count <= QUEUE_COUNT_MAX / 2 => {
+                self.is_needed = false;
+                self.place = Some(ScanPlace { partition: Partition(0), identity: Identity(0) });
+                ScanStep::Begin
+            }
+            Some(_) | None => ScanStep::Wait,
+        }
+    }
+
+    /// A page was read, and the next one of its partition begins at `next`.
+    pub(super) fn has_read(
+        &mut self,
+        page: ScanPlace,
+        next: Option<Identity>,
+        ring_size: RingSize,
+    ) {
+        let partition = page.partition;
+        self.place = match next {
+            Some(identity) => Some(ScanPlace { partition, identity }),
+            None if partition.0 + 1 < ring_size.get() => {
+                let partition = Partition(partition.0 + 1);
+                Some(ScanPlace { partition, identity: Identity(0) })
+            }
+            None => None,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Tombstones of each partition, by identity.
+    const COUNT_EACH: u64 = 125_000;
+
+    /// Goes through a node's tombstones, of which so many are reaped whenever the scan has to wait, and
+    /// counts how often each page was read.
+    fn pages_read(reaped_at_once: usize) -> BTreeMap<(u16, u64), usize> {
+        let ring_size = RingSize::new(8).expect("8 is a ring size");
+        let (mut scan, mut queue_count, mut pages) = (TombstoneScan::new(), 0, BTreeMap::new());
+        loop {
+            match scan.step(1, queue_count) {
+                ScanStep::Begin => {}
+                ScanStep::Read(page) => {
+                    *pages.entry((page.partition.0, page.identity.0)).or_default() += 1;
+                    let next = page.identity.0 + SCAN_PAGE as u64;
+                    queue_count += SCAN_PAGE;
+                    assert!(queue_count <= QUEUE_COUNT_MAX, "found again and again");
+                    let next = (next < COUNT_EACH).then_some(Identity(next));
+                    scan.has_read(page, next, ring_size);
+                }
+                ScanStep::Wait if queue_count == 0 => return pages,
+                ScanStep::Wait => queue_count = queue_count.saturating_sub(reaped_at_once),
+            }
+        }
+    }
+
+    #[test]
+    fn a_million_tombstones_are_read_once() {
+        for reaped_at_once in [500, 30_000, QUEUE_COUNT_MAX] {
+            let pages = pages_read(reaped_at_once);
+            assert_eq!(pages.len(), 1_000);
+            assert!(pages.values().all(|count| *count == 1));
+        }
+    }
+
+    #[test]
+    fn a_scan_that_is_needed_while_another_is_under_way_follows_it() {
+        let ring_size = RingSize::new(8).expect("8 is a ring size");
+        let mut scan = TombstoneScan::new();
+        assert_eq!(scan.step(1, QUEUE_COUNT_MAX / 2 + 1), ScanStep::Wait);
+        assert_eq!(scan.step(1, 0), ScanStep::Begin);
+        for number in 0..8 {
+            if number == 3 {
+                scan.need();
+            }
+            let place = ScanPlace { partition: Partition(number), identity: Identity(0) };
+            assert_eq!(scan.step(1, 0), ScanStep::Read(place));
+            scan.has_read(place, None, ring_size);
+        }
+        assert_eq!(scan.step(1, 0), ScanStep::Begin);
+        for number in 0..8 {
+            let place = ScanPlace { partition: Partition(number), identity: Identity(0) };
+            scan.has_read(place, None, ring_size);
+        }
+        assert_eq!(scan.step(1, 0), ScanStep::Wait);
+        assert_eq!(scan.step(1 + LEFT_BEHIND_US, 0), ScanStep::Begin);
+    }
+}

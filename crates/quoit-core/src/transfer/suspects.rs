@@ -1,0 +1,258 @@
+//! Partitions in which this node may hold strays, and when a walk through one of them is worth its price.
+
+use quoit_cluster::{ClusterId, NodeId, State};
+use quoit_model::hash::Partition;
+use quoit_planted::planted;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Result of a walk through a partition for strays.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Walked {
+    /// No stray is left.
+    Clean,
+    /// Strays are left whose primaries could not all be reached: these are missing.
+    Awaits(BTreeSet<NodeId>),
+    /// Strays are left that another walk may be able to hand over.
+    Unfinished,
+}
+
+impl Walked {
+    /// The result of both parts of a walk.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Clean, other) => other,
+            (walked, Self::Clean) => walked,
+            (Self::Awaits(mut nodes), Self::Awaits(more)) => {
+                nodes.extend(more);
+                Self::Awaits(nodes)
+            }
+            (Self::Unfinished, _) | (_, Self::Unfinished) => Self::Unfinished,
+        }
+    }
+}
+
+/// Partitions that may hold strays.
+#[derive(Default)]
+pub(super) struct Suspects {
+    /// Partitions that wait for a walk, each with the nodes that its strays wait for; none: for nothing.
+    waiting: BTreeMap<Partition, BTreeSet<NodeId>>,
+    /// Partitions that a walk is under way in. A write during the walk makes its partition wait again.
+    walked: BTreeSet<Partition>,
+    /// The state by which all partitions were last reviewed.
+    reviewed: Option<Reviewed>,
+    /// Number of the last answer about suspected partitions.
+    answer: u64,
+    /// For partitions that are suspected no longer, the last answer before that.
+    cleared_after: BTreeMap<Partition, u64>,
+}
+
+impl Suspects {
+    /// Suspects a partition, whose strays wait for these nodes as far as is known.
+    pub(super) fn suspect(&mut self, partition: Partition, missing: BTreeSet<NodeId>) {
+        match self.waiting.get_mut(&partition) {
+            // A walk comes anyway.
+            Some(nodes) if nodes.is_empty() => {}
+            Some(nodes) if missing.is_empty() => nodes.clear(),
+            Some(nodes) => nodes.extend(missing),
+            None => _ = self.waiting.insert(partition, missing),
+        }
+    }
+
+    /// Begins a walk.
+    pub(super) fn begin(&mut self, partition: Partition) {
+        self.waiting.remove(&partition);
+        self.walked.insert(partition);
+    }
+
+    /// Ends a walk.
+    pub(super) fn end(&mut self, partition: Partition, walked: Walked) {
+        assert!(self.walked.remove(&partition), "a walk ends that has begun");
+        match walked {
+            Walked::Clean => _ = self.cleared_after.insert(partition, self.answer),
+            Walked::Awaits(missing) => self.suspect(partition, missing),
+            Walked::Unfinished => self.suspect(partition, BTreeSet::new()),
+        }
+    }
+
+    /// Partitions that a walk is worth its price in: of which it is not known that all strays wait for nodes
+    /// that are still away.
+    pub(super) fn ready(&self, is_reachable: impl Fn(NodeId) -> bool) -> Vec<Partition> {
+        let is_ready = |(_, missing): &(&Partition, &BTreeSet<NodeId>)| {
+            missing.is_empty() || missing.iter().any(|node| is_reachable(*node))
+        };
+        self.waiting.iter().filter(is_ready).map(|(partition, _)| *partition).collect()
+    }
+
+    /// All partitions that are suspected, or have been since an answer; 0: that are.
+    pub(super) fn since(&self, answer: u64) -> BTreeSet<Partition> {
+        let is_since = |(_, cleared): &(&Partition, &u64)| answer != 0 && **cleared >= answer;
+        let cleared = self.cleared_after.iter().filter(is_since);
+        self.all().into_iter().chain(cleared.map(|(partition, _)| *partition)).collect()
+    }
+
+    /// The number of one more answer.
+    pub(super) fn next_answer(&mut self) -> u64 {
+        self.answer += 1;
+        self.answer
+    }
+
+    /// All suspected partitions.
+    pub(super) fn all(&self) -> BTreeSet<Partition> {
+        self.waiting.keys().copied().chain(self.walked.iter().copied()).collect()
+    }
+
+    /// Notes a newer state of the control plane. Says whether all partitions are to be suspected: after a
+    /// start, after a change of layouts, and when a bucket has got fewer replicas, though it has more again
+    /// by now.
+    #[must_use]
+    pub(super) fn review(&mut self, state: &State) -> bool {
+        let now = Reviewed::by(state);
+        let is_outdated = |before: &Reviewed| before.is_outdated(&now, state.replicas_lowered_at());
+        let suspects_all = self.reviewed.as_ref().is_none_or(is_outdated);
+        self.reviewed = Some(now);
+        if suspects_all {
+            self.release();
+        }
+        suspects_all
+    }
+
+    /// Has all suspected partitions walked again, whichever nodes they wait for: by another layout or n_val
+    /// these nodes may be primaries of nothing, and never come back. A walk that is under way may still find
+    /// them missing, so its partition is walked once more.
+    fn release(&mut self) {
+        self.waiting.values_mut().for_each(BTreeSet::clear);
+        for partition in &self.walked {
+            self.waiting.insert(*partition, BTreeSet::new());
+        }
+    }
+
+    /// The version of this state's cluster that the suspicions go by.
+    pub(super) fn reviewed(&self, state: &State) -> u64 {
+        let reviewed = self.reviewed.as_ref();
+        let same = reviewed.filter(|reviewed| reviewed.cluster_id == state.cluster_id());
+        same.map_or(0, |reviewed| reviewed.version)
+    }
+}
+
+/// A state of the control plane, as far as it decides which records are strays.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Reviewed {
+    cluster_id: ClusterId,
+    version: u64,
+    /// Versions of the live layouts.
+    live: Vec<u64>,
+}
+
+impl Reviewed {
+    fn by(state: &State) -> Self {
+        let live = state.layouts().live().iter().map(|layout| layout.version());
+        let (cluster_id, version) = (state.cluster_id(), state.version());
+        Self { cluster_id, version, live: live.collect() }
+    }
+
+    /// Whether a node may have become a primary of fewer records since, by the version at which a bucket last
+    /// got fewer replicas.
+    fn is_outdated(&self, now: &Self, replicas_lowered_at: u64) -> bool {
+        self.cluster_id != now.cluster_id
+            || self.live != now.live
+            || self.version < replicas_lowered_at && !planted!(OverlooksLoweredReplicas)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTITION: Partition = Partition(3);
+
+    fn nodes(numbers: &[u8]) -> BTreeSet<NodeId> {
+        numbers.iter().map(|number| NodeId([*number; 16])).collect()
+    }
+
+    fn ready(suspects: &Suspects, reachable: &[u8]) -> Vec<Partition> {
+        suspects.ready(|node| nodes(reachable).contains(&node))
+    }
+
+    #[test]
+    fn a_partition_whose_strays_wait_for_nodes_is_walked_when_one_of_them_is_back() {
+        let mut suspects = Suspects::default();
+        suspects.suspect(PARTITION, BTreeSet::new());
+        assert_eq!(ready(&suspects, &[]), [PARTITION]);
+        suspects.begin(PARTITION);
+        assert_eq!(ready(&suspects, &[1, 2]), []);
+        suspects.end(PARTITION, Walked::Awaits(nodes(&[1, 2])));
+        assert_eq!(ready(&suspects, &[3]), []);
+        assert_eq!(ready(&suspects, &[2, 3]), [PARTITION]);
+        assert!(suspects.all().contains(&PARTITION), "suspected all the while");
+    }
+
+    #[test]
+    fn what_is_written_during_a_walk_is_looked_for_by_another_one() {
+        let mut suspects = Suspects::default();
+        suspects.suspect(PARTITION, BTreeSet::new());
+        suspects.begin(PARTITION);
+        suspects.suspect(PARTITION, BTreeSet::new());
+        suspects.end(PARTITION, Walked::Clean);
+        assert_eq!(ready(&suspects, &[]), [PARTITION]);
+        suspects.begin(PARTITION);
+        suspects.end(PARTITION, Walked::Clean);
+        assert!(suspects.all().is_empty());
+    }
+
+    #[test]
+    fn an_answer_tells_what_was_suspected_since_the_one_before() {
+        let mut suspects = Suspects::default();
+        let walk = |suspects: &mut Suspects| {
+            suspects.suspect(PARTITION, BTreeSet::new());
+            suspects.begin(PARTITION);
+            suspects.end(PARTITION, Walked::Clean);
+        };
+        walk(&mut suspects);
+        let first = suspects.next_answer();
+        assert!(suspects.since(0).is_empty() && suspects.since(first).is_empty());
+        walk(&mut suspects);
+        assert!(suspects.since(0).is_empty());
+        assert!(suspects.since(first).contains(&PARTITION));
+        let second = suspects.next_answer();
+        assert!(suspects.since(first).contains(&PARTITION));
+        assert!(suspects.since(second).is_empty());
+    }
+
+    #[test]
+    fn a_stray_that_waits_for_nothing_is_not_held_up_by_those_that_do() {
+        let mut suspects = Suspects::default();
+        suspects.suspect(PARTITION, nodes(&[1]));
+        assert_eq!(ready(&suspects, &[]), []);
+        suspects.suspect(PARTITION, nodes(&[2]));
+        assert_eq!(ready(&suspects, &[2]), [PARTITION]);
+        suspects.suspect(PARTITION, BTreeSet::new());
+        assert_eq!(ready(&suspects, &[]), [PARTITION]);
+        suspects.suspect(PARTITION, nodes(&[1]));
+        assert_eq!(ready(&suspects, &[]), [PARTITION]);
+    }
+
+    #[test]
+    fn a_partition_does_not_wait_for_nodes_that_were_primaries_before_a_review() {
+        let mut suspects = Suspects::default();
+        let (waits, walked) = (PARTITION, Partition(4));
+        suspects.suspect(waits, nodes(&[1]));
+        suspects.suspect(walked, BTreeSet::new());
+        suspects.begin(walked);
+        suspects.release();
+        suspects.end(walked, Walked::Awaits(nodes(&[1])));
+        assert_eq!(ready(&suspects, &[]), [waits, walked]);
+    }
+
+    #[test]
+    fn all_is_reviewed_after_a_change_of_layouts_of_replicas_or_of_the_cluster() {
+        let cluster_id = ClusterId([1; 16]);
+        let before = Reviewed { cluster_id, version: 5, live: vec![2] };
+        let now = Reviewed { version: 9, ..before.clone() };
+        assert!(!before.is_outdated(&now, 5), "by that very change");
+        assert!(before.is_outdated(&now, 6));
+        assert!(before.is_outdated(&Reviewed { live: vec![2, 3], ..now.clone() }, 0));
+        // A node that joins may have come further where it was alone.
+        let joined = Reviewed { cluster_id: ClusterId([2; 16]), version: 3, live: vec![2] };
+        assert!(before.is_outdated(&joined, 0));
+    }
+}

@@ -1,0 +1,248 @@
+//! The list of planted faults.
+
+use std::str::FromStr;
+
+/// Declares the faults: variant, name, part of the store, and the wrong decision in words.
+macro_rules! faults {
+    ($($fault:ident, $name:literal, $area:ident, $wrong:literal;)*) => {
+        /// A wrong decision in the code of the store.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum PlantedFault {
+            $(#[doc = $wrong] $fault,)*
+        }
+
+        impl PlantedFault {
+            /// All of them, by the parts of the store.
+            pub const ALL: &[Self] = &[$(Self::$fault,)*];
+
+            /// The name on the command line.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$fault => $name,)* }
+            }
+
+            /// The name in the code.
+            #[must_use]
+            pub const fn variant(self) -> &'static str {
+                match self { $(Self::$fault => stringify!($fault),)* }
+            }
+
+            /// The part of the store.
+            #[must_use]
+            pub const fn area(self) -> Area {
+                match self { $(Self::$fault => Area::$area,)* }
+            }
+
+            /// The wrong decision in words.
+            #[must_use]
+            pub const fn wrong(self) -> &'static str {
+                match self { $(Self::$fault => $wrong,)* }
+            }
+        }
+    };
+}
+
+/// A part of the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Area {
+    /// Quorums, versions and repair of a request.
+    Coordination,
+    /// Removal of tombstones.
+    Reaping,
+    /// Notes of what primaries have missed.
+    Hints,
+    /// Partitions and strays on their way to other nodes.
+    Transfers,
+    /// Anti-entropy.
+    Exchange,
+    /// Events and causality of objects.
+    Causality,
+    /// Counters, sets and maps.
+    DataTypes,
+    /// Live layouts and their copies.
+    Layouts,
+    /// What all nodes agree on.
+    ControlPlane,
+    /// Log, snapshot, merge and start of the engine.
+    Engine,
+    /// Index of the engine and its digests.
+    Index,
+    /// Listings and index queries.
+    Listings,
+}
+
+impl Area {
+    /// The name in the table.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Coordination => "coordination",
+            Self::Reaping => "reaping",
+            Self::Hints => "hints",
+            Self::Transfers => "transfers",
+            Self::Exchange => "exchange",
+            Self::Causality => "causality",
+            Self::DataTypes => "data types",
+            Self::Layouts => "layouts",
+            Self::ControlPlane => "control plane",
+            Self::Engine => "engine",
+            Self::Index => "index",
+            Self::Listings => "listings",
+        }
+    }
+}
+
+faults! {
+    CountsReadsShort, "counts-reads-short", Coordination,
+        "a read is answered with one vote less than `r`";
+    CountsWritesShort, "counts-writes-short", Coordination,
+        "a write is acknowledged with one vote less than each of its quorums";
+    CountsStandInsAsPrimaries, "counts-stand-ins-as-primaries", Coordination,
+        "the votes of stand-ins count for `pw`";
+    BelievesStandIns, "believes-stand-ins", Coordination,
+        "a read counts stand-ins although primaries have still to answer";
+    SatisfiesOneLayout, "satisfies-one-layout", Coordination,
+        "a write is acknowledged when the oldest live layout is satisfied";
+    AnswersFirstVersion, "answers-first-version", Coordination,
+        "a read of different versions answers the first one, unmerged";
+    LosesRepairs, "loses-repairs", Coordination,
+        "replicas that a read finds behind are not repaired";
+    TakesStaleLayouts, "takes-stale-layouts", Coordination,
+        "a replica takes requests made with layouts that are no longer live";
+    CountsOwnCopySynced, "counts-own-copy-synced", Coordination,
+        "the coordinator's own copy counts for `dw` before its sync";
+    AcknowledgesUnsynced, "acknowledges-unsynced", Coordination,
+        "a replica says that a write is synced before it is";
+    JoinsByOldestLayout, "joins-by-oldest-layout", Coordination,
+        "a change of a data type names the oldest live layout to its replicas";
+    RepeatsUnanswered, "repeats-unanswered", Coordination,
+        "a forwarded request that must not be made twice is sent on after a lost answer";
+    CountsGrantsShort, "counts-grants-short", Coordination,
+        "a conditional write needs one grant less than a majority";
+    AgreesUnsynced, "agrees-unsynced", Reaping,
+        "a primary agrees that a tombstone is reaped before the tombstone is on its disk";
+    ReapsOnSilence, "reaps-on-silence", Reaping,
+        "a primary that does not answer agrees that a tombstone is reaped";
+    ReapsBesideStrays, "reaps-beside-strays", Reaping,
+        "tombstones are reaped although a member has strays of their partition";
+    ReapsOnDifference, "reaps-on-difference", Reaping,
+        "a primary that holds something else agrees that a tombstone is reaped";
+    ForgetsReaped, "forgets-reaped", Reaping,
+        "what a reaped tombstone covered is stored when it arrives late";
+    OverlooksLoweredReplicas, "overlooks-lowered-replicas", Reaping,
+        "former primaries of a bucket do not look for strays when its n_val is lowered";
+    DropsHints, "drops-hints", Hints,
+        "a write that primaries have missed is not noted for them";
+    DropsLateHints, "drops-late-hints", Hints,
+        "calls that fail after the write was answered leave no hint";
+    ForgetsUndelivered, "forgets-undelivered", Hints,
+        "a hint whose delivery failed counts as delivered";
+    KeepsHintsInMemory, "keeps-hints-in-memory", Hints,
+        "hints are not written to the disk";
+    ClaimsCopies, "claims-copies", Transfers,
+        "a node reports its copy complete before its sources are through";
+    HandsOnePage, "hands-one-page", Transfers,
+        "a transfer of a partition ends after its first page";
+    HandsOverEarly, "hands-over-early", Transfers,
+        "copies are handed over before every member writes by the newest layout";
+    TakesTransfersUnsynced, "takes-transfers-unsynced", Transfers,
+        "records of a transfer are acknowledged before they are synced";
+    RemovesChangedStrays, "removes-changed-strays", Transfers,
+        "a stray is removed although it was written again since it was handed over";
+    HandsToOnePrimary, "hands-to-one-primary", Transfers,
+        "a stray goes to the first of its primaries only";
+    TakesAnyForSuperseded, "takes-any-for-superseded", Transfers,
+        "an offered record counts as superseded when the clock here is as new";
+    RepairsOneSide, "repairs-one-side", Exchange,
+        "an exchange repairs what the other node lacks, not what the beginner lacks";
+    PassesOverDeletes, "passes-over-deletes", Exchange,
+        "a live record and a tombstone are taken for equal";
+    ComparesLowClasses, "compares-low-classes", Exchange,
+        "the class of the highest n_val is left out of comparisons";
+    DropsConcurrent, "drops-concurrent", Causality,
+        "a replica takes a concurrent object for one that replaces its own";
+    KeepsReplaced, "keeps-replaced", Causality,
+        "a merge keeps values that the other clock has replaced";
+    ReusesActor, "reuses-actor", Causality,
+        "a copy that is not kept for good gets events of the store's own actor";
+    GivesAwaySilently, "gives-away-silently", Causality,
+        "the actor of passing events goes on after their copies were removed";
+    ReissuesCounters, "reissues-counters", Causality,
+        "after a start counters are issued again that were reserved before";
+    ClosesGaps, "closes-gaps", DataTypes,
+        "a late event of a data type brings all events before it";
+    KeepsUndone, "keeps-undone", DataTypes,
+        "a merge keeps writes of an item that the other side has undone";
+    UndoesUnseen, "undoes-unseen", DataTypes,
+        "a merge drops writes of an item that the other side has not seen";
+    ForgetsDeferred, "forgets-deferred", DataTypes,
+        "a remove forgets what it undoes and has not come yet";
+    ReadsNewestLayout, "reads-newest-layout", Layouts,
+        "reads go by the newest layout before its copies are complete";
+    RetiresLayoutsEarly, "retires-layouts-early", Layouts,
+        "a layout is taken out of use before every member has acknowledged the next";
+    WritesOldestLayout, "writes-oldest-layout", Layouts,
+        "writes go by the oldest live layout alone";
+    KeepsControlUnsynced, "keeps-control-unsynced", ControlPlane,
+        "the file of the control plane is not synced";
+    ForgetsVotes, "forgets-votes", ControlPlane,
+        "a vote in an election is not written to the file";
+    ServesAstray, "serves-astray", ControlPlane,
+        "a node that should be part of a cluster serves while it is alone";
+    ServesBeforeTime, "serves-before-time", ControlPlane,
+        "a node serves before it has heard the time of another member";
+    RefusesMarks, "refuses-marks", ControlPlane,
+        "a member that leaves can't be marked as absent";
+    ClaimsVersions, "claims-versions", ControlPlane,
+        "a node tells the cluster that it speaks a newer version than it does";
+    ForgetsSyncs, "forgets-syncs", Engine,
+        "a commit of the log does not sync its segments";
+    SyncsActiveOnly, "syncs-active-only", Engine,
+        "a commit syncs the active segment and not those closed since the last one";
+    SkipsDirectorySync, "skips-directory-sync", Engine,
+        "the directory is not synced after a segment was made";
+    OverlooksLosses, "overlooks-losses", Engine,
+        "a start takes a store for complete whose files are missing or cut";
+    KeepsActorAfterLoss, "keeps-actor-after-loss", Engine,
+        "a store that lost records after a stop in good order goes on with its actor";
+    KeepsIncarnation, "keeps-incarnation", Engine,
+        "a store goes on with its actor after a stop that was not in good order";
+    AcceptsTornBatches, "accepts-torn-batches", Engine,
+        "records of a batch count although the batch is not whole";
+    ForgetsRemovals, "forgets-removals", Engine,
+        "a merge forgets removals without looking for older writes of their keys";
+    LeavesIndexBehind, "leaves-index-behind", Engine,
+        "a merge removes segments without telling the index where their records went";
+    RetiresTooEarly, "retires-too-early", Engine,
+        "a merge removes segments before what replaced their records is durable";
+    SnapshotsUnsynced, "snapshots-unsynced", Engine,
+        "a snapshot is taken for durable although what it refers to is not";
+    IgnoresGaps, "ignores-gaps", Engine,
+        "a start relies on what records say of the ones before them although those are lost";
+    ForgetsYoungSegments, "forgets-young-segments", Engine,
+        "a start does not read the segments that were begun while the snapshot was written";
+    ForgetsDigests, "forgets-digests", Index,
+        "the digests of a partition do not change when a record is replaced";
+    MovesEntriesUnsynced, "moves-entries-unsynced", Index,
+        "index entries go to the tree before the records that wrote them are durable";
+    ForgetsEntries, "forgets-entries", Index,
+        "the tree of index entries is taken for complete although entries wait in memory";
+    KeepsOldEntries, "keeps-old-entries", Index,
+        "index entries of a replaced value stay";
+    ListsShort, "lists-short", Listings,
+        "the plan of a listing leaves out the last partition";
+    ListsTwice, "lists-twice", Listings,
+        "a node lists all that it holds, whichever partitions it was asked for";
+    QueriesShort, "queries-short", Listings,
+        "an index query leaves out the last position of each node's answer";
+}
+
+impl FromStr for PlantedFault {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|fault| fault.name() == name);
+        let names = || Self::ALL.iter().map(|fault| fault.name()).collect::<Vec<_>>().join(", ");
+        found.copied().ok_or_else(|| format!("there is no fault {name:?}; there are {}", names()))
+    }
+}

@@ -1,0 +1,31 @@
+//! Copies that have lost records, as operators see them.
+
+use super::{allow, refusal};
+use crate::context::ServerContext;
+use crate::http::{Method, Refusal};
+use quoit_cluster::State;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Copies that are not whole again, by node, and partitions of which records may be lost for good.
+pub(super) fn losses(state: &State) -> Value {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for (_, node) in state.layouts().lost_copies() {
+        *counts.entry(state.members().name_of(node).to_string()).or_default() += 1;
+    }
+    let copies: Vec<Value> = counts
+        .into_iter()
+        .map(|(node, count)| json!({"node": node, "partition_count": count}))
+        .collect();
+    let unsure: Vec<u16> = state.layouts().unsure().iter().map(|each| each.0).collect();
+    json!({"incomplete_copies": copies, "possibly_incomplete_partitions": unsure})
+}
+
+/// Takes note of all partitions of which records may be lost for good. They are told once more.
+pub(super) async fn accept(context: &ServerContext, method: Method) -> Result<Value, Refusal> {
+    allow(method, &[Method::Post])?;
+    let control = context.store.control();
+    let accepted = losses(&control.read());
+    control.accept_losses().await.map_err(|fault| refusal(&fault))?;
+    Ok(accepted)
+}

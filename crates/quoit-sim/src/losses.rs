@@ -1,0 +1,89 @@
+//! What disks lose while no process has them: files, or all that came after an older copy was made.
+
+use crate::random::Random;
+use quoit_store::seam::{Disk, FaultyDisk};
+
+/// The end of the name of a segment of the log.
+const SEGMENT: &str = ".log";
+
+/// A copy of all files of a directory.
+#[derive(Debug, Clone, Default)]
+pub struct DirectoryCopy(Vec<(String, Vec<u8>)>);
+
+impl DirectoryCopy {
+    /// The files as they are now.
+    #[must_use]
+    pub fn of(disk: &FaultyDisk) -> Self {
+        let files = names(disk).into_iter();
+        Self(files.filter_map(|name| disk.bytes(&name).map(|bytes| (name, bytes))).collect())
+    }
+
+    /// Puts the files in the place of those that are there.
+    pub fn restore(&self, disk: &FaultyDisk) {
+        names(disk).iter().for_each(|name| disk.delete(name));
+        for (name, bytes) in &self.0 {
+            disk.put(name, bytes.clone());
+        }
+    }
+}
+
+/// Removes segments of a log, and cuts others short; says what it has done.
+pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> String {
+    let segments: Vec<String> =
+        names(disk).into_iter().filter(|name| name.ends_with(SEGMENT)).collect();
+    let mut done = Vec::new();
+    let kept_percent = *random.pick(&[0, 50, 80]);
+    for (place, name) in segments.iter().enumerate() {
+        // Of those that stay, an older one without a later one goes back furthest.
+        let is_last = place + 1 == segments.len();
+        if random.percent(kept_percent) && !(is_last && done.is_empty()) {
+            continue;
+        }
+        let bytes = disk.bytes(name).unwrap_or_default();
+        if random.percent(30) {
+            let kept_bytes = random.below(bytes.len() as u64) as usize;
+            disk.put(name, bytes[..kept_bytes].to_vec());
+            done.push(format!("{name} is cut to {kept_bytes} bytes"));
+        } else {
+            disk.delete(name);
+            done.push(format!("{name} is gone"));
+        }
+    }
+    done.join(", ")
+}
+
+fn names(disk: &FaultyDisk) -> Vec<String> {
+    disk.list().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restored_directory_has_the_files_of_the_copy_and_no_others() {
+        let disk = FaultyDisk::new(1);
+        disk.put("1.log", vec![1]);
+        disk.put("STORE", vec![2]);
+        let copy = DirectoryCopy::of(&disk);
+        disk.put("STORE", vec![3]);
+        disk.put("2.log", vec![4]);
+        copy.restore(&disk);
+        assert_eq!(disk.list().expect("no fault"), ["1.log", "STORE"]);
+        assert_eq!(disk.bytes("STORE"), Some(vec![2]));
+    }
+
+    #[test]
+    fn lost_segments_are_gone_or_shorter_and_nothing_else_is_touched() {
+        for seed in 0..50 {
+            let disk = FaultyDisk::new(1);
+            for name in ["1.log", "2.log", "STORE", "1.keys"] {
+                disk.put(name, vec![7; 100]);
+            }
+            let told = lose_segments(&disk, &mut Random::new(seed, "losses", 0));
+            let is_whole = |name| disk.bytes(name).is_some_and(|bytes| bytes.len() == 100);
+            assert!(is_whole("STORE") && is_whole("1.keys"));
+            assert!(!(is_whole("1.log") && is_whole("2.log")), "{told}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! How clients of a run work: how many keys, how fast, how much of what.
+
+use crate::random::Random;
+
+/// What clients of a run do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Workload {
+    /// Keys that they ask for: few are written again and again, many stay as they were left.
+    pub key_count: u64,
+    /// Of a hundred requests so many are puts.
+    pub put_percent: u64,
+    /// Of a hundred requests so many are deletes, of which every fifth names nothing that was read.
+    pub delete_percent: u64,
+    /// Longest pause between two requests of a client, in microseconds.
+    pub pause_us_max: u64,
+}
+
+/// Of a hundred requests so many are listings; what is neither this nor a put nor a delete is a read.
+const LIST_PERCENT: u64 = 6;
+
+/// What a client does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Read a key.
+    Get,
+    /// Write a key.
+    Put,
+    /// Delete what it has seen under a key.
+    Delete,
+    /// Delete whatever there is under a key.
+    DeleteUnseen,
+    /// List keys, buckets and index entries.
+    List,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self { key_count: 12, put_percent: 43, delete_percent: 9, pause_us_max: 600_000 }
+    }
+}
+
+impl Workload {
+    /// What a seed's clients do.
+    pub fn draw(random: &mut Random) -> Self {
+        let key_count = *random.pick(&[4, 12, 12, 24, 40]);
+        let (put_percent, delete_percent) = *random.pick(&[(43, 9), (43, 9), (35, 25), (20, 3)]);
+        let pause_us_max = *random.pick(&[200_000, 600_000, 600_000, 1_200_000]);
+        Self { key_count, put_percent, delete_percent, pause_us_max }
+    }
+
+    /// Draws the next step of a client.
+    pub fn step(&self, random: &mut Random) -> Step {
+        let unseen_percent = self.delete_percent.div_ceil(5);
+        let shares = [
+            (Step::Put, self.put_percent),
+            (Step::Delete, self.delete_percent - unseen_percent),
+            (Step::DeleteUnseen, unseen_percent),
+            (Step::List, LIST_PERCENT),
+        ];
+        let get_percent = 100 - shares.iter().map(|(_, percent)| percent).sum::<u64>();
+        let mut chance = random.below(100);
+        for (step, percent) in [(Step::Get, get_percent)].into_iter().chain(shares) {
+            if chance < percent {
+                return step;
+            }
+            chance -= percent;
+        }
+        Step::Get
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_workload_has_all_steps_in_its_shares() {
+        for seed in 0..20 {
+            let mut random = Random::new(seed, "workload", 0);
+            let workload = Workload::draw(&mut random);
+            let steps: Vec<Step> = (0..10_000).map(|_| workload.step(&mut random)).collect();
+            let share = |step| steps.iter().filter(|other| **other == step).count() as u64 / 100;
+            assert!(share(Step::Put).abs_diff(workload.put_percent) < 3, "{workload:?}");
+            let deletes = share(Step::Delete) + share(Step::DeleteUnseen);
+            assert!(deletes.abs_diff(workload.delete_percent) < 3, "{workload:?}");
+            assert!(share(Step::List) >= 3 && share(Step::Get) >= 20, "{workload:?}");
+        }
+    }
+}

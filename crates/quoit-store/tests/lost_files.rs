@@ -1,0 +1,245 @@
+//! Stores that lost files, or went back in time, say so, and their actor ends.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use quoit_store::bitcask::{OpenReport, SNAPSHOT_WORKER};
+use quoit_store::engine::Engine;
+use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedReport, OrderedSettings};
+use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
+use std::path::Path;
+use std::sync::Arc;
+use support::ordered::{ORDERED, open_ordered};
+use support::{Faulty, put};
+
+const SEGMENT_BYTES: u64 = 2_000;
+
+/// A store that was closed with keys in several segments.
+fn closed_store() -> Faulty {
+    let mut store = Faulty::new(SEGMENT_BYTES);
+    for number in 0..60 {
+        put(store.engine(), &format!("key{number}"), &[7; 100]);
+    }
+    store.close();
+    store
+}
+
+/// Opens a store that has lost something since it was closed in good order, and looks at what it says until
+/// the node has made up for it.
+fn check_loss_after_clean_stop(store: &mut Faulty, incarnation: u64) {
+    let found = store.open().unwrap();
+    assert!(found.clean && found.lost_after_clean_stop, "{found:?}");
+    assert!(found.loss.is_some(), "{found:?}");
+    assert!(found.incarnation > incarnation, "{found:?}");
+    check_until_settled(store, &found);
+}
+
+fn check_until_settled(store: &mut Faulty, found: &OpenReport) {
+    store.close();
+    let again = store.open().unwrap();
+    assert!(again.loss.is_some(), "nobody has made up for it: {again:?}");
+    assert!(!again.lost_after_clean_stop, "it was known: {again:?}");
+    assert_eq!(again.incarnation, found.incarnation);
+    store.engine().settle_loss().unwrap();
+    store.kill();
+    assert_eq!(store.open().unwrap().loss, None);
+    store.close();
+    assert_eq!(store.open().unwrap().loss, None);
+}
+
+#[test]
+fn a_store_without_losses_tells_of_none() {
+    let mut store = closed_store();
+    let found = store.open().unwrap();
+    assert!(found.loss.is_none() && !found.lost_after_clean_stop, "{found:?}");
+    store.kill();
+    let found = store.open().unwrap();
+    assert_eq!(found.loss, None, "a crash loses nothing that was durable");
+}
+
+#[test]
+fn a_missing_segment_after_a_clean_stop_ends_the_actor_whatever_else_is_gone() {
+    for forgets in [false, true] {
+        let mut store = closed_store();
+        let incarnation = store.open().unwrap().incarnation;
+        store.close();
+        let segments = store.segments();
+        assert!(segments.len() > 2);
+        store.disk.delete(&segments[1]);
+        if forgets {
+            store.forget_indexes();
+        }
+        check_loss_after_clean_stop(&mut store, incarnation);
+    }
+}
+
+#[test]
+fn a_cut_segment_after_a_clean_stop_ends_the_actor() {
+    for keep in [0, 64, 500] {
+        let mut store = closed_store();
+        let segment = store.segments().remove(1);
+        let mut bytes = store.disk.bytes(&segment).unwrap();
+        bytes.truncate(keep);
+        store.disk.put(&segment, bytes);
+        store.forget_indexes();
+        check_loss_after_clean_stop(&mut store, 1);
+    }
+}
+
+#[test]
+fn a_segment_that_a_snapshot_or_a_key_file_knows_is_missed_after_a_kill() {
+    for has_snapshot in [true, false] {
+        let mut store = closed_store();
+        store.open().unwrap();
+        if has_snapshot {
+            store.execution.step(SNAPSHOT_WORKER);
+        }
+        store.kill();
+        let segments = store.segments();
+        store.disk.delete(&segments[1]);
+        let keys = segments[1].replace(".log", ".keys");
+        match has_snapshot {
+            true => store.disk.delete(&keys),
+            false => store.disk.delete("INDEX"),
+        }
+        let found = store.open().unwrap();
+        assert!(!found.clean && found.loss.is_some(), "{found:?}");
+        check_until_settled(&mut store, &found);
+    }
+}
+
+#[test]
+fn a_store_file_that_is_older_than_the_log_gives_no_incarnation_out_again() {
+    let mut store = closed_store();
+    let old = store.disk.bytes("STORE").unwrap();
+    let mut last = 0;
+    for round in 0..5 {
+        store.kill();
+        last = store.open().unwrap().incarnation;
+        put(store.engine(), &format!("more{round}"), &[7; 2_000]);
+    }
+    store.kill();
+    store.disk.put("STORE", old);
+    let found = store.open().unwrap();
+    assert!(found.loss.is_some() && found.incarnation > last, "{found:?}");
+}
+
+#[test]
+fn a_store_that_has_to_be_made_new_where_there_was_one_is_a_loss() {
+    let mut store = closed_store();
+    store.disk = FaultyDisk::new(3);
+    assert_eq!(store.open().unwrap().loss, None, "nobody expects it");
+    store.kill();
+    store.disk = FaultyDisk::new(3);
+    store.settings.is_expected = true;
+    let found = store.open().unwrap();
+    assert!(found.created && found.loss.is_some(), "{found:?}");
+    check_until_settled(&mut store, &found);
+}
+
+fn open(engine: &str, directory: &Path, is_expected: bool) -> (OrderedEngine, OrderedReport) {
+    let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
+    let settings = OrderedSettings { is_expected, ..OrderedSettings::new(7) };
+    let of_trees = LsmSettings { cache_bytes: 1 << 20, ..LsmSettings::default() };
+    let execution = ManualExecution::default();
+    open_ordered(engine, directory, clock, &execution, settings, of_trees).unwrap()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// What goes back in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Restored {
+    Nothing,
+    All,
+    Data,
+    StoreFile,
+}
+
+#[test]
+fn an_ordered_store_whose_parts_went_back_in_time_says_so() {
+    for (engine, restored) in ORDERED.into_iter().flat_map(|engine| {
+        [Restored::Nothing, Restored::All, Restored::Data, Restored::StoreFile]
+            .map(|restored| (engine, restored))
+    }) {
+        let base = tempfile::tempdir().unwrap();
+        let (live, saved) = (base.path().join("live"), base.path().join("saved"));
+        std::fs::create_dir(&live).unwrap();
+        let (opened, report) = open(engine, &live, false);
+        assert!(report.created && report.loss.is_none());
+        put(&opened, "first", b"value");
+        opened.close().unwrap();
+        drop(opened);
+        copy(&live, &saved);
+        for round in 0..2 {
+            let (opened, report) = open(engine, &live, true);
+            assert!(report.clean && report.loss.is_none(), "{engine}: {report:?}");
+            put(&opened, &format!("more{round}"), b"value");
+            opened.close().unwrap();
+        }
+        let of_store = std::fs::read(live.join("STORE")).unwrap();
+        if restored == Restored::All || restored == Restored::Data {
+            std::fs::remove_dir_all(&live).unwrap();
+            copy(&saved, &live);
+        }
+        match restored {
+            Restored::Data => std::fs::write(live.join("STORE"), of_store).unwrap(),
+            Restored::StoreFile => {
+                std::fs::copy(saved.join("STORE"), live.join("STORE")).unwrap();
+            }
+            Restored::Nothing | Restored::All => {}
+        }
+        let (opened, report) = open(engine, &live, true);
+        // What is restored together fits together: only others can tell.
+        let is_found = restored == Restored::Data || restored == Restored::StoreFile;
+        assert_eq!(report.loss.is_some(), is_found, "{engine}, {restored:?}: {report:?}");
+        assert_eq!(report.incarnation > 1, is_found, "{engine}, {restored:?}: {report:?}");
+        drop(opened);
+        let (opened, report) = open(engine, &live, true);
+        assert_eq!(report.loss.is_some(), is_found, "nobody has made up for it: {report:?}");
+        opened.settle_loss().unwrap();
+        drop(opened);
+        let (_, report) = open(engine, &live, true);
+        assert_eq!(report.loss, None, "{engine}, {restored:?}");
+    }
+}
+
+#[test]
+fn an_ordered_store_that_is_gone_is_a_loss() {
+    for engine in ORDERED {
+        let base = tempfile::tempdir().unwrap();
+        let (_, report) = open(engine, base.path(), true);
+        assert!(report.created && report.loss.is_some(), "{engine}: {report:?}");
+    }
+}
+
+#[test]
+fn data_of_an_ordered_store_that_is_gone_is_a_loss() {
+    let faulty = FaultyDisk::new(1);
+    let open = |disk: &FaultyDisk| {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
+        let (execution, settings) = (ManualExecution::default(), OrderedSettings::new(7));
+        let opened =
+            OrderedEngine::open_innostore(&disk, clock, &execution, settings, Default::default());
+        opened.unwrap()
+    };
+    let (engine, _) = open(&faulty);
+    engine.close().unwrap();
+    drop(engine);
+    faulty.delete("tree.redb");
+    let (_, report) = open(&faulty);
+    assert!(report.loss.is_some() && report.incarnation > 1, "{report:?}");
+}

@@ -1,0 +1,242 @@
+//! `cargo xtask sensitivity`: runs the simulator with each planted fault, seed by seed, and tells in how many
+//! of them it is found.
+//!
+//! What was measured is kept in a file, so that a measurement of hours can be interrupted and gone on with.
+//! The seeds come in blocks, each for all faults, so that the table means something long before the end.
+//! Beside the faults stands a row without any: what it finds are failures of the store or of the checkers.
+
+mod options;
+mod results;
+mod table;
+
+use crate::soak;
+use crate::tidy::planted::stands_in;
+use options::Options;
+use results::{Finding, Results};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Seeds of a block.
+const BLOCK_SEEDS: u64 = 20;
+/// A run that takes so long counts as found: it takes a second, and with a fault it may never end.
+const HANGS_AFTER_SECS: &str = "60";
+/// How often it is told how far the measurement is.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
+/// The row of the runs without a fault.
+const NO_FAULT: &str = "none";
+
+/// A fault as the simulator lists it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Fault {
+    name: String,
+    /// Its name in the code.
+    variant: String,
+    /// The part of the store.
+    area: String,
+    /// The wrong decision in words.
+    wrong: String,
+}
+
+/// Runs what the arguments ask for.
+pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
+    match Options::read(arguments).and_then(|options| measure(root, &options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("xtask: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(root: &Path, options: &Options) -> Result<(), String> {
+    let simulator = soak::build_simulator(root)?;
+    let faults = chosen(listed(&simulator)?, &options.faults)?;
+    let path = root.join(&options.results);
+    let setting = format!("{} {}", revision(root), options.run_arguments.join(" "));
+    let results = Results::open(&path, setting.trim(), options.start)?;
+    let results = Mutex::new(results);
+    if !options.table_only {
+        run_all(&simulator, &faults, options, &results)?;
+    }
+    let results = results.into_inner().expect("a thread that panics ends the program");
+    print!("{}", table::table(&faults, &places(root, &faults), &results));
+    Ok(())
+}
+
+/// The faults that a simulator has built in.
+fn listed(simulator: &Path) -> Result<Vec<Fault>, String> {
+    let output = Command::new(simulator).arg("faults").output();
+    let output = output.map_err(|error| format!("{} faults: {error}", simulator.display()))?;
+    let fault = |line: &str| {
+        let mut parts = line.split('\t').map(str::to_owned);
+        let mut next = || parts.next();
+        Some(Fault { name: next()?, variant: next()?, area: next()?, wrong: next()? })
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let listed: Option<Vec<Fault>> = text.lines().map(fault).collect();
+    listed.ok_or_else(|| "the simulator lists faults in a form that is not known here".to_owned())
+}
+
+/// The faults with these names, or all.
+fn chosen(listed: Vec<Fault>, names: &[String]) -> Result<Vec<Fault>, String> {
+    for name in names {
+        if !listed.iter().any(|fault| fault.name == *name) {
+            let known: Vec<&str> = listed.iter().map(|fault| fault.name.as_str()).collect();
+            return Err(format!("there is no fault {name:?}; there are {}", known.join(", ")));
+        }
+    }
+    let is_chosen = |fault: &Fault| names.is_empty() || names.contains(&fault.name);
+    Ok(listed.into_iter().filter(is_chosen).collect())
+}
+
+/// The revision of the sources, and whether they were changed since.
+fn revision(root: &Path) -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").current_dir(root).args(arguments).output().ok();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let is_changed = git(&["status", "--porcelain"]).is_some_and(|status| !status.is_empty());
+    let revision = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    if is_changed { revision + "+changes" } else { revision }
+}
+
+/// The files in which faults stand, by their variants.
+fn places(root: &Path, faults: &[Fault]) -> BTreeMap<String, PathBuf> {
+    let mut places = BTreeMap::new();
+    let mut folders = vec![root.join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                let here = faults.iter().filter(|fault| stands_in(&text, &fault.variant));
+                let relative = path.strip_prefix(root).unwrap_or(&path);
+                places.extend(here.map(|fault| (fault.variant.clone(), relative.to_owned())));
+            }
+        }
+    }
+    places
+}
+
+/// What is to be measured: each seed of a block with each fault, and without any.
+fn jobs(faults: &[Fault], seed_count: u64) -> impl Iterator<Item = (&str, u64)> {
+    let blocks = (0..seed_count).step_by(BLOCK_SEEDS as usize);
+    blocks.flat_map(move |first| {
+        let names = std::iter::once(NO_FAULT).chain(faults.iter().map(|fault| fault.name.as_str()));
+        let end = seed_count.min(first + BLOCK_SEEDS);
+        names.flat_map(move |name| (first..end).map(move |seed| (name, seed)))
+    })
+}
+
+fn run_all(
+    simulator: &Path,
+    faults: &[Fault],
+    options: &Options,
+    results: &Mutex<Results>,
+) -> Result<(), String> {
+    let queue = Mutex::new((jobs(faults, options.seed_count), Instant::now()));
+    let next = || {
+        let mut queue = queue.lock().expect("a thread that panics ends the program");
+        let results = results.lock().expect("a thread that panics ends the program");
+        if queue.1.elapsed() > PROGRESS_INTERVAL {
+            queue.1 = Instant::now();
+            eprintln!("{} runs measured", results.count());
+        }
+        let is_open = |(fault, seed): &(&str, u64)| {
+            let is_enough = *fault != NO_FAULT
+                && options.enough.is_some_and(|enough| results.found_count(fault) >= enough);
+            !is_enough && results.get(fault, *seed).is_none()
+        };
+        queue.0.find(is_open)
+    };
+    let work = || -> Result<(), String> {
+        while let Some((fault, seed)) = next() {
+            let finding = run_seed(simulator, fault, seed, &options.run_arguments)?;
+            let mut results = results.lock().expect("a thread that panics ends the program");
+            results.add(fault, seed, finding)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..options.jobs).map(|_| scope.spawn(work)).collect();
+        let mut ends = threads.into_iter().map(|thread| thread.join());
+        ends.try_for_each(|end| end.expect("a worker that panics has said why"))
+    })
+}
+
+/// Runs a seed with a fault in a process of its own.
+fn run_seed(
+    simulator: &Path,
+    fault: &str,
+    seed: u64,
+    run_arguments: &[String],
+) -> Result<Finding, String> {
+    let mut command = Command::new(simulator);
+    command.args(["run", "--hangs-after", HANGS_AFTER_SECS, "--seed"]).arg(seed.to_string());
+    if fault != NO_FAULT {
+        command.args(["--planted", fault]);
+    }
+    let output = command.args(run_arguments).output();
+    let output = output.map_err(|error| format!("the simulator could not be started: {error}"))?;
+    if output.status.success() {
+        return Ok(Finding::Nothing);
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    match (checker(&said, seed), output.status.code()) {
+        (Some(checker), _) => Ok(Finding::By(checker)),
+        (None, None) => Ok(Finding::By("Crash".to_owned())),
+        (None, Some(status)) => {
+            let fault = String::from_utf8_lossy(&output.stderr);
+            Err(format!("{command:?} ended with status {status}: {said}{fault}"))
+        }
+    }
+}
+
+/// The checker that a failed run names: `seed 7: Lost: ...`.
+fn checker(said: &str, seed: u64) -> Option<String> {
+    let head = format!("seed {seed}: ");
+    let verdict = said.lines().rev().find_map(|line| line.strip_prefix(&head))?;
+    Some(verdict.split(':').next().unwrap_or(verdict).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn fault(name: &str) -> Fault {
+        let (variant, area) = (name.to_uppercase(), "engine".to_owned());
+        Fault { name: name.to_owned(), variant, area, wrong: format!("{name} is wrong") }
+    }
+
+    #[test]
+    fn every_seed_is_measured_with_every_fault_block_by_block() {
+        let faults = [fault("a"), fault("b")];
+        let jobs: Vec<_> = jobs(&faults, 25).collect();
+        assert_eq!(jobs.len(), 3 * 25);
+        assert_eq!(jobs[0], (NO_FAULT, 0));
+        assert_eq!(jobs[20], ("a", 0));
+        assert_eq!(jobs[60], (NO_FAULT, 20));
+        assert_eq!(jobs.last(), Some(&("b", 24)));
+    }
+
+    #[test]
+    fn the_checker_is_named_by_the_last_line_about_the_seed() {
+        let said =
+            "12 s node 3: seed\nseed 7: Lost: key 3 lacks a write\nagain: cargo xtask soak\n";
+        assert_eq!(checker(said, 7).as_deref(), Some("Lost"));
+        assert_eq!(checker("error: no such option\n", 7), None);
+    }
+
+    #[test]
+    fn only_faults_that_there_are_can_be_chosen() {
+        let listed = || vec![fault("a"), fault("b")];
+        assert_eq!(chosen(listed(), &[]), Ok(listed()));
+        assert_eq!(chosen(listed(), &["b".to_owned()]), Ok(vec![fault("b")]));
+        assert!(chosen(listed(), &["c".to_owned()]).is_err_and(|what| what.contains("a, b")));
+    }
+}

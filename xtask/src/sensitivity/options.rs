@@ -1,0 +1,86 @@
+//! What `cargo xtask sensitivity` is asked for.
+
+use super::results::Start;
+use std::path::PathBuf;
+
+/// Arguments, read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Options {
+    /// Seeds from 0 on that each fault is looked for with.
+    pub(super) seed_count: u64,
+    /// A fault that was found so often is not looked for with further seeds.
+    pub(super) enough: Option<u64>,
+    /// Names of faults; all if there is none.
+    pub(super) faults: Vec<String>,
+    /// Runs at a time.
+    pub(super) jobs: usize,
+    /// Where the results are kept, below the repository's folder.
+    pub(super) results: PathBuf,
+    /// What is done with results of other sources.
+    pub(super) start: Start,
+    /// Whether nothing is measured and the table printed from what is there.
+    pub(super) table_only: bool,
+    /// Further arguments of each run of the simulator.
+    pub(super) run_arguments: Vec<String>,
+}
+
+impl Options {
+    /// Reads the arguments.
+    pub(super) fn read(arguments: &[String]) -> Result<Self, String> {
+        let mut options = Self {
+            seed_count: 1_000,
+            enough: None,
+            faults: Vec::new(),
+            jobs: 2,
+            results: "target/sensitivity.tsv".into(),
+            start: Start::Same,
+            table_only: false,
+            run_arguments: Vec::new(),
+        };
+        let mut left = arguments.iter();
+        while let Some(argument) = left.next() {
+            let mut value = || left.next().ok_or_else(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--seeds" => options.seed_count = number(argument, value()?)?,
+                "--enough" => options.enough = Some(number(argument, value()?)?),
+                "--fault" => options.faults.push(value()?.clone()),
+                "--jobs" => options.jobs = number::<usize>(argument, value()?)?.max(1),
+                "--results" => options.results = value()?.into(),
+                "--keep" => options.start = Start::Keep,
+                "--anew" => options.start = Start::Anew,
+                "--table" => options.table_only = true,
+                "--" => {
+                    options.run_arguments = left.cloned().collect();
+                    break;
+                }
+                other => return Err(format!("sensitivity knows no argument {other:?}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn number<N: std::str::FromStr>(argument: &str, value: &str) -> Result<N, String> {
+    value.parse().map_err(|_| format!("{argument} needs a number, and {value:?} is none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Options, String> {
+        Options::read(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments_are_read_or_refused_in_words() {
+        let options = read("--seeds 60 --fault a --fault b --keep -- --family x").unwrap();
+        assert_eq!((options.seed_count, options.start), (60, Start::Keep));
+        assert_eq!(options.faults, ["a", "b"]);
+        assert_eq!(options.run_arguments, ["--family", "x"]);
+        assert_eq!(read("").map(|options| options.seed_count), Ok(1_000));
+        assert!(read("--seeds many").is_err_and(|what| what.contains("many")));
+        assert!(read("--seeds").is_err_and(|what| what.contains("--seeds")));
+        assert!(read("--seed 3").is_err_and(|what| what.contains("--seed")));
+    }
+}
