@@ -39,6 +39,8 @@ const fn bench(
 
 const BENCHMARKS: &[Benchmark] = &[
     comparison("cpu", "server processor time of get and put beside an echo and Redis"),
+    comparison("instructions", "instructions of get and put under callgrind; --against BINARY"),
+    comparison("reaping", "a million tombstones: time, processor time, p99 of gets meanwhile"),
     comparison("durable", "rate of synced puts beside a bare log writer on the same disk"),
     comparison("merge", "latency at half the maximum rate, with and without a merge running"),
     comparison("data-types", "processor time of operations on sets and maps, small and large"),

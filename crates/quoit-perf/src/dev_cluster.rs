@@ -22,6 +22,7 @@ pub(crate) struct DevCluster {
 pub(crate) struct Node {
     pub(crate) pid: u32,
     pub(crate) pb: SocketAddr,
+    pub(crate) http: SocketAddr,
 }
 
 #[derive(Deserialize)]

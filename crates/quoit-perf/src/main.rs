@@ -18,12 +18,14 @@ mod echo;
 mod engines;
 mod failover;
 mod growth;
+mod instructions;
 mod ladder;
 mod listing;
 mod live;
 mod mesh;
 mod places;
 mod protocol;
+mod reaping;
 mod report;
 mod servers;
 mod start;
@@ -105,6 +107,10 @@ enum Command {
     Away(away::Options),
     /// A cluster that grows under verified load: what moves, and what requests notice.
     Growth(growth::Options),
+    /// Instructions of gets and puts, counted by callgrind, beside those of another build.
+    Instructions(instructions::Options),
+    /// Reaping many tombstones: time, processor time, and what gets notice of it.
+    Reaping(reaping::Options),
     /// The load generator's own processor time of a get, beside redis-benchmark's.
     Client(client::Options),
     /// One exchange against a node that runs already: for profilers.
@@ -152,6 +158,8 @@ impl Command {
             | Self::Cluster(common)
             | Self::Start { common }
             | Self::Drive { common, .. } => Some(common),
+            Self::Instructions(options) => Some(options.common()),
+            Self::Reaping(options) => Some(options.common()),
             // The load generator has threads of its own, and shares the processors.
             Self::Ec2(_)
             | Self::Engines(_)
@@ -189,6 +197,8 @@ fn main() -> Result<()> {
         Command::Away(options) => away::away(&options),
         Command::Growth(options) => growth::growth(&options),
         Command::Engines(options) => engines::engines(&options),
+        Command::Instructions(options) => instructions::instructions(&options),
+        Command::Reaping(options) => reaping::reaping(&options),
         Command::Ec2(options) => ec2::ec2(&options),
         Command::Client(options) => client::client(&options),
         Command::Drive { common, address, pid, exchange } => {

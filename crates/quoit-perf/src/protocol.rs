@@ -3,7 +3,7 @@
 use crate::data_exchange::DataExchange;
 use bytes::{Bytes, BytesMut};
 use quoit_wire::frame::append_message;
-use quoit_wire::messages::{RpbContent, RpbGetReq, RpbPutReq};
+use quoit_wire::messages::{RpbContent, RpbDelReq, RpbGetReq, RpbPutReq};
 
 /// Length of every key, in bytes.
 pub(crate) const KEY_BYTES: usize = 16;
@@ -17,6 +17,8 @@ pub(crate) enum Exchange {
     PbGet,
     /// Quoit, Protocol Buffers put; `dw` as in the protocol, `None` = the bucket's.
     PbPut { value_bytes: usize, dw: Option<u32> },
+    /// Quoit, Protocol Buffers delete without a context, not waiting for a sync.
+    PbDelete,
     /// Quoit, an operation on a data type, or a question about one.
     Data(DataExchange),
     /// Quoit, HTTP GET.
@@ -66,6 +68,15 @@ impl Exchange {
                 };
                 append_message(out, &message).expect("a small message fits a frame");
             }
+            Self::PbDelete => {
+                let message = RpbDelReq {
+                    bucket: Bytes::from_static(b"test"),
+                    key: Bytes::copy_from_slice(&key),
+                    dw: Some(0),
+                    ..RpbDelReq::default()
+                };
+                append_message(out, &message).expect("a small message fits a frame");
+            }
             Self::Data(exchange) => exchange.request(&key, out),
             Self::HttpGet => {
                 out.extend_from_slice(b"GET /buckets/test/keys/");
@@ -91,7 +102,7 @@ impl Exchange {
     pub(crate) fn response_len(&self, bytes: &[u8]) -> Option<usize> {
         let total = match self {
             Self::Echo { response, .. } => *response,
-            Self::PbGet | Self::PbPut { .. } | Self::Data(_) => {
+            Self::PbGet | Self::PbPut { .. } | Self::PbDelete | Self::Data(_) => {
                 4 + u32::from_be_bytes(*bytes.first_chunk::<4>()?) as usize
             }
             Self::HttpGet => {
@@ -119,6 +130,7 @@ impl Exchange {
             Self::Echo { .. } => true,
             Self::PbGet => bytes.get(4) == Some(&10) && bytes.len() > value_bytes,
             Self::PbPut { .. } => bytes.get(4) == Some(&12),
+            Self::PbDelete => bytes.get(4) == Some(&14),
             Self::Data(exchange) => bytes.get(4) == Some(&exchange.answer_code()),
             Self::HttpGet => bytes.starts_with(b"HTTP/1.1 200") && bytes.len() > value_bytes,
             Self::RedisGet => bytes.starts_with(b"$") && bytes.len() > value_bytes,

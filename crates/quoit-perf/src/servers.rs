@@ -62,7 +62,7 @@ impl Drop for Running {
 
 /// Starts a node; returns it with the time until it served.
 pub(crate) fn quoit(binary: &Path, data: &Path, set: &[String]) -> Result<(Running, Duration)> {
-    quoit_in(binary, data, set, None)
+    start(Command::new(binary), data, set)
 }
 
 /// A command for a program that first enters the control group whose file takes its number.
@@ -73,6 +73,19 @@ fn inside(entrance: Option<&Path>, binary: &Path) -> Command {
     command
 }
 
+/// Starts a node under callgrind, which writes its counts to a file when the node has ended.
+pub(crate) fn quoit_counted(
+    binary: &Path,
+    data: &Path,
+    set: &[String],
+    counts: &Path,
+) -> Result<Running> {
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--tool=callgrind"]);
+    command.arg(format!("--callgrind-out-file={}", counts.display())).arg(binary);
+    start(command, data, set).map(|(node, _)| node).context("is valgrind installed?")
+}
+
 /// Starts a node, in a control group if the file is given that takes numbers of its processes; returns it
 /// with the time until it served.
 pub(crate) fn quoit_in(
@@ -81,10 +94,14 @@ pub(crate) fn quoit_in(
     set: &[String],
     entrance: Option<&Path>,
 ) -> Result<(Running, Duration)> {
+    start(inside(entrance, binary), data, set)
+}
+
+/// Starts a node by a command that takes the program's arguments.
+fn start(mut command: Command, data: &Path, set: &[String]) -> Result<(Running, Duration)> {
     let ready = data.with_extension("ready");
     let _ = std::fs::remove_file(&ready);
     let started = Instant::now();
-    let mut command = inside(entrance, binary);
     command.arg("serve").args([
         "--pb",
         "127.0.0.1:0",

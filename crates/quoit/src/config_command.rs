@@ -3,7 +3,7 @@
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
-use quoit::config::{self, IGNORED, KEYS, Key, Meaning, Origin, Sources, meaning};
+use quoit::config::{self, IGNORED, Key, Meaning, Origin, Sources, keys, meaning};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
     let mut wanted: Vec<&Key> = Vec::new();
     for name in names {
         let before = wanted.len();
-        wanted.extend(KEYS.iter().filter(|key| key.name.contains(name.as_str())));
+        wanted.extend(keys().filter(|key| key.name.contains(name.as_str())));
         if wanted.len() == before {
             match meaning(name) {
                 Meaning::Key(key) => wanted.push(key),
@@ -85,7 +85,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         }
     }
     if names.is_empty() {
-        wanted = KEYS.iter().collect();
+        wanted = keys().collect();
     }
     if format == Format::Json {
         let list: Vec<Value> = wanted
@@ -138,7 +138,7 @@ fn check(sources: &Sources, format: Format) -> Result<()> {
 fn show(sources: &Sources, format: Format) -> Result<()> {
     let settings = config::load(sources)?;
     let mut rows: Vec<(String, String, String)> = Vec::new();
-    for key in KEYS {
+    for key in keys() {
         if settings.entries().any(|(name, _)| name == key.name) || key.name.contains('$') {
             continue;
         }

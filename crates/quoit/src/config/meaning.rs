@@ -1,6 +1,6 @@
 //! What a name in a configuration means: a key of ours, one of Riak's without effect, or a mistake.
 
-use super::keys::{KEYS, Key};
+use super::keys::{Key, keys};
 
 /// Keys of Riak that have no meaning here: accepted, listed once when the node starts. `*` at the end
 /// stands for any further text.
@@ -107,7 +107,7 @@ pub fn meaning(name: &str) -> Meaning {
     if let Some((_, here)) = ALIASES.iter().find(|(riak, _)| *riak == name) {
         return meaning(here);
     }
-    if let Some(key) = KEYS.iter().find(|key| matches(key.name, name)) {
+    if let Some(key) = keys().find(|key| matches(key.name, name)) {
         return Meaning::Key(key);
     }
     if let Some((_, of_engine)) = of_named_engine(name) {
@@ -144,7 +144,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 fn nearest(name: &str) -> Option<&'static str> {
-    KEYS.iter()
+    keys()
         .map(|key| (strsim::damerau_levenshtein(key.name, name), key.name))
         .min()
         .filter(|(distance, _)| *distance <= name.len() / 3 + 1)
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn every_default_has_its_keys_form() {
-        for key in KEYS {
+        for key in keys() {
             assert!(
                 key.default.is_empty() || key.kind.accepts(key.default),
                 "{} = {}",

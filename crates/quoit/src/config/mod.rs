@@ -7,7 +7,7 @@ mod settings;
 mod several;
 mod value;
 
-pub use keys::{KEYS, Key};
+pub use keys::{Key, keys};
 pub use meaning::{IGNORED, Meaning, meaning};
 pub use parse::{Entry, Origin, ParseError, ReadFile, parse_text};
 pub use settings::{ConfigError, Settings, Sources, Storage, load, settings_of};

@@ -1,6 +1,6 @@
 //! From entries to settings.
 
-use super::keys::{KEYS, Key};
+use super::keys::{Key, keys};
 use super::meaning::{Meaning, meaning, of_named_engine};
 use super::parse::{self, Entry, Line, Origin, ParseError};
 use super::several;
@@ -213,7 +213,7 @@ impl Settings {
         if let Some(entry) = self.values.get(name) {
             return Some(&entry.value);
         }
-        let default = KEYS.iter().find(|key| key.name == name)?.default;
+        let default = keys().find(|key| key.name == name)?.default;
         (!default.is_empty()).then_some(default)
     }
 

@@ -1,0 +1,108 @@
+//! Instructions of a node for each request, counted by callgrind, beside those of another build.
+//!
+//! Counts of user code repeat where times on a shared machine do not. A load and one of twice its size run on
+//! fresh nodes with the same keys; the difference of their counts, divided by that of their operations, is
+//! what a request costs without the node's start and stop. One connection has one request in flight, so that
+//! each request is a wakeup of its own.
+
+use crate::Common;
+use crate::drive::{Load, drive};
+use crate::protocol::Exchange;
+use crate::servers;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// What the comparison needs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// The quoit binary of another build, to compare with.
+    #[arg(long)]
+    against: Option<PathBuf>,
+}
+
+impl Options {
+    pub(crate) const fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
+/// A request that is counted.
+struct Request {
+    name: &'static str,
+    exchange: Exchange,
+    /// Whether each request names a key that is new.
+    on_new_keys: bool,
+}
+
+/// Counts the instructions of gets and puts.
+pub(crate) fn instructions(options: &Options) -> Result<()> {
+    let common = &options.common;
+    let put = common.put(Some(0));
+    let requests = [
+        Request { name: "PB get", exchange: Exchange::PbGet, on_new_keys: false },
+        Request { name: "HTTP get", exchange: Exchange::HttpGet, on_new_keys: false },
+        Request { name: "PB put dw=0, existing keys", exchange: put.clone(), on_new_keys: false },
+        Request { name: "PB put dw=0, new keys", exchange: put, on_new_keys: true },
+    ];
+    println!("instructions a request, {} requests on {} keys", common.operations, common.keys);
+    println!("| request | this build | the other | ratio |\n|---|---|---|---|");
+    for request in &requests {
+        let mine = count(common, &common.quoit, request)?;
+        match &options.against {
+            Some(other) => {
+                let theirs = count(common, other, request)?;
+                println!("| {} | {mine:.0} | {theirs:.0} | {:.3} |", request.name, mine / theirs);
+            }
+            None => println!("| {} | {mine:.0} | | |", request.name),
+        }
+    }
+    Ok(())
+}
+
+/// Instructions of one request.
+fn count(common: &Common, binary: &Path, request: &Request) -> Result<f64> {
+    let once = count_of_load(common, binary, request, common.operations)?;
+    let twice = count_of_load(common, binary, request, 2 * common.operations)?;
+    Ok((twice as f64 - once as f64) / common.operations as f64)
+}
+
+/// Instructions of a node that is filled, has so many requests and stops.
+fn count_of_load(
+    common: &Common,
+    binary: &Path,
+    request: &Request,
+    operations: u64,
+) -> Result<u64> {
+    let dir = tempfile::tempdir_in(&common.dir)?;
+    let counts = dir.path().join("counts");
+    let mut set = common.set.clone();
+    set.push("worker_threads=1".to_owned());
+    let node = servers::quoit_counted(binary, &dir.path().join("data"), &set, &counts)?;
+    common.fill(&node, node.address, common.put(Some(0)))?;
+    let address = match request.exchange {
+        Exchange::HttpGet => node.http.context("the address for HTTP")?,
+        _ => node.address,
+    };
+    let load = Load {
+        connections: 1,
+        operations,
+        first_key: if request.on_new_keys { common.keys } else { 0 },
+        sequential: request.on_new_keys,
+        ..common.load(request.exchange.clone())
+    };
+    drive(&node.at(address), &load).context(request.name)?;
+    node.stop()?;
+    total(&counts)
+}
+
+/// The sum in a file of callgrind's.
+fn total(counts: &Path) -> Result<u64> {
+    let text = std::fs::read_to_string(counts).context("reading callgrind's file")?;
+    let sum = text
+        .lines()
+        .find_map(|line| line.strip_prefix("summary:").or_else(|| line.strip_prefix("totals:")));
+    sum.context("a sum in callgrind's file")?.trim().parse().context("the sum of callgrind's file")
+}

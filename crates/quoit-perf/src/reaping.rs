@@ -1,0 +1,176 @@
+//! What it costs to reap many tombstones: time, processor time, and what gets notice of it.
+
+use crate::Common;
+use crate::dev_cluster::DevCluster;
+use crate::drive::{Load, Measured, Target, drive};
+use crate::protocol::Exchange;
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Gets of a second while nothing and while the reaper works.
+const GET_RATE: f64 = 3_000.0;
+const GET_CONNECTIONS: usize = 8;
+/// Length of a measurement without tombstones.
+const CALM: Duration = Duration::from_secs(10);
+/// How long the reaper may take.
+const REAPING_LIMIT: Duration = Duration::from_secs(1_200);
+
+/// What the benchmark needs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Nodes of the cluster.
+    #[arg(long, default_value_t = 3)]
+    nodes: usize,
+    /// Nodes that are killed before the deletes.
+    #[arg(long, default_value_t = 0)]
+    away: usize,
+    /// Keys that are deleted, in one round each.
+    #[arg(long, value_delimiter = ',', default_value = "100000,300000,1000000")]
+    tombstones: Vec<u64>,
+}
+
+impl Options {
+    pub(crate) const fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
+/// What the gets of some time gave.
+#[derive(Default)]
+struct Gets {
+    latencies_us: Vec<u32>,
+    cpu: Duration,
+    elapsed: Duration,
+}
+
+impl Gets {
+    fn add(&mut self, run: Measured) {
+        self.latencies_us.extend(run.latencies_us);
+        self.cpu += run.server_cpu;
+        self.elapsed += run.elapsed;
+    }
+
+    fn percentile_us(&mut self, share: f64) -> u32 {
+        self.latencies_us.sort_unstable();
+        let rank = (self.latencies_us.len() as f64 * share) as usize;
+        self.latencies_us.get(rank).copied().unwrap_or(0)
+    }
+
+    /// Processor time of all nodes in a second.
+    fn cpu_share(&self) -> f64 {
+        self.cpu.as_secs_f64() / self.elapsed.as_secs_f64()
+    }
+}
+
+/// Deletes keys and measures gets of others until no node has a tombstone any more.
+pub(crate) fn reaping(options: &Options) -> Result<()> {
+    let common = &options.common;
+    ensure!(options.away < options.nodes, "one node at least has to stay");
+    let dir = tempfile::tempdir_in(&common.dir)?;
+    let cluster = DevCluster::start(&common.quoit, dir.path(), options.nodes, &common.set)?;
+    let mut live = common.load(common.put(Some(0)));
+    live.sequential = true;
+    live.operations = common.keys;
+    drive(&cluster.target(), &live).context("storing the keys that stay")?;
+    let (away, here) = cluster.nodes.split_at(options.away);
+    for node in away {
+        let pid = rustix::process::Pid::from_raw(node.pid as i32).context("a process id")?;
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+    }
+    let target = Target {
+        addresses: here.iter().map(|node| node.pb).collect(),
+        pids: here.iter().map(|node| node.pid).collect(),
+    };
+    let http: Vec<SocketAddr> = here.iter().map(|node| node.http).collect();
+    println!("{} nodes, {} of them away, {GET_RATE} gets a second", options.nodes, options.away);
+    println!(
+        "| tombstones | reaped in s | left | CPU a tombstone, us | p99 calm, us | p99 meanwhile, us | ratio |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let mut first_key = common.keys;
+    for count in &options.tombstones {
+        let keys = first_key..first_key + count;
+        first_key = keys.end;
+        round(common, &target, &http, keys)?;
+    }
+    Ok(())
+}
+
+fn round(
+    common: &Common,
+    target: &Target,
+    http: &[SocketAddr],
+    keys: std::ops::Range<u64>,
+) -> Result<()> {
+    let count = keys.end - keys.start;
+    let on_keys = |exchange| Load {
+        first_key: keys.start,
+        operations: count,
+        sequential: true,
+        value_bytes: 16,
+        ..common.load(exchange)
+    };
+    let put = Exchange::PbPut { value_bytes: 16, dw: Some(0) };
+    drive(target, &on_keys(put)).context("storing the keys that go")?;
+    let gets = Load {
+        connections: GET_CONNECTIONS,
+        rate: Some(GET_RATE),
+        operations: GET_RATE as u64,
+        ..common.load(Exchange::PbGet)
+    };
+    let mut calm = Gets::default();
+    while calm.elapsed < CALM {
+        calm.add(drive(target, &gets)?);
+    }
+    drive(target, &on_keys(Exchange::PbDelete)).context("deleting")?;
+    let deleted = Instant::now();
+    let (mut meanwhile, mut before, mut reaped, mut still) =
+        (Gets::default(), tombstone_count(http)?, Duration::ZERO, 0);
+    let begun_with = before;
+    loop {
+        meanwhile.add(drive(target, &gets)?);
+        let left = tombstone_count(http)?;
+        if left != before {
+            (reaped, still) = (deleted.elapsed(), 0);
+        }
+        still += 1;
+        // Tombstones that wait for a node that is away stay as they are.
+        if left == 0 || still == 60 {
+            before = left;
+            break;
+        }
+        before = left;
+        if deleted.elapsed() > REAPING_LIMIT {
+            bail!("{left} tombstones were left after {REAPING_LIMIT:?}");
+        }
+    }
+    let extra = (meanwhile.cpu_share() - calm.cpu_share()) * meanwhile.elapsed.as_secs_f64();
+    let (calm_us, meanwhile_us) = (calm.percentile_us(0.99), meanwhile.percentile_us(0.99));
+    println!(
+        "| {count} | {:.1} | {before} | {:.1} | {calm_us} | {meanwhile_us} | {:.2} |",
+        reaped.as_secs_f64(),
+        extra * 1e6 / (begun_with.saturating_sub(before)).max(1) as f64,
+        f64::from(meanwhile_us) / f64::from(calm_us),
+    );
+    Ok(())
+}
+
+/// Tombstones that all nodes together store.
+fn tombstone_count(nodes: &[SocketAddr]) -> Result<u64> {
+    nodes.iter().map(|node| gauge(*node, "quoit_tombstones")).sum()
+}
+
+/// One figure of a node's metrics.
+fn gauge(node: SocketAddr, name: &str) -> Result<u64> {
+    let mut stream = TcpStream::connect(node).context("connecting for metrics")?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).context("reading metrics")?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.with_context(|| format!("{name} in the metrics"))?.trim().parse().context("a figure")
+}
