@@ -17,6 +17,7 @@ mod folds;
 mod forward;
 mod get;
 mod grants;
+mod healing;
 mod hints;
 mod in_flight;
 mod in_place;

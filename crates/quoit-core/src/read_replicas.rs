@@ -5,6 +5,7 @@
 //! answered, and sent to those replicas that did not have it. Replicas that were not needed are not
 //! asked: one more is when an answer is late, and when one fails.
 
+mod damaged;
 mod large;
 
 use crate::error::RequestError;
@@ -99,6 +100,8 @@ struct Run<'a> {
     failed: SmallVec<[NodePlace; 4]>,
     /// Whether this node's copy is damaged: it is mended with what the others have.
     own_is_damaged: bool,
+    /// Whether it was, and was mended.
+    own_is_healed: bool,
     /// This node's copy on its way from the disk.
     own_read: Option<OwnRead>,
     replies: Replies,
@@ -132,6 +135,7 @@ impl<'a> Run<'a> {
             waiting: SmallVec::new(),
             failed: SmallVec::new(),
             own_is_damaged: false,
+            own_is_healed: false,
             own_read: None,
             replies: Replies::new(),
         })
@@ -158,10 +162,12 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
             if self.waiting.is_empty() {
-                let ReadState::NotFound = self.tally().give_up(&self.voters)? else {
-                    continue;
-                };
-                return Ok(());
+                match self.tally().give_up(&self.voters) {
+                    Ok(ReadState::NotFound) => return Ok(()),
+                    Ok(_) => continue,
+                    Err(_) if self.heal_own(deadline).await? => continue,
+                    Err(fault) => return Err(fault.into()),
+                }
             }
             let tick = *hedge_at.get_or_insert_with(|| Instant::now() + self.hedge_delay());
             match timeout_at(tick.min(deadline), self.hear()).await {
@@ -365,6 +371,16 @@ impl<'a> Run<'a> {
         if !self.fetch_bodies(deadline).await? {
             return Ok(None);
         }
+        let Some((digest, object)) = self.merged_answers()? else { return Ok(Some(None)) };
+        // Later it may have been deleted and the tombstone forgotten.
+        if self.began.elapsed() < SENT_FOR && !planted!(LosesRepairs) {
+            self.repair(digest, &object);
+        }
+        Ok(Some(Some(object)))
+    }
+
+    /// The versions that were fetched, merged, with the digest; `None` where nobody has anything.
+    fn merged_answers(&self) -> Result<Option<(u64, Object)>, RequestError> {
         let mut merged: Option<(u64, Object)> = None;
         let mut seen: SmallVec<[u64; 4]> = SmallVec::new();
         for (_, copy) in &self.answers {
@@ -383,12 +399,7 @@ impl<'a> Run<'a> {
                 }
             });
         }
-        let Some((digest, object)) = merged else { return Ok(Some(None)) };
-        // Later it may have been deleted and the tombstone forgotten.
-        if self.began.elapsed() < SENT_FOR && !planted!(LosesRepairs) {
-            self.repair(digest, &object);
-        }
-        Ok(Some(Some(object)))
+        Ok(merged)
     }
 
     /// Fetches a body for each version that has none. False when a node that has one is lost.
@@ -440,8 +451,8 @@ impl<'a> Run<'a> {
         for (node, _) in self.answers.iter().filter(|(_, copy)| behind(copy)) {
             self.store.repair(&self.topology, *node, &self.read.at, &replicated);
         }
-        if let (true, Some(own)) = (self.own_is_damaged, self.topology.own()) {
-            self.store.repair(&self.topology, own, &self.read.at, &replicated);
+        if self.own_is_damaged {
+            self.replace_own(&replicated);
         }
     }
 }

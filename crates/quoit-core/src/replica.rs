@@ -149,6 +149,19 @@ impl ReplicatedStore {
         has_to_last: bool,
         access: Access,
     ) -> Result<Option<Taken>, RequestError> {
+        self.take_copy_of(at, incoming, has_to_last, false, access)
+    }
+
+    /// As [`ReplicatedStore::take_copy`]. Of a copy that is known to be damaged nothing stays: pages of it
+    /// may be readable, and its clock tells of events that are only in the others.
+    fn take_copy_of(
+        &self,
+        at: &RecordAt<'_>,
+        incoming: &Replicated,
+        has_to_last: bool,
+        is_damaged: bool,
+        access: Access,
+    ) -> Result<Option<Taken>, RequestError> {
         let admitted = |access| match self.is_expired(incoming.meta) {
             // What has expired is gone, also where it was merged away: nobody brings it back.
             true => Ok(Admitted::Nothing),
@@ -167,6 +180,7 @@ impl ReplicatedStore {
             merged: &merged,
             merged_pages: &merged_pages,
             forget: &forget,
+            is_damaged,
         };
         let taken = take(&self.records, at, incoming, has_to_last, access, &around)?;
         if let Some(Taken::Written(_, meta)) = &taken {
@@ -201,6 +215,23 @@ impl ReplicatedStore {
         wait_if_blocked(self.settings.blocking, take)
     }
 
+    /// Replaces this node's copy, which could not be read, by what other replicas have. One that can be read
+    /// by now is merged with it.
+    pub(crate) fn heal_own(
+        &self,
+        at: &RecordAt<'_>,
+        incoming: &Replicated,
+    ) -> Result<Taken, RequestError> {
+        let take = |access| {
+            if access == Access::NoWait {
+                return Ok(None);
+            }
+            let is_damaged = matches!(self.records.get_whole(at), Err(StoreError::Corrupt { .. }));
+            self.take_copy_of(at, incoming, false, is_damaged, access)
+        };
+        wait_if_blocked(self.settings.blocking, take)
+    }
+
     /// Removes a tombstone that is still there as it was. Where the node is not alone, there is a reap
     /// record.
     pub(crate) fn reap_copy(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
@@ -220,6 +251,8 @@ struct Around<'a> {
     merged_pages: &'a MergePages<'a>,
     /// Told before a damaged record is replaced.
     forget: &'a dyn Fn() -> Result<(), StoreError>,
+    /// Whether the record is known to be damaged.
+    is_damaged: bool,
 }
 
 /// Merges an object into a record of an engine, as [`ReplicatedStore::take_copy`] says.
@@ -234,8 +267,9 @@ fn take(
     let Around { admitted, merged, forget, .. } = around;
     // Most objects replace what they find, which its front is enough to see. What is damaged is replaced
     // unseen: whatever it was, this replica has lost it.
-    let mut is_damaged = false;
-    for before in [Before::Front, Before::Read, Before::Skip] {
+    let mut is_damaged = around.is_damaged;
+    let steps = [Before::Front, Before::Read, Before::Skip];
+    for before in steps.into_iter().skip(if is_damaged { 2 } else { 0 }) {
         if before == Before::Skip && !is_damaged {
             break;
         }

@@ -19,6 +19,7 @@ use quoit_model::data_type::{Delta, WantedPart};
 use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordMeta, Ticket};
+use quoit_store::error::StoreError;
 use quoit_wire::internode::data::{
     self, Acks, Fetch, Fetched, Forward, Join, ListBuckets, ListKeys, MergeRule, Scan, Store,
     Stored, Want,
@@ -166,7 +167,7 @@ impl ReplicatedStore {
         let no_path = || Refusal::Malformed("this is no field with anything in it".to_owned());
         let path = read_path(&fetch.part_path).ok_or_else(no_path)?;
         let copy = self.records.part(&place.at(), &path, wanted, access);
-        Ok(copy.map_err(RequestError::from)?)
+        Ok(copy.map_err(|fault| self.noting_damage(&fetch.key, fault.into()))?)
     }
 
     fn fetch_for(
@@ -176,7 +177,16 @@ impl ReplicatedStore {
         access: Access,
     ) -> Result<Option<Copy>, Refusal> {
         let place = self.place(&fetch.key, fetch.partition)?;
-        Ok(self.fetch_copy(&place.at(), whole, access)?)
+        let copy = self.fetch_copy(&place.at(), whole, access);
+        Ok(copy.map_err(|fault| self.noting_damage(&fetch.key, fault))?)
+    }
+
+    /// Has a record healed that turned out to be damaged.
+    fn noting_damage(&self, key: &Bytes, fault: RequestError) -> RequestError {
+        if matches!(fault, RequestError::Store(StoreError::Corrupt { .. })) {
+            self.note_damaged(key);
+        }
+        fault
     }
 
     fn serve_store(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {

@@ -5,6 +5,7 @@ use crate::dots::DotSequence;
 use crate::error::RequestError;
 use crate::exchange::{ExchangeSettings, Exchanges};
 use crate::grants::Grants;
+use crate::healing::Healing;
 use crate::hints::Hints;
 use crate::in_flight::InFlight;
 use crate::listing::Plans;
@@ -147,6 +148,8 @@ pub struct ReplicatedStore {
     pub(crate) exchanges: Exchanges,
     /// Rights of conditional writes that this node has given as a primary.
     pub(crate) grants: Arc<Grants>,
+    /// Damaged records that other nodes have asked for.
+    pub(crate) healing: Healing,
     stats: Stats,
 }
 
@@ -198,6 +201,7 @@ impl ReplicatedStore {
             puts: InFlight::new(settings.limits.concurrent_request_count_max),
             exchanges: Exchanges::new(own, settings.exchanges),
             grants: Arc::default(),
+            healing: Healing::default(),
             stats: Stats::default(),
         }
     }
@@ -415,7 +419,9 @@ impl ReplicatedStore {
         let hints = Arc::clone(&self).run_hints();
         let exchanges = Arc::clone(&self).run_exchanges();
         let verification = Arc::clone(&self).run_verification();
-        tokio::join!(biased; reaper, hints, exchanges, verification, self.run_transfers());
+        let healing = Arc::clone(&self).run_healing();
+        let transfers = self.run_transfers();
+        tokio::join!(biased; reaper, hints, exchanges, verification, healing, transfers);
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.

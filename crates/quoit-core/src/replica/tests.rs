@@ -113,6 +113,7 @@ fn take_into(
         merged: &merged,
         merged_pages: &merged_pages,
         forget: &|| Ok(()),
+        is_damaged: false,
     };
     take(records, &place.at(), incoming, has_to_last, Access::Wait, &around)
 }

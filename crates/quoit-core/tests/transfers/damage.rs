@@ -1,7 +1,11 @@
 //! Sources whose disks rot: what they can't read, they don't call handed over.
 
-use crate::fixture::{Town, id, key};
-use quoit_core::{ExchangeSettings, StoreSettings};
+use crate::data_types::{add, element_count};
+use crate::fixture::{Town, id, key, key_in};
+use bytes::Bytes;
+use quoit_core::{ExchangeSettings, ReadOptions, StoreSettings};
+use quoit_model::props::Quorum;
+use serde_json::json;
 use std::time::Duration;
 
 const COUNT: usize = 100;
@@ -66,4 +70,62 @@ async fn a_hint_whose_record_is_damaged_stays_until_another_replica_heals_it() {
     town.start(2).await;
     town.until("the rest is delivered", || town.hint_counts(1).0 == 0).await;
     assert_eq!(lacking(&town, 3), 0);
+}
+
+/// A large set on all its primaries.
+async fn store_large_set(town: &Town) {
+    town.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
+    let elements: Vec<Bytes> = (0..ELEMENT_COUNT).map(|each| each.to_string().into()).collect();
+    add(town, 2, key_in("sets", "large"), elements, Quorum::All).await;
+}
+
+/// A node loses a page of the set.
+fn lose_page(town: &Town, number: u8) {
+    let record = key_in("sets", "large").encoded();
+    let page_count = || town.pages(number, &record).values().sum::<usize>();
+    let before = page_count();
+    town.lose_page(number, key_in("sets", "large"));
+    assert_eq!(page_count(), before - 1);
+}
+
+const ELEMENT_COUNT: usize = 5_000;
+
+/// How many elements a read of all replicas shows.
+async fn count_of_all(town: &Town, number: u8) -> Option<usize> {
+    let options =
+        ReadOptions { r: Some(Quorum::All), pr: Some(Quorum::All), ..ReadOptions::default() };
+    let found = town.store(number).fetch_data_type(key_in("sets", "large"), &options).await;
+    found.ok().flatten().map(|found| element_count(&found.value))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_all_replicas_replaces_a_large_set_that_has_lost_a_page_here() {
+    let town = without_exchanges().await;
+    store_large_set(&town).await;
+    lose_page(&town, 1);
+    let before = town.record(2, key_in("sets", "large")).unwrap().meta.digest;
+    assert_eq!(count_of_all(&town, 1).await, Some(ELEMENT_COUNT));
+    assert_eq!(town.record(1, key_in("sets", "large")).unwrap().meta.digest, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_another_node_asked_for_a_damaged_large_set_heals_it_by_itself() {
+    let mut town = without_exchanges().await;
+    town.add().await;
+    town.join(4).await;
+    town.commit(1).await;
+    town.until_moved(1, 0).await;
+    store_large_set(&town).await;
+    let primaries = town.primaries_of(1, key_in("sets", "large"), 3);
+    let (inside, outside): (Vec<u8>, Vec<u8>) =
+        (1..=4).partition(|number| primaries.contains(&id(*number)));
+    // Only one of them is asked for more than its digest.
+    let mut failed_count = 0;
+    for number in inside {
+        lose_page(&town, number);
+        failed_count += usize::from(count_of_all(&town, outside[0]).await.is_none());
+        town.pass(Duration::from_secs(5)).await;
+        assert_eq!(count_of_all(&town, outside[0]).await, Some(ELEMENT_COUNT), "node {number}");
+    }
+    assert!(failed_count > 0, "a page was missed");
 }

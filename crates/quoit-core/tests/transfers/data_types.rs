@@ -139,7 +139,7 @@ pub async fn size_at(town: &Town, number: u8, key: KeyRef<'_>) -> usize {
 }
 
 /// Elements of a set, or of all sets in a map.
-fn element_count(value: &Value) -> usize {
+pub fn element_count(value: &Value) -> usize {
     match value {
         Value::Set(elements) => elements.len(),
         Value::Map(fields) => fields.iter().map(|(_, value)| element_count(value)).sum(),

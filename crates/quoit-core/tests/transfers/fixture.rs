@@ -12,7 +12,7 @@ use quoit_core::{
     StoreSettings, TransferLimits, WriteOptions,
 };
 use quoit_model::clock::{Actor, VersionVector};
-use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule, RingSize};
+use quoit_model::hash::{Identity, KeyHash, Partition, Placement, PlacementRule, RingSize};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
@@ -690,6 +690,20 @@ impl Town {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
         at(key, |at| engine.update(at, Before::Skip, Access::Wait, &mut remove).unwrap());
+    }
+
+    /// A node loses the first page of a record that lies in pages, and does not know it.
+    pub fn lose_page(&self, number: u8, key: KeyRef<'_>) {
+        let engine = &self.nodes[usize::from(number) - 1].engine;
+        let record = key.encoded();
+        let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: &record };
+        let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 1).unwrap();
+        let encoded = &listed.entries[0].0;
+        let identity = KeyHash::of_piece(encoded, Placement(0)).identity;
+        let partition = at(key, |at| at.partition);
+        let at = RecordAt { key: KeyRef::decode(encoded).unwrap(), encoded, identity, partition };
+        let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
+        engine.update(&at, Before::Skip, Access::Wait, &mut remove).unwrap();
     }
 
     /// How many records a node keeps, those included that nobody is shown any more.

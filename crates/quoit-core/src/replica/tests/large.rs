@@ -62,6 +62,7 @@ fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> Ta
         merged: &merged,
         merged_pages: &merged_pages,
         forget: &|| Ok(()),
+        is_damaged: false,
     };
     let taken = take(records, &place.at(), incoming, false, Access::Wait, &around);
     taken.expect("the disk is good").expect("it may wait")

@@ -1,0 +1,50 @@
+//! This node's copy where it can't be read: it is replaced by what the other replicas have.
+
+use super::{Run, Stop};
+use crate::reaper::SENT_FOR;
+use crate::replica::{Copy, Replicated};
+use crate::stats::Counter;
+use quoit_planted::planted;
+use tokio::time::Instant;
+
+impl Run<'_> {
+    /// Makes the vote of this node's copy count again: a read that asks for all replicas has no other vote to
+    /// take in its place, and would fail for as long as the copy is damaged. Whether there is something to be
+    /// asked again.
+    pub(super) async fn heal_own(&mut self, deadline: Instant) -> Result<bool, Stop> {
+        let has_found = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(..)));
+        if !self.own_is_damaged || self.own_is_healed || !has_found || planted!(LosesRepairs) {
+            return Ok(false);
+        }
+        if !self.fetch_bodies(deadline).await? {
+            return Ok(true);
+        }
+        let Some((_, object)) = self.merged_answers()? else { return Ok(false) };
+        if self.began.elapsed() >= SENT_FOR {
+            return Ok(false);
+        }
+        let replicated = Replicated::new(&object, self.read.rule, self.read.n_val_class);
+        if !self.replace_own(&replicated) {
+            return Ok(false);
+        }
+        (self.own_is_damaged, self.own_is_healed) = (false, true);
+        let own = self.topology.own();
+        self.failed.retain(|node| Some(*node) != own);
+        let (partition, n_val) = (self.read.at.partition, self.read.need.n_val);
+        self.voters = self.topology.readers(partition, n_val, self.read.sloppy, &self.failed);
+        Ok(true)
+    }
+
+    /// Replaces this node's copy; whether that could be done.
+    pub(super) fn replace_own(&self, replicated: &Replicated) -> bool {
+        let replaced = self.store.heal_own(&self.read.at, replicated);
+        self.store.stats().count(match replaced {
+            Ok(_) => Counter::ReadRepairs,
+            Err(_) => Counter::ReadRepairsSkipped,
+        });
+        if let Err(fault) = &replaced {
+            tracing::warn!(%fault, "a damaged copy could not be replaced");
+        }
+        replaced.is_ok()
+    }
+}
