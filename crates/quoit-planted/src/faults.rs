@@ -118,7 +118,11 @@ faults! {
     RepeatsUnanswered, "repeats-unanswered", Coordination,
         "a forwarded request that must not be made twice is sent on after a lost answer";
     CountsGrantsShort, "counts-grants-short", Coordination,
-        "a conditional write needs one grant less than a majority";
+        "a conditional write needs one grant and one copy less than a majority";
+    OverlooksShownCopies, "overlooks-shown-copies", Coordination,
+        "a condition is checked without the copies that primaries have shown with their grants";
+    TakesReplacedGrants, "takes-replaced-grants", Coordination,
+        "a primary takes a conditional write whose grant was followed by another one";
     AgreesUnsynced, "agrees-unsynced", Reaping,
         "a primary agrees that a tombstone is reaped before the tombstone is on its disk";
     ReapsOnSilence, "reaps-on-silence", Reaping,

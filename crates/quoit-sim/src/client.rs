@@ -8,6 +8,7 @@ use crate::machine::{Asked, Machine, Use};
 use crate::names::Name;
 use crate::operator::Orders;
 use crate::random::Random;
+use crate::registers::RegisterHistory;
 use crate::requests::{self, Quorums, WriteRequest};
 use crate::time::SimTime;
 use crate::trace::Trace;
@@ -36,6 +37,8 @@ pub struct Ground {
     pub history: Arc<Mutex<History>>,
     /// The same of data types.
     pub data_types: Arc<Mutex<DataTypeHistory>>,
+    /// The same of registers.
+    pub registers: Arc<Mutex<RegisterHistory>>,
     /// Simulated time.
     pub time: SimTime,
     /// The story of the run.

@@ -16,6 +16,7 @@ use crate::names::policies;
 use crate::network::Ways;
 use crate::operator::{Operator, Orders};
 use crate::random::Random;
+use crate::registers::{self, RegisterClient, RegisterHistory};
 use crate::replica_counts::ReplicaCounts;
 use crate::rest::come_to_rest;
 use crate::run::Settings;
@@ -50,6 +51,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(2);
 const ANSWERED_LIMIT: Duration = Duration::from_secs(1);
 /// Time that changes of members may take when nothing is wrong any more.
 const CHANGES_LIMIT: Duration = Duration::from_secs(60);
+/// Clients of registers.
+const REGISTER_CLIENT_COUNT: u64 = 3;
 /// Machines that the operator may take into service.
 const SPARE_COUNT: usize = 2;
 
@@ -108,7 +111,8 @@ impl Cluster {
         let history = Arc::new(Mutex::new(history));
         let orders = Orders::default();
         let data_types = Arc::new(Mutex::new(DataTypeHistory::default()));
-        let ground = Ground { machines, orders, history, data_types, time, trace };
+        let registers = Arc::new(Mutex::new(RegisterHistory::default()));
+        let ground = Ground { machines, orders, history, data_types, registers, time, trace };
         let ways = Ways::default();
         let is_calm = Arc::new(AtomicBool::new(false));
         let around = Surroundings {
@@ -316,6 +320,10 @@ async fn drive(
     if has_data_types {
         data_types::create_types(&ground).await?;
     }
+    let has_registers = settings.has_registers(seed);
+    if has_registers {
+        registers::create_type(&ground).await?;
+    }
     *stage.lock() = Stage::Work;
     let clients = (1..=settings.client_count).map(|number| {
         let client = Client::new(number, seed, ground.clone(), settings.workload(seed));
@@ -326,7 +334,11 @@ async fn drive(
             let client = DataTypeClient::new(number, seed, ground.clone());
             tokio::spawn(client.run(settings.operation_count))
         });
-    let clients = clients.chain(of_data_types).collect::<Vec<_>>();
+    let of_registers = (1..=if has_registers { REGISTER_CLIENT_COUNT } else { 0 }).map(|number| {
+        let client = RegisterClient::new(number, seed, ground.clone());
+        tokio::spawn(client.run(settings.operation_count))
+    });
+    let clients = clients.chain(of_data_types).chain(of_registers).collect::<Vec<_>>();
     let operator = has_operator.then(|| {
         let stage = Arc::clone(&stage);
         let operator = Operator::new(seed, ground.clone(), settings.family);
@@ -366,6 +378,9 @@ async fn drive(
     read_back(&ground).await?;
     if has_data_types {
         data_types::read_back(&ground).await?;
+    }
+    if has_registers {
+        registers::read_back(&ground).await?;
     }
     Ok(())
 }

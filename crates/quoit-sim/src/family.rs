@@ -29,11 +29,13 @@ pub enum Family {
     LeaverDies,
     /// A write that is passed on to another node is held to be made once.
     PassedOnOnce,
+    /// There are clients of registers, which conditional writes alone change.
+    Registers,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Former,
         Self::HungDisks,
         Self::CleanStops,
@@ -44,6 +46,7 @@ impl Family {
         Self::RotAndMembers,
         Self::LeaverDies,
         Self::PassedOnOnce,
+        Self::Registers,
     ];
 
     /// Its name on the command line.
@@ -60,6 +63,7 @@ impl Family {
             Self::RotAndMembers => "rot-and-members",
             Self::LeaverDies => "leaver-dies",
             Self::PassedOnOnce => "passed-on-once",
+            Self::Registers => "registers",
         }
     }
 
@@ -71,7 +75,11 @@ impl Family {
             Self::LostFiles => &[Trouble::LostFiles],
             Self::OlderData => &[Trouble::OlderData],
             Self::PassedOnOnce => &[Trouble::Stall, Trouble::Partition],
-            Self::Former | Self::DeleteModes | Self::RotAndMembers | Self::LeaverDies => &[],
+            Self::Registers
+            | Self::Former
+            | Self::DeleteModes
+            | Self::RotAndMembers
+            | Self::LeaverDies => &[],
         }
     }
 }

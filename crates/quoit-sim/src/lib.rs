@@ -39,6 +39,7 @@ mod names;
 mod network;
 mod operator;
 mod random;
+mod registers;
 mod replica_counts;
 mod requests;
 mod rest;

@@ -91,7 +91,8 @@ impl Settings {
 
     /// Whether a seed's machines run programs of two versions at first.
     pub(crate) fn mixes_versions(&self, seed: u64) -> bool {
-        Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
+        self.family != Some(Family::Registers)
+            && Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
 
     /// Whether a seed's run has clients of data types.
@@ -99,6 +100,18 @@ impl Settings {
         let is_drawn = || Random::new(seed, "data types", 0).percent(DATA_TYPES_PERCENT);
         let is_wanted = self.with_data_types || self.family != Some(Family::Former) && is_drawn();
         is_wanted && !self.mixes_versions(seed)
+    }
+
+    /// Whether a seed's run has clients of registers.
+    pub(crate) fn has_registers(&self, seed: u64) -> bool {
+        match self.family {
+            Some(Family::Registers) => true,
+            Some(Family::Former) => false,
+            _ => {
+                !self.mixes_versions(seed)
+                    && Random::new(seed, "registers", 0).percent(REGISTERS_PERCENT)
+            }
+        }
     }
 
     /// Whether the records of a seed's buckets have different numbers of replicas, which change under load.
@@ -153,6 +166,8 @@ const OPERATOR_PERCENT: u64 = 40;
 const ROT_PERCENT: u64 = 25;
 /// So many runs of a hundred have clients of data types beside the others.
 const DATA_TYPES_PERCENT: u64 = 25;
+/// So many runs of a hundred have clients of registers beside the others.
+const REGISTERS_PERCENT: u64 = 25;
 /// In so many runs of a hundred tombstones do not stay for the usual time.
 const OTHER_DELETE_MODES_PERCENT: u64 = 30;
 /// So many runs of a hundred begin with programs of two versions.

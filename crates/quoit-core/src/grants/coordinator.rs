@@ -14,6 +14,7 @@ use prost::Message;
 use quoit_cluster::{CallError, Lane, Replies, Reply};
 use quoit_model::key::KeyRef;
 use quoit_model::props::ConditionalPutMode;
+use quoit_planted::planted;
 use quoit_store::engine::RecordAt;
 use quoit_wire::internode::data::{MergeRule, REFUSED_STALE_LAYOUT};
 use quoit_wire::internode::grants::{
@@ -211,7 +212,7 @@ impl ReplicatedStore {
     ) -> Result<(), RequestError> {
         for (digest, copy) in copies {
             let own = self.records.head(at)?;
-            if own.is_none_or(|own| own.digest != digest) {
+            if own.is_none_or(|own| own.digest != digest) && !planted!(OverlooksShownCopies) {
                 let shown = Replicated::new(&decode(&copy)?, rule, n_val.min(15) as u8);
                 self.take_own(at, &shown)?;
             }

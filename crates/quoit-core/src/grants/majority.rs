@@ -30,8 +30,8 @@ pub(crate) enum Decided {
 }
 
 /// The least number of positions that is a majority of them.
-pub(crate) const fn majority(n_val: u32) -> u32 {
-    n_val / 2 + 1
+pub(crate) fn majority(n_val: u32) -> u32 {
+    n_val / 2 + 1 - u32::from(planted!(CountsGrantsShort))
 }
 
 /// Looks for a majority of the `n_val` positions in every live layout. In the layout that serves reads,
@@ -42,7 +42,7 @@ pub(crate) fn decide(
     reads: usize,
     answers: &[(NodePlace, GrantAnswer)],
 ) -> Decided {
-    let wanted = majority(n_val) - u32::from(planted!(CountsGrantsShort));
+    let wanted = majority(n_val);
     for (index, voters) in layouts.iter().enumerate() {
         let votes = |counts: &dyn Fn(GrantAnswer) -> bool| -> u32 {
             let counted = answers.iter().filter(|(_, answer)| counts(*answer));

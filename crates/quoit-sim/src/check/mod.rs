@@ -25,6 +25,8 @@ pub enum Fault {
     Resurrected,
     /// Two values stand side by side although one replaced the other, or where only one may be shown.
     FalseSiblings,
+    /// Two acknowledged conditional writes have not replaced one another in the order of their times.
+    NotInOrder,
     /// Replicas of a key differ though nothing disturbs them any more.
     Diverged,
     /// A request fails though nothing is wrong any more.

@@ -1,0 +1,137 @@
+//! What a register that only conditional writes change has to be: one value that is replaced by one other.
+//!
+//! Deciding whether a history of a register is linearizable is hard in general, and easy where each read
+//! names the write that it has read (Gibbons and Korach, *Testing Shared Memories*, 1997, "read-map"). Here
+//! each write names the values that it replaces, so the order of the acknowledged writes is known; it has
+//! to be one chain, and that of the times at which they were made.
+//!
+//! Reads are held to less: one that begins after a write was acknowledged shows it, or what replaced it. Two
+//! reads beside a write that is under way may show it and then not: repairs are not waited for.
+
+use super::Register;
+use super::history::{RegisterHistory, RegisterRead, RegisterWrite};
+use crate::check::{Fault, Violation};
+use crate::history::{Outcome, WriteNumber};
+use std::collections::BTreeSet;
+
+/// Checks all that was ever read and acknowledged.
+///
+/// # Errors
+///
+/// The first violation: of reads by time, then of writes.
+pub(super) fn check(history: &RegisterHistory) -> Result<(), Violation> {
+    let ancestors: Vec<_> = (0..history.writes.len() as u32)
+        .map(|number| ancestors(history, &BTreeSet::from([WriteNumber(number)])))
+        .collect();
+    for read in &history.reads {
+        check_read(history, &ancestors, read)
+            .map_err(|violation| with_story(history, read.register, violation))?;
+    }
+    for (number, write) in history.acknowledged() {
+        check_write(history, &ancestors, number, write)
+            .map_err(|violation| with_story(history, write.register, violation))?;
+    }
+    Ok(())
+}
+
+/// All that these writes have replaced, one after the other.
+fn ancestors(history: &RegisterHistory, writes: &BTreeSet<WriteNumber>) -> BTreeSet<WriteNumber> {
+    let mut all = BTreeSet::new();
+    let mut next: Vec<_> = writes.iter().copied().collect();
+    while let Some(number) = next.pop() {
+        // Values that nobody has written are a fault of their own.
+        for base in history.writes.get(number.0 as usize).into_iter().flat_map(|write| &write.base)
+        {
+            if all.insert(*base) {
+                next.push(*base);
+            }
+        }
+    }
+    all
+}
+
+fn check_read(
+    history: &RegisterHistory,
+    ancestors: &[BTreeSet<WriteNumber>],
+    read: &RegisterRead,
+) -> Result<(), Violation> {
+    let is_written = |number: &WriteNumber| {
+        history.writes.get(number.0 as usize).is_some_and(|write| {
+            write.register == read.register
+                && write.outcome != Outcome::Refused
+                && write.start_us <= read.end_us
+        })
+    };
+    if !read.foreign.is_empty() || !read.found.iter().all(is_written) {
+        let text = format!("nobody has written {:?} {:?} here", read.found, read.foreign);
+        return Err(Violation::new(Fault::Fabricated, text));
+    }
+    let of = |number: &WriteNumber| &ancestors[number.0 as usize];
+    for one in &read.found {
+        if read.found.iter().any(|other| of(other).contains(one)) {
+            let text = format!("{one} stands beside what replaced it: {:?}", read.found);
+            return Err(Violation::new(Fault::FalseSiblings, text));
+        }
+    }
+    for (number, write) in history.acknowledged() {
+        let has_to_show = write.register == read.register
+            && write.end_us < read.start_us
+            && history.is_whole_since(write.start_us);
+        let shows = |found: &WriteNumber| *found == number || of(found).contains(&number);
+        if has_to_show && !read.found.iter().any(shows) {
+            let text = format!(
+                "{number} is neither in {:?} at {} ms nor replaced by it",
+                read.found,
+                read.end_us / 1_000
+            );
+            return Err(Violation::new(Fault::Lost, text));
+        }
+    }
+    Ok(())
+}
+
+/// Holds an acknowledged write against all others of its register: one of two has replaced the other, the
+/// later one the earlier.
+fn check_write(
+    history: &RegisterHistory,
+    ancestors: &[BTreeSet<WriteNumber>],
+    number: WriteNumber,
+    write: &RegisterWrite,
+) -> Result<(), Violation> {
+    for (other_number, other) in history.acknowledged() {
+        if other.register != write.register || other_number <= number {
+            continue;
+        }
+        let (first, second) = if write.start_us <= other.start_us {
+            ((number, write), (other_number, other))
+        } else {
+            ((other_number, other), (number, write))
+        };
+        let replaces =
+            |new: WriteNumber, old: WriteNumber| ancestors[new.0 as usize].contains(&old);
+        let in_order = replaces(second.0, first.0);
+        let is_turned = second.1.start_us <= first.1.end_us && replaces(first.0, second.0);
+        if !in_order && !is_turned && history.is_whole_since(first.1.start_us) {
+            let text = format!("{} and {} were both acknowledged", first.0, second.0);
+            return Err(Violation::new(Fault::NotInOrder, text));
+        }
+    }
+    Ok(())
+}
+
+/// The violation with the writes of the register, for people.
+fn with_story(history: &RegisterHistory, register: Register, violation: Violation) -> Violation {
+    let mut text = format!("register {}: {}\n  writes:", register.0, violation.text);
+    for (number, write) in history.writes.iter().enumerate() {
+        if write.register == register {
+            text.push_str(&format!(
+                "\n    w{number} {:?} from {} ms to {} ms, on {:?}",
+                write.outcome,
+                write.start_us / 1_000,
+                write.end_us / 1_000,
+                write.base,
+            ));
+        }
+    }
+    Violation { text, ..violation }
+}

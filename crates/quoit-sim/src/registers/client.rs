@@ -1,0 +1,193 @@
+//! Clients of registers: each reads one, and writes on condition that it still is what was read.
+
+use super::check::check;
+use super::history::RegisterRead;
+use super::{BUCKET_TYPE, Register};
+use crate::check::Violation;
+use crate::client::{Ground, patiently};
+use crate::finish::{answer, insist};
+use crate::history::{Found, Outcome, WriteNumber};
+use crate::machine::Machine;
+use crate::random::Random;
+use crate::requests::Quorums;
+use crate::value::{Events, found_in_object, value_of};
+use quoit_core::{Precondition, PutRequest, ReplicatedStore, WriteOptions};
+use quoit_model::clock::VersionVector;
+use quoit_model::props::PropUpdates;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest pause between two requests of a client, in microseconds: short, so that clients meet.
+const PAUSE_US_MAX: u64 = 300_000;
+/// Bytes of a value.
+const SIZE_BYTES: usize = 20;
+
+/// Makes the bucket type.
+///
+/// # Errors
+///
+/// When a cluster in which nothing is wrong yet refuses.
+pub async fn create_type(ground: &Ground) -> Result<(), Violation> {
+    let machines = ground.in_service();
+    let create = || async {
+        let create = move |store: Arc<ReplicatedStore>| async move {
+            // Quorums that promise nothing by themselves.
+            let props = json!({
+                "allow_mult": true, "conditional_put_mode": "require_token", "w": 1, "dw": 0,
+            });
+            let props: PropUpdates = props.as_object().cloned().unwrap_or_default().into();
+            let (control, name) = (store.control(), BUCKET_TYPE.as_bytes());
+            control.create_type(name, &props).await?;
+            control.activate_type(name).await
+        };
+        answer(machines[0].ask(create).await)
+    };
+    insist(ground, "create the type of registers", create).await
+}
+
+/// Reads every register at every node, and checks all that was ever read and written.
+///
+/// # Errors
+///
+/// When a read still fails, or a rule was broken.
+pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
+    for register in Register::all() {
+        for machine in ground.in_service() {
+            let what = format!("read r{} at {}", register.0, machine.name);
+            insist(ground, &what, || ground.read_register(&machine, register, 2_000)).await?;
+        }
+    }
+    let mut history = ground.registers.lock();
+    let hardships = ground.history.lock().hardships.clone();
+    history.losses_us.extend(&hardships.files_lost_us);
+    if hardships.is_disk_damaged {
+        // Rot has no time: it may have hit at any.
+        history.losses_us.push(u64::MAX);
+    }
+    check(&history)
+}
+
+impl Ground {
+    /// Asks a machine's node for a register, and notes the answer: the values, and their clock.
+    ///
+    /// # Errors
+    ///
+    /// What the store said, or that nobody answered, in words.
+    async fn read_register(
+        &self,
+        machine: &Machine,
+        register: Register,
+        timeout_ms: u32,
+    ) -> Result<(BTreeSet<WriteNumber>, VersionVector), String> {
+        let start_us = self.time.now_us();
+        let quorums = Quorums::strict(timeout_ms);
+        let options = quorums.read();
+        let ask = move |store: Arc<ReplicatedStore>| async move {
+            store.get(Register::key_ref(&register.name()), &options).await
+        };
+        let object = patiently(quorums, machine.ask(ask)).await.map_err(|failure| failure.text)?;
+        let (mut found, mut foreign) = (BTreeSet::new(), Vec::new());
+        for value in found_in_object(object.as_ref(), Events::CountEach) {
+            match value {
+                Found::Value(number) if found.insert(number) => {}
+                other => foreign.push(format!("{other:?}")),
+            }
+        }
+        let end_us = self.time.now_us();
+        let clock = object.map(|object| object.clock).unwrap_or_default();
+        let read = RegisterRead { register, start_us, end_us, found: found.clone(), foreign };
+        self.registers.lock().reads.push(read);
+        Ok((found, clock))
+    }
+}
+
+/// A client of the run.
+pub struct RegisterClient {
+    place: String,
+    ground: Ground,
+    random: Random,
+    /// Values and clock that it was shown last, by register.
+    known: BTreeMap<Register, (BTreeSet<WriteNumber>, VersionVector)>,
+}
+
+impl RegisterClient {
+    /// The client of this number, from 1.
+    #[must_use]
+    pub fn new(number: u64, seed: u64, ground: Ground) -> Self {
+        let random = Random::new(seed, "register client", number);
+        Self { place: format!("r{number}"), ground, random, known: BTreeMap::new() }
+    }
+
+    /// Makes so many requests, one after the other.
+    pub async fn run(mut self, operation_count: u64) {
+        for _ in 0..operation_count {
+            let pause_us = self.random.below(PAUSE_US_MAX);
+            tokio::time::sleep(Duration::from_micros(pause_us)).await;
+            let machines = self.ground.in_service();
+            let machine = &**self.random.pick(&machines);
+            let register = Register(self.random.below(u64::from(Register::COUNT)) as u32);
+            let timeout_ms = self.random.within(500..4_000) as u32;
+            match self.known.remove(&register) {
+                Some((base, clock)) => self.write(machine, register, base, clock, timeout_ms).await,
+                None => self.read(machine, register, timeout_ms).await,
+            }
+        }
+    }
+
+    async fn read(&mut self, machine: &Machine, register: Register, timeout_ms: u32) {
+        let text = match self.ground.read_register(machine, register, timeout_ms).await {
+            Ok((found, clock)) => {
+                let text = format!("{found:?}");
+                self.known.insert(register, (found, clock));
+                text
+            }
+            Err(text) => text,
+        };
+        self.note(machine, &format!("read r{} -> {text}", register.0));
+    }
+
+    async fn write(
+        &self,
+        machine: &Machine,
+        register: Register,
+        base: BTreeSet<WriteNumber>,
+        clock: VersionVector,
+        timeout_ms: u32,
+    ) {
+        let ground = &self.ground;
+        let precondition = match base.is_empty() {
+            true => Precondition { not_exists: true, ..Precondition::default() },
+            false => Precondition { clock: Some(clock.clone()), ..Precondition::default() },
+        };
+        let start_us = ground.time.now_us();
+        let what = format!("r{} on {base:?}", register.0);
+        let number = ground.registers.lock().begin(register, base, start_us);
+        self.note(machine, &format!("{number} {what}"));
+        let quorums = Quorums::strict(timeout_ms);
+        // The mode of the bucket asks for all that the promise needs.
+        let options = WriteOptions { timeout_ms: Some(timeout_ms), ..WriteOptions::default() };
+        let ask = move |store: Arc<ReplicatedStore>| async move {
+            let name = register.name();
+            let value = value_of(number, SIZE_BYTES);
+            let put = PutRequest {
+                context: clock,
+                precondition,
+                options,
+                ..PutRequest::of(Register::key_ref(&name), value)
+            };
+            store.put(put).await
+        };
+        let (outcome, text) = match patiently(quorums, machine.ask(ask)).await {
+            Ok(_) => (Outcome::Acknowledged, "done".to_owned()),
+            Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
+        };
+        ground.registers.lock().end(number, ground.time.now_us(), outcome);
+        self.note(machine, &format!("{number} -> {text}"));
+    }
+
+    fn note(&self, machine: &Machine, text: &str) {
+        self.ground.trace.note(&self.place, &format!("{}: {text}", machine.name));
+    }
+}
