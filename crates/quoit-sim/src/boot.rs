@@ -20,9 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Partitions of simulated clusters: few, so that each has some keys.
-pub const PARTITION_COUNT: u16 = 8;
-
 /// How often nodes compare their copies with another's.
 const EXCHANGE_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -37,6 +34,8 @@ pub type StartError = Box<dyn Error + Send + Sync>;
 pub struct Surroundings {
     /// The seed of the run.
     pub seed: u64,
+    /// Partitions of the cluster.
+    pub partition_count: u16,
     /// Whether nodes compare their copies.
     pub has_exchanges: bool,
     /// How soon nodes reap tombstones.
@@ -71,7 +70,7 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let network = MachineNetwork { machine: machine.name.clone(), ways: around.ways.clone() };
     let listener = network.bind(&address).await?;
     let versions = machine.versions();
-    let control = Arc::new(open_control(machine, &address, disks.control, versions)?);
+    let control = Arc::new(open_control(machine, &address, disks.control, around)?);
     let internode = open_internode(&control, network, versions, &mut random);
     internode.set_address(&*address);
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
@@ -134,14 +133,14 @@ fn open_control(
     machine: &Machine,
     address: &str,
     disk: FaultyDisk,
-    versions: VersionRange,
+    around: &Surroundings,
 ) -> Result<ControlPlane, OpenError> {
     let node_id = Machine::node_id_at(machine.index);
-    let ring_size = RingSize::new(PARTITION_COUNT).expect("a power of two in the range");
+    let ring_size = RingSize::new(around.partition_count).expect("a power of two in the range");
     let mut settings = quoit_cluster::Settings::new(&machine.name, node_id);
     settings.ring_size = Some(ring_size);
     settings.addresses.node = address.into();
-    settings.versions = versions;
+    settings.versions = machine.versions();
     ControlPlane::open(Arc::new(disk), settings)
 }
 

@@ -37,12 +37,12 @@ use turmoil::Sim;
 
 /// Simulated time goes on in steps of so many microseconds.
 const TICK_US: u64 = 2_000;
-/// What goes wrong goes wrong within so many microseconds.
-const FAULTS_UNTIL_US: u64 = 20_000_000;
 /// Segments on their way over one connection, and connections waiting to be accepted.
 const SEGMENTS_MAX: usize = 4_096;
 /// A run that takes longer, in simulated time, hangs.
 const LONGEST: Duration = Duration::from_secs(600);
+/// The same of a large world.
+const LONGEST_LARGE: Duration = Duration::from_secs(7_200);
 /// A process that could not start is tried again after so long.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 /// Time that a node which goes gives to requests in hand.
@@ -53,8 +53,6 @@ const ANSWERED_LIMIT: Duration = Duration::from_secs(1);
 const CHANGES_LIMIT: Duration = Duration::from_secs(60);
 /// Clients of registers.
 const REGISTER_CLIENT_COUNT: u64 = 3;
-/// Machines that the operator may take into service.
-const SPARE_COUNT: usize = 2;
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +95,7 @@ impl Cluster {
             Arc::new(Machine::new(index, used, disks, &time))
         };
         let has_operator = settings.has_operator(seed);
-        let machine_count = founder_count + if has_operator { SPARE_COUNT } else { 0 };
+        let machine_count = founder_count + if has_operator { settings.spare_count() } else { 0 };
         let machines: Arc<[_]> = (0..machine_count).map(machine).collect();
         let history = History {
             keys: policies(settings.workload(seed).key_count),
@@ -117,6 +115,7 @@ impl Cluster {
         let is_calm = Arc::new(AtomicBool::new(false));
         let around = Surroundings {
             seed,
+            partition_count: settings.partition_count(),
             has_exchanges: settings.has_exchanges(seed),
             delete_mode: settings.delete_mode(seed),
             transfer_rate: settings.transfer_rate(seed),
@@ -127,7 +126,7 @@ impl Cluster {
         builder
             .rng_seed(Random::new(seed, "turmoil", 0).number())
             .tick_duration(Duration::from_micros(TICK_US))
-            .simulation_duration(LONGEST)
+            .simulation_duration(if settings.is_large { LONGEST_LARGE } else { LONGEST })
             .max_message_latency(Duration::from_micros(LATENCY_US))
             .tcp_capacity(SEGMENTS_MAX)
             .enable_random_order();
@@ -230,14 +229,15 @@ impl Cluster {
 fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planned> {
     let machine_count = ground.machines.len();
     let mut random = Random::new(seed, "faults", 0);
-    let mut planned = plan(&mut random, machine_count, settings.rots(seed), FAULTS_UNTIL_US);
+    let mut planned =
+        plan(&mut random, machine_count, settings.rots(seed), settings.faults_until_us());
     if settings.mixes_versions(seed) {
         planned.extend(plan_upgrades(seed, &ground.in_service()));
     }
     if settings.family != Some(Family::Former) {
         let mut random = Random::new(seed, "later faults", 0);
         let family = settings.family;
-        planned.extend(plan_later(&mut random, machine_count, family, FAULTS_UNTIL_US));
+        planned.extend(plan_later(&mut random, machine_count, family, settings.faults_until_us()));
     }
     planned.sort_by_key(|planned| planned.at_us);
     planned
@@ -327,16 +327,16 @@ async fn drive(
     *stage.lock() = Stage::Work;
     let clients = (1..=settings.client_count).map(|number| {
         let client = Client::new(number, seed, ground.clone(), settings.workload(seed));
-        tokio::spawn(client.run(settings.operation_count))
+        tokio::spawn(client.run(settings.operations()))
     });
     let of_data_types =
         (1..=if has_data_types { settings.client_count } else { 0 }).map(|number| {
             let client = DataTypeClient::new(number, seed, ground.clone());
-            tokio::spawn(client.run(settings.operation_count))
+            tokio::spawn(client.run(settings.operations()))
         });
     let of_registers = (1..=if has_registers { REGISTER_CLIENT_COUNT } else { 0 }).map(|number| {
         let client = RegisterClient::new(number, seed, ground.clone());
-        tokio::spawn(client.run(settings.operation_count))
+        tokio::spawn(client.run(settings.operations()))
     });
     let clients = clients.chain(of_data_types).chain(of_registers).collect::<Vec<_>>();
     let operator = has_operator.then(|| {

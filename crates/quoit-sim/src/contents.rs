@@ -28,10 +28,10 @@ impl Contents {
     /// # Errors
     ///
     /// When the engine can't read them.
-    pub fn of(store: &ReplicatedStore, partition_count: u16) -> Result<Self, StoreError> {
+    pub fn of(store: &ReplicatedStore) -> Result<Self, StoreError> {
         let mut contents = Self::default();
         let mut hasher = DefaultHasher::new();
-        for partition in (0..partition_count).map(Partition) {
+        for partition in (0..store.control().ring_size().get()).map(Partition) {
             let mut from = Some(Identity(0));
             while let Some(identity) = from {
                 let page = store.engine().fold(partition, identity, PAGE, false)?;

@@ -1,6 +1,5 @@
 //! After the clients are done: reads everything back, and looks into all nodes.
 
-use crate::boot::PARTITION_COUNT;
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::contents::{Contents, merged};
@@ -166,7 +165,7 @@ pub(crate) fn contents_of_all(ground: &Ground) -> Result<Vec<Contents>, Violatio
     let look = |machine: &Arc<Machine>| {
         let broken = |text: String| Violation::new(Fault::Broken, text);
         let store = machine.store().ok_or_else(|| broken(format!("{} is down", machine.name)))?;
-        Contents::of(&store, PARTITION_COUNT)
+        Contents::of(&store)
             .map_err(|error| broken(format!("{} can't be read: {error}", machine.name)))
     };
     ground.in_service().iter().map(look).collect()

@@ -86,7 +86,7 @@ impl Ground {
             .machines
             .iter()
             .filter_map(|machine| {
-                let contents = Contents::of(&*machine.store()?, store.control().ring_size().get());
+                let contents = Contents::of(&*machine.store()?);
                 // Of a disk that can't be read nothing is expected.
                 Some((machine.index, contents.unwrap_or_default()))
             })

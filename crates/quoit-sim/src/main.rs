@@ -88,6 +88,7 @@ fn run_one(args: &RunArgs) -> ExitCode {
     }
     let mut settings = Settings {
         machine_count: args.machines,
+        is_large: args.extremes.large,
         family: args.extremes.family,
         with_rot: args.extremes.rot,
         with_data_types: args.extremes.data_types,

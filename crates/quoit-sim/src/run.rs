@@ -19,6 +19,8 @@ use tracing::Level;
 pub struct Settings {
     /// Machines of the cluster; `None` = as many as the seed says.
     pub machine_count: Option<usize>,
+    /// Whether the world is a large one: up to twenty machines, and minutes instead of seconds.
+    pub is_large: bool,
     /// Clients.
     pub client_count: u64,
     /// Requests of each client.
@@ -41,6 +43,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             machine_count: None,
+            is_large: false,
             client_count: 4,
             operation_count: 60,
             family: None,
@@ -53,6 +56,9 @@ impl Default for Settings {
     }
 }
 
+/// Machines of large clusters.
+const LARGE_MACHINE_COUNTS: [usize; 3] = [12, 16, 20];
+
 /// Machines of clusters: three are enough for most, and more is dearer.
 const MACHINE_COUNTS: [usize; 7] = [1, 3, 3, 3, 3, 4, 5];
 
@@ -60,6 +66,7 @@ impl Settings {
     /// Machines of a seed's cluster.
     pub(crate) fn machine_count_of(&self, seed: u64) -> usize {
         let counts: &[usize] = match self.family {
+            _ if self.is_large => &LARGE_MACHINE_COUNTS,
             Some(Family::ReplicaCounts) => &[3, 4, 5, 5],
             Some(Family::LostFiles | Family::OlderData) => &[3, 3, 4],
             Some(Family::RotAndMembers | Family::LeaverDies) => &[3, 4, 4, 5],
@@ -75,7 +82,9 @@ impl Settings {
         if matches!(self.family, Some(Family::LostFiles | Family::OlderData)) {
             return false;
         }
-        is_needed || !self.rots(seed) && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
+        is_needed
+            || self.is_large
+            || !self.rots(seed) && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
     }
 
     /// Whether the disk of one of a seed's machines may rot.
@@ -86,7 +95,7 @@ impl Settings {
             Some(Family::LostFiles | Family::OlderData | Family::LeaverDies) => return false,
             _ => {}
         }
-        self.with_rot || is_drawn()
+        self.with_rot || !self.is_large && is_drawn()
     }
 
     /// Whether a seed's machines run programs of two versions at first.
@@ -124,8 +133,33 @@ impl Settings {
     pub(crate) fn workload(&self, seed: u64) -> Workload {
         match self.family {
             Some(Family::Former) => Workload::default(),
-            _ => Workload::draw(&mut Random::new(seed, "workload", 0)),
+            _ => {
+                let mut workload = Workload::draw(&mut Random::new(seed, "workload", 0));
+                workload.key_count *= if self.is_large { LARGE_KEY_FACTOR } else { 1 };
+                workload
+            }
         }
+    }
+
+    /// Partitions of the clusters: few, so that each has some keys.
+    pub(crate) const fn partition_count(&self) -> u16 {
+        if self.is_large { 64 } else { 8 }
+    }
+
+    /// Machines that the operator may take into service.
+    pub(crate) const fn spare_count(&self) -> usize {
+        if self.is_large { 4 } else { 2 }
+    }
+
+    /// What goes wrong goes wrong within so many microseconds.
+    pub(crate) const fn faults_until_us(&self) -> u64 {
+        let factor = if self.is_large { LARGE_TIME_FACTOR } else { 1 };
+        20_000_000 * factor
+    }
+
+    /// Requests of each client.
+    pub(crate) const fn operations(&self) -> u64 {
+        self.operation_count * if self.is_large { LARGE_TIME_FACTOR } else { 1 }
     }
 
     /// How soon a seed's nodes reap tombstones.
@@ -160,6 +194,9 @@ impl Settings {
     }
 }
 
+/// Large worlds have so many times as many keys, and last so many times as long.
+const LARGE_KEY_FACTOR: u64 = 5;
+const LARGE_TIME_FACTOR: u64 = 15;
 /// So many runs of a hundred have an operator who changes the cluster.
 const OPERATOR_PERCENT: u64 = 40;
 /// In so many runs of a hundred, which have no operator then, rot may be among the kinds of trouble.

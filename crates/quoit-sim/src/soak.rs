@@ -96,6 +96,9 @@ pub(crate) struct Extremes {
     /// Let runs have this trouble for certain; its names are in docs/design/simulation.md
     #[arg(long)]
     pub(crate) family: Option<Family>,
+    /// Let worlds be large: up to twenty machines, 64 partitions, minutes of simulated time
+    #[arg(long)]
+    pub(crate) large: bool,
     /// Let clients work on data types too, in runs whose machines all know them
     #[arg(long)]
     pub(crate) data_types: bool,
@@ -104,7 +107,8 @@ pub(crate) struct Extremes {
 impl Extremes {
     /// The arguments that ask for them.
     pub(crate) fn arguments(self) -> Vec<&'static str> {
-        let asked = [(self.rot, "--rot"), (self.data_types, "--data-types")];
+        let asked =
+            [(self.rot, "--rot"), (self.data_types, "--data-types"), (self.large, "--large")];
         let asked =
             asked.into_iter().filter_map(|(is_asked, argument)| is_asked.then_some(argument));
         let family = self.family.map(|family| ["--family", family.name()]);

@@ -3,7 +3,6 @@
 use super::Record;
 use super::check::check;
 use super::history::Seen;
-use crate::boot::PARTITION_COUNT;
 use crate::check::{Fault, Violation};
 use crate::client::Ground;
 use crate::finish::insist;
@@ -91,7 +90,7 @@ fn digest_at(
     wanted: &[u8],
 ) -> Result<Option<u64>, quoit_store::error::StoreError> {
     use quoit_model::hash::{Identity, Partition};
-    for partition in (0..PARTITION_COUNT).map(Partition) {
+    for partition in (0..store.control().ring_size().get()).map(Partition) {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
             let page = store.engine().fold(partition, identity, 100, false)?;
