@@ -2,24 +2,26 @@
 //! disk has failed it.
 
 use super::decision::Decision;
+use super::demoted::{demoted_at, end_to_compare};
 use super::file::ControlFile;
 use super::link::Link;
 use super::log::Log;
 use super::machine::{Machine, Published};
-use super::types::{Raft, RaftId};
+use super::types::{Raft, RaftId, TypeConfig};
 use crate::command::Change;
 use crate::departure::Departure;
 use crate::error::{ChangeError, StoreError};
 use crate::state::State;
 use arc_swap::ArcSwapOption;
 use openraft::error::{CheckIsLeaderError, ClientWriteError, Fatal, RaftError};
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
 use openraft::{Config, LogIdOptionExt as _, RaftMetrics, SnapshotPolicy};
 use parking_lot::RwLock;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Mutex, oneshot, watch};
+use tokio::sync::{Mutex, RwLock as AsyncRwLock, oneshot, watch};
 use tokio::time::Instant;
 
 /// Time between signs of life of the leader, in milliseconds.
@@ -98,6 +100,9 @@ pub(crate) struct Group {
     told: parking_lot::Mutex<Vec<Told>>,
     /// Held by whoever has the log agree on such changes.
     telling: Mutex<()>,
+    /// Shared while a leader's entries are taken: the log does not change between a look at its end and the
+    /// answer to a candidate.
+    log_end: AsyncRwLock<()>,
 }
 
 /// Changes that hold on every state, for the next entry.
@@ -126,8 +131,20 @@ impl Group {
         let (raft, metrics) = (Mutex::new(None), ArcSwapOption::empty());
         let (gate, is_suspect) = (RwLock::new(gate), AtomicBool::new(false));
         let led_at = RwLock::new(None);
-        let (told, telling) = Default::default();
-        Self { file, published, link, gate, raft, is_suspect, metrics, led_at, told, telling }
+        let (told, telling, log_end) = Default::default();
+        Self {
+            file,
+            published,
+            link,
+            gate,
+            raft,
+            is_suspect,
+            metrics,
+            led_at,
+            told,
+            telling,
+            log_end,
+        }
     }
 
     pub(crate) fn gate(&self) -> Gate {
@@ -210,12 +227,8 @@ impl Group {
 
     /// Reads again what the file holds: after a failure nobody else knows.
     fn reload(&self) -> Result<(), StoreError> {
-        let error = |error: &dyn fmt::Display| StoreError {
-            path: self.file.path().to_owned(),
-            reason: error.to_string(),
-        };
-        self.file.reopen().map_err(|fault| error(&fault))?;
-        let loaded = self.file.load().map_err(|fault| error(&fault))?;
+        self.file.reopen().map_err(|fault| self.error(&fault))?;
+        let loaded = self.file.load().map_err(|fault| self.error(&fault))?;
         let state = State::restored(&self.published.state.load_full(), loaded.whole);
         self.published.publish(Arc::new(state), loaded.applied_index);
         Ok(())
@@ -249,6 +262,17 @@ impl Group {
             raft.trigger().elect().await.map_err(|fault| self.fatal(&fault))?;
         }
         Ok(raft)
+    }
+
+    fn error(&self, fault: &dyn fmt::Display) -> StoreError {
+        StoreError { path: self.file.path().to_owned(), reason: fault.to_string() }
+    }
+
+    fn failed(&self, fault: &RaftError<RaftId>) -> StoreError {
+        match fault {
+            RaftError::APIError(never) => match *never {},
+            RaftError::Fatal(fault) => self.fatal(fault),
+        }
     }
 
     fn fatal(&self, fault: &Fatal<RaftId>) -> StoreError {
@@ -317,6 +341,35 @@ impl Group {
             }
             Err(RaftError::Fatal(fault)) => Err(GroupError::Store(self.fatal(&fault))),
         }
+    }
+
+    /// Takes entries of a leader.
+    pub(crate) async fn take(
+        &self,
+        request: AppendEntriesRequest<TypeConfig>,
+    ) -> Result<AppendEntriesResponse<RaftId>, GroupError> {
+        let raft = self.raft().await?;
+        let _unchanged = self.log_end.read().await;
+        let taken = raft.append_entries(request).await.map_err(|fault| self.failed(&fault))?;
+        if !matches!(taken, AppendEntriesResponse::HigherVote(_)) {
+            self.note_led();
+        }
+        Ok(taken)
+    }
+
+    /// Answers a candidate.
+    pub(crate) async fn vote(
+        &self,
+        mut request: VoteRequest<RaftId>,
+    ) -> Result<VoteResponse<RaftId>, GroupError> {
+        let raft = self.raft().await?;
+        let _unchanged = self.log_end.write().await;
+        let own = RaftId(self.published.state.load().node_id());
+        let demoted = raft.with_raft_state(move |state| demoted_at(own, state)).await;
+        if let Some(index) = demoted.map_err(|fault| self.fatal(&fault))? {
+            request.last_log_id = end_to_compare(&self.file, index, request.last_log_id)?;
+        }
+        Ok(raft.vote(request).await.map_err(|fault| self.failed(&fault))?)
     }
 
     /// Ends the node's part, so that nothing is written any more.

@@ -8,7 +8,7 @@ use super::raft_codec::decode_stored_membership;
 use super::types::RaftId;
 use super::voters::{Candidate, choose_voters};
 use crate::departure::Departure;
-use crate::members::MemberStatus;
+use crate::members::{Member, MemberStatus};
 use crate::plane::ControlPlane;
 use crate::state::{MembershipCommand, State};
 use crate::transport::{Internode, Trouble};
@@ -334,7 +334,9 @@ impl Keeper {
         if member.is_down {
             wanted.push(MembershipCommand::Up(own));
         }
-        if member.status == MemberStatus::Exiting && plane.is_clear(state) {
+        // Without its vote those that stay might agree on nothing any more.
+        let goes = member.status == MemberStatus::Exiting && !votes(plane, own);
+        if goes && plane.is_clear(state) {
             wanted.push(MembershipCommand::Gone(own));
         }
         let mut complaint = None;
@@ -433,9 +435,14 @@ impl Keeper {
         let own = state.node_id();
         let voters: BTreeSet<_> = metrics.membership_config.membership().voter_ids().collect();
         let last = metrics.last_log_index.unwrap_or_default();
-        let full = state.members().iter().filter(|member| member.stays());
-        full.map(|member| {
-            let votes = voters.contains(&RaftId(member.id));
+        let votes = |member: &Member| voters.contains(&RaftId(member.id));
+        let is_leaving = |member: &Member| member.status == MemberStatus::Leaving;
+        let able = state
+            .members()
+            .iter()
+            .filter(|member| member.stays() || (is_leaving(member) && votes(member)));
+        able.map(|member| {
+            let votes = votes(member);
             let patience = if votes { VOTER_PATIENCE } else { Duration::ZERO };
             let follows = self
                 .matched(member.id, metrics)
@@ -447,10 +454,20 @@ impl Keeper {
                 location: member.location.clone(),
                 votes,
                 is_fit: member.id == own || is_present,
+                is_leaving: is_leaving(member),
             }
         })
         .collect()
     }
+}
+
+/// Whether a node votes, or will for all that this node knows, when the entries of its log are committed.
+fn votes(plane: &ControlPlane, node: NodeId) -> bool {
+    let metrics = plane.group().metrics();
+    metrics.is_none_or(|metrics| {
+        let electorate = metrics.membership_config.membership();
+        electorate.voter_ids().any(|voter| voter.0 == node)
+    })
 }
 
 /// Whether this node has learned that it speaks too old a version.

@@ -3,6 +3,7 @@
 pub(crate) mod cluster_codec;
 pub(crate) mod codec;
 pub(crate) mod decision;
+pub(crate) mod demoted;
 pub(crate) mod fence;
 pub(crate) mod file;
 pub(crate) mod group;

@@ -139,11 +139,7 @@ async fn append(group: &Group, header: &Bytes) -> Result<Appended, Refusal> {
         })
     };
     let request = read().map_err(|reason: String| Refusal::malformed(reason))?;
-    let answer = group.raft().await?.append_entries(request).await.map_err(Refusal::stopped)?;
-    if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
-        group.note_led();
-    }
-    let (outcome, higher, partial) = match answer {
+    let (outcome, higher, partial) = match group.take(request).await? {
         AppendEntriesResponse::Success => (AppendOutcome::Success, None, None),
         AppendEntriesResponse::Conflict => (AppendOutcome::Conflict, None, None),
         AppendEntriesResponse::HigherVote(vote) => {
@@ -160,8 +156,7 @@ async fn vote(group: &Group, header: &Bytes) -> Result<VoteAnswer, Refusal> {
     let request: VoteAsked = decode(header)?;
     let vote = decode_vote(request.ballot.as_ref()).map_err(Refusal::malformed)?;
     let last = decode_optional_log_id(request.last.as_ref()).map_err(Refusal::malformed)?;
-    let answer = group.raft().await?.vote(VoteRequest::new(vote, last)).await;
-    let answer = answer.map_err(Refusal::stopped)?;
+    let answer = group.vote(VoteRequest::new(vote, last)).await?;
     Ok(VoteAnswer {
         ballot: Some(encode_vote(&answer.vote)),
         granted: answer.vote_granted,

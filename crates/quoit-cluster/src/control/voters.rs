@@ -11,11 +11,13 @@ pub(crate) struct Candidate {
     pub(crate) location: Option<Arc<str>>,
     /// Whether it votes now.
     pub(crate) votes: bool,
-    /// Whether it can be counted on: a full member that was reachable lately and is not far behind.
+    /// Whether it can be counted on: a member that was reachable lately and is not far behind.
     pub(crate) is_fit: bool,
+    /// Whether it hands its data over, and will be gone.
+    pub(crate) is_leaving: bool,
 }
 
-/// How many of so many full members vote: an odd number, so that none is there only to be needed. Five
+/// How many of so many candidates vote: an odd number, so that none is there only to be needed. Five
 /// survive the loss of any two.
 const fn voter_count(member_count: usize) -> usize {
     match member_count {
@@ -27,6 +29,9 @@ const fn voter_count(member_count: usize) -> usize {
 
 /// Chooses the voters: those that vote already as long as they are fit, then others, from distinct
 /// locations as far as there are such. Voters are only given up when somebody fit takes their place.
+///
+/// A leaver that votes does so on while fewer would vote without it: handing over takes hours, in which a
+/// cluster of three is not to depend on one voter.
 pub(crate) fn choose_voters(candidates: &[Candidate]) -> BTreeSet<NodeId> {
     let count = voter_count(candidates.len());
     let mut chosen: Vec<&Candidate> = Vec::new();
@@ -36,9 +41,11 @@ pub(crate) fn choose_voters(candidates: &[Candidate]) -> BTreeSet<NodeId> {
         };
         let left = candidates.iter().filter(|candidate| !chosen.contains(candidate));
         // An unfit voter is kept before no voter, an unfit learner is none.
-        let able = left.filter(|candidate| candidate.is_fit || candidate.votes);
+        let able =
+            left.filter(|candidate| candidate.votes || (candidate.is_fit && !candidate.is_leaving));
         let best = able.min_by_key(|candidate| {
-            (!candidate.is_fit, crowd(candidate), !candidate.votes, candidate.id)
+            let is_new = !candidate.votes;
+            (!candidate.is_fit, candidate.is_leaving, crowd(candidate), is_new, candidate.id)
         });
         let Some(best) = best else { break };
         chosen.push(best);
@@ -57,7 +64,7 @@ mod tests {
 
     fn candidate(id: u8, location: &str, votes: bool, is_fit: bool) -> Candidate {
         let location = (!location.is_empty()).then(|| Arc::from(location));
-        Candidate { id: NodeId([id; 16]), location, votes, is_fit }
+        Candidate { id: NodeId([id; 16]), location, votes, is_fit, is_leaving: false }
     }
 
     fn chosen(candidates: &[Candidate]) -> Vec<u8> {
@@ -109,16 +116,37 @@ mod tests {
         assert_eq!(chosen(&candidates), [0], "two voters are worse than one");
     }
 
+    #[test]
+    fn leaver_votes_on_only_while_fewer_would_vote_without_it() {
+        let leaving = |others: std::ops::Range<u8>| {
+            let mut candidates = vec![candidate(0, "", true, true)];
+            candidates[0].is_leaving = true;
+            candidates.extend(fit(others));
+            candidates
+        };
+        assert_eq!(chosen(&leaving(1..2)), [1], "one of two votes");
+        assert_eq!(chosen(&leaving(1..3)), [0, 1, 2]);
+        assert_eq!(chosen(&leaving(1..4)), [1, 2, 3]);
+        assert_eq!(chosen(&leaving(1..5)).len(), 5);
+        let mut learner = leaving(1..3);
+        learner[0].votes = false;
+        assert_eq!(chosen(&learner), [1], "a leaver does not begin to vote");
+    }
+
     proptest! {
         #[test]
         fn choice_is_stable_and_odd(
-            members in prop::collection::vec((any::<bool>(), any::<bool>(), 0u8..4), 1..20),
+            members in prop::collection::vec(
+                (any::<bool>(), any::<bool>(), any::<bool>(), 0u8..4),
+                1..20,
+            ),
         ) {
             let mut candidates: Vec<_> = members
                 .iter()
                 .enumerate()
-                .map(|(id, (votes, is_fit, place))| {
-                    candidate(id as u8, ["", "a", "b", "c"][usize::from(*place)], *votes, *is_fit)
+                .map(|(id, (votes, is_fit, is_leaving, place))| Candidate {
+                    is_leaving: *is_leaving,
+                    ..candidate(id as u8, ["", "a", "b", "c"][usize::from(*place)], *votes, *is_fit)
                 })
                 .collect();
             let first = choose_voters(&candidates);

@@ -13,6 +13,7 @@ mod refusals;
 mod staging;
 mod telling;
 mod versions;
+mod voters;
 
 use super::settings;
 use crate::memory_network::MemoryNetwork;
@@ -164,19 +165,24 @@ impl Town {
     /// All running nodes get the copies that they should have, until no layout but the newest is left.
     async fn move_all(&self) {
         for number in self.running() {
-            let state = self.state(number);
-            let own = state.node_id();
-            let missing = state.layouts().incomplete().filter(|(_, node)| *node == own);
-            let missing: Vec<Partition> = missing.map(|(partition, _)| partition).collect();
-            // Who has nothing to report may be gone already.
-            if !missing.is_empty() {
-                self.control(number).report_moved(&missing).await.unwrap();
-            }
+            self.report_copies(number).await;
         }
         self.until("the old layouts retire", || {
             self.running().all(|number| !self.state(number).layouts().is_moving())
         })
         .await;
+    }
+
+    /// A node gets the copies that it should have.
+    async fn report_copies(&self, number: u8) {
+        let state = self.state(number);
+        let own = state.node_id();
+        let missing = state.layouts().incomplete().filter(|(_, node)| *node == own);
+        let missing: Vec<Partition> = missing.map(|(partition, _)| partition).collect();
+        // Who has nothing to report may be gone already.
+        if !missing.is_empty() {
+            self.control(number).report_moved(&missing).await.unwrap();
+        }
     }
 
     /// Waits for something that must happen.
