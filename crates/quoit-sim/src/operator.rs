@@ -12,8 +12,8 @@ use crate::machine::{Machine, Use};
 use crate::random::Random;
 use parking_lot::Mutex;
 use quoit_cluster::{
-    CAPACITY_DEFAULT, ControlPlane, JoinError, MemberStatus, NodeId, StagedChange, State,
-    VersionRange,
+    CAPACITY_DEFAULT, ChangeError, ControlPlane, JoinError, MemberStatus, MembershipError, NodeId,
+    StagedChange, State, VersionRange,
 };
 use quoit_core::ReplicatedStore;
 use std::collections::BTreeSet;
@@ -27,6 +27,8 @@ const PAUSE_US_MAX: u64 = 5_000_000;
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// Pause between two looks whether a node is about to take its leave.
 const EXIT_LOOK: Duration = Duration::from_millis(4);
+/// Runs in a hundred of those with an operator in which leavers die.
+const LEAVERS_DIE_PERCENT: u64 = 30;
 /// Primaries of a key: with fewer nodes one of them has several votes.
 const PRIMARY_COUNT: usize = 3;
 
@@ -125,7 +127,9 @@ impl Change {
         });
         let goes = self.old().is_none_or(|old| {
             let status = member(old).map(|member| member.status);
-            matches!(status, None | Some(MemberStatus::Leaving | MemberStatus::Exiting))
+            // Removal by force does not wait for a member, whatever it was doing.
+            let is_going = matches!(status, Some(MemberStatus::Leaving | MemberStatus::Exiting));
+            status.is_none() || (is_going && self.lost().is_none())
         });
         let weighs = match self {
             Self::Capacity { of, capacity } => {
@@ -155,7 +159,11 @@ impl Operator {
     pub fn new(seed: u64, ground: Ground, family: Option<Family>) -> Self {
         let members = ground.in_service().iter().map(|machine| machine.index).collect();
         let random = Random::new(seed, "operator", 0);
-        let leavers_die = family == Some(Family::LeaverDies);
+        let is_drawn = || Random::new(seed, "leavers die", 0).percent(LEAVERS_DIE_PERCENT);
+        let leavers_die = match family {
+            Some(family) => family == Family::LeaverDies,
+            None => is_drawn(),
+        };
         let has_losses = family != Some(Family::RotAndMembers);
         Self { ground, random, members, has_losses, leavers_die }
     }
@@ -250,6 +258,7 @@ impl Operator {
         if let Change::Leave { old } | Change::Replace { old, .. } = change
             && self.leavers_die
         {
+            self.members.extend(change.newcomer());
             self.kill_when_exiting(old).await;
         }
         if let Some(old) = change.old() {
@@ -278,12 +287,18 @@ impl Operator {
             sleep(EXIT_LOOK).await;
         }
         self.members.remove(&old);
-        // What operators are told to do about a member that died on its way, and will not come back.
+        // What operators are told to do about a member that died on its way, and will not come back: mark
+        // it as down, and remove it; only the latter where some members would not keep the mark.
         let is_marked = move |control: Arc<ControlPlane>| async move {
-            if control.read().members().get(id).is_some() {
-                control.mark_down(id).await.map_err(|fault| fault.to_string())?;
+            if control.read().members().get(id).is_none() {
+                return Ok(true);
             }
-            Ok(true)
+            match control.mark_down(id).await {
+                Ok(()) | Err(ChangeError::Membership(MembershipError::MarkForgotten { .. })) => {
+                    Ok(true)
+                }
+                Err(fault) => Err(fault.to_string()),
+            }
         };
         while !self.says(&format!("mark of {}", machine.name), is_marked).await {
             sleep(RETRY_PAUSE).await;
