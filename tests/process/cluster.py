@@ -185,7 +185,7 @@ class Versions(ClusterCase):
         new.run("bucket-type", "activate", "sets")
         late = cluster.add()
         said = self.refusal(late, "cluster", "join", old.record["node"])
-        self.assertIn("the data of bucket type sets needs version 2; upgrade " + late.name, said)
+        self.assertIn("the data type of bucket type sets needs version 2; upgrade " + late.name, said)
         new.stop()
         new.settings.append(OLD)
         new.assert_refused(self, "raise internode.version.maximum on it")

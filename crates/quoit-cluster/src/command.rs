@@ -158,7 +158,11 @@ impl State {
                 Ok(is_news.then(|| put_type(name, active)).into_iter().collect())
             }
             Command::UpdateType { name, updates } => {
-                let updated = BucketType::update(self.bucket_type(name), name, updates)?;
+                let before = self.bucket_type(name);
+                let updated = BucketType::update(before, name, updates)?;
+                if let Some(before) = before.filter(|before| before.state == TypeState::Active) {
+                    self.check_members_keep(name, &before.props, &updated.props)?;
+                }
                 Ok(vec![put_type(name, updated)])
             }
             Command::ResetType { name } => {
@@ -187,6 +191,7 @@ impl State {
         if updates.is_empty() {
             return Ok(Vec::new());
         }
+        self.check_members_keep(bucket.bucket, before, &props)?;
         if !self.has_own_props(bucket) && self.buckets_with_props() >= BUCKETS_WITH_PROPS_MAX {
             return Err(ChangeError::TooManyBuckets { max: BUCKETS_WITH_PROPS_MAX });
         }

@@ -6,15 +6,17 @@
 use crate::members::Member;
 use crate::membership_error::MembershipError;
 use crate::state::State;
-use quoit_model::props::BucketProps;
-use quoit_wire::internode::{VERSION_DATA_TYPES, VERSION_LOSSES, VERSION_MIN, VersionRange};
+use quoit_model::props::{BucketProps, ConditionalPutMode};
+use quoit_wire::internode::{
+    VERSION_DATA_TYPES, VERSION_GRANTS, VERSION_LOSSES, VERSION_MIN, VersionRange,
+};
 use thiserror::Error;
 
 /// A node speaks too old a version. Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "{node} speaks no newer version of the protocol between nodes than {speaks}, and the data of bucket type \
-     {bucket_type} needs version {needed}; upgrade {node}, or raise internode.version.maximum on it"
+    "{node} speaks no newer version of the protocol between nodes than {speaks}, and {subject} needs version \
+     {needed}; upgrade {node}, or raise internode.version.maximum on it"
 )]
 pub struct Outdated {
     /// Name of the node.
@@ -23,41 +25,83 @@ pub struct Outdated {
     pub speaks: u32,
     /// The version that it would have to speak.
     pub needed: u32,
-    /// An active bucket type that needs it.
-    pub bucket_type: String,
+    /// What needs it.
+    pub subject: String,
 }
 
-/// A bucket type needs a newer version than some members speak. Displayed for operators.
+/// A bucket type or a bucket needs a newer version than some members speak. Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "{bucket_type} has been created but cannot be activated yet: its data type needs version {needed} of the \
-     protocol between nodes, and these members do not speak it: {}. Upgrade them, or raise \
-     internode.version.maximum on them, and restart them",
+    "{subject} needs version {needed} of the protocol between nodes, and these members do not speak it: {}. \
+     Upgrade them, or raise internode.version.maximum on them, and restart them",
     members.join(", ")
 )]
 pub struct MembersOutdated {
-    /// The bucket type.
-    pub bucket_type: String,
+    /// What was refused, and what of it needs the version.
+    pub subject: String,
     /// The version that it needs.
     pub needed: u32,
     /// Names of the members that do not speak it.
     pub members: Vec<String>,
 }
 
-/// The oldest version whose nodes understand the objects of buckets with these properties.
-pub(crate) const fn needed_by(props: &BucketProps) -> u32 {
-    if props.datatype.is_some() { VERSION_DATA_TYPES } else { VERSION_MIN }
+/// The oldest version whose nodes understand the objects of buckets with these properties, and keep what the
+/// properties promise.
+pub(crate) fn needed_by(props: &BucketProps) -> u32 {
+    if requires_grants(props) {
+        VERSION_GRANTS
+    } else if props.datatype.is_some() {
+        VERSION_DATA_TYPES
+    } else {
+        VERSION_MIN
+    }
+}
+
+/// Whether conditional writes need grants. A node that knows of none would write without them.
+pub(crate) fn requires_grants(props: &BucketProps) -> bool {
+    props.conditional_put_mode() == ConditionalPutMode::RequireToken
+}
+
+/// What of these properties needs a newer version.
+fn needing(props: &BucketProps) -> &'static str {
+    if requires_grants(props) { "conditional_put_mode=require_token" } else { "data type" }
 }
 
 impl State {
-    /// Refuses a bucket type that needs a newer version than some member speaks, whether that member is
-    /// there or not.
+    /// Refuses to activate a bucket type that needs a newer version than some member speaks, whether that
+    /// member is there or not.
     pub(crate) fn check_members_speak(
         &self,
         bucket_type: &[u8],
         props: &BucketProps,
     ) -> Result<(), MembersOutdated> {
+        self.check_members(needed_by(props), || {
+            let name = String::from_utf8_lossy(bucket_type);
+            let needing = needing(props);
+            format!("{name} has been created but cannot be activated yet: its {needing}")
+        })
+    }
+
+    /// Refuses properties that need a newer version than those before did, and than some member speaks.
+    pub(crate) fn check_members_keep(
+        &self,
+        name: &[u8],
+        before: &BucketProps,
+        props: &BucketProps,
+    ) -> Result<(), MembersOutdated> {
         let needed = needed_by(props);
+        if needed <= needed_by(before) {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(name);
+        self.check_members(needed, || format!("{name} is not changed: {}", needing(props)))
+    }
+
+    fn check_members(
+        &self,
+        needed: u32,
+        subject: impl FnOnce() -> String,
+    ) -> Result<(), MembersOutdated> {
         let is_outdated = |member: &&Member| member.versions.max < needed;
         let outdated = self.members().iter().map(AsRef::as_ref).filter(is_outdated);
         let mut members: Vec<_> = outdated.map(|member| member.name.to_string()).collect();
@@ -65,8 +109,7 @@ impl State {
         if members.is_empty() {
             return Ok(());
         }
-        let bucket_type = String::from_utf8_lossy(bucket_type).into_owned();
-        Err(MembersOutdated { bucket_type, needed, members })
+        Err(MembersOutdated { subject: subject(), needed, members })
     }
 
     /// Refuses to tell of lost records while some member would not understand it.
@@ -80,17 +123,25 @@ impl State {
         }
     }
 
-    /// Refuses a node that speaks too old a version for the active bucket types. Looks at all of them.
+    /// Refuses a node that speaks too old a version for the active bucket types and their buckets. Looks at
+    /// all types, and at all buckets with properties of their own once one of them has needed a newer version
+    /// than its type.
     pub(crate) fn check_speaks(&self, node: &str, versions: VersionRange) -> Result<(), Outdated> {
+        let refuse = |subject: String, props: &BucketProps| {
+            let (node, needed) = (node.to_owned(), needed_by(props));
+            Err(Outdated { node, speaks: versions.max, needed, subject })
+        };
         let needs = |(_, props): &(_, &BucketProps)| needed_by(props) > versions.max;
-        match self.active_types().find(needs) {
+        if let Some((name, props)) = self.active_types().find(needs) {
+            let name = String::from_utf8_lossy(name);
+            return refuse(format!("the {} of bucket type {name}", needing(props)), props);
+        }
+        match self.buckets_that_may_require_grants().find(needs) {
             None => Ok(()),
-            Some((bucket_type, props)) => Err(Outdated {
-                node: node.to_owned(),
-                speaks: versions.max,
-                needed: needed_by(props),
-                bucket_type: String::from_utf8_lossy(bucket_type).into_owned(),
-            }),
+            Some((name, props)) => {
+                let name = String::from_utf8_lossy(name);
+                refuse(format!("the {} of bucket {name}", needing(props)), props)
+            }
         }
     }
 }

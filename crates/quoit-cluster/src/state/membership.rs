@@ -158,7 +158,11 @@ impl State {
                 },
                 Change::PutBucket { bucket_type, bucket, props } => {
                     match self.own_props(bucket_type, bucket) {
-                        None => changes.push(change.clone()),
+                        None => {
+                            let usual = BucketProps::untyped();
+                            self.check_members_keep(bucket, &usual, props)?;
+                            changes.push(change.clone());
+                        }
                         Some(known) => {
                             if let Some(differing) = difference(known, props) {
                                 return Err(bucket_contradicts(bucket_type, bucket, differing));

@@ -32,6 +32,9 @@ pub const VERSION_MARKS: u32 = 9;
 pub const VERSION_LOSSES: u32 = 10;
 /// The first version whose nodes keep reap records, and hold what arrives against them.
 pub const VERSION_REAP_RECORDS: u32 = 11;
+/// The first version whose nodes grant conditional writes, and coordinate none without grants where a bucket
+/// requires them.
+pub const VERSION_GRANTS: u32 = 11;
 
 /// The `call` of every greeting: tells a node from other things that connect to the port.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quot");

@@ -1,10 +1,12 @@
 //! Nodes of two versions in one cluster, and what waits until all are of the newer one.
 
 use super::*;
-use crate::tests::updates;
+use crate::tests::{untyped, updates};
 use crate::{Departure, OpenError, StagedChange};
 use quoit_model::props::TypeState;
-use quoit_wire::internode::{VERSION_MARKS, VERSION_MAX, VERSION_READS_TOLD, VersionRange};
+use quoit_wire::internode::{
+    VERSION_GRANTS, VERSION_MARKS, VERSION_MAX, VERSION_READS_TOLD, VersionRange,
+};
 use serde_json::json;
 
 const OLD: VersionRange = VersionRange { min: 1, max: 1 };
@@ -39,7 +41,7 @@ async fn with_sets(count: u8, settings: impl Fn(u8) -> Settings) -> Town {
 
 fn is_outdated(departure: Option<&Departure>) -> bool {
     let words = departure.map(ToString::to_string).unwrap_or_default();
-    words.contains("bucket type sets needs version 2")
+    words.contains("data type of bucket type sets needs version 2")
         && words.contains("internode.version.maximum")
 }
 
@@ -116,7 +118,7 @@ async fn nodes_of_version_1_are_not_let_in_where_data_types_are_active() {
     town.control(1).activate_type(b"sets").await.unwrap();
     let refused = town.join(4, 1).await.unwrap_err().to_string();
     assert!(refused.contains("refuses: n4@test speaks no newer version"), "{refused}");
-    assert!(refused.contains("bucket type sets needs version 2"), "{refused}");
+    assert!(refused.contains("data type of bucket type sets needs version 2"), "{refused}");
     // It does not know yet what was activated while it was away.
     town.start_with(3, old()).await;
     let departure = town.control(3).departure();
@@ -236,4 +238,51 @@ async fn members_that_leave_are_marked_as_absent_while_all_members_keep_that() {
     town.until("it is seen to be away", || !town.control(1).is_reachable(id(2))).await;
     town.control(1).mark_down(id(2)).await.unwrap();
     assert!(town.state(1).members().get(id(2)).unwrap().is_down);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditional_writes_need_no_grants_before_all_members_know_of_them() {
+    let before = VersionRange { min: 1, max: VERSION_GRANTS - 1 };
+    let older = || Settings { versions: before, ..settings() };
+    let of = |number| if number == 1 { settings() } else { older() };
+    let mut town = Town::with(2, of).await;
+    town.join(2, 1).await.unwrap();
+    town.commit(1).await;
+    town.move_all().await;
+    let required = || updates(json!({"conditional_put_mode": "require_token"}));
+    let control = Arc::clone(town.control(1));
+    control.create_type(b"strict", &required()).await.unwrap();
+    control.create_type(b"plain", &updates(json!({}))).await.unwrap();
+    control.activate_type(b"plain").await.unwrap();
+    let refused = [
+        control.activate_type(b"strict").await.unwrap_err(),
+        control.update_type(b"plain", &required()).await.unwrap_err(),
+        control.set_bucket_props(untyped("b"), &required()).await.unwrap_err(),
+    ];
+    for refused in refused.map(|refused| refused.to_string()) {
+        let expected = "conditional_put_mode=require_token needs version 11 of the protocol between nodes, \
+                        and these members do not speak it: n2@test. Upgrade";
+        assert!(refused.contains(expected), "{refused}");
+    }
+    let preferred = updates(json!({"conditional_put_mode": "prefer_token"}));
+    control.set_bucket_props(untyped("b"), &preferred).await.unwrap();
+    town.crash(2);
+    town.start(2).await;
+    town.until("the version is known", || newest_version(&town, 1, 2) == VERSION_MAX).await;
+    control.activate_type(b"strict").await.unwrap();
+    control.reset_bucket_props(untyped("b")).await.unwrap();
+    town.until_equal().await;
+    // A type or a bucket alone keeps nodes of older versions out.
+    let open = |town: &Town| {
+        let disk = Arc::new(town.node(2).disk.clone());
+        ControlPlane::open(disk, older()).map(|_| ()).unwrap_err().to_string()
+    };
+    town.crash(2);
+    assert!(open(&town).contains("of bucket type strict needs version 11"), "{}", open(&town));
+    town.start(2).await;
+    control.update_type(b"strict", &preferred).await.unwrap();
+    control.set_bucket_props(untyped("b"), &required()).await.unwrap();
+    town.until_equal().await;
+    town.crash(2);
+    assert!(open(&town).contains("of bucket b needs version 11"), "{}", open(&town));
 }
