@@ -25,12 +25,19 @@ pub struct Served {
     pub writes: u64,
     /// The oldest that its reads go by; 0 while not all members tell it.
     pub reads: u64,
+    /// The version up to which it knows which buckets got more replicas, and writes by it.
+    pub raises_known: u64,
+    /// The version up to which it has handed over what it had of such buckets.
+    pub raises_filled: u64,
 }
 
 impl Served {
     /// Whether who is known to serve with these does with the others.
     pub(crate) const fn includes(self, others: Served) -> bool {
-        self.writes >= others.writes && self.reads >= others.reads
+        self.writes >= others.writes
+            && self.reads >= others.reads
+            && self.raises_known >= others.raises_known
+            && self.raises_filled >= others.raises_filled
     }
 }
 
@@ -223,6 +230,8 @@ impl Layouts {
         let newest = self.newest().version();
         let known = self.acknowledged.entry(node).or_default();
         known.writes = known.writes.max(served.writes);
+        known.raises_known = known.raises_known.max(served.raises_known);
+        known.raises_filled = known.raises_filled.max(served.raises_filled);
         // A word from before the newest layout says nothing of the reads after it.
         if served.writes >= newest {
             known.reads = known.reads.max(served.reads);
@@ -246,7 +255,8 @@ impl Layouts {
     /// all members can tell (`tell_reads`).
     pub(crate) fn retire(&mut self, members: &[NodeId], tell_reads: bool) {
         let served = |version: u64| {
-            let needed = Served { writes: version, reads: if tell_reads { version } else { 0 } };
+            let reads = if tell_reads { version } else { 0 };
+            let needed = Served { writes: version, reads, ..Served::default() };
             let serves =
                 |node: &NodeId| self.served(*node).is_some_and(|known| known.includes(needed));
             members.iter().all(serves) || planted!(RetiresLayoutsEarly)
@@ -302,7 +312,7 @@ mod tests {
 
     /// A member's word about these versions.
     fn told(layouts: &mut Layouts, number: u8, writes: u64, reads: u64) {
-        layouts.acknowledge(node(number), Served { writes, reads });
+        layouts.acknowledge(node(number), Served { writes, reads, ..Served::default() });
     }
 
     #[test]
@@ -359,7 +369,10 @@ mod tests {
         let mut layouts = of(3, &[3]);
         told(&mut layouts, 1, 7, 5);
         told(&mut layouts, 1, 6, 6);
-        assert_eq!(layouts.served(node(1)), Some(Served { writes: 7, reads: 6 }));
+        assert_eq!(
+            layouts.served(node(1)),
+            Some(Served { writes: 7, reads: 6, ..Served::default() })
+        );
     }
 
     /// Layouts of nodes 1 to `count`, all copies complete.

@@ -70,7 +70,7 @@ pub use quoit_wire::internode::VersionRange;
 pub use readiness::Readiness;
 pub use recover::{RecoverError, Recovered, recover};
 pub use staged::StagedChange;
-pub use state::{ChosenBackend, Placements, State, TypeStatus};
+pub use state::{ChosenBackend, Placements, RaisedCount, State, TypeStatus};
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings, Lane,
     LateFaults, Limits, Listener, MethodCounts, Network, Newcomer, NotAdmitted, Peer,

@@ -147,6 +147,17 @@ impl ControlPlane {
         self.tell(vec![Change::Serves { node, served }]).await
     }
 
+    /// Tells the cluster up to which version of its state this node knows which buckets got more replicas, and
+    /// up to which it has handed over what it had of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`ControlPlane::run`]. Telling again does no harm.
+    pub async fn report_raises(&self, known: u64, filled: u64) -> Result<(), ChangeError> {
+        self.acknowledge(Served { raises_known: known, raises_filled: filled, ..Served::default() })
+            .await
+    }
+
     /// The node that decides at present: the leader of the control plane.
     #[must_use]
     pub fn claimant(&self) -> Option<NodeId> {

@@ -325,7 +325,10 @@ impl ReplicatedStore {
         time_secs: u64,
     ) -> Result<Dot, StoreError> {
         let topology = self.topology_now();
-        let keeps = topology.is_alone() || topology.keeps(at.partition, props.n_val);
+        let keeps = topology.is_alone() || {
+            let replicas = self.replicas_by(&topology, at.encoded, props.n_val);
+            topology.keeps(at.partition, replicas)
+        };
         match keeps {
             true => self.dots.issue(time_secs),
             false => self.dots.issue_passing(at.partition, time_secs),

@@ -103,7 +103,7 @@ pub(crate) fn ask_for_digests(
     need: &ReadNeed,
     sloppy: bool,
 ) -> Result<Plan, RequestError> {
-    let voters = topology.readers(at.partition, need.n_val, sloppy, &[]);
+    let voters = topology.readers(at.partition, need.replica_count(), sloppy, &[]);
     ReadTally::check(need, &voters)?;
     let Some(own) = topology.own().filter(|own| voters.of(*own).is_some()) else {
         return Ok(Plan::NotHere);

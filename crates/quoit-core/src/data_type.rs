@@ -337,7 +337,9 @@ impl ReplicatedStore {
         time_secs: u64,
     ) -> Result<Actor, StoreError> {
         let topology = self.topology_now();
-        if !topology.is_alone() && !topology.keeps(at.partition, props.n_val) {
+        if !topology.is_alone()
+            && !topology.keeps(at.partition, self.replicas_by(&topology, at.encoded, props.n_val))
+        {
             let passing = self.dots.issue_passing(at.partition, time_secs)?.actor;
             return Ok(passing_incarnation(&passing));
         }

@@ -9,9 +9,10 @@ use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at, wait_if_blocked};
 use crate::topology::Topology;
 use crate::votes::{ReadNeed, ReadTally};
+use quoit_cluster::State;
 use quoit_model::data_type::ShownForm;
 use quoit_model::hash::Partition;
-use quoit_model::key::{EncodedKey, KeyRef};
+use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, ReadQuorums};
 use quoit_store::engine::{Access, RecordAt};
@@ -70,7 +71,8 @@ impl ReplicatedStore {
             if topology.is_alone() {
                 self.check_read(&topology, at.partition, &quorums, true)?;
             }
-            (self.read_of(at, props, &quorums, options), props.allow_mult)
+            let need = read_need(&state, key.bucket, &quorums);
+            (self.read_of(at, props, need, options), props.allow_mult)
         };
         let mut found = if topology.is_alone() {
             match self.own_copy(&read.at).await? {
@@ -92,12 +94,12 @@ impl ReplicatedStore {
         &self,
         at: RecordAt<'a>,
         props: &BucketProps,
-        quorums: &ReadQuorums,
+        need: ReadNeed,
         options: &ReadOptions,
     ) -> Read<'a> {
         Read {
             at,
-            need: ReadNeed::from(quorums),
+            need,
             sloppy: options.is_sloppy(),
             rule: merge_rule(props),
             n_val_class: props.n_val.min(15) as u8,
@@ -117,7 +119,7 @@ impl ReplicatedStore {
             let props = object_props(&state, key.bucket)?;
             let quorums = options.resolve(props)?;
             let at = record_at(&state, props, key, &encoded);
-            self.read_of(at, props, &quorums, options)
+            self.read_of(at, props, read_need(&state, key.bucket, &quorums), options)
         };
         if self.is_newest_in_pages(&read).await? {
             return Ok(());
@@ -166,6 +168,12 @@ impl ReplicatedStore {
             None => self.cold_copy(at, true).await,
         }
     }
+}
+
+/// What a read of a bucket waits for.
+pub(crate) fn read_need(state: &State, bucket: BucketRef<'_>, quorums: &ReadQuorums) -> ReadNeed {
+    let filled_n_val = state.filled_n_val(bucket, quorums.n_val);
+    ReadNeed { filled_n_val, ..ReadNeed::from(quorums) }
 }
 
 fn check_encoded(key: KeyRef<'_>) -> Result<EncodedKey, RequestError> {

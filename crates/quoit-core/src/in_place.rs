@@ -8,6 +8,7 @@
 use crate::change::{expiry, policy};
 use crate::confirm::{Asked, Plan, Seen, Unconfirmed, ask_for_digests};
 use crate::error::RequestError;
+use crate::get::read_need;
 use crate::get::resolve;
 use crate::options::{ReadOptions, WriteOptions};
 use crate::records::Updated;
@@ -15,7 +16,7 @@ use crate::replica::{Replicated, merge_rule};
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, decode, object_props, record_at};
 use crate::topology::Topology;
-use crate::votes::{Layouts, ReadNeed, WriteNeed, WriteTally};
+use crate::votes::{Layouts, WriteNeed, WriteTally};
 use crate::write_replicas::{Made, Sent};
 use arc_swap::Guard;
 use bytes::Bytes;
@@ -152,7 +153,7 @@ impl ReplicatedStore {
         } else if !self.internode.is_settled() {
             return Ok(None);
         } else {
-            let need = ReadNeed::from(&quorums);
+            let need = read_need(&state, key.bucket, &quorums);
             *asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
                 Plan::Own => None,
                 Plan::Asked(asked) => Some(asked),

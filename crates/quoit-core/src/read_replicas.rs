@@ -122,8 +122,8 @@ impl<'a> Run<'a> {
         read: &'a Read<'a>,
         began: Instant,
     ) -> Result<Self, RequestError> {
-        let (partition, n_val) = (read.at.partition, read.need.n_val);
-        let voters = topology.readers(partition, n_val, read.sloppy, &[]);
+        let replicas = read.need.replica_count();
+        let voters = topology.readers(read.at.partition, replicas, read.sloppy, &[]);
         ReadTally::check(&read.need, &voters)?;
         Ok(Self {
             store,
@@ -310,8 +310,9 @@ impl<'a> Run<'a> {
         self.waiting.retain(|(other, _)| *other != node);
         self.answers.retain(|(other, _)| *other != node);
         self.failed.push(node);
-        let (partition, n_val) = (self.read.at.partition, self.read.need.n_val);
-        self.voters = self.topology.readers(partition, n_val, self.read.sloppy, &self.failed);
+        let Read { at, need, sloppy, .. } = self.read;
+        let replicas = need.replica_count();
+        self.voters = self.topology.readers(at.partition, replicas, *sloppy, &self.failed);
     }
 
     fn answered(&mut self, slot: u16, reply: Result<Reply, CallError>) -> Result<(), Stop> {

@@ -280,6 +280,16 @@ impl Records {
         })
     }
 
+    /// Files a record under another number of replicas, as it is.
+    pub(crate) fn refile(&self, at: &RecordAt<'_>, n_val_class: u8) -> Result<(), StoreError> {
+        let refiled = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
+            let Some(stored) = transaction.get(at)? else { return Ok(()) };
+            let meta = RecordMeta { n_val_class, ..stored.meta };
+            if meta == stored.meta { Ok(()) } else { transaction.put(at, meta, &stored.value) }
+        });
+        refiled.map(|_| ())
+    }
+
     /// Divides a record that has become large. Its value is the same before and after; where it can't be
     /// divided now, that is done when it is next written.
     fn divide(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {

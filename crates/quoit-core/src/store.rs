@@ -17,6 +17,7 @@ use crate::service::ReplicaService;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::topology::Topology;
 use crate::transfer::{TransferLimits, Transfers, n_vals};
+use crate::votes::ReplicaCount;
 use crate::write_clock::WriteClock;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -362,6 +363,23 @@ impl ReplicatedStore {
         self.control.read().ring_size()
     }
 
+    /// How many replicas a record has, of a bucket with this `n_val`. One comparison while no bucket was raised
+    /// lately.
+    pub(crate) fn replicas_by(
+        &self,
+        topology: &Topology,
+        encoded: &[u8],
+        n_val: u32,
+    ) -> ReplicaCount {
+        if topology.raised_at() == 0 {
+            return n_val.into();
+        }
+        let key = KeyRef::decode(encoded).ok();
+        let state = self.control.read();
+        let filled = key.map(|key| state.filled_n_val(key.bucket, n_val));
+        ReplicaCount { n_val, filled_n_val: filled.unwrap_or(n_val) }
+    }
+
     /// The partition of a record and the number of its bucket's replicas.
     pub(crate) fn partition_of(&self, key: KeyRef<'_>) -> Result<(Partition, u32), RequestError> {
         key.check()?;
@@ -437,6 +455,15 @@ impl ReplicatedStore {
             Err(_) => Err(RequestError::Timeout),
         }
     }
+}
+
+/// How many replicas the records of a bucket have.
+pub(crate) fn replicas_of(
+    state: &State,
+    bucket: BucketRef<'_>,
+) -> Result<ReplicaCount, RequestError> {
+    let n_val = bucket_props(state, bucket)?.n_val;
+    Ok(ReplicaCount { n_val, filled_n_val: state.filled_n_val(bucket, n_val) })
 }
 
 /// The effective properties of a bucket.

@@ -1,6 +1,6 @@
 //! Who there is to ask: the live layouts and the way to each of their nodes.
 
-use crate::votes::{Layouts, NodePlace, Voters};
+use crate::votes::{Layouts, NodePlace, ReplicaCount, Voters};
 use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
@@ -27,6 +27,8 @@ pub(crate) struct Topology {
     lost: Vec<(Partition, NodePlace)>,
     /// Whether all members speak the version that knows scans.
     all_know_scans: bool,
+    /// The version of the state in which a bucket got more replicas last that are not filled.
+    raised_at: u64,
 }
 
 /// One node of a live layout.
@@ -121,6 +123,7 @@ impl Topology {
             incomplete: incomplete.map(|(partition, _)| partition).collect(),
             lost: lost.collect(),
             all_know_scans,
+            raised_at: state.raised_at(),
         }
     }
 
@@ -168,6 +171,11 @@ impl Topology {
     /// Whether all members say of the objects that they send whether they have index entries.
     pub(crate) const fn all_know_scans(&self) -> bool {
         self.all_know_scans
+    }
+
+    /// The version of the state in which a bucket got more replicas last that are not filled; 0: none.
+    pub(crate) const fn raised_at(&self) -> u64 {
+        self.raised_at
     }
 
     /// Number of partitions.
@@ -219,16 +227,21 @@ impl Topology {
     }
 
     /// Who answers reads of a partition, `failed` nodes left out. Copies that have lost records answer like
-    /// stand-ins.
+    /// stand-ins, and so do those that a raised number of replicas has added, until they are filled.
     pub(crate) fn readers(
         &self,
         partition: Partition,
-        n_val: u32,
+        replicas: impl Into<ReplicaCount>,
         sloppy: bool,
         failed: &[NodePlace],
     ) -> Voters {
-        let layout = usize::from(self.reads[usize::from(partition.0)]);
-        let mut voters = self.voters(&self.layouts[layout], partition, n_val, sloppy, failed);
+        let ReplicaCount { n_val, filled_n_val } = replicas.into();
+        let live = &self.layouts[usize::from(self.reads[usize::from(partition.0)])];
+        let mut voters = self.voters(live, partition, n_val, sloppy, failed);
+        if filled_n_val < n_val && !planted!(CountsUnfilled) {
+            let filled = live.layout.primaries(partition, filled_n_val);
+            voters.demote(|node| !filled.iter().any(|each| live.place(*each) == node));
+        }
         if !self.lost.is_empty() {
             voters.demote(|node| self.has_lost(partition, node));
         }
@@ -272,10 +285,10 @@ impl Topology {
             .collect()
     }
 
-    /// Whether this node has a complete copy of a partition, and keeps it.
-    pub(crate) fn keeps(&self, partition: Partition, n_val: u32) -> bool {
+    /// Whether this node has a complete copy of a partition's records, and keeps it.
+    pub(crate) fn keeps(&self, partition: Partition, replicas: ReplicaCount) -> bool {
         let is_complete = !self.incomplete.contains(&partition);
-        is_complete && self.is_own(partition, n_val)
+        is_complete && self.is_own(partition, replicas.filled_n_val)
     }
 
     /// Whether this node is a primary of a partition in any live layout.

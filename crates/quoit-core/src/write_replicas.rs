@@ -11,6 +11,7 @@ use crate::replica::{Copy, Place, Replicated};
 use crate::stats::Counter;
 use crate::store::{ReplicatedStore, TIMEOUT_MS_DEFAULT, decode};
 use crate::topology::{Reach, Topology};
+use crate::transfer::n_val_of;
 use crate::votes::{Layouts, NodePlace, WriteNeed, WriteTally};
 use bytes::Bytes;
 use prost::Message;
@@ -124,6 +125,9 @@ impl ReplicatedStore {
                 // A layout that came meanwhile has to be satisfied too: its copies are made of what
                 // was there before everybody wrote by it.
                 End::Met if self.topology_now().newest_layout() == newest => {
+                    if self.topology_now().raised_at() > version {
+                        self.note_added(made);
+                    }
                     return Ok(());
                 }
                 End::Met => {}
@@ -134,6 +138,16 @@ impl ReplicatedStore {
             topology = self.topology();
             let n_val = made.quorums.n_val;
             layouts = topology.writers(made.partition, n_val, made.sloppy, &[]);
+        }
+    }
+
+    /// Notes for new primaries what was written while its bucket got more replicas: the copies of others that
+    /// fill theirs may have been read before.
+    fn note_added(&self, made: &Made) {
+        let topology = self.topology();
+        let written = topology.primaries(made.partition, made.quorums.n_val);
+        if let Some(n_val) = n_val_of(&self.control.read(), &made.key) {
+            self.note_missed(&topology, &made.key, made.partition, n_val, &written);
         }
     }
 

@@ -157,6 +157,12 @@ faults! {
         "a stray goes to the first of its primaries only";
     TakesAnyForSuperseded, "takes-any-for-superseded", Transfers,
         "an offered record counts as superseded when the clock here is as new";
+    CountsUnfilled, "counts-unfilled", Transfers,
+        "reads count copies that a raised n_val has added before they are filled";
+    FillsWithoutReaped, "fills-without-reaped", Transfers,
+        "copies that a raised n_val has added get no reap records";
+    FillsEarly, "fills-early", Transfers,
+        "copies that a raised n_val has added are filled before all members write to them";
     RepairsOneSide, "repairs-one-side", Exchange,
         "an exchange repairs what the other node lacks, not what the beginner lacks";
     PassesOverDeletes, "passes-over-deletes", Exchange,

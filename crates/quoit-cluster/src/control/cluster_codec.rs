@@ -4,11 +4,13 @@ use super::codec::node_id;
 use crate::NodeId;
 use crate::layouts::{Layouts, LostCopies, Served};
 use crate::staged::StagedChange;
+use crate::state::RaisedCount;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
 use quoit_wire::internode::control::{
-    ClusterMessage, Copies, LostMessage, NodeSet, Serves, StagedKind, StagedMessage, StagedMessages,
+    ClusterMessage, Copies, LostMessage, NodeSet, RaisedMessage, Serves, StagedKind, StagedMessage,
+    StagedMessages,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,12 +90,19 @@ pub(crate) fn decode_copies(message: &Copies) -> Result<(NodeId, Vec<Partition>)
 }
 
 pub(super) fn encode_served(node: NodeId, served: Served) -> Serves {
-    let Served { writes: layout_version, reads: reads_version } = served;
-    Serves { node: id_bytes(node), layout_version, reads_version }
+    let Served { writes: layout_version, reads: reads_version, raises_known, raises_filled } =
+        served;
+    let node = id_bytes(node);
+    Serves { node, layout_version, reads_version, raises_known, raises_filled }
 }
 
 pub(super) fn decode_served(message: &Serves) -> Result<(NodeId, Served), String> {
-    let served = Served { writes: message.layout_version, reads: message.reads_version };
+    let served = Served {
+        writes: message.layout_version,
+        reads: message.reads_version,
+        raises_known: message.raises_known,
+        raises_filled: message.raises_filled,
+    };
     Ok((node_id(&message.node)?, served))
 }
 
@@ -102,6 +111,7 @@ pub(crate) fn encode_cluster(
     removed: impl Iterator<Item = NodeId>,
     staged: &[StagedChange],
     layouts: &Layouts,
+    raises: &[RaisedCount],
 ) -> ClusterMessage {
     let mut incomplete: BTreeMap<NodeId, Vec<Partition>> = BTreeMap::new();
     for (partition, node) in layouts.incomplete() {
@@ -117,6 +127,26 @@ pub(crate) fn encode_cluster(
             .map(|(node, served)| encode_served(node, served))
             .collect(),
         lost: encode_lost(layouts.lost_state()),
+        raised: raises.iter().map(encode_raised).collect(),
+    }
+}
+
+fn encode_raised(raise: &RaisedCount) -> RaisedMessage {
+    let bucket = raise.bucket.as_deref();
+    RaisedMessage {
+        bucket_type: Bytes::copy_from_slice(&raise.bucket_type),
+        bucket: bucket.map(Bytes::copy_from_slice),
+        filled_n_val: raise.filled_n_val,
+        since: raise.since,
+    }
+}
+
+fn decode_raised(message: &RaisedMessage) -> RaisedCount {
+    RaisedCount {
+        bucket_type: message.bucket_type[..].into(),
+        bucket: message.bucket.as_ref().map(|bucket| bucket[..].into()),
+        filled_n_val: message.filled_n_val,
+        since: message.since,
     }
 }
 
@@ -158,6 +188,7 @@ pub(crate) struct Cluster {
     /// `None` while the cluster has no layouts of its own, as before its first commit.
     pub(crate) layouts: Option<Layouts>,
     pub(crate) lost: LostCopies,
+    pub(crate) raises: Vec<RaisedCount>,
 }
 
 pub(crate) fn decode_cluster(
@@ -180,5 +211,6 @@ pub(crate) fn decode_cluster(
         staged: message.staged.as_ref().map(decode_staged).transpose()?.unwrap_or_default(),
         layouts,
         lost: message.lost.as_ref().map(decode_lost).transpose()?.unwrap_or_default(),
+        raises: message.raised.iter().map(decode_raised).collect(),
     })
 }

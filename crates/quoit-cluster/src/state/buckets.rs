@@ -1,6 +1,7 @@
 //! Bucket types, and buckets with properties of their own.
 
 use super::State;
+use super::raises::Raised;
 use crate::command::Change;
 use crate::error::NoSuchType;
 use crate::versions::{MembersOutdated, requires_grants};
@@ -28,6 +29,8 @@ pub(super) struct Buckets {
     may_require_grants: bool,
     /// How often one of them has got fewer replicas, since the state was read.
     lowering_count: u64,
+    /// What has got more replicas since that was asked last.
+    raised: Vec<Raised>,
 }
 
 #[derive(Clone, Debug)]
@@ -329,11 +332,17 @@ impl Buckets {
             types: HashMap::default(),
             buckets_with_props: 0,
             lowering_count: 0,
+            raised: Vec::new(),
         }
     }
 
     pub(super) const fn lowering_count(&self) -> u64 {
         self.lowering_count
+    }
+
+    /// What has got more replicas since this was asked last.
+    pub(super) fn take_raised(&mut self) -> Vec<Raised> {
+        std::mem::take(&mut self.raised)
     }
 
     pub(super) const fn untyped_defaults(&self) -> &Arc<BucketProps> {
@@ -355,6 +364,10 @@ impl Buckets {
             let n_val_before = before.as_ref().map_or(type_props.n_val, |own| own.effective.n_val);
             self.buckets_with_props += usize::from(before.is_none());
             self.lowering_count += u64::from(n_val < n_val_before);
+            if n_val > n_val_before {
+                let bucket = Some(Arc::clone(bucket));
+                self.raised.push((bucket_type.into(), bucket, n_val_before));
+            }
         }
     }
 
@@ -363,7 +376,11 @@ impl Buckets {
             && let Some(before) = buckets.remove(bucket)
         {
             self.buckets_with_props -= 1;
-            self.lowering_count += u64::from(type_props.n_val < before.effective.n_val);
+            let n_val_before = before.effective.n_val;
+            self.lowering_count += u64::from(type_props.n_val < n_val_before);
+            if type_props.n_val > n_val_before {
+                self.raised.push((bucket_type.into(), Some(bucket.into()), n_val_before));
+            }
         }
     }
 
@@ -371,12 +388,24 @@ impl Buckets {
         self.may_compress |= bucket_type.props.compresses();
         let laid_over = |own: &OwnProps| OwnProps::new(Arc::clone(&own.own), &bucket_type.props);
         let mut is_lowered = false;
+        let mut raised = Vec::new();
         let buckets = match self.types.get(name) {
             Some(before) => {
-                is_lowered = bucket_type.props.n_val < before.bucket_type.props.n_val;
+                let n_val_before = before.bucket_type.props.n_val;
+                is_lowered = bucket_type.props.n_val < n_val_before;
+                // A type that was not active had no records.
+                if before.bucket_type.state == TypeState::Active
+                    && bucket_type.props.n_val > n_val_before
+                {
+                    raised.push((Arc::clone(name), None, n_val_before));
+                }
                 let laid_over = |(bucket, before): (&Arc<[u8]>, &OwnProps)| {
                     let own = laid_over(before);
-                    is_lowered |= own.effective.n_val < before.effective.n_val;
+                    let (n_val, n_val_before) = (own.effective.n_val, before.effective.n_val);
+                    is_lowered |= n_val < n_val_before;
+                    if n_val > n_val_before {
+                        raised.push((Arc::clone(name), Some(Arc::clone(bucket)), n_val_before));
+                    }
                     (Arc::clone(bucket), own)
                 };
                 before.buckets.iter().map(laid_over).collect()
@@ -384,6 +413,7 @@ impl Buckets {
             None => HashMap::default(),
         };
         self.lowering_count += u64::from(is_lowered);
+        self.raised.append(&mut raised);
         let entry = TypeEntry { bucket_type: bucket_type.clone(), buckets };
         self.types.insert(Arc::clone(name), Arc::new(entry));
     }

@@ -2,6 +2,7 @@
 
 mod buckets;
 mod membership;
+mod raises;
 
 use crate::command::Change;
 use crate::control::cluster_codec::{Cluster, encode_cluster};
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 pub use buckets::{ChosenBackend, Placements, TypeStatus};
 pub(crate) use membership::MembershipCommand;
+pub use raises::RaisedCount;
 
 /// What a control file or a snapshot holds.
 pub(crate) struct Whole {
@@ -42,6 +44,8 @@ pub struct State {
     version: u64,
     revision: u64,
     replicas_lowered_at: u64,
+    /// Buckets with more replicas than have been filled.
+    raises: Arc<Vec<RaisedCount>>,
     members: Members,
     /// Changes of membership that wait for a commit.
     staged: Arc<Vec<StagedChange>>,
@@ -65,6 +69,7 @@ impl State {
             version: 0,
             revision: 0,
             replicas_lowered_at: 0,
+            raises: Arc::default(),
             members: Members::default(),
             staged: Arc::default(),
             layouts: Arc::new(Layouts::new(Arc::new(Layout::single(node_id, ring_size)))),
@@ -80,6 +85,9 @@ impl State {
         for change in &whole.changes {
             state.apply(change);
         }
+        // They are in what follows, as far as they are not over.
+        _ = state.buckets.take_raised();
+        state.raises = Arc::new(whole.cluster.raises);
         for id in whole.cluster.removed {
             state.members.remove(id, true);
         }
@@ -180,6 +188,9 @@ impl State {
         }
         next.settle();
         next.version += 1;
+        let raised = next.buckets.take_raised();
+        next.note_raises(raised);
+        next.settle_raises();
         if next.buckets.lowering_count() != self.buckets.lowering_count() {
             next.replicas_lowered_at = next.version;
         }
@@ -226,7 +237,7 @@ impl State {
     /// The layouts that a node serves with that goes by this state.
     pub(crate) fn serves(&self) -> Served {
         let reads = if self.all_tell_reads() { self.layouts.oldest_read() } else { 0 };
-        Served { writes: self.layouts.newest().version(), reads }
+        Served { writes: self.layouts.newest().version(), reads, ..Served::default() }
     }
 
     /// Whether all members tell which layouts their reads go by. Others don't keep what is told, so that no
@@ -284,12 +295,13 @@ impl State {
 
     /// What belongs to the state beside what [`State::changes`] and the layouts tell.
     pub(crate) fn cluster_message(&self) -> ClusterMessage {
-        encode_cluster(self.members.removed(), &self.staged, &self.layouts)
+        encode_cluster(self.members.removed(), &self.staged, &self.layouts, &self.raises)
     }
 
     /// Whether anything but buckets and single members differs between this state and a later one.
     pub(crate) fn same_cluster(&self, later: &Self) -> bool {
         Arc::ptr_eq(&self.layouts, &later.layouts)
+            && Arc::ptr_eq(&self.raises, &later.raises)
             && Arc::ptr_eq(&self.staged, &later.staged)
             && self.members.same_removed(&later.members)
     }

@@ -7,12 +7,13 @@
 use super::{damaged, datatype_of};
 use crate::error::{DataTypeError, RequestError};
 use crate::exchange::path_message;
+use crate::get::read_need;
 use crate::options::ReadOptions;
 use crate::records::PartCopy;
 use crate::replica::Place;
 use crate::store::{ReplicatedStore, object_props, record_at};
 use crate::topology::{Topology, cost_us};
-use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally, Voters};
+use crate::votes::{NodePlace, ReadState, ReadTally, Voters};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{Lane, Replies};
@@ -110,8 +111,11 @@ impl ReplicatedStore {
         quorums: &ReadQuorums,
         sloppy: bool,
     ) -> Result<Option<PartCopy>, RequestError> {
-        let need = ReadNeed::from(quorums);
-        let voters = topology.readers(at.partition, need.n_val, sloppy, &[]);
+        let need = {
+            let key = KeyRef::decode(at.encoded)?;
+            read_need(&self.control.read(), key.bucket, quorums)
+        };
+        let voters = topology.readers(at.partition, need.replica_count(), sloppy, &[]);
         ReadTally::check(&need, &voters)?;
         // What is missing is looked for further than this way goes.
         if !need.notfound_ok {

@@ -4,11 +4,11 @@
 use super::identity_of;
 use crate::confirm::{Plan, Seen, Unconfirmed, ask_for_digests};
 use crate::error::RequestError;
+use crate::get::read_need;
 use crate::options::ReadOptions;
 use crate::records::Items;
 use crate::stats::Sizes;
 use crate::store::{ReplicatedStore, object_props, record_at, wait_if_blocked};
-use crate::votes::ReadNeed;
 use bytes::Bytes;
 use quoit_model::data_type::context::encode_context;
 use quoit_model::data_type::pages::{PagedObject, ShownItem};
@@ -100,7 +100,7 @@ impl ReplicatedStore {
         if topology.is_alone() {
             self.check_read(&topology, at.partition, &quorums, true)?;
         } else {
-            let need = ReadNeed::from(&quorums);
+            let need = read_need(&self.control.read(), key.bucket, &quorums);
             asked = match ask_for_digests(&topology, &at, &need, options.is_sloppy())? {
                 Plan::Own => None,
                 Plan::Asked(asked) => Some(asked),

@@ -8,9 +8,10 @@ use crate::records::{Records, clock_of};
 use crate::replica::{Place, Replicated};
 use crate::store::ReplicatedStore;
 use crate::transfer::hand::{BATCH_BYTES, call, meta_of};
+use crate::transfer::strays::{n_val_of, primaries};
 use bytes::Bytes;
 use prost::Message;
-use quoit_cluster::Peer;
+use quoit_cluster::{NodeId, Peer};
 use quoit_model::context::encode_context;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::Partition;
@@ -62,7 +63,7 @@ impl ReplicatedStore {
         layout_version: u64,
         differences: &[Difference],
     ) -> Result<Repaired, ExchangeError> {
-        let mut plan = self.plan(partition, differences).await?;
+        let mut plan = self.plan(peer.node_id(), partition, differences).await?;
         let mut repaired = BTreeSet::new();
         let mut byte_count = 0;
         byte_count += self.unite_planned(peer, partition, &mut plan, &mut repaired).await?;
@@ -153,10 +154,12 @@ impl ReplicatedStore {
 
     async fn plan(
         self: &Arc<Self>,
+        peer: NodeId,
         partition: Partition,
         differences: &[Difference],
     ) -> Result<Plan, ExchangeError> {
         let mut plan = Plan::default();
+        let mut refiled: Vec<(Bytes, u8)> = Vec::new();
         for some in differences.chunks(READ_COUNT) {
             let ours: Vec<Tag> =
                 some.iter().filter(|each| each.ours.is_some()).map(|each| each.tag).collect();
@@ -164,6 +167,9 @@ impl ReplicatedStore {
             for difference in some {
                 let tag = difference.tag;
                 let records = records.iter().filter(|(each, ..)| *each == tag);
+                for (_, key, record) in records.clone() {
+                    refiled.push((key.clone(), record.meta.n_val_class));
+                }
                 if difference.theirs.is_some() {
                     let ours: Vec<_> = records.collect();
                     match ours[..] {
@@ -176,11 +182,26 @@ impl ReplicatedStore {
                     plan.known.insert(tag, known);
                 } else {
                     let live = records.filter(|(.., record)| !record.meta.tombstone);
-                    plan.push.extend(live.map(|(tag, key, _)| (*tag, key.clone())));
+                    // A record that is filed under a former n_val may be none of the other side's.
+                    let theirs =
+                        live.filter(|(_, key, _)| self.is_primary_of(peer, partition, key));
+                    plan.push.extend(theirs.map(|(tag, key, _)| (*tag, key.clone())));
                 }
             }
         }
+        let store = Arc::clone(self);
+        let refile = move || {
+            refiled.iter().try_for_each(|(key, class)| store.refile(partition, key, *class))
+        };
+        self.settings.blocking.behind(move || Ok(refile()?)).await?;
         Ok(plan)
+    }
+
+    /// Whether a node is a primary of a record, as far as its bucket is known here.
+    pub(super) fn is_primary_of(&self, node: NodeId, partition: Partition, key: &Bytes) -> bool {
+        let state = self.control.read();
+        let n_val = n_val_of(&state, key);
+        n_val.is_none_or(|n_val| primaries(&state, partition, n_val).contains(&node))
     }
 
     /// The records of some tags, with their tags.

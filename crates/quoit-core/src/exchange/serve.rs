@@ -126,6 +126,12 @@ impl ReplicatedStore {
             let records = self.pulled_records(partition, tag, from, &is_for_pages)?;
             for (key, record) in records {
                 let known = known.remove(&key);
+                let refiled = self.refile(partition, &key, record.meta.n_val_class);
+                refiled.map_err(RequestError::from)?;
+                // A record that is filed under a former n_val may be none of the other side's.
+                if !pull.with_tombstones && !self.is_primary_of(from, partition, &key) {
+                    continue;
+                }
                 match known.map_or(Newer::Here, |(_, known)| self.newer(&key, &record, known)) {
                     // Who lacks a deleted record is not sent its tombstone.
                     Newer::Here

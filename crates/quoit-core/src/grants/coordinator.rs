@@ -167,7 +167,10 @@ impl ReplicatedStore {
             if !held.take_own_grant(own)? {
                 return Ok(Asked::Taken);
             }
-            let is_complete = held.topology.keeps(at.partition, *n_val);
+            let is_complete = {
+                let replicas = self.replicas_by(&held.topology, at.encoded, *n_val);
+                held.topology.keeps(at.partition, replicas)
+            };
             answers.push((own, GrantAnswer::Granted { is_complete }));
         }
         let mut replies = Replies::new();

@@ -72,7 +72,11 @@ impl ReplicatedStore {
 
     fn send_grant(&self, grant: &Grant, number: GrantNumber, copy: Copy, reply: Responder) {
         let is_complete = match self.place(&grant.key, grant.partition) {
-            Ok(place) => self.topology_now().keeps(place.at().partition, grant.n_val),
+            Ok(place) => {
+                let topology = self.topology_now();
+                let replicas = self.replicas_by(&topology, &grant.key, grant.n_val);
+                topology.keeps(place.at().partition, replicas)
+            }
             Err(_) => false,
         };
         let granted = Granted { number: number.0, is_complete, ..Granted::default() };

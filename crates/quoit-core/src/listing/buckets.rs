@@ -10,7 +10,7 @@ use crate::store::{ReplicatedStore, bucket_props};
 use crate::topology::{Reach, Topology};
 use crate::votes::NodePlace;
 use bytes::Bytes;
-use quoit_cluster::Lane;
+use quoit_cluster::{Lane, State};
 use quoit_model::key::BucketRef;
 use quoit_model::props::TypeState;
 use quoit_wire::internode::data::{BucketsListed, ListBuckets, METHOD_LIST_BUCKETS};
@@ -97,8 +97,8 @@ impl ReplicatedStore {
     ) -> Result<BucketListing, RequestError> {
         let any = BucketRef { bucket_type, bucket: b"*" }.key(b"*");
         any.check()?;
-        let n_val = bucket_props(&self.control.read(), any.bucket)?.n_val;
         let topology = self.settled_topology(None).await;
+        let n_val = least_n_val(&self.control.read(), any.bucket)?;
         let sources = sources(&topology, n_val, &[])?;
         Ok(BucketListing {
             store: Arc::clone(self),
@@ -232,12 +232,26 @@ impl BucketListing {
 }
 
 /// The nodes that list, `failed` ones left out.
+/// So many first primaries have all buckets of a type: as many as the bucket with the fewest complete copies
+/// has.
+fn least_n_val(state: &State, any: BucketRef<'_>) -> Result<u32, RequestError> {
+    let of_type = bucket_props(state, any)?.n_val;
+    let placements = state.placements().into_iter();
+    let own = placements.filter(|each| each.bucket_type == any.bucket_type);
+    let n_vals = own.map(|each| match each.bucket {
+        Some(bucket) => state.filled_n_val(BucketRef { bucket, ..any }, each.n_val),
+        None => each.n_val,
+    });
+    let raised = state.raises().iter().filter(|raise| *raise.bucket_type == *any.bucket_type);
+    Ok(n_vals.chain(raised.map(|raise| raise.filled_n_val)).min().unwrap_or(of_type))
+}
+
 fn sources(
     topology: &Topology,
     n_val: u32,
     failed: &[NodePlace],
 ) -> Result<Vec<Source>, RequestError> {
-    // First primaries hold every bucket, whatever its n_val; the others those of the type's n_val.
+    // First primaries hold every bucket, whatever its n_val; the others those of the least n_val.
     let wanted = PartitionSet::all(topology.partition_count());
     let shared = shares(topology, &wanted, 1, failed)
         .or_else(|_| shares(topology, &wanted, n_val, failed))?;

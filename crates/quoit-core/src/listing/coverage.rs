@@ -18,9 +18,9 @@
 use super::index::IndexQuery;
 use super::plan::{PartitionSet, Share, shares};
 use crate::error::RequestError;
-use crate::store::{ReplicatedStore, bucket_props};
+use crate::store::{ReplicatedStore, replicas_of};
 use crate::topology::Topology;
-use crate::votes::NodePlace;
+use crate::votes::{NodePlace, ReplicaCount};
 use bytes::Bytes;
 use quoit_cluster::ClusterId;
 use quoit_model::key::BucketRef;
@@ -90,9 +90,9 @@ impl ReplicatedStore {
         request: CoverageRequest<'_>,
     ) -> Result<Vec<CoverageEntry>, CoverageError> {
         bucket.key(b"*").check().map_err(RequestError::from)?;
-        let (n_val, cluster) = {
+        let (replicas, cluster) = {
             let state = self.control.read();
-            (bucket_props(&state, bucket)?.n_val, state.cluster_id())
+            (replicas_of(&state, bucket)?, state.cluster_id())
         };
         let sealed = Sealed { cluster, bucket };
         let ring_size = self.ring_size().get();
@@ -106,7 +106,7 @@ impl ReplicatedStore {
         let is_avoided = |place: &u16| avoided.contains(&topology.node(*place).id);
         let avoided: Vec<NodePlace> = topology.places().filter(is_avoided).collect();
         let wanted = replaced.map_or_else(|| PartitionSet::all(ring_size), |(_, wanted)| wanted);
-        let shares = shares_with_scans(&topology, &wanted, n_val, &avoided)?;
+        let shares = shares_with_scans(&topology, &wanted, replicas, &avoided)?;
         let entry_count_min = request.entry_count_min.min(ring_size.into()).next_power_of_two();
         let entry = |Share { node, partitions }: Share| {
             let node = topology.node(node);
@@ -142,13 +142,13 @@ impl ReplicatedStore {
 fn shares_with_scans(
     topology: &Topology,
     wanted: &PartitionSet,
-    n_val: u32,
+    replicas: ReplicaCount,
     avoided: &[NodePlace],
 ) -> Result<Vec<Share>, RequestError> {
     let older = topology.places().filter(|place| !topology.node(*place).knows_scans);
     let failed: Vec<NodePlace> = older.chain(avoided.iter().copied()).collect();
-    shares(topology, wanted, n_val, &failed).map_err(|nobody| {
-        let with_older = shares(topology, wanted, n_val, avoided).unwrap_or_default();
+    shares(topology, wanted, replicas, &failed).map_err(|nobody| {
+        let with_older = shares(topology, wanted, replicas, avoided).unwrap_or_default();
         let mut nodes = with_older.iter().map(|share| topology.node(share.node));
         nodes.find(|node| !node.knows_scans).map_or(nobody, |older| RequestError::OlderNode {
             node: Arc::clone(&older.name),

@@ -2,7 +2,7 @@
 
 use crate::error::RequestError;
 use crate::topology::Topology;
-use crate::votes::NodePlace;
+use crate::votes::{NodePlace, ReplicaCount};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
@@ -68,7 +68,7 @@ pub(super) struct Share {
     pub(super) partitions: PartitionSet,
 }
 
-/// Plans that are remembered: one for each n_val that is in use.
+/// Plans that are remembered: one for each number of replicas that is in use.
 const PLAN_COUNT_MAX: usize = 16;
 
 /// Plans for all partitions. They stay good while the layouts and who is up stay the same: a request then
@@ -78,7 +78,7 @@ pub(crate) struct Plans(ArcSwap<Vec<Plan>>);
 #[derive(Clone)]
 struct Plan {
     topology: Arc<Topology>,
-    n_val: u32,
+    replicas: ReplicaCount,
     is_up: Vec<bool>,
     shares: Arc<[Share]>,
 }
@@ -97,12 +97,12 @@ impl Plans {
     pub(super) fn for_all(
         &self,
         topology: &Arc<Topology>,
-        n_val: u32,
+        replicas: ReplicaCount,
     ) -> Result<Arc<[Share]>, RequestError> {
         let is_up = topology.places().map(|place| topology.is_up(place));
         let known = self.0.load();
         let found = known.iter().find(|plan| {
-            let is_same = plan.n_val == n_val && Arc::ptr_eq(&plan.topology, topology);
+            let is_same = plan.replicas == replicas && Arc::ptr_eq(&plan.topology, topology);
             is_same && is_up.clone().eq(plan.is_up.iter().copied())
         });
         if let Some(plan) = found {
@@ -111,10 +111,11 @@ impl Plans {
         // What was up is looked at first: who dies meanwhile is found out by the next request.
         let is_up: Vec<bool> = is_up.collect();
         let wanted = PartitionSet::all(topology.partition_count());
-        let shares: Arc<[Share]> = shares(topology, &wanted, n_val, &[])?.into();
+        let shares: Arc<[Share]> = shares(topology, &wanted, replicas, &[])?.into();
         let made =
-            Plan { topology: Arc::clone(topology), n_val, is_up, shares: Arc::clone(&shares) };
-        let is_kept = |plan: &&Plan| plan.n_val != n_val && Arc::ptr_eq(&plan.topology, topology);
+            Plan { topology: Arc::clone(topology), replicas, is_up, shares: Arc::clone(&shares) };
+        let is_kept =
+            |plan: &&Plan| plan.replicas != replicas && Arc::ptr_eq(&plan.topology, topology);
         let others = known.iter().filter(is_kept).take(PLAN_COUNT_MAX - 1).cloned();
         self.0.store(Arc::new(std::iter::once(made).chain(others).collect()));
         Ok(shares)
@@ -131,14 +132,15 @@ impl Plans {
 pub(super) fn shares(
     topology: &Topology,
     wanted: &PartitionSet,
-    n_val: u32,
+    replicas: impl Into<ReplicaCount>,
     failed: &[NodePlace],
 ) -> Result<Vec<Share>, RequestError> {
+    let replicas = replicas.into();
     let holders: Vec<(Partition, Vec<NodePlace>)> = wanted
         .iter()
         .map(|partition| {
-            let voters = topology.readers(partition, n_val, false, failed);
-            // A copy that has lost records lists only where no other one is left.
+            let voters = topology.readers(partition, replicas, false, failed);
+            // A copy that has lost records, or is not filled, lists only where no other one is left.
             let has_whole = voters.primary_votes() > 0;
             let lists = voters.iter().filter(|voter| voter.primary > 0 || !has_whole);
             (partition, lists.map(|voter| voter.node).collect())

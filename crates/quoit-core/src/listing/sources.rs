@@ -6,9 +6,9 @@ use super::scan::CHUNK_COUNT;
 use super::{CHUNK_TIMEOUT, Failed, decoded, own};
 use crate::calls::call_while_up;
 use crate::error::RequestError;
-use crate::store::{ReplicatedStore, bucket_props};
+use crate::store::{ReplicatedStore, replicas_of};
 use crate::topology::{Reach, Topology};
-use crate::votes::NodePlace;
+use crate::votes::{NodePlace, ReplicaCount};
 use bytes::Bytes;
 use quoit_cluster::Lane;
 use quoit_model::key::BucketRef;
@@ -85,7 +85,7 @@ pub(crate) struct Sources {
     store: Arc<ReplicatedStore>,
     topology: Arc<Topology>,
     wanted: Wanted,
-    n_val: u32,
+    replicas: ReplicaCount,
     sources: Vec<Source>,
     failed: Vec<NodePlace>,
     /// Which source is looked at first.
@@ -101,17 +101,17 @@ impl ReplicatedStore {
     pub(crate) async fn scan(self: &Arc<Self>, wanted: Wanted) -> Result<Sources, RequestError> {
         let bucket = BucketRef { bucket_type: &wanted.bucket_type, bucket: &wanted.bucket };
         bucket.key(b"*").check()?;
-        let n_val = bucket_props(&self.control.read(), bucket)?.n_val;
         let topology = self.settled_topology(None).await;
+        let replicas = replicas_of(&self.control.read(), bucket)?;
         let plan = match &wanted.partitions {
-            None => self.plans.for_all(&topology, n_val)?,
-            Some(some) => shares(&topology, some, n_val, &[])?.into(),
+            None => self.plans.for_all(&topology, replicas)?,
+            Some(some) => shares(&topology, some, replicas, &[])?.into(),
         };
         let source = |share: &Share| Source::new(share.clone(), wanted.after.clone());
         Ok(Sources {
             store: Arc::clone(self),
             topology,
-            n_val,
+            replicas,
             sources: plan.iter().map(source).collect(),
             failed: Vec::new(),
             turn: 0,
@@ -269,7 +269,7 @@ impl Sources {
     fn share_anew(&mut self, source: Source) -> Result<(), RequestError> {
         let Source { share, after, positions, is_complete, .. } = source;
         if !is_complete {
-            let shared = shares(&self.topology, &share.partitions, self.n_val, &self.failed)?;
+            let shared = shares(&self.topology, &share.partitions, self.replicas, &self.failed)?;
             self.sources.extend(shared.into_iter().map(|share| Source::new(share, after.clone())));
         }
         if !positions.is_empty() {

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Reap records that are handed over at once.
-const REAPED_PAGE_COUNT: usize = 1_000;
+pub(super) const REAPED_PAGE_COUNT: usize = 1_000;
 
 /// A copy that a node is to get.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -42,6 +42,12 @@ pub(crate) enum TransferError {
         /// What went wrong.
         fault: CallError,
     },
+    /// The receiver can't be reached.
+    #[error("{to} can't be reached")]
+    Away {
+        /// Name of the receiver.
+        to: Arc<str>,
+    },
     /// The receiver's answer is none.
     #[error("{to} answered an offer of records with what is no answer")]
     Answer {

@@ -9,6 +9,7 @@
 mod copies;
 mod damage;
 mod estimate;
+mod fill;
 pub(crate) mod hand;
 pub(crate) mod held;
 mod hinted;
@@ -33,6 +34,7 @@ pub(crate) use strays::n_val_of;
 use crate::store::ReplicatedStore;
 use arc_swap::Guard;
 use copies::{Copies, NewCopy};
+use fill::Fills;
 use hand::TransferError;
 use limits::Throttle;
 use parking_lot::Mutex;
@@ -64,6 +66,7 @@ pub(crate) struct Transfers {
     active: Arc<Active>,
     suspects: Mutex<Suspects>,
     copies: Mutex<Copies>,
+    fills: Mutex<Fills>,
     stagings: Stagings,
     /// Something has happened that a round should see to.
     wanted: Notify,
@@ -77,6 +80,7 @@ impl Transfers {
             active: Arc::default(),
             suspects: Mutex::default(),
             copies: Mutex::default(),
+            fills: Mutex::default(),
             stagings: Stagings::default(),
             wanted: Notify::new(),
         }
@@ -88,6 +92,8 @@ impl Transfers {
 enum Job {
     Copy(NewCopy),
     Share(NewCopy),
+    /// What a raised number of replicas has given to others.
+    Fill(Partition),
     /// What a node has missed.
     Hints(NodeId),
     Strays(Partition),
@@ -140,7 +146,8 @@ impl ReplicatedStore {
             // Of several layouts only the last one decides what belongs here.
             let settled = Some(state.layouts()).filter(|layouts| is_clear && !layouts.is_moving());
             self.control.set_clear_by(settled.map_or(0, |layouts| layouts.newest().version()));
-            let mut jobs = self.jobs(&state);
+            let fills = self.fills(&state).await;
+            let mut jobs = self.jobs(&state, fills);
             jobs.retain(|job| !running_jobs.contains(job));
             let mut jobs = jobs.into_iter();
             let round_end = Instant::now() + ROUND_INTERVAL;
@@ -175,7 +182,9 @@ impl ReplicatedStore {
         let mut news = self.control.watch();
         loop {
             news.mark_unchanged();
-            self.report_copies(&self.state()).await;
+            let state = self.state();
+            self.report_copies(&state).await;
+            self.report_fills(&state).await;
             sleep(REPORT_PAUSE).await;
             let happened = async {
                 tokio::select! {
@@ -189,18 +198,20 @@ impl ReplicatedStore {
     }
 
     /// What could be done now, most urgent first.
-    fn jobs(&self, state: &State) -> Vec<Job> {
+    fn jobs(&self, state: &State, fills: Vec<Partition>) -> Vec<Job> {
         let shares = self.copies_to_share(state).into_iter().map(Job::Share);
         let copies = self.copies_to_hand(state).into_iter().map(Job::Copy);
+        let fills = fills.into_iter().map(Job::Fill);
         let hints = self.hint_targets(state).into_iter().map(Job::Hints);
         let strays = self.stray_jobs().into_iter().map(Job::Strays);
-        shares.chain(copies).chain(hints).chain(strays).collect()
+        shares.chain(copies).chain(fills).chain(hints).chain(strays).collect()
     }
 
     async fn run_job(self: Arc<Self>, job: Job) -> Job {
         let done: Result<(), TransferError> = match job {
             Job::Copy(copy) => self.hand_copy(copy).await,
             Job::Share(copy) => self.share_copy(copy).await,
+            Job::Fill(partition) => self.fill(partition).await,
             Job::Hints(to) => self.deliver_hints(to).await,
             Job::Strays(partition) => self.look_for_strays(partition).await,
         };

@@ -19,6 +19,21 @@ use smallvec::SmallVec;
 /// A node's place in the list of nodes that a request may go to.
 pub(crate) type NodePlace = u16;
 
+/// How many replicas the records of a bucket have, and how many of the first of them have all of its records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ReplicaCount {
+    /// Replicas.
+    pub(crate) n_val: u32,
+    /// Those of them that have all records: the same, but where the number was raised lately.
+    pub(crate) filled_n_val: u32,
+}
+
+impl From<u32> for ReplicaCount {
+    fn from(n_val: u32) -> Self {
+        Self { n_val, filled_n_val: n_val }
+    }
+}
+
 /// Votes of one node in one layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Voter {

@@ -1,6 +1,6 @@
 //! When a read has enough.
 
-use super::{NodePlace, Voter, Voters};
+use super::{NodePlace, ReplicaCount, Voter, Voters};
 use crate::error::{QuorumKind, RequestError};
 use quoit_model::props::ReadQuorums;
 use quoit_planted::planted;
@@ -11,6 +11,8 @@ use smallvec::SmallVec;
 pub(crate) struct ReadNeed {
     /// Replicas of this read.
     pub(crate) n_val: u32,
+    /// The first of them that have all records of the bucket.
+    pub(crate) filled_n_val: u32,
     /// Votes that answered.
     pub(crate) r: u32,
     /// Primaries' votes among them.
@@ -26,7 +28,15 @@ pub(crate) struct ReadNeed {
 impl From<&ReadQuorums> for ReadNeed {
     fn from(quorums: &ReadQuorums) -> Self {
         let ReadQuorums { n_val, r, pr, node_confirms, basic_quorum, notfound_ok } = *quorums;
-        Self { n_val, r, pr, node_confirms, notfound_ok, basic_quorum }
+        let filled_n_val = n_val;
+        Self { n_val, filled_n_val, r, pr, node_confirms, notfound_ok, basic_quorum }
+    }
+}
+
+impl ReadNeed {
+    /// The replicas that may be asked.
+    pub(crate) const fn replica_count(&self) -> ReplicaCount {
+        ReplicaCount { n_val: self.n_val, filled_n_val: self.filled_n_val }
     }
 }
 

@@ -128,8 +128,15 @@ fn one_node_with_all_votes_is_one_node() {
     ));
 }
 
-const READ: ReadNeed =
-    ReadNeed { n_val: 3, r: 2, pr: 0, node_confirms: 0, notfound_ok: true, basic_quorum: false };
+const READ: ReadNeed = ReadNeed {
+    n_val: 3,
+    filled_n_val: 3,
+    r: 2,
+    pr: 0,
+    node_confirms: 0,
+    notfound_ok: true,
+    basic_quorum: false,
+};
 
 #[test]
 fn not_found_counts_where_it_is_ok() {

@@ -16,6 +16,7 @@ mod operators;
 mod ownership;
 mod reaping;
 mod refusals;
+mod replica_counts;
 mod staging;
 mod strays;
 mod yielding;

@@ -7,6 +7,7 @@ mod histories;
 mod joining;
 mod leaving;
 mod old_disks;
+mod raises;
 mod readiness;
 mod recovery;
 mod refusals;

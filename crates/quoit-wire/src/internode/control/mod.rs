@@ -15,8 +15,8 @@ pub use asks::{
 pub use log::{Ballot, Decision, Electorate, LogEntry, NodeSet, Position, StoredElectorate};
 pub use state::{
     ChangeMessage, ClusterMessage, Copies, LayoutMessage, Loss, LostMessage, MemberMessage,
-    MemberStatusMessage, Named, Removal, Serves, StagedKind, StagedMessage, StagedMessages,
-    StateMessage,
+    MemberStatusMessage, Named, RaisedMessage, Removal, Serves, StagedKind, StagedMessage,
+    StagedMessages, StateMessage,
 };
 
 /// First method number of the control plane.

@@ -150,6 +150,12 @@ pub struct Serves {
     /// Version of the oldest layout that its reads go by; 0 while not all members tell it.
     #[prost(uint64, tag = "3")]
     pub reads_version: u64,
+    /// Version of the state up to which it knows which buckets got more replicas. Older members do not tell.
+    #[prost(uint64, tag = "4")]
+    pub raises_known: u64,
+    /// Version of the state up to which it has handed over what it had of such buckets.
+    #[prost(uint64, tag = "5")]
+    pub raises_filled: u64,
 }
 
 /// What belongs to the state beside members, layouts and buckets.
@@ -173,6 +179,26 @@ pub struct ClusterMessage {
     /// Copies that have lost records; none where no node ever told of a loss.
     #[prost(message, optional, tag = "6")]
     pub lost: Option<LostMessage>,
+    /// Buckets with more replicas than have been filled.
+    #[prost(message, repeated, tag = "7")]
+    pub raised: Vec<RaisedMessage>,
+}
+
+/// A bucket, or the buckets of a type, with more replicas than have been filled.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RaisedMessage {
+    /// The bucket's type.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub bucket_type: Bytes,
+    /// The bucket; none: all of the type that are not named themselves.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub bucket: Option<Bytes>,
+    /// So many first primaries have all of the records.
+    #[prost(uint32, tag = "3")]
+    pub filled_n_val: u32,
+    /// Version of the state in which the number was raised last.
+    #[prost(uint64, tag = "4")]
+    pub since: u64,
 }
 
 /// Copies that have lost records.

@@ -1,0 +1,259 @@
+//! Fills the copies that a raised `n_val` adds.
+//!
+//! The nodes that were primaries before hand over what they have of the bucket: records, then reap records,
+//! without which an old copy would bring back what was deleted. Before that every member writes by the new
+//! number. Until all have handed over, reads count the new copies like stand-ins
+//! (`quoit_cluster::State::filled_n_val`).
+//!
+//! Records are filed under the `n_val` that their bucket had when they were written. Whoever walks through
+//! them files them anew, else replicas would compare them by a number that holds no more.
+
+use super::copies::REAPED_PAGE_COUNT;
+use super::damage::Damage;
+use super::hand::{ANSWER_TIMEOUT, Handed, TransferError};
+use super::progress::Kind;
+use super::strays::{PAGE_COUNT, primaries};
+use crate::reap_records::ReapRecord;
+use crate::replica::Place;
+use crate::store::ReplicatedStore;
+use bytes::Bytes;
+use quoit_cluster::{Lane, NodeId, Peer, State};
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::{BucketRef, KeyRef};
+use quoit_planted::planted;
+use quoit_store::engine::{KeyRange, Record};
+use quoit_store::error::StoreError;
+use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What this node has to hand over because buckets have more replicas.
+#[derive(Default)]
+pub(super) struct Fills {
+    /// The version of the state that the partitions below go by; 0: none.
+    raised_at: u64,
+    /// Partitions that are not handed over yet.
+    left: BTreeSet<Partition>,
+    /// Up to this version everything was handed over.
+    filled: u64,
+}
+
+impl Fills {
+    /// Begins with what was raised up to a version of the state.
+    fn begin(&mut self, raised_at: u64, left: BTreeSet<Partition>) {
+        if raised_at > self.raised_at {
+            *self = Self { raised_at, left, ..*self };
+            self.settle();
+        }
+    }
+
+    /// A partition was handed over, of what had been raised up to a version of the state.
+    fn end(&mut self, raised_at: u64, partition: Partition) {
+        if raised_at == self.raised_at {
+            self.left.remove(&partition);
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.left.is_empty() {
+            self.filled = self.raised_at;
+        }
+    }
+}
+
+impl ReplicatedStore {
+    /// Partitions that may have records of buckets with new primaries, once all members write to those.
+    pub(super) async fn fills(self: &Arc<Self>, state: &Arc<State>) -> Vec<Partition> {
+        let raised_at = state.raised_at();
+        if raised_at == 0 || !(state.all_know_raises() || planted!(FillsEarly)) {
+            return Vec::new();
+        }
+        if self.transfers.fills.lock().raised_at < raised_at {
+            let (store, raised) = (Arc::clone(self), Arc::clone(state));
+            let has_some = move || Ok(store.has_some_of_raised(&raised)?);
+            match self.settings.blocking.behind(has_some).await {
+                Ok(has_some) => {
+                    let all = state.layouts().newest().partitions();
+                    let left = all.filter(|_| has_some).collect();
+                    self.transfers.fills.lock().begin(raised_at, left);
+                    self.transfers.wanted.notify_one();
+                }
+                Err(fault) => tracing::debug!(%fault, "copies can't be filled at present"),
+            }
+        }
+        self.transfers.fills.lock().left.iter().copied().collect()
+    }
+
+    /// Whether this node has anything of a bucket with new primaries: mostly a bucket gets its properties
+    /// before its first record.
+    fn has_some_of_raised(&self, state: &State) -> Result<bool, StoreError> {
+        if !self.reap_records.is_empty() {
+            return Ok(true);
+        }
+        for raise in state.raises() {
+            let Some(bucket) = &raise.bucket else { return Ok(true) };
+            let bucket = BucketRef { bucket_type: &raise.bucket_type, bucket };
+            if !self.engine.list_keys(KeyRange::Bucket(bucket), None, 1)?.entries.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells the cluster what this node knows of raised numbers, and what it has handed over.
+    pub(super) async fn report_fills(&self, state: &State) {
+        let raised_at = state.raised_at();
+        let filled = self.transfers.fills.lock().filled.min(raised_at);
+        if raised_at == 0 || state.has_told_raises(state.node_id(), raised_at, filled) {
+            return;
+        }
+        if let Err(fault) = self.control.report_raises(raised_at, filled).await {
+            tracing::debug!(%fault, "filled copies could not be reported");
+        }
+    }
+
+    /// Hands what this node has in a partition to the nodes that were added as primaries.
+    pub(super) async fn fill(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
+        let raised_at = self.transfers.fills.lock().raised_at;
+        let mut report = None;
+        let mut from = Some(Identity(0));
+        let mut count = PAGE_COUNT;
+        while let Some(identity) = from {
+            let page = self.page(partition, identity, count).await?;
+            if page.damage == Damage::Open {
+                return Err(TransferError::Damaged { partition });
+            }
+            count = page.next_count();
+            let state = self.state();
+            let mut by_node: BTreeMap<NodeId, Vec<&(Bytes, Record)>> = BTreeMap::new();
+            for record in &page.records {
+                for node in added(&state, partition, &record.0) {
+                    by_node.entry(node).or_default().push(record);
+                }
+            }
+            for (node, records) in by_node {
+                let peer = self.added_peer(node)?;
+                let begin = || self.transfers.begin(partition, Kind::Ownership, None);
+                let report = report.get_or_insert_with(begin);
+                let Handed { record_count, byte_count } =
+                    self.hand(&peer, partition, &records, Vec::new()).await?;
+                report.handed(record_count, byte_count);
+            }
+            let (store, records) = (Arc::clone(self), page.records);
+            let refile = move || {
+                records.iter().try_for_each(|(key, record)| {
+                    store.refile(partition, key, record.meta.n_val_class)
+                })
+            };
+            self.settings.blocking.behind(move || Ok(refile()?)).await?;
+            self.transfers.yielding.rest_after(page.read_for).await;
+            from = page.next;
+        }
+        // After the records: of a tombstone that is reaped meanwhile at least one of the two is told.
+        self.fill_reaped(partition).await?;
+        self.transfers.fills.lock().end(raised_at, partition);
+        self.transfers.wanted.notify_one();
+        Ok(())
+    }
+
+    fn added_peer(&self, node: NodeId) -> Result<Arc<Peer>, TransferError> {
+        self.reachable(node).ok_or_else(|| {
+            let state = self.control.read();
+            TransferError::Away { to: state.members().name_of(node).to_string().into() }
+        })
+    }
+
+    /// Hands the reap records of a partition to the nodes that were added as primaries.
+    async fn fill_reaped(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
+        let mut from = Some(Identity(0));
+        while let Some(identity) = from.filter(|_| !planted!(FillsWithoutReaped)) {
+            let store = Arc::clone(self);
+            let read =
+                move || Ok(store.reap_records.page(partition, identity, REAPED_PAGE_COUNT)?);
+            let (records, next) = self.settings.blocking.behind(read).await?;
+            from = next;
+            let state = self.state();
+            let mut by_node: BTreeMap<NodeId, Vec<Tombstone>> = BTreeMap::new();
+            for ReapRecord { name, tombstone, .. } in records {
+                for node in added(&state, partition, &name) {
+                    by_node.entry(node).or_default().push(Tombstone {
+                        key: name.clone(),
+                        partition: u32::from(partition.0),
+                        digest: 0,
+                        object: tombstone.clone(),
+                    });
+                }
+            }
+            for (node, records) in by_node {
+                let peer = self.added_peer(node)?;
+                let take = TakeReaped { layout_version: self.topology().layout_version(), records };
+                let call = peer.call(METHOD_TAKE_REAPED, &take, b"", Lane::Large, ANSWER_TIMEOUT);
+                call.await.map_err(|fault| TransferError::Call { to: peer.name(), fault })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Files a record under the number of replicas that its bucket has now.
+    pub(crate) fn refile(
+        &self,
+        partition: Partition,
+        key: &Bytes,
+        n_val_class: u8,
+    ) -> Result<(), StoreError> {
+        let class = {
+            let state = self.control.read();
+            let key = KeyRef::decode(key).ok();
+            let props = key.and_then(|key| state.bucket_props(key.bucket).ok());
+            props.map_or(n_val_class, |props| props.n_val.min(15) as u8)
+        };
+        if class == n_val_class {
+            return Ok(());
+        }
+        let Ok(place) = Place::new(key, partition) else { return Ok(()) };
+        self.records.refile(&place.at(), class)
+    }
+}
+
+/// The nodes to which a raised number of replicas has given a record. One that is marked as down gets its
+/// copy, too: it counts as complete afterwards.
+fn added(state: &State, partition: Partition, encoded: &Bytes) -> BTreeSet<NodeId> {
+    let Ok(key) = KeyRef::decode(encoded) else { return BTreeSet::new() };
+    let Ok(props) = state.bucket_props(key.bucket) else { return BTreeSet::new() };
+    let filled_n_val = state.filled_n_val(key.bucket, props.n_val);
+    if filled_n_val == props.n_val {
+        return BTreeSet::new();
+    }
+    let mut nodes = primaries(state, partition, props.n_val);
+    let filled = state.layouts().for_reads(partition);
+    for place in filled.primaries(partition, filled_n_val) {
+        nodes.remove(&filled.nodes()[usize::from(*place)]);
+    }
+    nodes.remove(&state.node_id());
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raise_is_filled_when_its_last_partition_is_and_no_newer_one_has_come() {
+        let mut fills = Fills::default();
+        let both = BTreeSet::from([Partition(0), Partition(1)]);
+        fills.begin(5, both.clone());
+        fills.end(5, Partition(0));
+        assert_eq!(fills.filled, 0);
+        fills.begin(7, both);
+        fills.end(5, Partition(1));
+        assert_eq!(fills.left.len(), 2, "walked by the older state");
+        fills.end(7, Partition(0));
+        fills.end(7, Partition(1));
+        assert_eq!(fills.filled, 7);
+        fills.begin(6, BTreeSet::from([Partition(3)]));
+        assert_eq!((fills.filled, fills.left.len()), (7, 0));
+        fills.begin(9, BTreeSet::new());
+        assert_eq!(fills.filled, 9, "there is nothing of it here");
+    }
+}
