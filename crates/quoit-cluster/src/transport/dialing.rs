@@ -55,8 +55,9 @@ async fn connect_once(context: &Arc<Context>, peer: &Peer, lane: Lane) -> bool {
         }
     };
     let (versions, common) = (greeted.newcomer.versions, greeted.version);
+    let boot_id = greeted.newcomer.boot_id;
     let driver = OutboundDriver::new(context, peer, lane, greeted);
-    peer.connected(lane, versions, common);
+    peer.connected(lane, versions, common, boot_id);
     let fault = if peer.is_retired() || peer.address() != address {
         drop(driver);
         Fault::Retired

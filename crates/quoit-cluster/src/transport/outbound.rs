@@ -25,6 +25,8 @@ pub(super) struct OutboundDriver<'a> {
     settings: &'a InternodeSettings,
     peer: &'a Peer,
     lane: &'a LaneState,
+    /// The process at the other end.
+    boot_id: u64,
     reader: Box<dyn AsyncRead + Send + Unpin>,
     input: BytesMut,
     decoder: InternodeDecoder,
@@ -64,6 +66,7 @@ impl<'a> OutboundDriver<'a> {
             settings,
             peer,
             lane,
+            boot_id: greeted.newcomer.boot_id,
             reader: greeted.stream.reader,
             input: greeted.input,
             decoder: InternodeDecoder::new(settings.limits.frame_bytes_max),
@@ -148,7 +151,7 @@ impl<'a> OutboundDriver<'a> {
         self.lane.publish(&inner.state);
         drop(inner);
         if says_goodbye {
-            self.peer.said_goodbye();
+            self.peer.said_goodbye(self.boot_id);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use quoit_wire::internode::{
 };
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -40,6 +40,8 @@ pub struct Peer {
     version_max: AtomicU32,
     /// The newest version that both it and this node spoke then.
     version_common: AtomicU32,
+    /// The process that the lane of small messages was connected to last.
+    boot_id: AtomicU64,
 }
 
 /// Attempts to connect that have failed.
@@ -89,6 +91,7 @@ impl Peer {
             is_retired: AtomicBool::new(false),
             version_max: AtomicU32::new(0),
             version_common: AtomicU32::new(0),
+            boot_id: AtomicU64::new(0),
         }
     }
 
@@ -324,11 +327,12 @@ impl Peer {
     }
 
     /// A connection of `lane` was made. `common` is the newest version that both sides speak.
-    pub(super) fn connected(&self, lane: Lane, versions: VersionRange, common: u32) {
+    pub(super) fn connected(&self, lane: Lane, versions: VersionRange, common: u32, boot_id: u64) {
         self.refusals.lock().trouble = None;
         self.version_max.store(versions.max, Ordering::Relaxed);
         self.version_common.store(common, Ordering::Relaxed);
         if lane == Lane::Small {
+            self.boot_id.store(boot_id, Ordering::Relaxed);
             self.health.connected(Instant::now());
         }
     }
@@ -365,8 +369,12 @@ impl Peer {
         self.lane(lane).close(reason, error);
     }
 
-    /// The node is about to stop: it gets no new calls; those under way go on.
-    pub(super) fn said_goodbye(&self) {
+    /// A process of the node is about to stop: it gets no new calls; those under way go on. What comes late
+    /// from a process whose successor is connected already says nothing about that one.
+    pub(super) fn said_goodbye(&self, boot_id: u64) {
+        if self.boot_id.load(Ordering::Relaxed) != boot_id {
+            return;
+        }
         self.health.disconnected();
         for lane in [&self.small, &self.large] {
             let status = &mut lane.outbox.lock().state.status;
@@ -420,5 +428,27 @@ impl fmt::Debug for Peer {
         let mut debug = formatter.debug_struct("Peer");
         debug.field("node_id", &self.node_id).field("place", &self.place.load());
         debug.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The goodbye stands in what came on the lane of large messages, which is read later than the lane of
+    /// small ones has been connected again. Nobody would have called the node any more, so neither would the
+    /// large lane have been dialed.
+    #[tokio::test]
+    async fn a_process_that_says_goodbye_takes_nothing_from_its_successor() {
+        let settings = InternodeSettings::new(NodeId([1; 16]), "n1", 1, 1);
+        let place = Place { name: "n2".into(), address: "n2:1".into() };
+        let peer = Peer::new(NodeId([2; 16]), place, &settings);
+        let connected = |boot_id| peer.connected(Lane::Small, VersionRange::CURRENT, 1, boot_id);
+        connected(7);
+        connected(8);
+        peer.said_goodbye(7);
+        assert!(peer.is_up());
+        peer.said_goodbye(8);
+        assert!(!peer.is_up());
     }
 }
