@@ -159,6 +159,11 @@ def part_healing():
                     {"QUOIT_BINARY": built("quoit")})
 
 
+def part_faults():
+    return counting([PYTHON, os.path.join(HERE, "process", "faults.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
 def part_split():
     return counting([PYTHON, os.path.join(HERE, "process", "split.py")], CLOSING_LINE,
                     {"QUOIT_BINARY": built("quoit")})
@@ -219,6 +224,7 @@ PARTS = [
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
     ("members", "members that die on their way, or come back as somebody else", part_members),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
+    ("faults", "links that flap, disks that hang, and races for one version", part_faults),
     ("split", "a cluster whose network is cut in two, and joined again", part_split),
     ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
     ("golden", "recorded conversations with Riak, held with one node", part_golden),

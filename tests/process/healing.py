@@ -1,9 +1,7 @@
 """Tests of what comes back to a node that was away, and of what must not."""
-import json
 import os
 import sys
 import time
-import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -11,7 +9,7 @@ sys.path[:0] = [os.path.dirname(HERE)]
 
 from support import unittest_runner  # noqa: E402
 from support.cluster import wait_until  # noqa: E402
-from support.cluster_case import KEYS, ClusterCase, put_all, values  # noqa: E402
+from support.cluster_case import KEYS, ClusterCase, put_all, stat, stats, values  # noqa: E402
 from support.pb import Connection  # noqa: E402
 
 COUNT = 1000
@@ -19,15 +17,6 @@ COUNT = 1000
 PAST_REAPING_SECONDS = 5
 # How long a node is away under load. `cargo xtask bench away` has it be a minute.
 AWAY_SECONDS = 10
-
-
-def stat(node, name):
-    with urllib.request.urlopen(node.url + "/stats", timeout=10) as answer:
-        return json.load(answer)[name]
-
-
-def stats(cluster, name):
-    return [stat(node, name) for node in cluster if node.is_running()]
 
 
 def compared(nodes, name):

@@ -1,8 +1,10 @@
 """What tests of clusters share: a folder, nodes in it, and a verified load."""
+import json
 import os
 import subprocess
 import tempfile
 import unittest
+import urllib.request
 
 from support.cluster import Cluster, wait_until
 from support.node import binary_from_environment
@@ -82,6 +84,15 @@ def put_all(node, keys, value):
 def values(node, keys, **options):
     with Connection(node.pb) as pb:
         return [pb.get("b", key, **options) for key in keys]
+
+
+def stat(node, name):
+    with urllib.request.urlopen(node.url + "/stats", timeout=10) as answer:
+        return json.load(answer)[name]
+
+
+def stats(cluster, name):
+    return [stat(node, name) for node in cluster if node.is_running()]
 
 
 def rows(path):

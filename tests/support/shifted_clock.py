@@ -1,7 +1,5 @@
 """A wall clock that is off, for one process: a library that the loader puts before the system's."""
-import os
-import shutil
-import subprocess
+from support import preload
 
 SOURCE = r"""
 #include <stdlib.h>
@@ -35,15 +33,10 @@ int gettimeofday(struct timeval *restrict at, void *restrict zone) {
 """
 
 
-def compiler():
-    """The machine's C compiler; None if it has none."""
-    return shutil.which("cc")
+compiler = preload.compiler
 
 
 def environment(folder, secs):
     """What a process whose clock is `secs` ahead (or behind, when negative) is started with."""
-    library = os.path.join(folder, "shifted_clock.so")
-    if not os.path.exists(library):
-        subprocess.run([compiler(), "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", library],
-                       input=SOURCE, text=True, check=True)
+    library = preload.library(folder, "shifted_clock", SOURCE)
     return {"LD_PRELOAD": library, "CLOCK_SHIFT_SECS": str(secs)}
