@@ -73,7 +73,8 @@ fn inside(entrance: Option<&Path>, binary: &Path) -> Command {
     command
 }
 
-/// Starts a node under callgrind, which writes its counts to a file when the node has ended.
+/// Starts a node under callgrind, which writes the counts of each thread to a file of its own, whose name
+/// begins as `counts` does, when the node has ended.
 pub(crate) fn quoit_counted(
     binary: &Path,
     data: &Path,
@@ -81,7 +82,7 @@ pub(crate) fn quoit_counted(
     counts: &Path,
 ) -> Result<Running> {
     let mut command = Command::new("valgrind");
-    command.args(["--quiet", "--tool=callgrind"]);
+    command.args(["--quiet", "--tool=callgrind", "--separate-threads=yes"]);
     command.arg(format!("--callgrind-out-file={}", counts.display())).arg(binary);
     start(command, data, set).map(|(node, _)| node).context("is valgrind installed?")
 }
