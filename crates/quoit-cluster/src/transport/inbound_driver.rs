@@ -97,6 +97,11 @@ impl InboundDriver {
             if unwritten_bytes > unread_answer_bytes_max {
                 return Poll::Pending;
             }
+            // The timer may fire late: a process that stood still may see first what has waited for it
+            // meanwhile. The sender has given that up, and others rely on that it is not served.
+            if let Err(fault) = self.check_silence(Instant::now()) {
+                return Poll::Ready(Err(fault));
+            }
             if self.has_frames {
                 return Poll::Ready(Ok(Event::Frames));
             }
@@ -187,16 +192,18 @@ impl InboundDriver {
     }
 
     fn check_idle(&self, mut idle: Pin<&mut Sleep>) -> Result<(), Fault> {
-        let limit = self.context.settings.limits.idle_timeout;
         let now = Instant::now();
-        let silence = Duration::from_micros(self.inbound.silent_us(now));
-        if silence >= limit {
-            return Err(Fault::Timeout {
-                what: "sign of life",
-                after_ms: limit.as_millis() as u64,
-            });
-        }
-        idle.as_mut().reset(now + limit - silence);
+        let left = self.check_silence(now)?;
+        idle.as_mut().reset(now + left);
         Ok(())
+    }
+
+    /// How long the peer may still be silent.
+    fn check_silence(&self, now: Instant) -> Result<Duration, Fault> {
+        let limit = self.context.settings.limits.idle_timeout;
+        let silence = Duration::from_micros(self.inbound.silent_us(now));
+        let left = limit.checked_sub(silence).filter(|left| !left.is_zero());
+        let after_ms = limit.as_millis() as u64;
+        left.ok_or(Fault::Timeout { what: "sign of life", after_ms })
     }
 }

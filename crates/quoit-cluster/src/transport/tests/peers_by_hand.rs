@@ -132,3 +132,17 @@ async fn cancels_and_windows_of_calls_that_are_over_do_nothing() {
     late.send(REQUEST, 0, ECHO, 1, 0).await;
     assert_eq!(late.frame().await.unwrap().prefix.call, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_waited_while_the_node_stood_still_are_not_served() {
+    let network = MemoryNetwork::default();
+    let _two = node(&network, 2).await;
+    for (stands_still_s, is_served) in [(29, true), (31, false)] {
+        let mut late = ByHand::connect(&network).await;
+        sleep(Duration::from_millis(100)).await;
+        late.send(REQUEST, 0, ECHO, 1, 0).await;
+        // Time passes before the node's tasks run, as for a process that was stopped.
+        tokio::time::advance(Duration::from_secs(stands_still_s)).await;
+        assert_eq!(late.frame().await.is_some(), is_served, "after {stands_still_s} s");
+    }
+}
