@@ -149,7 +149,8 @@ impl ControlPlane {
         state.check_speaks(&founding.name, founding.versions)?;
         let link = Link::default();
         let published = Arc::new(Published::new(state, loaded.applied_index, link.clone()));
-        let is_alone = loaded.voters.nodes.iter().all(|voter| *voter == loaded.node_id);
+        let is_alone = loaded.voters.nodes.iter().all(|voter| *voter == loaded.node_id)
+            && published.state.load().members().count() <= 1;
         let gate = if is_alone { Gate::Open } else { Gate::Waiting };
         let group = Group::new(Arc::clone(&file), Arc::clone(&published), link.clone(), gate);
         Ok(Self {

@@ -6,10 +6,17 @@
 //! its control file and told to the other members, who note the latest one durably; the node takes part
 //! when a majority of the voters knows of none that is later. Any two majorities have a voter in common,
 //! so a node whose later start took part is always found out.
+//!
+//! An only voter is its own majority. If there are other members it asks them all the same, but does not wait
+//! for them for ever: one of two members has to go on when the other one is lost.
 
 use super::types::{LogId, StoredMembership};
 use crate::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// For so long an only voter waits for the word of another member.
+const ONLY_VOTER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where a node stands after it has told others of its start.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +49,8 @@ pub(crate) struct Fence {
     own: NodeId,
     /// The latest electorate that the node has heard of: it may have been away while voters changed.
     voters: Voters,
+    /// Whether there are other members.
+    has_others: bool,
     /// Who has answered, and whether they know of no later start.
     noted: BTreeMap<NodeId, bool>,
     stale: Option<u64>,
@@ -49,8 +58,8 @@ pub(crate) struct Fence {
 
 impl Fence {
     /// A fence for a node that knows of these voters.
-    pub(crate) const fn new(own: NodeId, voters: Voters) -> Self {
-        Self { own, voters, noted: BTreeMap::new(), stale: None }
+    pub(crate) const fn new(own: NodeId, voters: Voters, has_others: bool) -> Self {
+        Self { own, voters, has_others, noted: BTreeMap::new(), stale: None }
     }
 
     /// Those of these nodes that have not answered yet.
@@ -80,13 +89,18 @@ impl Fence {
         }
     }
 
-    /// Where the node stands. A node alone, and one that has forgotten nothing because it knows nothing,
-    /// need nobody's answer.
-    pub(crate) fn passage(&self) -> Passage {
+    /// Where the node stands when it has asked for so long. A node alone, and one that has forgotten nothing
+    /// because it knows nothing, need nobody's answer.
+    pub(crate) fn passage(&self, waited: Duration) -> Passage {
         if let Some(known_starts) = self.stale {
             return Passage::Stale { known_starts };
         }
         let voters = &self.voters.nodes;
+        let is_only_voter = voters.iter().eq([&self.own]);
+        let is_confirmed = !self.noted.is_empty() || waited >= ONLY_VOTER_PATIENCE;
+        if is_only_voter && self.has_others && !is_confirmed {
+            return Passage::Waiting;
+        }
         let counted = voters.iter().filter(|voter| {
             **voter == self.own || self.noted.get(voter).is_some_and(|is_latest| *is_latest)
         });
@@ -113,7 +127,7 @@ mod tests {
     }
 
     fn fence(own: u8, ids: &[u8]) -> Fence {
-        Fence::new(node(own), voters(10, ids))
+        Fence::new(node(own), voters(10, ids), true)
     }
 
     fn hear(fence: &mut Fence, from: u8, is_latest: bool, known_starts: u64) {
@@ -122,16 +136,28 @@ mod tests {
 
     #[test]
     fn node_alone_needs_nobody() {
-        assert_eq!(fence(1, &[1]).passage(), Passage::Open);
-        assert_eq!(fence(1, &[]).passage(), Passage::Open);
+        let alone = Fence::new(node(1), voters(10, &[1]), false);
+        assert_eq!(alone.passage(Duration::ZERO), Passage::Open);
+        assert_eq!(fence(1, &[]).passage(Duration::ZERO), Passage::Open);
+    }
+
+    #[test]
+    fn only_voter_waits_for_another_member_and_not_for_ever() {
+        let mut fence = fence(1, &[1]);
+        assert_eq!(fence.passage(ONLY_VOTER_PATIENCE - Duration::from_millis(1)), Passage::Waiting);
+        assert_eq!(fence.passage(ONLY_VOTER_PATIENCE), Passage::Open);
+        hear(&mut fence, 2, true, 4);
+        assert_eq!(fence.passage(Duration::ZERO), Passage::Open);
+        hear(&mut fence, 3, false, 7);
+        assert_eq!(fence.passage(Duration::ZERO), Passage::Stale { known_starts: 7 });
     }
 
     #[test]
     fn majority_opens() {
         let mut fence = fence(1, &[1, 2, 3]);
-        assert_eq!(fence.passage(), Passage::Waiting);
+        assert_eq!(fence.passage(Duration::ZERO), Passage::Waiting);
         hear(&mut fence, 3, true, 4);
-        assert_eq!(fence.passage(), Passage::Open);
+        assert_eq!(fence.passage(Duration::ZERO), Passage::Open);
         assert_eq!(fence.unasked(&[node(2), node(3), node(4)]), [node(2), node(4)]);
     }
 
@@ -140,9 +166,9 @@ mod tests {
         let mut fence = fence(9, &[1, 2, 3]);
         hear(&mut fence, 1, true, 4);
         hear(&mut fence, 8, true, 4);
-        assert_eq!(fence.passage(), Passage::Waiting);
+        assert_eq!(fence.passage(Duration::ZERO), Passage::Waiting);
         hear(&mut fence, 2, true, 4);
-        assert_eq!(fence.passage(), Passage::Open);
+        assert_eq!(fence.passage(Duration::ZERO), Passage::Open);
     }
 
     #[test]
@@ -150,7 +176,7 @@ mod tests {
         let mut fence = fence(1, &[1, 2, 3]);
         hear(&mut fence, 2, false, 7);
         hear(&mut fence, 3, true, 4);
-        assert_eq!(fence.passage(), Passage::Stale { known_starts: 7 });
+        assert_eq!(fence.passage(Duration::ZERO), Passage::Stale { known_starts: 7 });
     }
 
     #[test]
@@ -158,8 +184,8 @@ mod tests {
         let mut fence = fence(1, &[1, 2, 3]);
         fence.answered(node(7), true, 4, voters(20, &[7, 8, 9]));
         hear(&mut fence, 2, true, 4);
-        assert_eq!(fence.passage(), Passage::Waiting);
+        assert_eq!(fence.passage(Duration::ZERO), Passage::Waiting);
         hear(&mut fence, 9, true, 4);
-        assert_eq!(fence.passage(), Passage::Open);
+        assert_eq!(fence.passage(Duration::ZERO), Passage::Open);
     }
 }

@@ -58,6 +58,8 @@ struct Keeper {
     cluster: Option<ClusterId>,
     /// Who knows of this start, and its number.
     fence: Option<(Fence, u64)>,
+    /// Since when others are told of this start.
+    fenced_since: Instant,
     /// Since when nodes are away, noted in every round: whoever begins to lead must not believe what was so
     /// when it led before.
     away: BTreeMap<NodeId, Instant>,
@@ -82,6 +84,7 @@ pub(crate) async fn keep(plane: Weak<ControlPlane>, internode: Arc<Internode>) {
         boot_id,
         cluster: None,
         fence: None,
+        fenced_since: Instant::now(),
         away: BTreeMap::new(),
         informed: BTreeMap::new(),
         leaderless_since: None,
@@ -198,7 +201,9 @@ impl Keeper {
         }
         if self.fence.is_none() {
             let Ok((voters, starts)) = plane.voters_and_starts() else { return };
-            self.fence = Some((Fence::new(self.internode.node_id(), voters), starts));
+            let has_others = plane.state().members().count() > 1;
+            self.fence = Some((Fence::new(own, voters, has_others), starts));
+            self.fenced_since = Instant::now();
         }
         let Some((fence, starts)) = &mut self.fence else { return };
         let starts = *starts;
@@ -222,7 +227,7 @@ impl Keeper {
             let told: Vec<_> = told.filter(|voter| fence.voters().contains(&voter.id)).collect();
             plane.link().introduce(told.iter().filter(|voter| voter.id != own));
         }
-        match fence.passage() {
+        match fence.passage(self.fenced_since.elapsed()) {
             Passage::Open if plane.group().gate() == Gate::Waiting => {
                 plane.group().set_gate(Gate::Open);
             }

@@ -32,6 +32,43 @@ async fn node_with_a_restored_copy_of_its_disk_does_not_take_part() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_voter_with_a_restored_copy_agrees_on_nothing_while_another_member_knows_better() {
+    let mut town = Town::joined(2).await;
+    town.until_equal().await;
+    let voter = town.control(1).claimant().unwrap().0[0];
+    town.crash(voter);
+    let copy = town.node(voter).disk.bytes("control.redb").unwrap();
+    town.start(voter).await;
+    let before = updates(json!({"n_val": 1}));
+    town.control(voter).set_bucket_props(untyped("b"), &before).await.unwrap();
+    town.until_equal().await;
+    let known = town.state(3 - voter).version();
+    town.crash(voter);
+    town.nodes[usize::from(voter) - 1].disk.put("control.redb", copy);
+    town.start(voter).await;
+    let change = updates(json!({"n_val": 5}));
+    let changed = town.control(voter).set_bucket_props(untyped("b"), &change).await;
+    assert!(changed.is_err());
+    let mut departure = town.control(voter).departure();
+    let found = departure.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+    assert!(matches!(found, Departure::Stale { .. }));
+    assert!(town.state(voter).version() < known, "it has agreed on nothing by itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_voter_goes_on_without_the_other_member() {
+    let mut town = Town::joined(2).await;
+    town.until_equal().await;
+    let voter = town.control(1).claimant().unwrap().0[0];
+    town.crash(1);
+    town.crash(2);
+    town.start(voter).await;
+    town.until("it leads", || town.control(voter).claimant() == Some(id(voter))).await;
+    let change = updates(json!({"n_val": 1}));
+    town.control(voter).set_bucket_props(untyped("b"), &change).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn removed_node_that_comes_back_is_told_and_stops() {
     let mut town = Town::joined(4).await;
     town.until_equal().await;
