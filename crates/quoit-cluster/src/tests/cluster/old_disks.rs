@@ -45,7 +45,15 @@ async fn only_voter_with_a_restored_copy_agrees_on_nothing_while_another_member_
     let known = town.state(3 - voter).version();
     town.crash(voter);
     town.nodes[usize::from(voter) - 1].disk.put("control.redb", copy);
+    // The other one can't be asked at once.
+    for (from, to) in [("n1", "n2"), ("n2", "n1")] {
+        town.network.silence(from, to);
+    }
     town.start(voter).await;
+    sleep(Duration::from_secs(3)).await;
+    for (from, to) in [("n1", "n2"), ("n2", "n1")] {
+        town.network.heal(from, to);
+    }
     let change = updates(json!({"n_val": 5}));
     let changed = town.control(voter).set_bucket_props(untyped("b"), &change).await;
     assert!(changed.is_err());
