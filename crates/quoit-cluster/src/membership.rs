@@ -147,8 +147,8 @@ impl ControlPlane {
         self.tell(vec![Change::Serves { node, served }]).await
     }
 
-    /// Tells the cluster up to which version of its state this node knows which buckets got more replicas, and
-    /// up to which it has handed over what it had of them.
+    /// Tells the cluster up to which version of its state this node knows which buckets got more replicas,
+    /// and up to which it has handed over what it had of them.
     ///
     /// # Errors
     ///

@@ -363,8 +363,8 @@ impl ReplicatedStore {
         self.control.read().ring_size()
     }
 
-    /// How many replicas a record has, of a bucket with this `n_val`. One comparison while no bucket was raised
-    /// lately.
+    /// How many replicas a record has, of a bucket with this `n_val`. One comparison while no bucket was
+    /// raised lately.
     pub(crate) fn replicas_by(
         &self,
         topology: &Topology,

@@ -3,8 +3,8 @@
 //! Counts of user code repeat where times on a shared machine do not. A load and one of twice its size run on
 //! fresh nodes with the same keys; the difference of their counts, divided by that of their operations, is
 //! what a request costs without the node's start and stop. One connection has one request in flight, so that
-//! each request is a wakeup of its own. Only the thread counts that serves requests: what others do depends on
-//! how long a run takes.
+//! each request is a wakeup of its own. Only the thread that serves requests counts: how much the others do
+//! depends on how long a run takes.
 
 use crate::Common;
 use crate::drive::{Load, drive};

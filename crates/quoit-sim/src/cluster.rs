@@ -307,6 +307,25 @@ async fn until_done(operator: Option<JoinHandle<()>>, of: &str) -> Result<(), Vi
     done.map_err(broken)
 }
 
+/// Starts all clients of a run.
+fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHandle<()>> {
+    let clients = (1..=settings.client_count).map(|number| {
+        let client = Client::new(number, seed, ground.clone(), settings.workload(seed));
+        tokio::spawn(client.run(settings.operations()))
+    });
+    let of_data_types = (1..=if settings.has_data_types(seed) { settings.client_count } else { 0 })
+        .map(|number| {
+            let client = DataTypeClient::new(number, seed, ground.clone());
+            tokio::spawn(client.run(settings.operations()))
+        });
+    let of_registers = (1..=if settings.has_registers(seed) { REGISTER_CLIENT_COUNT } else { 0 })
+        .map(|number| {
+            let client = RegisterClient::new(number, seed, ground.clone());
+            tokio::spawn(client.run(settings.operations()))
+        });
+    clients.chain(of_data_types).chain(of_registers).collect()
+}
+
 /// What the clients do, from the first request to the last read.
 async fn drive(
     ground: Ground,
@@ -325,20 +344,7 @@ async fn drive(
         registers::create_type(&ground).await?;
     }
     *stage.lock() = Stage::Work;
-    let clients = (1..=settings.client_count).map(|number| {
-        let client = Client::new(number, seed, ground.clone(), settings.workload(seed));
-        tokio::spawn(client.run(settings.operations()))
-    });
-    let of_data_types =
-        (1..=if has_data_types { settings.client_count } else { 0 }).map(|number| {
-            let client = DataTypeClient::new(number, seed, ground.clone());
-            tokio::spawn(client.run(settings.operations()))
-        });
-    let of_registers = (1..=if has_registers { REGISTER_CLIENT_COUNT } else { 0 }).map(|number| {
-        let client = RegisterClient::new(number, seed, ground.clone());
-        tokio::spawn(client.run(settings.operations()))
-    });
-    let clients = clients.chain(of_data_types).chain(of_registers).collect::<Vec<_>>();
+    let clients = start_clients(&ground, &settings, seed);
     let operator = has_operator.then(|| {
         let stage = Arc::clone(&stage);
         let operator = Operator::new(seed, ground.clone(), settings.family);
