@@ -125,8 +125,9 @@ impl Settings {
 
     /// Whether the records of a seed's buckets have different numbers of replicas, which change under load.
     pub(crate) fn has_replica_counts(&self, seed: u64) -> bool {
-        let _ = seed;
-        self.family == Some(Family::ReplicaCounts)
+        let is_drawn =
+            || Random::new(seed, "number of replicas", 0).percent(REPLICA_COUNTS_PERCENT);
+        self.family == Some(Family::ReplicaCounts) || self.family.is_none() && is_drawn()
     }
 
     /// What a seed's clients do.
@@ -203,6 +204,8 @@ const OPERATOR_PERCENT: u64 = 40;
 const ROT_PERCENT: u64 = 25;
 /// So many runs of a hundred have clients of data types beside the others.
 const DATA_TYPES_PERCENT: u64 = 25;
+/// Share of the runs in which buckets have other numbers of replicas than usual, which change.
+const REPLICA_COUNTS_PERCENT: u64 = 20;
 /// So many runs of a hundred have clients of registers beside the others.
 const REGISTERS_PERCENT: u64 = 25;
 /// In so many runs of a hundred tombstones do not stay for the usual time.

@@ -231,6 +231,8 @@ fn added(state: &State, partition: Partition, encoded: &Bytes) -> BTreeSet<NodeI
         nodes.remove(&filled.nodes()[usize::from(*place)]);
     }
     nodes.remove(&state.node_id());
+    // A node that was removed by force may stand in a former layout.
+    nodes.retain(|node| state.members().get(*node).is_some());
     nodes
 }
 

@@ -206,6 +206,8 @@ impl ReplicatedStore {
 
     fn home(&self, state: &State, partition: Partition, n_val: u32, shares: bool) -> Home {
         let mut nodes = primaries(state, partition, n_val);
+        // A node that was removed by force stands in a former layout, which may wait for this.
+        nodes.retain(|node| state.members().get(*node).is_some());
         let stays = nodes.remove(&state.node_id());
         if stays {
             // Who is marked as absent is not waited for.

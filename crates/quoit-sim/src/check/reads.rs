@@ -87,6 +87,7 @@ impl Causes<'_> {
                         .iter()
                         .any(|at_us| (write.start_us..=read.end_us).contains(at_us))
                     && self.have_quorums_met(read, write)
+                    && !self.may_be_gone(read, write)
             }
         }
     }
@@ -96,6 +97,14 @@ impl Causes<'_> {
     fn have_quorums_met(&self, read: &Read, write: &Write) -> bool {
         let policy = self.history.keys[read.key.0 as usize];
         !self.history.replica_counts.changed_within(policy, write.start_us, read.end_us)
+    }
+
+    /// Whether a write may have been on one disk, which was lost with its machine before a read.
+    fn may_be_gone(&self, read: &Read, write: &Write) -> bool {
+        let policy = self.history.keys.get(read.key.0 as usize).copied();
+        let n_val = self.history.replica_counts.least_from(policy, write.start_us);
+        let mut losses_us = self.history.hardships.losses_us.iter();
+        n_val < 2 && losses_us.any(|at_us| (write.start_us..=read.end_us).contains(at_us))
     }
 
     fn check_shown(
