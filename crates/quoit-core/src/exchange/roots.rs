@@ -27,18 +27,31 @@ pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<Shared> {
     else {
         return Vec::new();
     };
+    // The highest class has the records of all buckets with as many replicas, or more.
+    let capped_n_val = capped_n_val(&state.n_vals());
     let shared = |partition: Partition| {
         let order = newest.order(partition);
         let position = |node: u16| order.iter().position(|each| *each == node);
         let last = position(one_place)?.max(position(other_place)?);
         let last = last + usize::from(planted!(ComparesLowClasses));
-        let classes = (0..N_VAL_CLASS_COUNT).filter(|class| *class > last);
+        let n_val_of = |class: usize| if class == CAPPED_CLASS { capped_n_val } else { class };
+        let classes = (0..N_VAL_CLASS_COUNT).filter(|class| n_val_of(*class) > last);
         let classes = classes.fold(0, |bits, class| bits | 1 << class);
         let is_complete = |node| !layouts.is_incomplete(partition, node);
         (classes != 0 && is_complete(one) && is_complete(other))
             .then_some(Shared { partition, classes })
     };
     newest.partitions().filter_map(shared).collect()
+}
+
+/// The class of all n_vals from its own number on.
+const CAPPED_CLASS: usize = N_VAL_CLASS_COUNT - 1;
+
+/// So many first primaries have all records of the highest class: as many as the bucket of that class with the
+/// fewest replicas has.
+fn capped_n_val(n_vals: &[u32]) -> usize {
+    let capped = n_vals.iter().map(|n_val| *n_val as usize).filter(|n_val| *n_val >= CAPPED_CLASS);
+    capped.min().unwrap_or(CAPPED_CLASS)
 }
 
 /// Asks for a comparison of partitions.

@@ -66,6 +66,22 @@ async fn copies_beyond_the_n_val_that_the_layout_was_made_with_are_given_back_wh
     assert_eq!(total(&town, Counter::ExchangeErrors), 0);
 }
 
+/// Records are filed under 15 for every n_val from 15 on, and there are more replicas than that.
+#[tokio::test(start_paused = true)]
+async fn replicas_after_the_fifteenth_are_compared() {
+    let town = Town::joined(17).await;
+    town.create_type("wide", json!({"n_val": 17})).await;
+    let name = name(0);
+    let key = key_in("wide", &name);
+    town.put_in(1, "wide", &name, "v").await;
+    town.until("all have it", || town.holders_of(key).len() == 17).await;
+    let beyond = &town.primaries_of(1, key, 17) - &town.primaries_of(1, key, 16);
+    let last = beyond.first().expect("there are 17").0[0];
+    town.lose_at(last, key);
+    town.pass(ROUND).await;
+    assert_eq!(town.holders_of(key).len(), 17);
+}
+
 #[tokio::test(start_paused = true)]
 async fn equal_copies_cost_one_message() {
     let town = Town::joined(3).await;
