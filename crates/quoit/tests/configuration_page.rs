@@ -47,7 +47,7 @@ fn the_page_tells_every_key_as_the_program_does() {
 
 #[test]
 fn nodes_speak_the_newest_version_unless_they_are_told() {
-    let key = KEYS.iter().find(|key| key.name == "internode.version.maximum").unwrap();
+    let key = keys().find(|key| key.name == "internode.version.maximum").unwrap();
     let newest = quoit_wire::internode::VERSION_MAX;
     assert_eq!(key.default, newest.to_string(), "{} does not follow the protocol", key.name);
 }
