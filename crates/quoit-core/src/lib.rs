@@ -57,7 +57,7 @@ pub use listing::{
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
 pub use put::{DeleteRequest, Deleted, PutRequest};
 pub use reap_records::{ReapRecordLimits, ReapRecordStats, fuzz_reap_records, reap_record_samples};
-pub use reaper::{DeleteMode, ReapRecordsHeldUp};
+pub use reaper::{DeleteMode, ReapRecordsHeldUp, TombstonesHeldUp};
 pub use stats::{
     Counter, Cumulative, DataTypeCounter, DataTypeDistribution, DataTypeSnapshot, Distribution,
     LatencySummary, LongRequest, Stats, StatsSnapshot,

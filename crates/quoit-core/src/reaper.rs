@@ -17,9 +17,11 @@ mod reaped;
 mod retirement;
 mod scan;
 mod serve;
+mod waits;
 
 pub(crate) use reaped::{Admitted, Reaped, clock_of, meta_of, rest_of};
 pub use retirement::ReapRecordsHeldUp;
+pub use waits::TombstonesHeldUp;
 
 use crate::error::RequestError;
 use crate::replica::Place;

@@ -4,8 +4,10 @@ use super::losses::losses;
 use super::names;
 use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::http::{query_value, statistics};
+use quoit_core::{ReplicatedStore, TombstonesHeldUp};
 use quoit_store::engine::EngineStats;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const GIB: f64 = (1u64 << 30) as f64;
 const US_PER_SEC: u64 = 1_000_000;
@@ -20,9 +22,32 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "uptime_secs": context.store.clock().monotonic_us() / US_PER_SEC,
         "waits": context.readiness.refusal().as_deref(),
         "engine": engine(context.storage_backend, &context.store.engine().stats()),
+        "reap_records": reap_records(&context.store),
+        "tombstones": tombstones(&context.store.tombstones_held_up()),
         "losses": losses(&context.store.control().read()),
         "stats": figures,
     })
+}
+
+/// What a node remembers of reaped tombstones, and which members it waits for to forget them.
+pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
+    let (stats, held_up) = (store.reap_record_stats(), store.reap_records_held_up());
+    let (away, unsettled) = (texts(&held_up.away), texts(&held_up.unsettled));
+    json!({"records": stats.count, "maximum": stats.count_max, "away": away, "unsettled": unsettled})
+}
+
+/// What keeps tombstones from being reaped.
+fn tombstones(held_up: &TombstonesHeldUp) -> Value {
+    json!({
+        "away": texts(&held_up.away),
+        "incomplete": texts(&held_up.incomplete),
+        "outdated": texts(&held_up.outdated),
+        "partitions_move": held_up.partitions_move,
+    })
+}
+
+fn texts(names: &[Arc<str>]) -> Vec<String> {
+    names.iter().map(|name| (**name).to_owned()).collect()
 }
 
 fn engine(backend: &str, stats: &EngineStats) -> Value {
@@ -64,6 +89,20 @@ pub(super) fn named(context: &ServerContext, query: &[u8]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_that_keep_tombstones_are_named() {
+        let held_up = TombstonesHeldUp {
+            away: vec!["b@h".into()],
+            partitions_move: true,
+            ..TombstonesHeldUp::default()
+        };
+        let empty = Vec::<String>::new();
+        let shown = json!({
+            "away": ["b@h"], "incomplete": empty, "outdated": empty, "partitions_move": true
+        });
+        assert_eq!(tombstones(&held_up), shown);
+    }
 
     #[test]
     fn the_memory_of_a_key_is_told_once_there_are_keys() {

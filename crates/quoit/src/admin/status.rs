@@ -39,13 +39,54 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
                 line(&format!("{prefix}{name}"), value);
             }
         }
-        for told in loss_lines(&document["losses"]) {
+        let reaped = reap_record_lines(&document["reap_records"]);
+        let waiting = reaped.into_iter().chain(tombstone_lines(&document["tombstones"]));
+        for told in waiting.chain(loss_lines(&document["losses"])) {
             lines.push_str(&told);
             lines.push('\n');
         }
         lines.trim_end().to_owned()
     });
     Ok(())
+}
+
+/// What a document tells of members that keep reap records from being forgotten.
+pub(crate) fn reap_record_lines(reaped: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, why) in [("away", "are away"), ("unsettled", "may hold something older")] {
+        let members = names(&reaped[name]);
+        if !members.is_empty() {
+            let (records, maximum) = (&reaped["records"], &reaped["maximum"]);
+            lines.push(format!(
+                "{records} reap records (at most {maximum}) wait for members that {why}: {members}"
+            ));
+        }
+    }
+    lines
+}
+
+/// What a document tells of what keeps tombstones from being reaped.
+fn tombstone_lines(held_up: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, why) in [
+        ("away", "are away"),
+        ("incomplete", "have lost records"),
+        ("outdated", "run a former version"),
+    ] {
+        let members = names(&held_up[name]);
+        if !members.is_empty() {
+            lines.push(format!("tombstones wait for members that {why}: {members}"));
+        }
+    }
+    if held_up["partitions_move"] == true {
+        lines.push("tombstones wait while partitions move".to_owned());
+    }
+    lines
+}
+
+fn names(names: &Value) -> String {
+    let names = names.as_array().map(Vec::as_slice).unwrap_or_default();
+    names.iter().map(plain).collect::<Vec<_>>().join(", ")
 }
 
 /// What a document tells of copies that have lost records.
@@ -106,4 +147,32 @@ fn stat_line(stat: &Value, values: bool) -> String {
         if values { format!("{name}={}", plain(value)) } else { name.clone() }
     });
     format!("{}: {}", plain(&stat["name"]), points.collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn members_that_tombstones_and_reap_records_wait_for_are_named() {
+        let held_up = json!({
+            "away": ["b@h", "c@h"], "incomplete": [], "outdated": ["d@h"], "partitions_move": true
+        });
+        assert_eq!(
+            tombstone_lines(&held_up),
+            [
+                "tombstones wait for members that are away: b@h, c@h",
+                "tombstones wait for members that run a former version: d@h",
+                "tombstones wait while partitions move",
+            ]
+        );
+        let reaped = json!({"records": 7, "maximum": 9, "away": [], "unsettled": ["b@h"]});
+        let told = "7 reap records (at most 9) wait for members that may hold something older: b@h";
+        assert_eq!(reap_record_lines(&reaped), [told]);
+        // Nodes of former versions do not tell.
+        assert!(
+            tombstone_lines(&Value::Null).is_empty() && reap_record_lines(&Value::Null).is_empty()
+        );
+    }
 }

@@ -1,14 +1,14 @@
 //! What moves, how fast it may, and switching it on and off.
 
+use super::super::status::reap_records;
 use super::super::{allow, error};
 use super::view::{ClusterView, MemberView};
 use super::{named, no_such_node, view};
 use crate::http::{Connection, Method, Refusal, Request};
 use quoit_cluster::NodeId;
-use quoit_core::{ActiveTransfer, LimitChange, NodeTransfers, ReplicatedStore, TransferKind};
+use quoit_core::{ActiveTransfer, LimitChange, NodeTransfers, TransferKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Most partitions at a time that a node can be told to hand over.
 const PARTITION_COUNT_MAX: u64 = 1_000;
@@ -52,15 +52,6 @@ impl Connection {
         }
         Ok(limits(&view, wanted, &told))
     }
-}
-
-/// What a node remembers of reaped tombstones, and which members it waits for to forget them.
-fn reap_records(store: &ReplicatedStore) -> Value {
-    let (stats, held_up) = (store.reap_record_stats(), store.reap_records_held_up());
-    let names = |names: &[Arc<str>]| names.iter().map(|name| (**name).to_owned()).collect();
-    let (away, unsettled): (Vec<String>, Vec<String>) =
-        (names(&held_up.away), names(&held_up.unsettled));
-    json!({"records": stats.count, "maximum": stats.count_max, "away": away, "unsettled": unsettled})
 }
 
 /// The change that a body asks for, and the node that it is for; `None` = all.

@@ -3,6 +3,7 @@
 use super::words::{bar, rule};
 use super::{Api, done, of_node, plain, print};
 use crate::admin::figures::{duration, size};
+use crate::admin::status::reap_record_lines;
 use crate::columns::columns;
 
 use crate::config_command::Format;
@@ -318,20 +319,7 @@ fn transfers_page(document: &Value) -> String {
             "{from} has hints for {to}: {records} records and {partitions} whole partitions"
         ));
     }
-    let reaped = &document["reap_records"];
-    let names = |name: &str| {
-        let names = reaped[name].as_array().map(Vec::as_slice).unwrap_or_default();
-        names.iter().map(plain).collect::<Vec<_>>().join(", ")
-    };
-    for (name, why) in [("away", "are away"), ("unsettled", "may hold something older")] {
-        let members = names(name);
-        if !members.is_empty() {
-            let (records, maximum) = (&reaped["records"], &reaped["maximum"]);
-            lines.push(format!(
-                "{records} reap records (at most {maximum}) wait for members that {why}: {members}"
-            ));
-        }
-    }
+    lines.extend(reap_record_lines(&document["reap_records"]));
     if list("active").is_empty() {
         lines.push("No transfers active".to_owned());
         return lines.join("\n");

@@ -1,0 +1,47 @@
+//! Members that keep tombstones from being reaped.
+
+use crate::store::ReplicatedStore;
+use quoit_cluster::Member;
+use quoit_wire::internode::VERSION_REAP_RECORDS;
+use std::sync::Arc;
+
+/// What keeps the tombstones of a node from being reaped, beside their time.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TombstonesHeldUp {
+    /// Names of members that hold partitions and can't be reached: the tombstones of those partitions stay.
+    pub away: Vec<Arc<str>>,
+    /// Names of members that have lost records and have not got them back: the same.
+    pub incomplete: Vec<Arc<str>>,
+    /// Names of members with a former version of the program, which knows no reap records: all stay.
+    pub outdated: Vec<Arc<str>>,
+    /// Whether all stay because partitions move.
+    pub partitions_move: bool,
+}
+
+impl ReplicatedStore {
+    /// What keeps the tombstones of this node from being reaped; nothing where it has none.
+    #[must_use]
+    pub fn tombstones_held_up(&self) -> TombstonesHeldUp {
+        if self.engine.stats().tombstone_count == 0 {
+            return TombstonesHeldUp::default();
+        }
+        let state = self.state();
+        let layouts = state.layouts();
+        let own = state.node_id();
+        let names = |is_wanted: &dyn Fn(&Member) -> bool| {
+            let members = state.members().iter().filter(|member| is_wanted(member));
+            members.map(|member| Arc::clone(&member.name)).collect()
+        };
+        let holds = |member: &Member| layouts.newest().node_index(member.id).is_some();
+        let is_away = |member: &Member| {
+            holds(member) && member.id != own && self.reachable(member.id).is_none()
+        };
+        let has_lost = |member: &Member| layouts.lost_copies().any(|(_, node)| node == member.id);
+        TombstonesHeldUp {
+            away: names(&is_away),
+            incomplete: names(&has_lost),
+            outdated: names(&|member| member.versions.max < VERSION_REAP_RECORDS),
+            partitions_move: layouts.is_moving(),
+        }
+    }
+}
