@@ -228,7 +228,7 @@ faults! {
     SnapshotsUnsynced, "snapshots-unsynced", Engine,
         "a snapshot is taken for durable although what it refers to is not";
     IgnoresGaps, "ignores-gaps", Engine,
-        "a start relies on what records say of the ones before them although those are lost";
+        "a start keeps writes behind others that are lost, and relies on what they say of those";
     ForgetsYoungSegments, "forgets-young-segments", Engine,
         "a start does not read the segments that were begun while the snapshot was written";
     ForgetsDigests, "forgets-digests", Index,

@@ -11,7 +11,7 @@ use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use std::path::Path;
 use std::sync::Arc;
 use support::ordered::{ORDERED, open_ordered};
-use support::{Faulty, put};
+use support::{Faulty, put, value};
 
 const SEGMENT_BYTES: u64 = 2_000;
 
@@ -107,6 +107,64 @@ fn a_segment_that_a_snapshot_or_a_key_file_knows_is_missed_after_a_kill() {
         assert!(!found.clean && found.loss.is_some(), "{found:?}");
         check_until_settled(&mut store, &found);
     }
+}
+
+#[test]
+fn a_synced_segment_that_only_the_store_file_or_the_next_one_knows_is_missed_after_a_kill() {
+    for lost in 0..3 {
+        let mut store = Faulty::new(SEGMENT_BYTES);
+        for number in 0..30 {
+            put(store.engine(), &format!("key{number}"), &[7; 100]);
+        }
+        store.engine().sync().unwrap();
+        let is_derived = |name: &String| name == "INDEX" || name.ends_with(".keys");
+        assert!(!store.names().iter().any(is_derived), "{:?}", store.names());
+        store.kill();
+        let segments = store.segments();
+        assert_eq!(segments.len(), 3);
+        store.disk.delete(&segments[lost]);
+        let found = store.open().unwrap();
+        assert!(found.loss.is_some(), "{} is gone: {found:?}", segments[lost]);
+    }
+}
+
+/// A store that was killed after writes of three keys, whose second one can't be read. What was written before
+/// the last one is synced or not.
+fn with_a_gap(is_synced: bool) -> Faulty {
+    let mut store = Faulty::new(SEGMENT_BYTES);
+    put(store.engine(), "before", &[1; 100]);
+    store.engine().sync().unwrap();
+    put(store.engine(), "gap", &[2; 100]);
+    if is_synced {
+        store.engine().sync().unwrap();
+    }
+    put(store.engine(), "behind", &[3; 100]);
+    store.kill();
+    let name = store.segments().pop().unwrap();
+    let bytes = store.disk.bytes(&name).unwrap();
+    let place = bytes.windows(100).position(|bytes| bytes == [2; 100]).unwrap();
+    store.disk.flip_bit(&name, place, 0);
+    store
+}
+
+#[test]
+fn writes_behind_one_that_no_sync_had_covered_go_with_it() {
+    let mut store = with_a_gap(false);
+    for _ in 0..2 {
+        let found = store.open().unwrap();
+        assert_eq!(found.loss, None, "nothing was durable");
+        let values = ["before", "gap", "behind"].map(|key| value(store.engine(), key));
+        assert_eq!(values, [Some(vec![1; 100]), None, None]);
+        store.kill();
+    }
+}
+
+#[test]
+fn writes_behind_one_that_was_durable_and_is_damaged_stay() {
+    let mut store = with_a_gap(true);
+    store.open().unwrap();
+    let values = ["before", "gap", "behind"].map(|key| value(store.engine(), key));
+    assert_eq!(values, [Some(vec![1; 100]), None, Some(vec![3; 100])]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::record::{
     self, ALIGNMENT_BYTES, BATCH_PREFIX_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES_MAX,
 };
 use super::store::{Store, StripeGuard, entry_of, place, take_out};
+use super::synced::SyncedBefore;
 use crate::engine::{Access, BatchWrite, RecordAt, RecordMeta, Ticket};
 use crate::error::StoreError;
 use crate::index::{Entry, PartitionIndex, Tag};
@@ -44,6 +45,7 @@ impl Prepared<'_> {
             key_bytes: self.at.encoded.len() as u16,
             value_bytes: self.value.len() as u32,
             meta: RecordMeta { n_val_class: self.meta.n_val_class.min(15), ..self.meta },
+            synced: SyncedBefore::UNKNOWN,
         }
     }
 }
@@ -176,6 +178,7 @@ impl Store {
             key_bytes: 0,
             value_bytes: 0,
             meta: RecordMeta::default(),
+            synced: SyncedBefore::UNKNOWN,
         };
         let check = record::body_check(self.reader.store_id, &[]);
         let appended = self.log.append(&header, check, &mut vec![0; HEADER_BYTES])?;

@@ -1,6 +1,7 @@
 //! Group commit: one sync for all who wait.
 
 use super::log::Log;
+use super::meta::MetaFile;
 use super::segment::Segment;
 use super::settings::Durability;
 use crate::engine::Ticket;
@@ -22,6 +23,7 @@ pub(super) struct Committer {
     log: Arc<Log>,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
+    meta: Arc<Mutex<MetaFile>>,
     durability: Durability,
     sync_interval_us: u64,
     /// Everything up to this sequence is durable.
@@ -47,7 +49,7 @@ impl Committer {
     pub(super) fn new(
         log: Arc<Log>,
         disk: Arc<dyn Disk>,
-        clock: Arc<dyn Clock>,
+        (clock, meta): (Arc<dyn Clock>, Arc<Mutex<MetaFile>>),
         durability: Durability,
         sync_interval_us: u64,
         synced: u64,
@@ -57,6 +59,7 @@ impl Committer {
             log,
             disk,
             clock,
+            meta,
             durability,
             sync_interval_us,
             synced: AtomicU64::new(synced),
@@ -149,6 +152,13 @@ impl Committer {
         result.map_err(|error| self.fail(&error))?;
         self.synced_write_count.fetch_add(unsynced.sequence - before, Ordering::Relaxed);
         self.synced.store(unsynced.sequence, Ordering::Release);
+        if unsynced.sequence > before {
+            self.log.note_synced(&unsynced);
+            if let Err(error) = self.meta.lock().note_begun(unsynced.active) {
+                // The records are durable. Until the next commit has noted it, nobody would miss the file.
+                tracing::warn!(%error, "it could not be noted that a segment was begun");
+            }
+        }
         let ready: Vec<_> = {
             let mut waiting = self.waiting.lock();
             let is_ready = |waiter: &mut (Ticket, Waker)| waiter.0.0 <= unsynced.sequence;

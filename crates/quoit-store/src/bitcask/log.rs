@@ -4,9 +4,11 @@ use super::keys::ActiveKeys;
 use super::recent::RecentWrites;
 use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position};
 use super::segment::{
-    Origin, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, log_name, next_number,
+    Origin, PreviousSegment, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, log_name,
+    next_number,
 };
 use super::settings::BitcaskSettings;
+use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
@@ -38,6 +40,10 @@ pub(super) struct Unsynced {
     pub(super) sequence: u64,
     pub(super) segments: Vec<Arc<Segment>>,
     pub(super) directory: bool,
+    /// Number of the segment that is written to, the last of them.
+    pub(super) active: u32,
+    /// Where its records end.
+    pub(super) end: u64,
 }
 
 /// A place in the log: everything before it was appended earlier.
@@ -62,6 +68,8 @@ pub(super) struct Log {
     tail: Mutex<Tail>,
     /// Sequence of the last record appended.
     written: AtomicU64,
+    /// Up to where all of it is durable, as [`packed`].
+    synced: AtomicU64,
     /// Bytes appended since the store was opened.
     written_bytes: AtomicU64,
     disk_full: AtomicBool,
@@ -130,7 +138,8 @@ impl Log {
         let LogSeams { disk, clock, table, recent } = seams;
         let begun = Begin { disk: &*disk, clock: &*clock, recent: recent.as_ref(), identity };
         let sequence = start.next_sequence;
-        let active = begun.segment(&table.load(), start.last_number, Origin::Log, sequence)?;
+        let active =
+            begun.segment(&table.load(), start.last_number, (Origin::Log, None), sequence)?;
         table.store(Arc::new(table.load().with(Arc::clone(&active))));
         let sealed_count = AtomicU64::new(sealed.len() as u64);
         let tail = Tail {
@@ -153,6 +162,7 @@ impl Log {
             identity,
             tail: Mutex::new(tail),
             written: AtomicU64::new(sequence),
+            synced: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             disk_full: AtomicBool::new(false),
             sealed_count,
@@ -173,7 +183,8 @@ impl Log {
         self.make_room(&mut tail, bytes.len() as u64)?;
         let sequence = tail.next_sequence;
         let position = self.position(&tail);
-        record::encode(&Header { sequence, ..*header }, body_check, &position, bytes);
+        let synced = self.synced_before(&position);
+        record::encode(&Header { sequence, synced, ..*header }, body_check, &position, bytes);
         self.write(&mut tail, bytes, 1)?;
         let key_end = HEADER_BYTES + usize::from(header.key_bytes);
         let key = &bytes[HEADER_BYTES..key_end];
@@ -196,7 +207,8 @@ impl Log {
         let mut at = HEADER_BYTES + record::BATCH_PREFIX_BYTES;
         for ((header, check), sequence) in headers.iter().zip(checks).zip(first..) {
             let position = Position { offset: base.offset + at as u64, ..base };
-            record::encode(&Header { sequence, ..*header }, *check, &position, &mut bytes[at..]);
+            let header = Header { sequence, synced: self.synced_before(&position), ..*header };
+            record::encode(&header, *check, &position, &mut bytes[at..]);
             at += header.padded_bytes() as usize;
         }
         let frame = batch_frame(first, bytes.len() - HEADER_BYTES);
@@ -234,13 +246,30 @@ impl Log {
         self.tail.lock().refused.get_or_insert(reason);
     }
 
+    /// How much of the log before a record to be written is durable.
+    fn synced_before(&self, position: &Position) -> SyncedBefore {
+        let synced = self.synced.load(Ordering::Acquire);
+        match synced.checked_sub(packed(position.segment, 0)) {
+            Some(end) if end < packed(1, 0) => {
+                SyncedBefore::of(position.offset - end * ALIGNMENT_BYTES as u64)
+            }
+            _ => SyncedBefore::UNKNOWN,
+        }
+    }
+
+    /// Tells that the log is durable up to a place.
+    pub(super) fn note_synced(&self, unsynced: &Unsynced) {
+        self.synced.store(packed(unsynced.active, unsynced.end), Ordering::Release);
+    }
+
     /// What is not durable yet. It is the caller's from now on.
     pub(super) fn take_unsynced(&self) -> Unsynced {
         let mut tail = self.tail.lock();
         let mut segments = std::mem::take(&mut tail.unsynced);
         segments.push(Arc::clone(&tail.active));
         let directory = std::mem::take(&mut tail.directory_changed);
-        Unsynced { sequence: tail.next_sequence - 1, segments, directory }
+        let (sequence, active, end) = (tail.next_sequence - 1, tail.active.number, tail.end);
+        Unsynced { sequence, segments, directory, active, end }
     }
 
     /// Sequence of the last record appended. No lock.
@@ -310,7 +339,7 @@ impl Log {
     /// Begins a segment for a merge.
     pub(super) fn begin_merge_segment(&self) -> Result<Arc<Segment>, StoreError> {
         let mut tail = self.tail.lock();
-        self.begin_segment(&mut tail, Origin::Merge)
+        self.begin_segment(&mut tail, Origin::Merge, None)
     }
 
     /// Closes the active segment, for good.
@@ -337,7 +366,8 @@ impl Log {
     }
 
     fn roll_tail(&self, tail: &mut Tail) -> Result<(), StoreError> {
-        let active = self.begin_segment(tail, Origin::Log)?;
+        let previous = PreviousSegment { number: tail.active.number, end_bytes: tail.end };
+        let active = self.begin_segment(tail, Origin::Log, Some(previous))?;
         let keys = Arc::new(ActiveKeys::new(active.number));
         let segment = std::mem::replace(&mut tail.active, active);
         let keys = std::mem::replace(&mut tail.keys, keys);
@@ -350,7 +380,12 @@ impl Log {
         Ok(())
     }
 
-    fn begin_segment(&self, tail: &mut Tail, origin: Origin) -> Result<Arc<Segment>, StoreError> {
+    fn begin_segment(
+        &self,
+        tail: &mut Tail,
+        origin: Origin,
+        previous: Option<PreviousSegment>,
+    ) -> Result<Arc<Segment>, StoreError> {
         let begin = Begin {
             disk: &*self.disk,
             clock: &*self.clock,
@@ -361,7 +396,7 @@ impl Log {
         // Each segment uses up a sequence, so that no two have the same header.
         let sequence = tail.next_sequence;
         tail.next_sequence += 1;
-        let segment = begin.segment(&table, tail.last_number, origin, sequence)?;
+        let segment = begin.segment(&table, tail.last_number, (origin, previous), sequence)?;
         tail.last_number = segment.number;
         tail.directory_changed = true;
         self.table.store(Arc::new(table.with(Arc::clone(&segment))));
@@ -416,7 +451,13 @@ fn batch_frame(sequence: u64, body_bytes: usize) -> Header {
         key_bytes: 0,
         value_bytes: body_bytes as u32,
         meta: RecordMeta::default(),
+        synced: SyncedBefore::UNKNOWN,
     }
+}
+
+/// A place of the log in one number: that of the segment, then the offset in units of 16 bytes.
+const fn packed(segment: u32, offset: u64) -> u64 {
+    ((segment as u64) << 32) | (offset / ALIGNMENT_BYTES as u64)
 }
 
 /// Counts a record that was written, and keeps its key for listings.
@@ -464,7 +505,7 @@ impl Begin<'_> {
         &self,
         table: &SegmentTable,
         last_number: u32,
-        origin: Origin,
+        (origin, previous): (Origin, Option<PreviousSegment>),
         first_sequence: u64,
     ) -> Result<Arc<Segment>, StoreError> {
         let names = self.disk.list()?;
@@ -483,6 +524,7 @@ impl Begin<'_> {
             incarnation: self.identity.incarnation,
             first_sequence,
             created_unix_secs: self.clock.unix_secs(),
+            previous,
         };
         if let Err(error) = file.write_at(&header.encode(), 0) {
             // Best effort: recovery also removes a segment that has no room for a record.

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! byte  0  8  magic "QUOITST\n"
-//! byte  8  4  format version, 3
+//! byte  8  4  format version, 4
 //! byte 12  4  flags: bit 0 the store was closed in good order; bit 1 records were lost, and the node
 //!             has not made up for it yet
 //! byte 16  8  generation of the slot; the higher one counts
@@ -18,13 +18,16 @@
 //!             0 = none
 //! byte 72  8  how often the store was opened and closed: the same number is in the data of engines on
 //!             ordered stores
-//! byte 80  4  number n of segments that a merge has replaced and that must not be read again
-//! byte 84  4n their numbers
+//! byte 80  8  segments that were begun below this sequence may have been replaced by merges
+//! byte 88  4  number of a segment of the log that was made durably and has to be there; 0 = none
+//! byte 92  8  segments that were begun below this sequence were there at the last start, which synced them
+//! byte 100 4  number n of segments that a merge has replaced and that must not be read again
+//! byte 104 4n their numbers
 //! then     8  XXH3-64 of all before
 //! ```
 //!
-//! Numbers are little-endian. Version 2 lacks the 16 bytes from byte 64 on, version 1 the 32 from byte 48 on;
-//! they are read, and written anew in version 3.
+//! Numbers are little-endian. Version 3 lacks the 20 bytes from byte 80 on, version 2 the 36 from byte 64 on,
+//! version 1 the 52 from byte 48 on; they are read, and written anew in version 4.
 
 use super::segment::{keys_name, log_name};
 use crate::error::StoreError;
@@ -40,9 +43,13 @@ pub const RETIRING_COUNT_MAX: usize = 2_048;
 
 const SLOT_BYTES: u64 = 16 * 1024;
 const MAGIC: [u8; 8] = *b"QUOITST\n";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+/// Stores of this version and later ones have records that say how much of the log was durable.
+pub const MARKS_VERSION: u32 = 4;
 /// Bytes before the number of retired segments.
-const HEAD_BYTES: usize = 80;
+const HEAD_BYTES: usize = 100;
+/// The same of version 3.
+const HEAD_BYTES_3: usize = 80;
 /// The same of version 2.
 const HEAD_BYTES_2: usize = 64;
 /// The same of version 1.
@@ -72,6 +79,13 @@ pub struct Meta {
     pub closed_segments: u64,
     /// How often the store was opened and closed.
     pub mark: u64,
+    /// Segments that were begun below this sequence may have been replaced by merges.
+    pub retired_sequence: u64,
+    /// The last segment of the log that was made durably; 0 after a stop in good order, and when a start has
+    /// looked for it.
+    pub begun_segment: u32,
+    /// Segments that were begun below this sequence were there at the last start, which made them durable.
+    pub opened_sequence: u64,
     /// Segments whose live records a merge has copied and made durable.
     pub retiring: Vec<u32>,
 }
@@ -80,6 +94,8 @@ pub struct Meta {
 pub struct MetaFile {
     file: Arc<dyn DiskFile>,
     generation: u64,
+    /// Format version of what was read.
+    version: u32,
     meta: Meta,
 }
 
@@ -94,18 +110,18 @@ impl MetaFile {
             return Ok(None);
         }
         let file = disk.open(META_NAME, false)?;
-        let mut newest: Option<(u64, Meta)> = None;
+        let mut newest: Option<(u64, u32, Meta)> = None;
         for slot in 0..2 {
             let mut bytes = vec![0; SLOT_BYTES as usize];
             let count = file.read_at(&mut bytes, slot * SLOT_BYTES)?;
             let Some((generation, meta)) = decode(&bytes[..count], disk)? else {
                 continue;
             };
-            if newest.as_ref().is_none_or(|(newest, _)| *newest < generation) {
-                newest = Some((generation, meta));
+            if newest.as_ref().is_none_or(|(newest, ..)| *newest < generation) {
+                newest = Some((generation, u32::from_le_bytes(array_at(&bytes, 8)), meta));
             }
         }
-        Ok(newest.map(|(generation, meta)| Self { file, generation, meta }))
+        Ok(newest.map(|(generation, version, meta)| Self { file, generation, version, meta }))
     }
 
     /// Checks that a file that can't be read may be written over: that it is a damaged one of ours.
@@ -136,7 +152,7 @@ impl MetaFile {
     /// When the disk refuses.
     pub fn create(disk: &dyn Disk, exists: bool, meta: Meta) -> Result<Self, StoreError> {
         let file = disk.open(META_NAME, !exists)?;
-        let mut created = Self { file, generation: 0, meta: meta.clone() };
+        let mut created = Self { file, generation: 0, version: VERSION, meta: meta.clone() };
         created.write(meta)?;
         disk.sync_directory()?;
         Ok(created)
@@ -146,6 +162,12 @@ impl MetaFile {
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
+    }
+
+    /// The format version of the file when it was read.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        self.version
     }
 
     /// Makes `meta` what the file says, durably. Costs a write and a sync.
@@ -180,6 +202,18 @@ impl MetaFile {
             return Ok(());
         }
         self.write(Meta { given_away_counter: counter, ..self.meta.clone() })
+    }
+
+    /// Notes durably that a segment of the log was made.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn note_begun(&mut self, segment: u32) -> Result<(), StoreError> {
+        if self.meta.begun_segment == segment {
+            return Ok(());
+        }
+        self.write(Meta { begun_segment: segment, ..self.meta.clone() })
     }
 
     /// Notes durably that the node has made up for lost records.
@@ -232,6 +266,9 @@ fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
     bytes.extend_from_slice(&meta.known_damage.to_le_bytes());
     bytes.extend_from_slice(&meta.closed_segments.to_le_bytes());
     bytes.extend_from_slice(&meta.mark.to_le_bytes());
+    bytes.extend_from_slice(&meta.retired_sequence.to_le_bytes());
+    bytes.extend_from_slice(&meta.begun_segment.to_le_bytes());
+    bytes.extend_from_slice(&meta.opened_sequence.to_le_bytes());
     bytes.extend_from_slice(&(meta.retiring.len() as u32).to_le_bytes());
     meta.retiring.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
     let check = xxh3_64(&bytes);
@@ -249,6 +286,7 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
     let head_bytes = match version {
         1 => HEAD_BYTES_1,
         2 => HEAD_BYTES_2,
+        3 => HEAD_BYTES_3,
         _ => HEAD_BYTES,
     };
     if bytes.len() < head_bytes + 4 {
@@ -280,6 +318,9 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
         has_lost: u32_at(12) & FLAG_LOST != 0,
         closed_segments: if version < 3 { 0 } else { u64_at(64) },
         mark: if version < 3 { 0 } else { u64_at(72) },
+        retired_sequence: if version < 4 { 0 } else { u64_at(80) },
+        begun_segment: if version < 4 { 0 } else { u32_at(88) },
+        opened_sequence: if version < 4 { 0 } else { u64_at(92) },
         retiring: (0..retiring_count).map(|number| u32_at(numbers + 4 * number)).collect(),
     };
     Ok(Some((u64_at(16), meta)))
@@ -312,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_version_1_is_read_and_goes_on_in_version_3() {
+    fn a_file_of_version_1_is_read_and_goes_on_in_version_4() {
         let disk = FaultyDisk::new(1);
         let file = disk.open(META_NAME, true).expect("the disk works");
         file.write_at(&VERSION_1, SLOT_BYTES).expect("the disk works");
@@ -342,7 +383,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_file_of_version_2_is_read_and_goes_on_in_version_3() {
+    fn a_file_of_version_2_is_read_and_goes_on_in_version_4() {
         let disk = FaultyDisk::new(1);
         let file = disk.open(META_NAME, true).expect("the disk works");
         file.write_at(&VERSION_2, SLOT_BYTES).expect("the disk works");
@@ -365,6 +406,45 @@ mod tests {
         assert_eq!(reopened(&disk).meta(), &Meta { has_lost: false, ..next });
     }
 
+    /// What version 3 wrote as generation 7 before its checksum: as of version 2, with records lost, a digest of
+    /// segments 5 and mark 4.
+    const VERSION_3: [u8; 88] = [
+        b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 3, 0, 0, 0, 3, 0, 0, 0, //
+        7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //
+        3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, //
+        8, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, //
+        5, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, //
+        1, 0, 0, 0, 5, 0, 0, 0, //
+    ];
+
+    #[test]
+    fn a_file_of_version_3_is_read_and_goes_on_in_version_4() {
+        let disk = FaultyDisk::new(1);
+        let file = disk.open(META_NAME, true).expect("the disk works");
+        let mut bytes = VERSION_3.to_vec();
+        bytes.extend_from_slice(&xxh3_64(&VERSION_3).to_le_bytes());
+        file.write_at(&bytes, SLOT_BYTES).expect("the disk works");
+        let mut opened = reopened(&disk);
+        let known = Meta {
+            clean: true,
+            store_id: 0x1122,
+            incarnation: 3,
+            reserved_counter: 9,
+            given_away_counter: 8,
+            known_damage: 6,
+            has_lost: true,
+            closed_segments: 5,
+            mark: 4,
+            retiring: vec![5],
+            ..Meta::default()
+        };
+        assert_eq!((opened.meta(), opened.version()), (&known, 3));
+        let next = Meta { retired_sequence: 2, begun_segment: 3, opened_sequence: 4, ..known };
+        opened.write(next.clone()).expect("the disk works");
+        let opened = reopened(&disk);
+        assert_eq!((opened.meta(), opened.version()), (&next, 4));
+    }
+
     #[test]
     fn what_was_cut_or_is_of_another_release_is_no_file() {
         let disk = FaultyDisk::new(1);
@@ -372,7 +452,7 @@ mod tests {
             assert_eq!(decode(&VERSION_1[..size], &disk).ok(), Some(None), "{size} bytes");
         }
         let mut newer = encode(1, &Meta::default());
-        newer[8] = 4;
+        newer[8] = 5;
         let end = newer.len() - 8;
         let check = xxh3_64(&newer[..end]);
         newer[end..].copy_from_slice(&check.to_le_bytes());

@@ -12,7 +12,7 @@
 //! - `keys`, `seal`: keys of young segments in memory, key files of closed ones.
 //! - `indexes`: secondary indexes.
 //! - `checkpoint`: snapshots of the index; `merge`: taking back the room of what no longer counts.
-//! - `open`, `load`, `scan`, `replay`, `rebuild`: starting.
+//! - `open`, `gap`, `load`, `scan`, `replay`, `rebuild`: starting.
 //!
 //! Locks are taken in this order: stripe (one, or several by ascending partition), end of the log, keys; what
 //! waits of secondary indexes comes last too.
@@ -30,6 +30,7 @@ mod compare;
 mod crash;
 mod directory;
 mod engine;
+mod gap;
 mod indexes;
 mod keys;
 mod list;
@@ -52,6 +53,7 @@ mod seal;
 mod segment;
 mod settings;
 mod store;
+mod synced;
 mod transact;
 mod verify;
 

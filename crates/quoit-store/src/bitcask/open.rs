@@ -4,7 +4,7 @@ use super::commit::Committer;
 use super::directory::{Directory, SNAPSHOT_NAME};
 use super::indexes::{Indexes, Start};
 use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
-use super::meta::{META_NAME, Meta, MetaFile};
+use super::meta::{MARKS_VERSION, META_NAME, Meta, MetaFile};
 use super::read::Reader;
 use super::recent::RecentWrites;
 use super::report::{Losses, OpenReport, RecordLoss, SegmentsDigest};
@@ -27,10 +27,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A segment file, as far as its header tells.
-struct Candidate {
-    number: u32,
-    file: Arc<dyn DiskFile>,
-    header: Result<SegmentHeader, String>,
+pub(super) struct Candidate {
+    pub(super) number: u32,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) header: Result<SegmentHeader, String>,
 }
 
 pub(super) struct Opening<'o> {
@@ -46,6 +46,10 @@ pub(super) struct Opening<'o> {
     pub(super) unusable: Option<RecordLoss>,
     /// Key files whose segments are gone.
     orphaned_keys: Vec<u32>,
+    /// Whether records that may not be durable say how much of the log before them was.
+    pub(super) has_marks: bool,
+    /// The segment of the log that was last noted as made; 0 = none.
+    pub(super) begun_segment: u32,
     /// Segments whose key files could not be written.
     pub(super) unkeyed: Vec<Sealed>,
     pub(super) key_files: BTreeMap<u32, Arc<KeyFile>>,
@@ -65,20 +69,25 @@ impl Store {
         if let Some(meta) = &mut meta {
             meta.remove_retired(opening.disk)?;
         }
-        let directory = Directory::of(disk.list()?);
-        let candidates = opening.candidates(&directory)?;
+        let mut directory = Directory::of(disk.list()?);
+        let mut candidates = opening.candidates(&directory)?;
         let mut meta = opening.begin_incarnation(meta, &directory, &candidates)?;
+        // No number or sequence comes again, also of what is cut off.
         let start = LogStart::after(&candidates);
+        if opening.cut_at_gap(&directory, &candidates, meta.meta())? {
+            directory = Directory::of(disk.list()?);
+            candidates = opening.candidates(&directory)?;
+        }
         let segments = opening.segments(candidates, opening.report.store_id)?;
         let reader = Reader { store_id: opening.report.store_id, directory: disk.path() };
         let indexes =
             Indexes::new(Arc::clone(&disk), opening.report.store_id, settings.entry_buffer_bytes);
         let loaded = opening.load(&directory, segments, &reader, &indexes)?;
         opening.find_orphaned_keys(&directory);
-        opening.begin_incarnation_if_damaged(&mut meta)?;
+        let next_sequence = start.next_sequence.max(loaded.sequence_max + 1);
+        opening.begin_incarnation_if_damaged(&mut meta, next_sequence)?;
         let Opening { mut report, unkeyed, key_files, .. } = opening;
         let table = Arc::new(ArcSwap::from_pointee(SegmentTable::new(loaded.segments)));
-        let next_sequence = start.next_sequence.max(loaded.sequence_max + 1);
         indexes.begin(Start {
             is_used: loaded.indexed,
             known: loaded.entries,
@@ -93,7 +102,8 @@ impl Store {
         };
         let identity = LogIdentity { store_id: report.store_id, incarnation: report.incarnation };
         let start = LogStart { next_sequence, ..start };
-        let (log, committer) = begin_log(seams, &settings, identity, start, unkeyed)?;
+        let meta = Arc::new(Mutex::new(meta));
+        let (log, committer) = begin_log(seams, &settings, identity, (start, &meta), unkeyed)?;
         report.key_count = loaded.stripes.iter().map(|stripe| stripe.read().key_count()).sum();
         report.elapsed_us = clock.monotonic_us().saturating_sub(started_us);
         let store = Self {
@@ -110,7 +120,7 @@ impl Store {
             buckets: BucketList::default(),
             sealing: Mutex::new(()),
             checkpointing: Mutex::new(()),
-            meta: Mutex::new(meta),
+            meta,
             counters: Counters::default(),
             closed: AtomicBool::new(false),
             _lock: lock,
@@ -129,7 +139,7 @@ fn begin_log(
     seams: LogSeams,
     settings: &BitcaskSettings,
     identity: LogIdentity,
-    start: LogStart,
+    (start, meta): (LogStart, &Arc<Mutex<MetaFile>>),
     unkeyed: Vec<Sealed>,
 ) -> Result<(Arc<Log>, Arc<Committer>), StoreError> {
     let (disk, clock) = (Arc::clone(&seams.disk), Arc::clone(&seams.clock));
@@ -137,7 +147,7 @@ fn begin_log(
     let committer = Arc::new(Committer::new(
         Arc::clone(&log),
         disk,
-        clock,
+        (clock, Arc::clone(meta)),
         settings.durability,
         settings.sync_interval_us,
         start.next_sequence - 1,
@@ -156,6 +166,8 @@ impl<'o> Opening<'o> {
             loss: None,
             unusable: None,
             orphaned_keys: Vec::new(),
+            has_marks: false,
+            begun_segment: 0,
             unkeyed: Vec::new(),
             key_files: BTreeMap::new(),
         }
@@ -188,6 +200,7 @@ impl<'o> Opening<'o> {
         let meta = if let Some(mut meta) = meta {
             let last = meta.meta().clone();
             self.report.clean = last.clean;
+            self.has_marks = meta.version() >= MARKS_VERSION;
             self.check_closed_segments(&last, candidates)?;
             let mut incarnation =
                 last.incarnation + u64::from(!last.clean && !planted!(KeepsIncarnation));
@@ -200,8 +213,12 @@ impl<'o> Opening<'o> {
                 });
                 incarnation = self.incarnation_after(newest);
             }
+            self.check_begun_segment(&last, candidates);
             let (mark, has_lost) = (last.mark + 1, last.has_lost || self.loss.is_some());
-            meta.write(Meta { clean: false, incarnation, has_lost, mark, ..last })?;
+            self.begun_segment = last.begun_segment;
+            // One that turns out to be empty is removed: the next start must not miss it.
+            let begun_segment = 0;
+            meta.write(Meta { clean: false, incarnation, has_lost, mark, begun_segment, ..last })?;
             meta
         } else {
             if exists {
@@ -266,6 +283,15 @@ impl<'o> Opening<'o> {
         Ok(())
     }
 
+    /// Looks for the last segment of which it is noted that it was made. It has no key file yet, and no snapshot
+    /// need know it.
+    fn check_begun_segment(&mut self, last: &Meta, candidates: &[Candidate]) {
+        let number = last.begun_segment;
+        if number != 0 && !candidates.iter().any(|candidate| candidate.number == number) {
+            self.note_loss(|| format!("{} is missing", log_name(number)));
+        }
+    }
+
     /// Finds key files of segments that are gone: a segment is removed before its key file, and what a merge
     /// replaces was removed before.
     fn find_orphaned_keys(&mut self, directory: &Directory) {
@@ -291,8 +317,13 @@ impl<'o> Opening<'o> {
 
     /// Begins a new incarnation if records were lost although the last one ended in good order: events of
     /// that incarnation may be among them, and it must not go on after events that it has forgotten. Once
-    /// for each loss: what was lost when an incarnation began has no events of it.
-    fn begin_incarnation_if_damaged(&mut self, meta: &mut MetaFile) -> Result<(), StoreError> {
+    /// for each loss: what was lost when an incarnation began has no events of it. Notes that all that is there
+    /// is durable.
+    fn begin_incarnation_if_damaged(
+        &mut self,
+        meta: &mut MetaFile,
+        next_sequence: u64,
+    ) -> Result<(), StoreError> {
         // A damaged record at the end of a segment looks like one that was cut short.
         let damage = self.losses.digest();
         let last = meta.meta().clone();
@@ -308,6 +339,7 @@ impl<'o> Opening<'o> {
             known_damage: if is_news { damage } else { last.known_damage },
             has_lost: last.has_lost || self.loss.is_some(),
             closed_segments: 0,
+            opened_sequence: next_sequence,
             ..last.clone()
         };
         self.report.incarnation = now.incarnation;

@@ -4,6 +4,7 @@ use super::indexes::EntryChange;
 use super::read::{Entries, Lookup, Part, Stored};
 use super::record::{self, HEADER_BYTES, Header, Kind, RECORD_BYTES_MAX};
 use super::store::{Found, Store, entry_of};
+use super::synced::SyncedBefore;
 use crate::engine::{
     Access, Applied, Before, Change, Decision, Fetch, RecordAt, RecordMeta, RecordRef, Shown,
     Ticket,
@@ -185,6 +186,7 @@ impl Store {
             key_bytes: at.encoded.len() as u16,
             value_bytes: (bytes.len() - value_at) as u32,
             meta: RecordMeta { n_val_class: meta.n_val_class.min(15), ..meta },
+            synced: SyncedBefore::UNKNOWN,
         };
         let check = record::body_check(self.reader.store_id, &bytes[HEADER_BYTES..]);
         let appended = self.log.append(&header, check, bytes)?;

@@ -9,7 +9,7 @@
 //!             4 has index entries
 //! byte 18  2  partition
 //! byte 20  1  n_val class, 0 for a piece of a record
-//! byte 21  1  zero
+//! byte 21  1  how much of the log before was durable ([`SyncedBefore`]), 0 = nothing is said
 //! byte 22  2  size of the encoded key
 //! byte 24  4  size of the value
 //! byte 28  4  seconds since 1970 when the record expires, 0 = never
@@ -22,6 +22,7 @@
 //! Numbers are little-endian. Both checksums depend on the store's random id, which clients never see:
 //! a value that was made to look like a record is not taken for one when the record around it is damaged.
 
+use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
 use quoit_model::hash::{Identity, Partition};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -82,6 +83,8 @@ pub struct Header {
     pub value_bytes: u32,
     /// What the engine was told about the record.
     pub meta: RecordMeta,
+    /// How much of the log before was durable when this was written.
+    pub synced: SyncedBefore,
 }
 
 impl Header {
@@ -145,7 +148,7 @@ pub fn encode(header: &Header, body_check: u64, position: &Position, out: &mut [
     out[8..16].copy_from_slice(&header.sequence.to_le_bytes());
     out[16..18].copy_from_slice(&[kind, flags]);
     out[18..20].copy_from_slice(&header.partition.0.to_le_bytes());
-    out[20..22].copy_from_slice(&[header.meta.n_val_class, 0]);
+    out[20..22].copy_from_slice(&[header.meta.n_val_class, header.synced.code()]);
     out[22..24].copy_from_slice(&header.key_bytes.to_le_bytes());
     out[24..28].copy_from_slice(&header.value_bytes.to_le_bytes());
     out[28..32].copy_from_slice(&header.meta.expires_at_secs.to_le_bytes());
@@ -189,6 +192,7 @@ pub fn decode(bytes: &[u8], position: &Position) -> Option<(Header, u64)> {
             expires_at_secs: u32_at(bytes, 28),
             indexed: flags & FLAG_INDEXED != 0,
         },
+        synced: SyncedBefore::from_code(bytes[21]),
     };
     (header.record_bytes() <= RECORD_BYTES_MAX).then(|| (header, u64_at(bytes, 48)))
 }

@@ -94,7 +94,8 @@ impl Store {
         let mut meta = self.meta.lock();
         let last = meta.meta().clone();
         let closed_segments = closed_segments(&*self.disk, &last.retiring)?;
-        meta.write(Meta { clean: true, closed_segments, mark: last.mark + 1, ..last })
+        let mark = last.mark + 1;
+        meta.write(Meta { clean: true, closed_segments, begun_segment: 0, mark, ..last })
     }
 
     pub(super) fn stats(&self) -> EngineStats {

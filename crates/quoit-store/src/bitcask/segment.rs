@@ -11,12 +11,15 @@
 //! byte 24  8  incarnation of the store that began the segment
 //! byte 32  8  the store's next sequence when the segment was begun
 //! byte 40  8  seconds since 1970 then
-//! byte 48  8  zero
+//! byte 48  4  the segment before, of one that requests write: its number, with the highest bit set; 0 = none of
+//!             the same process
+//! byte 52  4  where its records end, in units of 16 bytes
 //! byte 56  8  XXH3-64 of bytes 0..56
 //! ```
 //!
 //! Numbers are little-endian. Records follow.
 
+use super::record::ALIGNMENT_BYTES;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass};
 use crate::seam::DiskFile;
@@ -30,6 +33,7 @@ pub const SEGMENT_HEADER_BYTES: u64 = 64;
 const MAGIC: [u8; 8] = *b"QUOITLOG";
 const VERSION: u16 = 1;
 const CHECKED_BYTES: usize = 56;
+const HAS_PREVIOUS: u32 = 1 << 31;
 const LOG_SUFFIX: &str = ".log";
 const KEYS_SUFFIX: &str = ".keys";
 const NAME_DIGITS: usize = 7;
@@ -58,6 +62,18 @@ pub struct SegmentHeader {
     pub first_sequence: u64,
     /// When it was begun, seconds since 1970.
     pub created_unix_secs: u64,
+    /// The segment of the log before, if the same process wrote it: what one finds at its start it makes
+    /// durable.
+    pub previous: Option<PreviousSegment>,
+}
+
+/// The segment before in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PreviousSegment {
+    /// Its number.
+    pub number: u32,
+    /// Where its last record ends.
+    pub end_bytes: u64,
 }
 
 impl SegmentHeader {
@@ -73,6 +89,11 @@ impl SegmentHeader {
         bytes[24..32].copy_from_slice(&self.incarnation.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first_sequence.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.created_unix_secs.to_le_bytes());
+        if let Some(previous) = self.previous {
+            let units = (previous.end_bytes / ALIGNMENT_BYTES as u64) as u32;
+            bytes[48..52].copy_from_slice(&(HAS_PREVIOUS | previous.number).to_le_bytes());
+            bytes[52..56].copy_from_slice(&units.to_le_bytes());
+        }
         let check = xxh3_64(&bytes[..CHECKED_BYTES]);
         bytes[CHECKED_BYTES..].copy_from_slice(&check.to_le_bytes());
         bytes
@@ -120,6 +141,7 @@ impl SegmentHeader {
                  start the release that wrote it"
             ));
         }
+        let before = u64_at(48) as u32;
         Ok(Self {
             origin: if bytes[10] == 0 { Origin::Log } else { Origin::Merge },
             number: (u64_at(8) >> 32) as u32,
@@ -127,6 +149,10 @@ impl SegmentHeader {
             incarnation: u64_at(24),
             first_sequence: u64_at(32),
             created_unix_secs: u64_at(40),
+            previous: (before & HAS_PREVIOUS != 0).then_some(PreviousSegment {
+                number: before & Location::SEGMENT_MAX,
+                end_bytes: (u64_at(48) >> 32) * ALIGNMENT_BYTES as u64,
+            }),
         })
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct Store {
     pub(super) sealing: Mutex<()>,
     /// Held while a snapshot is written.
     pub(super) checkpointing: Mutex<()>,
-    pub(super) meta: Mutex<MetaFile>,
+    pub(super) meta: Arc<Mutex<MetaFile>>,
     pub(super) counters: Counters,
     pub(super) closed: AtomicBool,
     /// Held until the store is dropped.

@@ -1,7 +1,7 @@
 //! What may be found after a crash.
 
 use crate::engine::RecordMeta;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A value, or that there is none.
 pub(super) type State = Option<Vec<u8>>;
@@ -101,6 +101,9 @@ impl Model {
                 evidence.entry(allowed[first].operation).or_default().0.push(*key);
             }
         }
+        if end == End::Crash {
+            self.check_prefix(found)?;
+        }
         evidence.remove(&0);
         for (operation, (there, missing)) in evidence {
             if !there.is_empty() && !missing.is_empty() {
@@ -116,6 +119,36 @@ impl Model {
             self.keys.insert(*key, vec![base]);
         }
         Ok(())
+    }
+}
+
+impl Model {
+    /// Checks that what is found after a power failure is what some operation left: no later one is there
+    /// without it. Where operations failed that cannot be told.
+    fn check_prefix(&self, found: &BTreeMap<u8, State>) -> Result<(), String> {
+        let versions = || self.keys.values().flatten();
+        if versions().any(|version| version.ticket.is_none()) {
+            return Ok(());
+        }
+        let mut ends: BTreeSet<u64> = versions().map(|version| version.operation).collect();
+        ends.insert(0);
+        let after = |end: u64, key: &u8| {
+            let versions = self.keys[key].iter().rev();
+            versions
+                .skip_while(|version| version.operation > end)
+                .map(|version| &version.state)
+                .next()
+        };
+        let is_end = |end: u64| self.keys.keys().all(|key| after(end, key) == Some(&found[key]));
+        match ends.iter().any(|end| is_end(*end)) {
+            true => Ok(()),
+            false => {
+                let written = self.keys.iter().filter(|(_, versions)| versions.len() > 1);
+                let states: Vec<_> =
+                    written.map(|(key, all)| (key, told(&found[key]), all)).collect();
+                Err(format!("writes are there behind others that are not: {states:?}"))
+            }
+        }
     }
 }
 

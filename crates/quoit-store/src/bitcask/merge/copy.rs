@@ -7,6 +7,7 @@ use crate::bitcask::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, 
 use crate::bitcask::scan::{Scan, Scanned};
 use crate::bitcask::segment::{SEGMENT_HEADER_BYTES, Segment};
 use crate::bitcask::store::{Store, count_dead};
+use crate::bitcask::synced::SyncedBefore;
 use crate::error::StoreError;
 use crate::index::{Location, SizeClass, Tag};
 use crate::keyfile::KeyFile;
@@ -180,7 +181,7 @@ impl<'m> Copier<'m> {
     }
 
     fn take(&mut self, victim: u32, record: &Scanned<'_>) -> Result<(), StoreError> {
-        let header = Header { in_batch: false, ..record.header };
+        let header = Header { in_batch: false, synced: SyncedBefore::UNKNOWN, ..record.header };
         match header.kind {
             Kind::Put => self.take_put(victim, &header, record),
             Kind::Remove if self.has_older_write(&header, record.key())? => {

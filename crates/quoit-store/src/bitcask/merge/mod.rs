@@ -180,7 +180,9 @@ impl Store {
             return Ok(Retired::NotNow);
         }
         let mut meta = self.meta.lock();
-        let retiring = Meta { retiring: victims.to_vec(), ..meta.meta().clone() };
+        let retired_sequence = self.counters.checkpointed_sequence.load(Ordering::Relaxed);
+        let retiring = victims.to_vec();
+        let retiring = Meta { retiring, retired_sequence, ..meta.meta().clone() };
         meta.write(retiring)?;
         drop(meta);
         {

@@ -1,0 +1,86 @@
+//! What a record says of the log before it: how much of it was durable when the record was written.
+//!
+//! A power failure takes any part of what no sync has covered, so later writes may be left without earlier
+//! ones. Such a gap has to be told from damage of what was durable: behind a gap nothing was acknowledged as
+//! durable, and behind damage all of it may be ([`gap`](super::gap)). One byte of each record's header is
+//! enough for that.
+
+use super::record::ALIGNMENT_BYTES;
+
+/// The log of the segment was durable up to so far before a record, at least.
+///
+/// ```text
+/// 0      nothing is said
+/// 1 + d  d units of 16 bytes, for d below 8
+/// else   (8 + m) << (e - 1) units, for 1 + 8 e + m with m below 8: rounded up by an eighth at most
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SyncedBefore(u8);
+
+impl SyncedBefore {
+    /// Nothing is said: an older release, a record of a merge, or a segment of which nothing is durable yet.
+    pub const UNKNOWN: Self = Self(0);
+
+    /// So many bytes before the record were not known to be durable.
+    #[must_use]
+    pub const fn of(unsynced_bytes: u64) -> Self {
+        let units = unsynced_bytes.div_ceil(ALIGNMENT_BYTES as u64);
+        if units < 8 {
+            return Self(1 + units as u8);
+        }
+        // The highest bit of `units` is bit e + 2.
+        let e = 61 - units.leading_zeros();
+        let m = units.div_ceil(1 << (e - 1)) - 8;
+        let (e, m) = if m == 8 { (e + 1, 0) } else { (e, m) };
+        let code = 1 + 8 * e as u64 + m;
+        if code > u8::MAX as u64 { Self::UNKNOWN } else { Self(code as u8) }
+    }
+
+    /// The byte in a record's header.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+
+    /// What a byte in a record's header says.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Self {
+        Self(code)
+    }
+
+    /// Up to where the log was durable when a record at an offset was written.
+    #[must_use]
+    pub fn end(self, offset: u64) -> Option<u64> {
+        let code = u64::from(self.0.checked_sub(1)?);
+        let (e, m) = (code / 8, code % 8);
+        let units = if e == 0 { m } else { (8 + m) << (e - 1) };
+        Some(offset.saturating_sub(units * ALIGNMENT_BYTES as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_mark_never_says_more_than_was_durable_and_little_less(
+            units in prop_oneof![0..200u64, 0..(1u64 << 28)], before in 0..1_000_000u64,
+        ) {
+            let unsynced_bytes = units * 16;
+            let offset = unsynced_bytes + before * 16;
+            let mark = SyncedBefore::of(unsynced_bytes);
+            let end = SyncedBefore::from_code(mark.code()).end(offset);
+            let end = end.expect("segments are shorter than what a mark can say");
+            prop_assert!(end <= offset - unsynced_bytes);
+            prop_assert!(end + unsynced_bytes / 8 + 16 >= offset.saturating_sub(unsynced_bytes));
+        }
+    }
+
+    #[test]
+    fn no_mark_says_nothing() {
+        assert_eq!(SyncedBefore::UNKNOWN.end(1_000), None);
+        assert_eq!(SyncedBefore::of(u64::MAX), SyncedBefore::UNKNOWN);
+    }
+}
