@@ -20,6 +20,7 @@ use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
 use quoit_model::props::BucketProps;
 use quoit_planted::planted;
+use quoit_store::LastOpening;
 use quoit_store::seam::{Disk, DiskLock};
 use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{METHOD_FIRST, METHOD_JOIN, METHOD_LAST, METHOD_STANDING};
@@ -217,6 +218,25 @@ impl ControlPlane {
         }
         self.note_time();
         self.group.stop().await;
+    }
+
+    /// The last opening of a store of this node that was noted. Each store has a name.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn store_opening(&self, name: &str) -> Result<Option<LastOpening>, StoreError> {
+        self.file.store_opening(name)
+    }
+
+    /// Notes durably that a store of this node was opened: before the node serves, so that a store that goes
+    /// back in time is found out by the next start.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn note_store_opening(&self, name: &str, opening: LastOpening) -> Result<(), StoreError> {
+        self.file.note_store_opening(name, opening)
     }
 
     /// Notes the node's time durably, for its next start.

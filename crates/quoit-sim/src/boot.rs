@@ -23,6 +23,9 @@ use std::time::Duration;
 /// How often nodes compare their copies with another's.
 const EXCHANGE_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The store's name in the control plane's file.
+const STORE_NAME: &str = "bitcask";
+
 /// The port for other nodes, on every machine.
 pub const NODE_PORT: u16 = 8099;
 
@@ -76,9 +79,13 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let clock = Arc::clone(&machine.clock) as Arc<dyn Clock>;
     let delay = machine.disk_delay.clone();
     let execution = TaskExecution::new(Random::new(around.seed, "execution", number), delay);
-    let settings = bitcask_settings(control.ring_size(), random.number());
+    let settings = BitcaskSettings {
+        last_opening: control.store_opening(STORE_NAME)?,
+        ..bitcask_settings(control.ring_size(), random.number())
+    };
     let disk = Arc::new(disks.data);
     let (engine, report) = BitcaskEngine::open(disk, Arc::clone(&clock), &execution, settings)?;
+    control.note_store_opening(STORE_NAME, engine.opening())?;
     let engine = Arc::new(engine);
     let lossy = report.loss.is_some().then(|| Arc::clone(&engine));
     let id = engine.store_id().wrapping_add(engine.incarnation());

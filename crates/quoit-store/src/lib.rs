@@ -16,6 +16,7 @@ pub mod keyfile;
 mod marker;
 pub mod memory;
 pub mod multi;
+mod opening;
 pub mod ordered;
 mod output;
 mod pending;
@@ -25,4 +26,5 @@ pub mod snapshot;
 
 pub use index_activity::IndexActivity;
 pub use marker::engine_of;
+pub use opening::LastOpening;
 pub use output::is_temporary_name;

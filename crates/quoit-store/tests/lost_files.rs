@@ -4,6 +4,7 @@
 
 mod support;
 
+use quoit_store::LastOpening;
 use quoit_store::bitcask::{OpenReport, SNAPSHOT_WORKER};
 use quoit_store::engine::Engine;
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedReport, OrderedSettings};
@@ -128,6 +129,26 @@ fn a_synced_segment_that_only_the_store_file_or_the_next_one_knows_is_missed_aft
     }
 }
 
+#[test]
+fn a_synced_segment_that_was_cut_before_another_one_is_noticed_after_a_kill_once() {
+    let mut store = Faulty::new(SEGMENT_BYTES);
+    for number in 0..30 {
+        put(store.engine(), &format!("key{number}"), &[7; 100]);
+    }
+    store.engine().sync().unwrap();
+    store.kill();
+    let name = store.segments().remove(0);
+    let mut bytes = store.disk.bytes(&name).unwrap();
+    bytes.truncate(bytes.len() - 300);
+    store.disk.put(&name, bytes);
+    let found = store.open().unwrap();
+    assert!(found.loss.is_some(), "{found:?}");
+    assert!(value(store.engine(), "key29").is_some(), "what was durable is not cut off");
+    store.engine().settle_loss().unwrap();
+    store.kill();
+    assert_eq!(store.open().unwrap().loss, None);
+}
+
 /// A store that was killed after writes of three keys, whose second one can't be read. What was written before
 /// the last one is synced or not.
 fn with_a_gap(is_synced: bool) -> Faulty {
@@ -184,6 +205,52 @@ fn a_store_file_that_is_older_than_the_log_gives_no_incarnation_out_again() {
 }
 
 #[test]
+fn a_store_that_was_restored_as_a_whole_is_older_than_the_node_knows() {
+    for closes in [true, false] {
+        let mut store = closed_store();
+        let copy: Vec<_> = store.names().into_iter().map(|name| bytes_of(&store, name)).collect();
+        store.open().unwrap();
+        put(store.engine(), "later", b"value");
+        let known = store.engine().opening();
+        store.settings.last_opening = Some(known);
+        if closes {
+            store.close()
+        } else {
+            store.kill()
+        }
+        assert_eq!(store.open().unwrap().loss, None, "nothing went back");
+        store.close();
+        for name in store.names() {
+            store.disk.delete(&name);
+        }
+        for (name, bytes) in copy {
+            store.disk.put(&name, bytes);
+        }
+        let found = store.open().unwrap();
+        assert!(found.clean && found.loss.is_some(), "{found:?}");
+        assert!(found.incarnation > known.incarnation, "{found:?}");
+        assert!(store.engine().mark() > known.mark, "the next restoration is found as well");
+        check_until_settled(&mut store, &found);
+    }
+}
+
+fn bytes_of(store: &Faulty, name: String) -> (String, Vec<u8>) {
+    let bytes = store.disk.bytes(&name).unwrap();
+    (name, bytes)
+}
+
+#[test]
+fn another_store_is_not_older_than_what_is_known_of_the_former_one() {
+    let mut store = closed_store();
+    store.open().unwrap();
+    let known = store.engine().opening();
+    let (store_id, mark) = (known.store_id ^ 1, known.mark + 10);
+    store.settings.last_opening = Some(LastOpening { store_id, mark, ..known });
+    store.close();
+    assert_eq!(store.open().unwrap().loss, None);
+}
+
+#[test]
 fn a_store_that_has_to_be_made_new_where_there_was_one_is_a_loss() {
     let mut store = closed_store();
     store.disk = FaultyDisk::new(3);
@@ -197,8 +264,17 @@ fn a_store_that_has_to_be_made_new_where_there_was_one_is_a_loss() {
 }
 
 fn open(engine: &str, directory: &Path, is_expected: bool) -> (OrderedEngine, OrderedReport) {
+    open_known(engine, directory, is_expected, None)
+}
+
+fn open_known(
+    engine: &str,
+    directory: &Path,
+    is_expected: bool,
+    last_opening: Option<LastOpening>,
+) -> (OrderedEngine, OrderedReport) {
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
-    let settings = OrderedSettings { is_expected, ..OrderedSettings::new(7) };
+    let settings = OrderedSettings { is_expected, last_opening, ..OrderedSettings::new(7) };
     let of_trees = LsmSettings { cache_bytes: 1 << 20, ..LsmSettings::default() };
     let execution = ManualExecution::default();
     open_ordered(engine, directory, clock, &execution, settings, of_trees).unwrap()
@@ -271,6 +347,35 @@ fn an_ordered_store_whose_parts_went_back_in_time_says_so() {
         drop(opened);
         let (_, report) = open(engine, &live, true);
         assert_eq!(report.loss, None, "{engine}, {restored:?}");
+    }
+}
+
+#[test]
+fn an_ordered_store_that_was_restored_as_a_whole_is_older_than_the_node_knows() {
+    for engine in ORDERED {
+        let base = tempfile::tempdir().unwrap();
+        let (live, saved) = (base.path().join("live"), base.path().join("saved"));
+        std::fs::create_dir(&live).unwrap();
+        let (opened, _) = open(engine, &live, false);
+        put(&opened, "first", b"value");
+        opened.close().unwrap();
+        drop(opened);
+        copy(&live, &saved);
+        let (opened, _) = open(engine, &live, true);
+        let known = opened.opening();
+        opened.close().unwrap();
+        drop(opened);
+        std::fs::remove_dir_all(&live).unwrap();
+        copy(&saved, &live);
+        let (opened, report) = open_known(engine, &live, true, Some(known));
+        assert!(report.clean && report.loss.is_some(), "{engine}: {report:?}");
+        assert!(report.incarnation > known.incarnation, "{engine}: {report:?}");
+        let now = opened.opening();
+        assert!(now.mark > known.mark, "{engine}: the next restoration is found as well");
+        opened.settle_loss().unwrap();
+        opened.close().unwrap();
+        drop(opened);
+        assert_eq!(open_known(engine, &live, true, Some(now)).1.loss, None, "{engine}");
     }
 }
 

@@ -136,8 +136,12 @@ impl Several {
             let engine = Arc::new(MemoryEngine::new(settings, ring_size(), clock()));
             engines.push(NamedEngine { name: "memory".into(), engine, is_intact: false });
         }
-        let settings =
-            MultiSettings { entropy: 7, ring_size: ring_size(), default: self.default.into() };
+        let settings = MultiSettings {
+            entropy: 7,
+            ring_size: ring_size(),
+            last_opening: None,
+            default: self.default.into(),
+        };
         let routing = Arc::clone(&self.table) as Arc<dyn Routing>;
         self.engine = Some(MultiEngine::open(common, engines, routing, &settings).unwrap().0);
     }

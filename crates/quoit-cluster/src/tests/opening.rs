@@ -4,6 +4,7 @@ use super::*;
 use crate::{Addresses, CAPACITY_DEFAULT, MemberStatus};
 use flate2::read::GzDecoder;
 use quoit_model::props::TypeState;
+use quoit_store::LastOpening;
 use std::io::Read;
 
 #[test]
@@ -109,4 +110,21 @@ async fn file_of_a_node_that_ran_alone_goes_on() {
     }
     fixture.open().activate_type(b"idle").await.unwrap();
     assert_eq!(fixture.open().read().type_state(b"idle"), TypeState::Active);
+}
+
+#[tokio::test]
+async fn the_last_opening_of_each_store_is_known_to_the_next_start() {
+    let fixture = Fixture::new();
+    let opening = |mark| LastOpening { store_id: 5, mark, incarnation: 2 };
+    let first = fixture.open();
+    assert_eq!(first.store_opening("bitcask").unwrap(), None);
+    for mark in [1, 3] {
+        first.note_store_opening("bitcask", opening(mark)).unwrap();
+    }
+    first.note_store_opening("", opening(9)).unwrap();
+    first.stop().await;
+    drop(first);
+    let second = fixture.open();
+    assert_eq!(second.store_opening("bitcask").unwrap(), Some(opening(3)));
+    assert_eq!(second.store_opening("").unwrap(), Some(opening(9)));
 }

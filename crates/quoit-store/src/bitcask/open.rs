@@ -18,6 +18,7 @@ use crate::buckets::BucketList;
 use crate::error::StoreError;
 use crate::keyfile::KeyFile;
 use crate::marker;
+use crate::opening::OLDER_THAN_THE_NODE;
 use crate::seam::{Clock, Disk, DiskFile};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -214,7 +215,15 @@ impl<'o> Opening<'o> {
                 incarnation = self.incarnation_after(newest);
             }
             self.check_begun_segment(&last, candidates);
-            let (mark, has_lost) = (last.mark + 1, last.has_lost || self.loss.is_some());
+            let mut mark = last.mark + 1;
+            if let Some(known) =
+                self.settings.last_opening.filter(|known| known.is_later_than(&last))
+            {
+                self.note_loss(|| OLDER_THAN_THE_NODE.to_owned());
+                incarnation = self.incarnation_after(incarnation.max(known.incarnation));
+                mark = known.mark + 1;
+            }
+            let has_lost = last.has_lost || self.loss.is_some();
             self.begun_segment = last.begun_segment;
             // One that turns out to be empty is removed: the next start must not miss it.
             let begun_segment = 0;

@@ -1,5 +1,6 @@
 //! What an operator can choose.
 
+use crate::opening::LastOpening;
 use quoit_model::hash::RingSize;
 
 /// When an accepted write counts as durable.
@@ -80,6 +81,8 @@ pub struct BitcaskSettings {
     pub entropy: u64,
     /// Whether the store is known to have been there before: that it has to be made new is a loss.
     pub is_expected: bool,
+    /// The last opening of the store that the node knows of: an older store went back in time.
+    pub last_opening: Option<LastOpening>,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
     /// When an accepted write counts as durable.
@@ -116,6 +119,7 @@ impl BitcaskSettings {
         Self {
             entropy,
             is_expected: false,
+            last_opening: None,
             ring_size: RingSize::DEFAULT,
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,

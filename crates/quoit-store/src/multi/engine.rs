@@ -15,6 +15,7 @@ use crate::engine::{
 };
 use crate::error::StoreError;
 use crate::index_activity::IndexActivity;
+use crate::opening::LastOpening;
 use crate::seam::{Disk, DiskLock};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -57,6 +58,12 @@ impl MultiEngine {
     #[must_use]
     pub fn incarnation(&self) -> u64 {
         self.state.lock().meta.meta().incarnation
+    }
+
+    /// This opening, as of [`BitcaskEngine::opening`](crate::bitcask::BitcaskEngine::opening).
+    #[must_use]
+    pub fn opening(&self) -> LastOpening {
+        LastOpening::of(self.state.lock().meta.meta())
     }
 
     /// Counters up to this one may have been given out: those above have not. Durable.

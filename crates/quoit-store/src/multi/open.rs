@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::identity;
 use crate::marker;
+use crate::opening::LastOpening;
 use crate::seam::Disk;
 use parking_lot::{Mutex, RwLock};
 use quoit_model::hash::RingSize;
@@ -36,6 +37,8 @@ pub struct MultiSettings {
     pub entropy: u64,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
+    /// The last opening that the node knows of: what tells whose events they are went back in time otherwise.
+    pub last_opening: Option<LastOpening>,
     /// Name of the engine of buckets that have no property `backend`.
     pub default: String,
 }
@@ -76,11 +79,16 @@ impl MultiEngine {
         let identity::Opened { mut meta, created, clean } =
             identity::open(&*disk, settings.entropy)?;
         let intact = engines.iter().all(|named| named.is_intact);
-        if !created && clean && !intact {
+        let last = meta.meta().clone();
+        let known = settings.last_opening.filter(|known| known.is_later_than(&last));
+        let incarnation = match known {
+            // Starts that the node knows nothing of may have had others: a random number lies in between.
+            Some(known) => last.incarnation.max(known.incarnation) + 1 + (settings.entropy >> 32),
             // Events that an engine has forgotten may be known elsewhere: nothing may follow them.
-            let last = meta.meta().clone();
-            meta.write(Meta { incarnation: last.incarnation + 1, ..last })?;
-        }
+            None => last.incarnation + u64::from(!created && clean && !intact),
+        };
+        let mark = last.mark.max(known.map_or(0, |known| known.mark)) + 1;
+        meta.write(Meta { incarnation, mark, ..last })?;
         let (names, engines): (Vec<_>, Vec<_>) =
             engines.into_iter().map(|named| (named.name, named.engine)).unzip();
         let default = names.iter().position(|name| *name == settings.default);

@@ -18,6 +18,7 @@ use crate::engine::{
 };
 use crate::error::StoreError;
 use crate::index_activity::IndexActivity;
+use crate::opening::LastOpening;
 use crate::seam::{Clock, Disk, Execution, RealDisk, WorkerHandle};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -178,6 +179,13 @@ impl OrderedEngine {
         }
         let reserved = Meta { reserved_counter: counter, ..meta.meta().clone() };
         meta.write(reserved)
+    }
+
+    /// This opening of the store. Who keeps it elsewhere, durably, can tell the next opening whether the store
+    /// went back in time.
+    #[must_use]
+    pub fn opening(&self) -> LastOpening {
+        LastOpening::of(self.store.meta.lock().meta())
     }
 
     /// How often the store was opened and closed. Durable.

@@ -13,6 +13,7 @@ use crate::buckets::BucketList;
 use crate::error::StoreError;
 use crate::identity;
 use crate::marker;
+use crate::opening::OLDER_THAN_THE_NODE;
 use crate::seam::{Clock, Disk};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -61,7 +62,8 @@ impl Store {
         }
         let identity::Opened { mut meta, created, clean } = identity::open(disk, settings.entropy)?;
         let overlay = Overlay::new((kind.open)(clean)?);
-        let loss = check_mark(&overlay, &mut meta, created && settings.is_expected, clean)?;
+        let is_missing = created && settings.is_expected;
+        let loss = check_mark(&overlay, &mut meta, is_missing, clean, &settings)?;
         let partitions = restore(&overlay, &disk.path(), settings)?;
         let key_count =
             partitions.iter().map(|state| state.tallies.read().sums().key_count()).sum();
@@ -106,12 +108,15 @@ fn check_mark(
     meta: &mut MetaFile,
     is_missing: bool,
     clean: bool,
+    settings: &OrderedSettings,
 ) -> Result<Option<RecordLoss>, StoreError> {
     let last = meta.meta().clone();
+    let known = settings.last_opening.filter(|known| known.is_later_than(&last));
     let stored = overlay.get(Space::Side, &mark_key())?;
     let found = stored.and_then(|stored| stored[..].try_into().ok()).map_or(0, u64::from_be_bytes);
     let reason = match found {
         _ if is_missing => Some("the store was gone and was made anew"),
+        _ if known.is_some() => Some(OLDER_THAN_THE_NODE),
         found if found < last.mark => Some("the data is older than the file that says whose it is"),
         // The data is written first.
         found if found > last.mark + 1 => {
@@ -122,7 +127,11 @@ fn check_mark(
     // An incarnation that none of the forgotten starts can have had.
     let skipped = found.saturating_sub(last.mark + 1);
     let ends = reason.is_some() && clean;
-    let incarnation = last.incarnation + u64::from(ends) + skipped;
+    let incarnation = match known {
+        // Starts that the node knows nothing of may have had others: a random number lies in between.
+        Some(known) => last.incarnation.max(known.incarnation) + 1 + (settings.entropy >> 32),
+        None => last.incarnation + u64::from(ends) + skipped,
+    };
     let has_lost = last.has_lost || reason.is_some();
     let noted = Meta { has_lost, incarnation, ..last };
     if reason.is_some() {
@@ -130,6 +139,7 @@ fn check_mark(
     }
     // A start that was killed after it wrote to the data, and before it wrote to the file, is made again.
     let base = if skipped > 0 { found } else { noted.mark };
+    let base = known.map_or(base, |known| base.max(known.mark));
     let mark = write_mark(overlay, base)?;
     meta.write(Meta { mark, ..noted })?;
     let found_now = reason.map(|reason| RecordLoss { reason: reason.to_owned() });

@@ -1,6 +1,7 @@
 //! What an operator can choose of every engine on an ordered store.
 
 use crate::bitcask::Durability;
+use crate::opening::LastOpening;
 use quoit_model::hash::RingSize;
 
 /// Settings of an engine on an ordered store.
@@ -10,6 +11,8 @@ pub struct OrderedSettings {
     pub entropy: u64,
     /// Whether the store is known to have been there before: that it has to be made new is a loss.
     pub is_expected: bool,
+    /// The last opening of the store that the node knows of: an older store went back in time.
+    pub last_opening: Option<LastOpening>,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
     /// When an accepted write counts as durable. With [`Durability::Relaxed`], when it survives the death of
@@ -32,6 +35,7 @@ impl OrderedSettings {
         Self {
             entropy,
             is_expected: false,
+            last_opening: None,
             ring_size: RingSize::DEFAULT,
             durability: Durability::Strict,
             sync_interval_us: 1_000_000,

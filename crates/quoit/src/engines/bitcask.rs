@@ -18,6 +18,7 @@ pub(super) fn open(
     let disk = RealDisk::open(place.directory).context("opening the data directory")?;
     let settings = BitcaskSettings {
         is_expected: place.is_expected,
+        last_opening: place.last_opening,
         ..bitcask_settings(place.ring_size, settings)?
     };
     let opened = BitcaskEngine::open(Arc::new(disk), Arc::clone(clock), &Threads, settings);
@@ -38,6 +39,7 @@ pub(super) fn open(
         clean: report.clean && !report.lost_after_clean_stop,
         loss: report.loss.map(found),
         key_count: engine.stats().key_count,
+        opening: engine.opening(),
         engine,
     })
 }
@@ -150,7 +152,8 @@ pub(super) mod tests {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let settings = config::load(&Sources::default()).unwrap();
         let (ring_size, is_expected) = (RingSize::DEFAULT, false);
-        let place = Place { directory: directory.path(), ring_size, is_expected };
+        let last_opening = None;
+        let place = Place { directory: directory.path(), ring_size, is_expected, last_opening };
         let reopen = || open(&place, &clock, &settings).unwrap();
         let opened = reopen();
         put(&*opened.engine, b"key");

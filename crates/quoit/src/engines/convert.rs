@@ -123,7 +123,9 @@ impl ConversionPlan<'_> {
         let settings = self.engine_settings();
         let open = |storage, path: &Path| {
             let (ring_size, is_expected) = (self.ring_size, false);
-            open_one(storage, &Place { directory: path, ring_size, is_expected }, &clock, &settings)
+            let last_opening = None;
+            let place = Place { directory: path, ring_size, is_expected, last_opening };
+            open_one(storage, &place, &clock, &settings)
         };
         let OnDisk { engine: old, created, clean, .. } =
             open(from, &base.join(&what.old_name)).context("opening the old data")?;

@@ -11,11 +11,12 @@ mod ordered;
 pub(crate) use convert::{ConversionPlan, Converted, free_bytes};
 pub(crate) use directory::refuse_orphaned_data;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::ControlPlane;
 use quoit_core::DotSequence;
 use quoit_model::hash::RingSize;
+use quoit_store::LastOpening;
 use quoit_store::bitcask::{Durability, RecordLoss};
 use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
@@ -63,8 +64,9 @@ pub(crate) fn open(
         }
         Storage::Multi => multi::open(&directory, is_new_node, control, clock, settings)?,
         _ => {
-            let place = Place { directory: &directory, ring_size, is_expected: !is_new_node };
-            open_one(storage, &place, clock, settings)?
+            let (name, is_expected) = (storage.name(), !is_new_node);
+            let place = Place { directory: &directory, ring_size, is_expected, last_opening: None };
+            open_noted(storage, name, place, control, clock, settings)?
         }
     };
     if let Some(found) = &opened.loss {
@@ -92,6 +94,24 @@ struct Place<'p> {
     ring_size: RingSize,
     /// Whether the store is known to have been there before.
     is_expected: bool,
+    /// The last opening of the store that the control plane's file has.
+    last_opening: Option<LastOpening>,
+}
+
+/// Opens one engine, and notes durably in the control plane's file that it was opened: a store that was
+/// restored from a copy beside a current file is older than that says.
+fn open_noted(
+    storage: Storage,
+    name: &str,
+    place: Place<'_>,
+    control: &ControlPlane,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<OnDisk> {
+    let last_opening = control.store_opening(name).context("reading what is known of the store")?;
+    let opened = open_one(storage, &Place { last_opening, ..place }, clock, settings)?;
+    control.note_store_opening(name, opened.opening).context("noting that the store was opened")?;
+    Ok(opened)
 }
 
 /// Opens one engine that keeps its data in a directory.
@@ -118,6 +138,7 @@ struct OnDisk {
     clean: bool,
     loss: Option<FoundLoss>,
     key_count: u64,
+    opening: LastOpening,
 }
 
 fn durability(settings: &Settings) -> Durability {

@@ -2,7 +2,7 @@
 
 use super::convert::refuse_converting;
 use super::counter::dots;
-use super::{FoundLoss, OnDisk, Place, memory, open_one};
+use super::{FoundLoss, OnDisk, Place, memory, open_noted};
 use anyhow::{Context, Result, bail};
 use quoit::config::{NamedStorage, Settings, Storage};
 use quoit_cluster::ControlPlane;
@@ -14,6 +14,9 @@ use quoit_store::multi::{
 use quoit_store::seam::{Clock, RealDisk};
 use std::path::Path;
 use std::sync::Arc;
+
+/// The name of the opening of all of them: no engine can have it.
+const OWN_NAME: &str = "";
 
 pub(super) fn open(
     directory: &Path,
@@ -36,11 +39,12 @@ pub(super) fn open(
             NamedEngine { name, engine, is_intact: false }
         } else {
             let is_expected = !is_new_node && used.contains(&name);
-            let place = Place { directory: &directory.join(&name), ring_size, is_expected };
-            let opened = open_one(storage, &place, clock, &settings)
+            let directory = &directory.join(&name);
+            let place = Place { directory, ring_size, is_expected, last_opening: None };
+            let opened = open_noted(storage, &name, place, control, clock, &settings)
                 .with_context(|| format!("opening the storage engine {name}"))?;
+            let is_intact = !opened.created && opened.clean && opened.loss.is_none();
             losses.extend(opened.loss);
-            let is_intact = !opened.created && opened.clean;
             NamedEngine { name, engine: opened.engine, is_intact }
         };
         engines.push(opened);
@@ -48,12 +52,17 @@ pub(super) fn open(
     let settings = MultiSettings {
         entropy: getrandom::u64().context("asking the system for random bytes")?,
         ring_size,
+        last_opening: control
+            .store_opening(OWN_NAME)
+            .context("reading what is known of the store")?,
         default: settings.default_storage(),
     };
     let routing = Arc::new(Properties(Arc::clone(control)));
     let opened = MultiEngine::open(Arc::new(disk), engines, routing, &settings);
     let (engine, report) = opened.context("opening the storage engines")?;
     let engine = Arc::new(engine);
+    let opening = engine.opening();
+    control.note_store_opening(OWN_NAME, opening).context("noting that the stores were opened")?;
     for (name, stats) in engine.stats_by_name() {
         tracing::info!(name, key_count = stats.key_count, "storage engine opened");
     }
@@ -63,6 +72,7 @@ pub(super) fn open(
         clean: report.clean,
         loss: together(losses),
         key_count: engine.stats().key_count,
+        opening,
         engine,
     })
 }

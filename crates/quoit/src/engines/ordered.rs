@@ -87,6 +87,7 @@ fn ordered_settings(
         OrderedSettings::new(getrandom::u64().context("asking the system for random bytes")?);
     Ok(OrderedSettings {
         is_expected: place.is_expected,
+        last_opening: place.last_opening,
         ring_size: place.ring_size,
         durability: durability(settings),
         sync_interval_us: sync_interval_us(settings, defaults.sync_interval_us),
@@ -104,5 +105,6 @@ fn opened(
     let of_loss = Arc::clone(&engine);
     let found = |loss| FoundLoss { loss, settle: Box::new(move || of_loss.settle_loss()) };
     let loss = loss.map(found);
-    Ok(OnDisk { dots: dots(&engine), engine, created, clean, loss, key_count })
+    let opening = engine.opening();
+    Ok(OnDisk { dots: dots(&engine), engine, created, clean, loss, key_count, opening })
 }

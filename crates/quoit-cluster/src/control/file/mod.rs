@@ -37,6 +37,8 @@ const LAYOUTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("layouts")
 const MEMBERS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("members");
 /// The latest start of each other node that this one knows of: starts and boot id.
 const STARTS: TableDefinition<'_, &[u8], (u64, u64)> = TableDefinition::new("starts");
+/// The last opening of each of this node's stores, by name: id, number and incarnation.
+const STORES: TableDefinition<'_, &str, (u64, u64, u64)> = TableDefinition::new("stores");
 const BUCKET_TYPES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bucket_types");
 const BUCKET_PROPS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bucket_props");
 

@@ -3,7 +3,7 @@
 use super::{
     BUCKET_PROPS, BUCKET_TYPES, ControlFile, KEY_APPLIED, KEY_BALLOT, KEY_CLUSTER, KEY_CLUSTER_ID,
     KEY_ELECTORATE, KEY_PURGED, KEY_REVISION, KEY_STARTS, KEY_TIME, KEY_VERSION, LAYOUTS, LOG,
-    MEMBERS, NODE, RAFT, STARTS, commit,
+    MEMBERS, NODE, RAFT, STARTS, STORES, commit,
 };
 use crate::NodeId;
 use crate::command::Change;
@@ -19,6 +19,7 @@ use crate::state::State;
 use openraft::entry::RaftPayload as _;
 use prost::Message;
 use quoit_planted::planted;
+use quoit_store::LastOpening;
 use quoit_wire::internode::control::{
     Ballot, ClusterMessage, LogEntry, Position, StoredElectorate,
 };
@@ -110,6 +111,32 @@ impl ControlFile {
     pub(crate) fn note_time(&self, unix_us: u64) -> Result<(), CommitError> {
         self.commit(|transaction| {
             transaction.open_table(NODE)?.insert(KEY_TIME, unix_us.to_be_bytes().as_slice())?;
+            Ok(())
+        })
+    }
+
+    /// The last opening of a store of this node that was noted.
+    pub(crate) fn store_opening(&self, name: &str) -> Result<Option<LastOpening>, CommitError> {
+        let noted = self.with(|database| {
+            let transaction = database.begin_read()?;
+            match transaction.open_table(STORES) {
+                Ok(table) => Ok(table.get(name)?.map(|noted| noted.value())),
+                Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })?;
+        Ok(noted.map(|(store_id, mark, incarnation)| LastOpening { store_id, mark, incarnation }))
+    }
+
+    /// Notes an opening of a store of this node.
+    pub(crate) fn note_store_opening(
+        &self,
+        name: &str,
+        opening: LastOpening,
+    ) -> Result<(), CommitError> {
+        let LastOpening { store_id, mark, incarnation } = opening;
+        self.commit(|transaction| {
+            transaction.open_table(STORES)?.insert(name, (store_id, mark, incarnation))?;
             Ok(())
         })
     }

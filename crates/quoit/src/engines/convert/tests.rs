@@ -52,7 +52,8 @@ impl Node {
 
     fn open(&self, storage: Storage) -> OnDisk {
         let (ring_size, is_expected) = (RingSize::DEFAULT, false);
-        let place = Place { directory: &self.directory(), ring_size, is_expected };
+        let directory = &self.directory();
+        let place = Place { directory, ring_size, is_expected, last_opening: None };
         open_one(storage, &place, &self.clock, &self.settings).unwrap()
     }
 
@@ -61,8 +62,12 @@ impl Node {
     fn incarnation(&self) -> u64 {
         let engine = memory::engine(RingSize::DEFAULT, &self.clock, &self.settings);
         let named = NamedEngine { name: NAME.to_owned(), engine, is_intact: true };
-        let settings =
-            MultiSettings { entropy: 1, ring_size: RingSize::DEFAULT, default: NAME.to_owned() };
+        let settings = MultiSettings {
+            entropy: 1,
+            ring_size: RingSize::DEFAULT,
+            last_opening: None,
+            default: NAME.to_owned(),
+        };
         let disk = RealDisk::open(self.data_dir.path().join("multi")).unwrap();
         let routing = Arc::new(NoProperties);
         let opened = MultiEngine::open(Arc::new(disk), vec![named], routing, &settings);

@@ -1,0 +1,32 @@
+//! What the rest of a node keeps of the openings of its store.
+//!
+//! A store directory that was restored as a whole fits itself, so the store can't know. Each opening goes up in
+//! a number in `STORE`, and the node keeps that number elsewhere before it serves: a store with a lower one
+//! went back in time.
+
+use crate::bitcask::Meta;
+
+/// The last opening of a store that the node knows of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LastOpening {
+    /// Random id of the store. One with another id is another store, and nothing is known of it.
+    pub store_id: u64,
+    /// How often the store was opened and closed.
+    pub mark: u64,
+    /// The store's incarnation.
+    pub incarnation: u64,
+}
+
+/// Why a store has lost records that is older than the node knows.
+pub(crate) const OLDER_THAN_THE_NODE: &str = "the store is older than what the node knows of it: it was restored from a copy, or went back in time";
+
+impl LastOpening {
+    pub(crate) const fn of(meta: &Meta) -> Self {
+        Self { store_id: meta.store_id, mark: meta.mark, incarnation: meta.incarnation }
+    }
+
+    /// Whether a store is older than this.
+    pub(crate) const fn is_later_than(&self, meta: &Meta) -> bool {
+        self.store_id == meta.store_id && self.mark > meta.mark
+    }
+}
