@@ -1,8 +1,8 @@
 //! What the rest of a node keeps of the openings of its store.
 //!
-//! A store directory that was restored as a whole fits itself, so the store can't know. Each opening goes up in
-//! a number in `STORE`, and the node keeps that number elsewhere before it serves: a store with a lower one
-//! went back in time.
+//! A store directory that was restored as a whole fits itself, so the store can't know. Each opening goes up
+//! in a number in `STORE`, and the node keeps that number elsewhere before it serves: a store with a lower
+//! one went back in time.
 
 use crate::bitcask::Meta;
 
@@ -18,7 +18,8 @@ pub struct LastOpening {
 }
 
 /// Why a store has lost records that is older than the node knows.
-pub(crate) const OLDER_THAN_THE_NODE: &str = "the store is older than what the node knows of it: it was restored from a copy, or went back in time";
+pub(crate) const OLDER_THAN_THE_NODE: &str = "the store is older than what the node knows of it: \
+    it was restored from a copy, or went back in time";
 
 impl LastOpening {
     pub(crate) const fn of(meta: &Meta) -> Self {

@@ -149,8 +149,8 @@ fn a_synced_segment_that_was_cut_before_another_one_is_noticed_after_a_kill_once
     assert_eq!(store.open().unwrap().loss, None);
 }
 
-/// A store that was killed after writes of three keys, whose second one can't be read. What was written before
-/// the last one is synced or not.
+/// A store that was killed after writes of three keys, whose second one can't be read. What was written
+/// before the last one is synced or not.
 fn with_a_gap(is_synced: bool) -> Faulty {
     let mut store = Faulty::new(SEGMENT_BYTES);
     put(store.engine(), "before", &[1; 100]);

@@ -47,8 +47,8 @@ pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<Shared> {
 /// The class of all n_vals from its own number on.
 const CAPPED_CLASS: usize = N_VAL_CLASS_COUNT - 1;
 
-/// So many first primaries have all records of the highest class: as many as the bucket of that class with the
-/// fewest replicas has.
+/// So many first primaries have all records of the highest class: as many as the bucket of that class with
+/// the fewest replicas has.
 fn capped_n_val(n_vals: &[u32]) -> usize {
     let capped = n_vals.iter().map(|n_val| *n_val as usize).filter(|n_val| *n_val >= CAPPED_CLASS);
     capped.min().unwrap_or(CAPPED_CLASS)

@@ -107,8 +107,8 @@ impl BitcaskEngine {
         meta.write(reserved)
     }
 
-    /// This opening of the store. Who keeps it elsewhere, durably, can tell the next opening whether the store
-    /// went back in time.
+    /// This opening of the store. Who keeps it elsewhere, durably, can tell the next opening whether the
+    /// store went back in time.
     #[must_use]
     pub fn opening(&self) -> LastOpening {
         LastOpening::of(self.store.meta.lock().meta())

@@ -1,14 +1,14 @@
 //! Cuts the log off where a power failure has taken a part of it and left later records.
 //!
-//! What no sync had covered may be lost in any part. Were later records kept, changes that build on each other
-//! would be torn apart: a page of a large set would be gone, and the root that tells of it there. So after a
-//! stop that was not in good order the log ends before the first gap, as if the machine had stopped then.
-//! Nothing behind it was acknowledged as durable: a sync covers all that was written before it.
+//! What no sync had covered may be lost in any part. Were later records kept, changes that build on each
+//! other would be torn apart: a page of a large set would be gone, and the root that tells of it there. So
+//! after a stop that was not in good order the log ends before the first gap, as if the machine had stopped
+//! then. Nothing behind it was acknowledged as durable: a sync covers all that was written before it.
 //!
 //! A gap is told from damage of what was durable by what records and segments say of the log before them
-//! ([`SyncedBefore`], [`SegmentHeader::previous`]), by key files, by the snapshot, and by `STORE`. Damage costs
-//! the records that it hits, and nothing is cut off. Nor is anything that releases before version 4 of `STORE`
-//! wrote, whose records say nothing.
+//! ([`SyncedBefore`], [`SegmentHeader::previous`]), by key files, by the snapshot, and by `STORE`. Damage
+//! costs the records that it hits, and nothing is cut off. Nor is anything that releases before version 4 of
+//! `STORE` wrote, whose records say nothing.
 //!
 //! [`SyncedBefore`]: super::synced::SyncedBefore
 
@@ -46,7 +46,8 @@ struct Piece {
 type At = (usize, u64);
 
 impl Opening<'_> {
-    /// Cuts the log off before the first gap, and writes off that were cut short. Whether anything was cut off.
+    /// Cuts the log off before the first gap, and writes off that were cut short. Whether anything was cut
+    /// off.
     pub(super) fn cut_at_gap(
         &mut self,
         directory: &Directory,

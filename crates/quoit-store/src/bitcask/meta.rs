@@ -406,8 +406,8 @@ mod tests {
         assert_eq!(reopened(&disk).meta(), &Meta { has_lost: false, ..next });
     }
 
-    /// What version 3 wrote as generation 7 before its checksum: as of version 2, with records lost, a digest of
-    /// segments 5 and mark 4.
+    /// What version 3 wrote as generation 7 before its checksum: as of version 2, with records lost, a digest
+    /// of segments 5 and mark 4.
     const VERSION_3: [u8; 88] = [
         b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 3, 0, 0, 0, 3, 0, 0, 0, //
         7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //

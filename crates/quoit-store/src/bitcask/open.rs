@@ -66,10 +66,7 @@ impl Store {
         let lock = disk.lock()?;
         let mut opening = Opening::new(&*disk, &settings);
         let directory = opening.directory()?;
-        let mut meta = MetaFile::open(&*disk, &directory.names)?;
-        if let Some(meta) = &mut meta {
-            meta.remove_retired(opening.disk)?;
-        }
+        let meta = opening.last_meta(&directory)?;
         let mut directory = Directory::of(disk.list()?);
         let mut candidates = opening.candidates(&directory)?;
         let mut meta = opening.begin_incarnation(meta, &directory, &candidates)?;
@@ -79,10 +76,10 @@ impl Store {
             directory = Directory::of(disk.list()?);
             candidates = opening.candidates(&directory)?;
         }
-        let segments = opening.segments(candidates, opening.report.store_id)?;
-        let reader = Reader { store_id: opening.report.store_id, directory: disk.path() };
-        let indexes =
-            Indexes::new(Arc::clone(&disk), opening.report.store_id, settings.entry_buffer_bytes);
+        let store_id = opening.report.store_id;
+        let segments = opening.segments(candidates, store_id)?;
+        let reader = Reader { store_id, directory: disk.path() };
+        let indexes = Indexes::new(Arc::clone(&disk), store_id, settings.entry_buffer_bytes);
         let loaded = opening.load(&directory, segments, &reader, &indexes)?;
         opening.find_orphaned_keys(&directory);
         let next_sequence = start.next_sequence.max(loaded.sequence_max + 1);
@@ -126,12 +123,17 @@ impl Store {
             closed: AtomicBool::new(false),
             _lock: lock,
         };
-        store.counters.corrupt_records.store(report.damage_count, Ordering::Relaxed);
-        store.counters.checkpointed_sequence.store(store.log.written(), Ordering::Relaxed);
+        store.begin_counters(&report);
+        Ok((store, report))
+    }
+
+    fn begin_counters(&self, report: &OpenReport) {
+        let counters = &self.counters;
+        counters.corrupt_records.store(report.damage_count, Ordering::Relaxed);
+        counters.checkpointed_sequence.store(self.log.written(), Ordering::Relaxed);
         // What had to be read now should not have to be read again.
         let wanted = report.scanned_segment_count > 0 || !report.from_snapshot && !report.created;
-        store.counters.checkpoint_wanted.store(wanted, Ordering::Relaxed);
-        Ok((store, report))
+        counters.checkpoint_wanted.store(wanted, Ordering::Relaxed);
     }
 }
 
@@ -156,6 +158,13 @@ fn begin_log(
     Ok((log, committer))
 }
 
+/// The newest incarnation that began a segment of a store.
+fn newest_incarnation(candidates: &[Candidate], store_id: Option<u64>) -> u64 {
+    let headers = candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
+    let own = headers.filter(|header| Some(header.store_id) == store_id);
+    own.map(|header| header.incarnation).max().unwrap_or(0)
+}
+
 impl<'o> Opening<'o> {
     fn new(disk: &'o dyn Disk, settings: &'o BitcaskSettings) -> Self {
         Self {
@@ -172,6 +181,15 @@ impl<'o> Opening<'o> {
             unkeyed: Vec::new(),
             key_files: BTreeMap::new(),
         }
+    }
+
+    /// The file that says who the store is, with the segments removed that it says are to go.
+    fn last_meta(&self, directory: &Directory) -> Result<Option<MetaFile>, StoreError> {
+        let mut meta = MetaFile::open(self.disk, &directory.names)?;
+        if let Some(meta) = &mut meta {
+            meta.remove_retired(self.disk)?;
+        }
+        Ok(meta)
     }
 
     /// Opens the files that are named like segments.
@@ -192,81 +210,90 @@ impl<'o> Opening<'o> {
         directory: &Directory,
         candidates: &[Candidate],
     ) -> Result<MetaFile, StoreError> {
-        let exists = directory.names.iter().any(|name| name == META_NAME);
-        let headers = || candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
-        let newest = |store_id| {
-            let own = headers().filter(|header| Some(header.store_id) == store_id);
-            own.map(|header| header.incarnation).max().unwrap_or(0)
-        };
-        let meta = if let Some(mut meta) = meta {
-            let last = meta.meta().clone();
-            self.report.clean = last.clean;
-            self.has_marks = meta.version() >= MARKS_VERSION;
-            self.check_closed_segments(&last, candidates)?;
-            let mut incarnation =
-                last.incarnation + u64::from(!last.clean && !planted!(KeepsIncarnation));
-            let newest = newest(Some(last.store_id));
-            if newest > last.incarnation {
-                self.note_loss(|| {
-                    format!(
-                        "{META_NAME} is older than the log: it was restored, or went back in time"
-                    )
-                });
-                incarnation = self.incarnation_after(newest);
-            }
-            self.check_begun_segment(&last, candidates);
-            let mut mark = last.mark + 1;
-            if let Some(known) =
-                self.settings.last_opening.filter(|known| known.is_later_than(&last))
-            {
-                self.note_loss(|| OLDER_THAN_THE_NODE.to_owned());
-                incarnation = self.incarnation_after(incarnation.max(known.incarnation));
-                mark = known.mark + 1;
-            }
-            let has_lost = last.has_lost || self.loss.is_some();
-            self.begun_segment = last.begun_segment;
-            // One that turns out to be empty is removed: the next start must not miss it.
-            let begun_segment = 0;
-            meta.write(Meta { clean: false, incarnation, has_lost, mark, begun_segment, ..last })?;
-            meta
-        } else {
-            if exists {
-                MetaFile::check_overwritable(self.disk)?;
-            }
-            let store_id = headers().next().map(|header| header.store_id);
-            if headers().any(|header| Some(header.store_id) != store_id) {
-                return Err(StoreError::Corrupt {
-                    path: format!("{}/{META_NAME}", self.disk.path()),
-                    offset: 0,
-                    reason: "the file is missing or damaged, and there are segments of more than \
-                             one store; move those of other stores away"
-                        .into(),
-                });
-            }
-            self.report.created = store_id.is_none();
-            self.report.clean = store_id.is_none();
-            self.report.meta_rebuilt = store_id.is_some();
-            if self.report.meta_rebuilt {
-                self.note_loss(|| format!("{META_NAME} was missing or damaged"));
-            }
-            if self.report.created && self.settings.is_expected {
-                self.note_loss(|| "the store was gone and was made anew".to_owned());
-            }
-            let made = Meta {
-                store_id: store_id.unwrap_or(self.settings.entropy),
-                incarnation: match store_id {
-                    Some(_) => self.incarnation_after(newest(store_id)),
-                    None => 1,
-                },
-                has_lost: self.loss.is_some(),
-                mark: 1,
-                ..Meta::default()
-            };
-            MetaFile::create(self.disk, exists, made)?
+        let meta = match meta {
+            Some(meta) => self.go_on_with(meta, candidates)?,
+            None => self.make_meta(directory, candidates)?,
         };
         self.report.store_id = meta.meta().store_id;
         self.report.incarnation = meta.meta().incarnation;
         Ok(meta)
+    }
+
+    /// Begins a new incarnation of a store unless its last one ended in good order and nothing is missing.
+    fn go_on_with(
+        &mut self,
+        mut meta: MetaFile,
+        candidates: &[Candidate],
+    ) -> Result<MetaFile, StoreError> {
+        let last = meta.meta().clone();
+        self.report.clean = last.clean;
+        self.has_marks = meta.version() >= MARKS_VERSION;
+        self.check_closed_segments(&last, candidates)?;
+        let mut incarnation =
+            last.incarnation + u64::from(!last.clean && !planted!(KeepsIncarnation));
+        let newest = newest_incarnation(candidates, Some(last.store_id));
+        if newest > last.incarnation {
+            self.note_loss(|| {
+                format!("{META_NAME} is older than the log: it was restored, or went back in time")
+            });
+            incarnation = self.incarnation_after(newest);
+        }
+        self.check_begun_segment(&last, candidates);
+        let mut mark = last.mark + 1;
+        if let Some(known) = self.settings.last_opening.filter(|known| known.is_later_than(&last)) {
+            self.note_loss(|| OLDER_THAN_THE_NODE.to_owned());
+            incarnation = self.incarnation_after(incarnation.max(known.incarnation));
+            mark = known.mark + 1;
+        }
+        let has_lost = last.has_lost || self.loss.is_some();
+        self.begun_segment = last.begun_segment;
+        // One that turns out to be empty is removed: the next start must not miss it.
+        let begun_segment = 0;
+        meta.write(Meta { clean: false, incarnation, has_lost, mark, begun_segment, ..last })?;
+        Ok(meta)
+    }
+
+    /// Makes the file that says who the store is: of a new store, or anew of one whose segments are there.
+    fn make_meta(
+        &mut self,
+        directory: &Directory,
+        candidates: &[Candidate],
+    ) -> Result<MetaFile, StoreError> {
+        let exists = directory.names.iter().any(|name| name == META_NAME);
+        let headers = || candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
+        if exists {
+            MetaFile::check_overwritable(self.disk)?;
+        }
+        let store_id = headers().next().map(|header| header.store_id);
+        if headers().any(|header| Some(header.store_id) != store_id) {
+            return Err(StoreError::Corrupt {
+                path: format!("{}/{META_NAME}", self.disk.path()),
+                offset: 0,
+                reason: "the file is missing or damaged, and there are segments of more than \
+                         one store; move those of other stores away"
+                    .into(),
+            });
+        }
+        self.report.created = store_id.is_none();
+        self.report.clean = store_id.is_none();
+        self.report.meta_rebuilt = store_id.is_some();
+        if self.report.meta_rebuilt {
+            self.note_loss(|| format!("{META_NAME} was missing or damaged"));
+        }
+        if self.report.created && self.settings.is_expected {
+            self.note_loss(|| "the store was gone and was made anew".to_owned());
+        }
+        let made = Meta {
+            store_id: store_id.unwrap_or(self.settings.entropy),
+            incarnation: match store_id {
+                Some(_) => self.incarnation_after(newest_incarnation(candidates, store_id)),
+                None => 1,
+            },
+            has_lost: self.loss.is_some(),
+            mark: 1,
+            ..Meta::default()
+        };
+        MetaFile::create(self.disk, exists, made)
     }
 
     /// An incarnation that no start has had which is not known any more: the segments that tell of the last
@@ -292,8 +319,8 @@ impl<'o> Opening<'o> {
         Ok(())
     }
 
-    /// Looks for the last segment of which it is noted that it was made. It has no key file yet, and no snapshot
-    /// need know it.
+    /// Looks for the last segment of which it is noted that it was made. It has no key file yet, and no
+    /// snapshot need know it.
     fn check_begun_segment(&mut self, last: &Meta, candidates: &[Candidate]) {
         let number = last.begun_segment;
         if number != 0 && !candidates.iter().any(|candidate| candidate.number == number) {
@@ -326,8 +353,8 @@ impl<'o> Opening<'o> {
 
     /// Begins a new incarnation if records were lost although the last one ended in good order: events of
     /// that incarnation may be among them, and it must not go on after events that it has forgotten. Once
-    /// for each loss: what was lost when an incarnation began has no events of it. Notes that all that is there
-    /// is durable.
+    /// for each loss: what was lost when an incarnation began has no events of it. Notes that all that is
+    /// there is durable.
     fn begin_incarnation_if_damaged(
         &mut self,
         meta: &mut MetaFile,

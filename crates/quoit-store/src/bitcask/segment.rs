@@ -11,8 +11,8 @@
 //! byte 24  8  incarnation of the store that began the segment
 //! byte 32  8  the store's next sequence when the segment was begun
 //! byte 40  8  seconds since 1970 then
-//! byte 48  4  the segment before, of one that requests write: its number, with the highest bit set; 0 = none of
-//!             the same process
+//! byte 48  4  of a segment that requests write, the number of the one before, with the highest bit set; 0 =
+//!             none of the same process
 //! byte 52  4  where its records end, in units of 16 bytes
 //! byte 56  8  XXH3-64 of bytes 0..56
 //! ```
