@@ -218,7 +218,7 @@ PARTS = [
     ("build", "everything that the tests run", part_build),
     ("tidy", "rules of the code", part_tidy),
     ("rust", "unit, property and crash tests of the crates", part_rust),
-    ("simulation", "clusters in simulated worlds, a thousand seeds", part_simulation),
+    ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
     ("process", "tests of the real process", part_process),
     ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
