@@ -31,6 +31,8 @@ const HEARTBEAT_MS: u64 = 250;
 const ELECTION_MS_MIN: u64 = 1_000;
 /// The end of those times, in milliseconds.
 const ELECTION_MS_MAX: u64 = 2_000;
+/// A part that has ended is started again no sooner than this after its last start.
+const RESTART_PAUSE: Duration = Duration::from_millis(200);
 /// A node that has heard nothing of a leader for so long is led by nobody.
 const LED_WITHIN: Duration = Duration::from_millis(ELECTION_MS_MAX);
 /// Time that sending a part of a snapshot may take, in milliseconds.
@@ -96,6 +98,8 @@ pub(crate) struct Group {
     metrics: ArcSwapOption<watch::Receiver<Metrics>>,
     /// When a leader has last been heard of.
     led_at: RwLock<Option<Instant>>,
+    /// When the running part was last started.
+    started_at: RwLock<Option<Instant>>,
     /// Changes that hold on every state, and who waits for them.
     told: parking_lot::Mutex<Vec<Told>>,
     /// Held by whoever has the log agree on such changes.
@@ -131,6 +135,7 @@ impl Group {
         let (raft, metrics) = (Mutex::new(None), ArcSwapOption::empty());
         let (gate, is_suspect) = (RwLock::new(gate), AtomicBool::new(false));
         let led_at = RwLock::new(None);
+        let started_at = RwLock::new(None);
         let (told, telling, log_end) = Default::default();
         Self {
             file,
@@ -141,6 +146,7 @@ impl Group {
             is_suspect,
             metrics,
             led_at,
+            started_at,
             told,
             telling,
             log_end,
@@ -171,11 +177,17 @@ impl Group {
             self.is_suspect.store(true, Ordering::Relaxed);
         }
         if self.is_suspect.load(Ordering::Relaxed) {
+            // One that ends as soon as it is started, because the disk is full, would be started without end.
+            let started_at = *self.started_at.read();
+            if started_at.is_some_and(|at| at.elapsed() < RESTART_PAUSE) {
+                return Err(GroupError::NotLeader);
+            }
             // What is left of the part that ended no longer writes.
             *raft = None;
             self.reload()?;
             self.is_suspect.store(false, Ordering::Relaxed);
         }
+        *self.started_at.write() = Some(Instant::now());
         let started = self.start().await;
         self.is_suspect.store(started.is_err(), Ordering::Relaxed);
         let started = started?;
