@@ -138,8 +138,10 @@ impl Committer {
         let before = self.synced.load(Ordering::Relaxed);
         let mut result = Ok(());
         if unsynced.sequence > before {
-            let count = if planted!(SyncsActiveOnly) { 1 } else { unsynced.segments.len() };
-            let mut segments = unsynced.segments.iter().rev().take(count);
+            // The active segment is the last one.
+            let closed_count = unsynced.segments.len() - 1;
+            let skipped_count = if planted!(SyncsActiveOnly) { closed_count } else { 0 };
+            let mut segments = unsynced.segments.iter().skip(skipped_count);
             result = segments.try_for_each(|segment| match planted!(ForgetsSyncs) {
                 true => Ok(()),
                 false => segment.file.sync(),
