@@ -378,7 +378,7 @@ impl ReplicatedStore {
         let meta = RecordMeta {
             digest: object.digest(),
             tombstone,
-            n_val_class: props.n_val.min(15) as u8,
+            n_val_class: RecordMeta::class_of(props.n_val),
             expires_at_secs: object.expires_at_secs().unwrap_or(0),
             indexed: object.has_index_entries(),
         };

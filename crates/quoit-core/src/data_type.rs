@@ -32,7 +32,7 @@ use quoit_model::merge::WritePolicy;
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, Datatype};
 use quoit_model::vtag::riak_secs;
-use quoit_store::engine::{Before, RecordAt};
+use quoit_store::engine::{Before, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 
@@ -253,7 +253,7 @@ impl ReplicatedStore {
             let mut encoded = Vec::new();
             delta.encode_into(&mut encoded);
             made = Some(Ok(SentDelta {
-                n_val_class: props.n_val.min(15) as u8,
+                n_val_class: RecordMeta::class_of(props.n_val),
                 last_modified_us: author.now_us,
                 delta: encoded.into(),
             }));

@@ -15,7 +15,7 @@ use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, ReadQuorums};
-use quoit_store::engine::{Access, RecordAt};
+use quoit_store::engine::{Access, RecordAt, RecordMeta};
 
 impl ReplicatedStore {
     /// Reads an object. `None` when nothing is stored; tombstones are returned, the protocols decide what
@@ -102,7 +102,7 @@ impl ReplicatedStore {
             need,
             sloppy: options.is_sloppy(),
             rule: merge_rule(props),
-            n_val_class: props.n_val.min(15) as u8,
+            n_val_class: RecordMeta::class_of(props.n_val),
             timeout_ms: options.timeout_ms,
         }
     }

@@ -328,7 +328,7 @@ impl ReplicatedStore {
         Ok(Some(RecordMeta {
             digest: object.digest(),
             tombstone: false,
-            n_val_class: props.n_val.min(15) as u8,
+            n_val_class: RecordMeta::class_of(props.n_val),
             expires_at_secs: object.expires_at_secs.unwrap_or(0),
             // Plain objects have none.
             indexed: false,

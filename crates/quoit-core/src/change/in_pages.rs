@@ -12,7 +12,7 @@ use quoit_model::data_type::pages::{OtherCopy, PagedObject, PagesMerged};
 use quoit_model::merge::WritePolicy;
 use quoit_model::object::Object;
 use quoit_model::props::BucketProps;
-use quoit_store::engine::{Access, Applied, Decision, RecordAt};
+use quoit_store::engine::{Access, Applied, Decision, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 use std::cell::RefCell;
 
@@ -156,7 +156,7 @@ impl ReplicatedStore {
             return Ok(kept(Err(fault)));
         }
         self.warn_if_many(at.key, object);
-        let n_val_class = props.n_val.min(15) as u8;
+        let n_val_class = RecordMeta::class_of(props.n_val);
         let is_all_sent = replicates && alone.is_none();
         let whole = (is_all_sent || returns_object).then(|| merged.whole(pages)).transpose()?;
         let sent = if is_all_sent { whole.clone() } else { alone.filter(|_| replicates) };

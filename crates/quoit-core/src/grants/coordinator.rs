@@ -15,7 +15,7 @@ use quoit_cluster::{CallError, Lane, Replies, Reply};
 use quoit_model::key::KeyRef;
 use quoit_model::props::ConditionalPutMode;
 use quoit_planted::planted;
-use quoit_store::engine::RecordAt;
+use quoit_store::engine::{RecordAt, RecordMeta};
 use quoit_wire::internode::data::{MergeRule, REFUSED_STALE_LAYOUT};
 use quoit_wire::internode::grants::{
     Grant, Granted, METHOD_GRANT, METHOD_RELEASE, REFUSED_GRANTED, Release,
@@ -216,7 +216,7 @@ impl ReplicatedStore {
         for (digest, copy) in copies {
             let own = self.records.head(at)?;
             if own.is_none_or(|own| own.digest != digest) && !planted!(OverlooksShownCopies) {
-                let shown = Replicated::new(&decode(&copy)?, rule, n_val.min(15) as u8);
+                let shown = Replicated::new(&decode(&copy)?, rule, RecordMeta::class_of(n_val));
                 self.take_own(at, &shown)?;
             }
         }

@@ -21,7 +21,7 @@ use quoit_cluster::{Lane, NodeId, Peer, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_planted::planted;
-use quoit_store::engine::{KeyRange, Record};
+use quoit_store::engine::{KeyRange, Record, RecordMeta};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,7 +206,7 @@ impl ReplicatedStore {
             let state = self.control.read();
             let key = KeyRef::decode(key).ok();
             let props = key.and_then(|key| state.bucket_props(key.bucket).ok());
-            props.map_or(n_val_class, |props| props.n_val.min(15) as u8)
+            props.map_or(n_val_class, |props| RecordMeta::class_of(props.n_val))
         };
         if class == n_val_class {
             return Ok(());

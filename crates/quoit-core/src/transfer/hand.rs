@@ -291,7 +291,8 @@ impl ReplicatedStore {
         let rule = props.map_or(MergeRule::Causal, |props| merge_rule(props));
         // The bucket's n_val may have changed since the record was written.
         let known_class = u32::from(record.meta.n_val_class);
-        let n_val_class = props.map_or(known_class, |props| props.n_val.min(15));
+        let n_val_class =
+            props.map_or(known_class, |props| RecordMeta::class_of(props.n_val).into());
         DeliveredRecord {
             key: key.clone(),
             digest: record.meta.digest,

@@ -35,6 +35,13 @@ pub struct RecordMeta {
 }
 
 impl RecordMeta {
+    /// The class of records of a bucket with this number of replicas.
+    #[must_use]
+    pub const fn class_of(n_val: u32) -> u8 {
+        // The index has four bits for it.
+        if n_val < 15 { n_val as u8 } else { 15 }
+    }
+
     /// A piece of a record, under a name of [`KeyRef::piece`]: found by that name, and in listings of its
     /// record's pieces. Listings of everything, folds, counts of keys and digests know nothing of it; whoever
     /// stores pieces keeps them in step with their record.
