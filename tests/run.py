@@ -164,6 +164,25 @@ def part_faults():
                     {"QUOIT_BINARY": built("quoit")})
 
 
+def part_full_disk():
+    return counting([PYTHON, os.path.join(HERE, "process", "full_disk.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
+def part_torture():
+    trials = [PYTHON, os.path.join(HERE, "torture", "run.py")]
+    environment = {"QUOIT_BINARY": built("quoit")}
+    alone = counting(trials + ["--seeds", "0..5"], CLOSING_LINE, environment)
+    together = counting(trials + ["--seeds", "0..2", "--nodes", "3"], CLOSING_LINE, environment)
+    return Count(alone.passed + together.passed, alone.failed + together.failed,
+                 alone.note or together.note)
+
+
+def part_hostile():
+    return counting([PYTHON, os.path.join(HERE, "process", "hostile.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
 def part_split():
     return counting([PYTHON, os.path.join(HERE, "process", "split.py")], CLOSING_LINE,
                     {"QUOIT_BINARY": built("quoit")})
@@ -225,6 +244,9 @@ PARTS = [
     ("members", "members that die on their way, or come back as somebody else", part_members),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
     ("faults", "links that flap, disks that hang, and races for one version", part_faults),
+    ("full-disk", "nodes without room on their disks, killed and started again", part_full_disk),
+    ("torture", "files of stopped nodes that are flipped, cut, removed, exchanged", part_torture),
+    ("hostile", "clients that send what does not end and do not read answers", part_hostile),
     ("split", "a cluster whose network is cut in two, and joined again", part_split),
     ("bench-report", "what a benchmark leaves, and its report in a browser", part_bench_report),
     ("golden", "recorded conversations with Riak, held with one node", part_golden),

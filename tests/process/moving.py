@@ -10,6 +10,7 @@ sys.path[:0] = [os.path.dirname(HERE)]
 from support import unittest_runner  # noqa: E402
 from support.cluster import wait_until  # noqa: E402
 from support.cluster_case import KEYS, ClusterCase, put_all, values  # noqa: E402
+from support.filling import fill  # noqa: E402
 
 # What keeps transfers on their way long enough to be looked at.
 SLOW = "4KB"
@@ -159,17 +160,6 @@ class FullDisk(ClusterCase):
 # Runs what follows, but for its first two words: `exec` or anything else, and where to mount the disk.
 SMALL_DISK = ["unshare", "-rm", "sh", "-c",
               'mount -t tmpfs -o size=48m none "$1" && if [ "$0" = exec ]; then shift; exec "$@"; fi']
-
-
-def fill(path):
-    """Writes to a file until nothing more fits."""
-    with open(path, "wb", buffering=0) as junk:
-        for size in (1 << 20, 1 << 10, 1):
-            try:
-                while True:
-                    junk.write(b"x" * size)
-            except OSError:
-                continue
 
 
 def bytes_moved(cluster):

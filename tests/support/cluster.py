@@ -1,5 +1,4 @@
 """A cluster of real nodes for a test: processes of its own on loopback, joined by `quoit admin`."""
-import json
 import os
 import random
 import socket
@@ -25,13 +24,6 @@ class ClusterNode(Node):
                          ["--name", self.name] + list(flags))
         for flag in ("pb", "http", "node"):
             self.flags += ["--" + flag, "127.0.0.1:%d" % free_port()]
-
-    def json(self, *arguments):
-        """What `quoit admin --format json` prints; an error if it fails."""
-        done = self.admin("--format", "json", *arguments)
-        if done.returncode:
-            raise NodeError("%s: admin %s: %s" % (self.name, " ".join(arguments), done.stdout))
-        return json.loads(done.stdout)
 
     def run(self, *arguments):
         """What `quoit admin` prints; an error if it fails."""

@@ -36,6 +36,13 @@ class Administered:
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=60, text=True)
 
+    def json(self, *arguments):
+        """What `quoit admin --format json` prints; an error if it fails."""
+        done = self.admin("--format", "json", *arguments)
+        if done.returncode:
+            raise NodeError("%s: admin %s: %s" % (self.url, " ".join(arguments), done.stdout))
+        return json.loads(done.stdout)
+
     def create_bucket_type(self, name, props, active=True):
         """Creates a bucket type and activates it; an error if the node refuses."""
         self._bucket_type("create", name, json.dumps({"props": props}))

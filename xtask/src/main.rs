@@ -9,6 +9,7 @@ mod fuzz_smoke;
 mod sensitivity;
 mod soak;
 mod tidy;
+mod torture;
 mod upgrade;
 mod workspace;
 
@@ -27,7 +28,10 @@ chores:
                         --upgrade-from REVISION: upgrade a cluster of that build node by node
   sensitivity [ARG..]   measure in how many seeds each planted fault is found, and print the table:
                         [--seeds N] [--enough N] [--fault NAME].. [--jobs N] [--results FILE]
-                        [--keep | --anew] [--table] [-- ARG OF EACH RUN..]";
+                        [--keep | --anew] [--table] [-- ARG OF EACH RUN..]
+  torture [ARG..]       damage files of stopped nodes by a seed, and check what they say afterwards:
+                        [--engine NAME] [--seeds A..B] [--nodes 1|3] [--stop order|kill]
+                        [--kind flip|truncate|remove|swap] [--file PART] [--log]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
         "fuzz-smoke" => fuzz_smoke::run(&root, rest),
         "sensitivity" => sensitivity::run(&root, rest),
         "soak" => soak::run(&root, rest),
+        "torture" => torture::run(&root, rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             ExitCode::SUCCESS

@@ -139,7 +139,11 @@ pub enum OpenError {
         reason: String,
     },
     /// The file is damaged.
-    #[error("control file {path} is damaged: {reason}; restore it from a backup")]
+    #[error(
+        "control file {path} is damaged: {reason}; restore it from a backup of this node, or in a cluster \
+         start a node under another name with an empty data directory, join it, and let it take this one's \
+         place: `quoit admin cluster force-replace THIS-NODE NEW-NODE`"
+    )]
     Corrupt {
         /// The file.
         path: PathBuf,

@@ -25,7 +25,7 @@ pub struct Outdated {
     pub speaks: u32,
     /// The version that it would have to speak.
     pub needed: u32,
-    /// What needs it.
+    /// The property or type that needs the version.
     pub subject: String,
 }
 
@@ -37,7 +37,7 @@ pub struct Outdated {
     members.join(", ")
 )]
 pub struct MembersOutdated {
-    /// What was refused, and what of it needs the version.
+    /// The refused change, and the property in it that needs the version.
     pub subject: String,
     /// The version that it needs.
     pub needed: u32,
@@ -62,7 +62,7 @@ pub(crate) fn requires_grants(props: &BucketProps) -> bool {
     props.conditional_put_mode() == ConditionalPutMode::RequireToken
 }
 
-/// What of these properties needs a newer version.
+/// The property among these that needs a newer version.
 fn needing(props: &BucketProps) -> &'static str {
     if requires_grants(props) { "conditional_put_mode=require_token" } else { "data type" }
 }

@@ -41,6 +41,16 @@ impl ReplicatedStore {
         Ok(found)
     }
 
+    /// The most bytes that this node's copy of an object takes as it is stored, where its engine knows that
+    /// from memory: so that a caller can make room before it reads. One look-up in the index.
+    #[must_use]
+    pub fn size_bytes_max(&self, key: KeyRef<'_>) -> Option<u64> {
+        let encoded = check_encoded(key).ok()?;
+        let state = self.control.read();
+        let props = object_props(&state, key.bucket).ok()?;
+        self.engine.size_bytes_max(&record_at(&state, props, key, &encoded))
+    }
+
     /// As [`ReplicatedStore::get`], with data types in their own form.
     pub(crate) async fn get_stored(
         &self,
@@ -170,7 +180,7 @@ impl ReplicatedStore {
     }
 }
 
-/// What a read of a bucket waits for.
+/// The answers that a read of a bucket waits for.
 pub(crate) fn read_need(state: &State, bucket: BucketRef<'_>, quorums: &ReadQuorums) -> ReadNeed {
     let filled_n_val = state.filled_n_val(bucket, quorums.n_val);
     ReadNeed { filled_n_val, ..ReadNeed::from(quorums) }

@@ -22,6 +22,8 @@ const NOTED_COUNT_MAX: usize = 1_024;
 pub(crate) struct Healing {
     noted: Mutex<BTreeSet<Bytes>>,
     changed: Notify,
+    /// Told when the engine has met damage.
+    pub(crate) met: Notify,
 }
 
 impl Healing {

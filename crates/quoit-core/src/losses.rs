@@ -1,5 +1,8 @@
 //! Makes up for records that this node's store has lost: before the node serves.
 //!
+//! A node whose reap records were damaged makes up for that in the same way: it can't tell any more whether
+//! what arrives was deleted.
+//!
 //! A store that lost files may show a value whose tombstone was lost with them, and reaped everywhere else.
 //! Nothing in the value tells so. So what a store with losses holds is not offered to anybody while another
 //! node has a whole copy of the partition: it is dropped, and the whole copies are copied to this node
@@ -32,7 +35,7 @@ const TOLD_EVERY: u32 = 20;
 /// Records read at once.
 const PAGE_COUNT: usize = 256;
 
-/// What becomes of the records of one partition and `n_val` on a node that has lost some.
+/// The fate of the records of one partition and `n_val` on a node that has lost some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// Another node has a whole copy, and serves: they are dropped.
@@ -43,7 +46,7 @@ enum Fate {
     Open,
 }
 
-/// What becomes of records that `others` hold as well.
+/// The fate of records that `others` hold as well.
 fn fate(
     others: &BTreeSet<NodeId>,
     is_whole: impl Fn(NodeId) -> bool,
@@ -57,7 +60,7 @@ fn fate(
     }
 }
 
-/// What becomes of the records of each partition, by `n_val`.
+/// The fate of the records of each partition, by `n_val`.
 type Fates = BTreeMap<Partition, BTreeMap<u32, Fate>>;
 
 fn fates(state: &State, serving: &BTreeSet<NodeId>) -> Fates {
@@ -105,7 +108,13 @@ impl ReplicatedStore {
             sleep(RETRY_PAUSE).await;
         };
         let store = Arc::clone(self);
-        self.settings.blocking.behind(move || store.drop_what_others_have(&fates)).await
+        let drop = move || {
+            let dropped_count = store.drop_what_others_have(&fates)?;
+            // Whole copies come with the reap records of their partitions.
+            store.reap_records.settle_losses()?;
+            Ok(dropped_count)
+        };
+        self.settings.blocking.behind(drop).await
     }
 
     async fn tell_loss(&self) {

@@ -163,7 +163,7 @@ impl Reaper {
         }
     }
 
-    /// What the scan does next. It finds all that is queued again, so the queue is emptied when it begins.
+    /// The next step of the scan. It finds all that is queued again, so the queue is emptied when it begins.
     fn scan_step(&self, monotonic_us: u64) -> ScanStep {
         let queue_count = self.queue.lock().len();
         let step = self.scan.lock().step(monotonic_us, queue_count);

@@ -244,7 +244,7 @@ type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
 
 /// What merging an object into a record asks of the store around.
 struct Around<'a> {
-    /// What of the object is stored where nothing is.
+    /// The part of the object to be stored where nothing is.
     admitted: &'a dyn Fn(Access) -> Result<Admitted, RequestError>,
     /// What it is together with what is there.
     merged: &'a Merge<'a>,

@@ -241,6 +241,13 @@ impl ReplicatedStore {
         self.reap_records.stats()
     }
 
+    /// Whether reap records were lost, so that deleted records could come back: the node has to make up for
+    /// that as for a store that has lost records ([`ReplicatedStore::settle_loss`]).
+    #[must_use]
+    pub fn has_lost_reap_records(&self) -> bool {
+        !self.reap_records.lost().is_empty()
+    }
+
     /// Notes on disk where the files of reap records end: before the process ends.
     ///
     /// # Errors
@@ -438,8 +445,9 @@ impl ReplicatedStore {
         let exchanges = Arc::clone(&self).run_exchanges();
         let verification = Arc::clone(&self).run_verification();
         let healing = Arc::clone(&self).run_healing();
+        let found = Arc::clone(&self).run_healing_of_found();
         let transfers = self.run_transfers();
-        tokio::join!(biased; reaper, hints, exchanges, verification, healing, transfers);
+        tokio::join!(biased; reaper, hints, exchanges, verification, healing, found, transfers);
     }
 
     /// Waits until everything up to `ticket` survives the death of the machine.

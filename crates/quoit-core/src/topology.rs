@@ -226,8 +226,8 @@ impl Topology {
         own_has_lost && self.readers(partition, n_val, false, &[]).primary_votes() > 0
     }
 
-    /// Who answers reads of a partition, `failed` nodes left out. Copies that have lost records answer like
-    /// stand-ins, and so do those that a raised number of replicas has added, until they are filled.
+    /// Nodes that answer reads of a partition, `failed` ones left out. Copies that have lost records answer
+    /// like stand-ins, and so do those that a raised number of replicas has added, until they are filled.
     pub(crate) fn readers(
         &self,
         partition: Partition,

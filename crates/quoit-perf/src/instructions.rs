@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Beginning of the names of callgrind's files.
 const COUNTS: &str = "counts";
 
-/// What the comparison needs.
+/// The arguments of the comparison.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What it costs to reap many tombstones: time, processor time, and what gets notice of it.
+//! The cost of reaping many tombstones: time, processor time, and the latency of gets meanwhile.
 
 use crate::Common;
 use crate::dev_cluster::DevCluster;
@@ -18,7 +18,7 @@ const CALM: Duration = Duration::from_secs(10);
 /// How long the reaper may take.
 const REAPING_LIMIT: Duration = Duration::from_secs(1_200);
 
-/// What the benchmark needs.
+/// The arguments of the benchmark.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -40,7 +40,7 @@ impl Options {
     }
 }
 
-/// What the gets of some time gave.
+/// Figures of the gets of some time.
 #[derive(Default)]
 struct Gets {
     latencies_us: Vec<u32>,

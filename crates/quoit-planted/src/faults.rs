@@ -61,7 +61,7 @@ pub enum Area {
     DataTypes,
     /// Live layouts and their copies.
     Layouts,
-    /// What all nodes agree on.
+    /// The state that all nodes agree on.
     ControlPlane,
     /// Log, snapshot, merge and start of the engine.
     Engine,

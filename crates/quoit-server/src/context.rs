@@ -1,21 +1,33 @@
 //! What every connection shares.
 
 use crate::folds::Folds;
+use crate::memory::{MemoryBudget, MemorySettings};
+use crate::pace::PaceSettings;
 use crate::readiness::ReadinessGate;
 use quoit_core::ReplicatedStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use tokio::sync::Semaphore;
 
 /// The version of Riak KV whose interface is spoken. Clients find out features by it and expect
 /// three numbers.
 pub const RIAK_KV_VERSION: &str = "3.2.2";
+
+/// Memory of a piece of a listing, at most.
+const PIECE_BYTES: usize = 1 << 20;
+/// Answers made at the same time that take a thread for long.
+const HEAVY_COUNT_MAX: usize = 1;
 
 /// Limits of the client interfaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerSettings {
     /// Largest Protocol Buffers frame and HTTP body, in bytes. Larger ones end the connection.
     pub request_bytes_max: usize,
+    /// Memory of requests and answers of all connections together.
+    pub memory: MemorySettings,
+    /// How slow a client may be with a request that has begun, and with an answer.
+    pub pace: PaceSettings,
     /// Memory in bytes that a list may take which is gathered before it is sent, as Protocol Buffers clients
     /// get it that ask for no stream. Longer ones are refused, with a word of what to ask for instead.
     pub whole_answer_bytes_max: usize,
@@ -25,7 +37,8 @@ pub struct ServerSettings {
     pub secure_referer_check: bool,
     /// Whether the administration API answers other machines.
     pub admin_remote: bool,
-    /// Connections served at once, of both protocols together. Further ones wait to be accepted.
+    /// Connections served at once, of both protocols together, and no more than the memory has allowances
+    /// for. Further ones wait to be accepted.
     pub connection_count_max: usize,
     /// Milliseconds that an index query may take whose client does not say (`secondary_index_timeout`); 0 =
     /// any time.
@@ -34,10 +47,19 @@ pub struct ServerSettings {
     pub jobs: JobClasses,
 }
 
+impl ServerSettings {
+    /// The largest request that is taken: no larger than a connection may have memory for.
+    pub(crate) fn request_bytes_limit(&self) -> usize {
+        self.request_bytes_max.min(self.memory.request_bytes_max())
+    }
+}
+
 impl Default for ServerSettings {
     fn default() -> Self {
         Self {
-            request_bytes_max: 1 << 30,
+            request_bytes_max: 51 << 20,
+            memory: MemorySettings::new(1 << 30, None, 51 << 20),
+            pace: PaceSettings::default(),
             whole_answer_bytes_max: 512 << 20,
             http_url_decoding: true,
             secure_referer_check: true,
@@ -89,6 +111,10 @@ pub struct ServerContext {
     pub storage_backend: &'static str,
     /// Limits.
     pub settings: ServerSettings,
+    /// Memory of requests and answers of all connections.
+    pub memory: Arc<MemoryBudget>,
+    /// Lets answers that take long to make, such as all statistics, be made one at a time.
+    pub heavy: Semaphore,
     /// Protocol Buffers connections open and opened.
     pub pb_connections: ConnectionCounts,
     /// HTTP connections open and opened.
@@ -97,6 +123,37 @@ pub struct ServerContext {
     pub folds: Folds,
     /// Whether clients are answered. The administration API and statistics always are.
     pub readiness: ReadinessGate,
+}
+
+impl ServerContext {
+    /// A context in which nothing has happened yet.
+    #[must_use]
+    pub fn new(
+        store: Arc<ReplicatedStore>,
+        node_name: String,
+        storage_backend: &'static str,
+        settings: ServerSettings,
+    ) -> Self {
+        Self {
+            store,
+            node_name,
+            storage_backend,
+            settings,
+            memory: Arc::new(MemoryBudget::new(settings.memory)),
+            heavy: Semaphore::new(HEAVY_COUNT_MAX),
+            pb_connections: ConnectionCounts::default(),
+            http_connections: ConnectionCounts::default(),
+            folds: Folds::default(),
+            readiness: ReadinessGate::default(),
+        }
+    }
+
+    /// Memory of an answer that is sent piece by piece: a piece of each node that is asked, and one on its
+    /// way to the client.
+    pub(crate) fn pieces_bytes(&self) -> usize {
+        let node_count = self.store.control().read().members().iter().count();
+        PIECE_BYTES * (node_count + 1)
+    }
 }
 
 /// Seconds that "the last minute" has.

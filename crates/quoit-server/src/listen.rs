@@ -1,6 +1,7 @@
 //! Listeners and the life of a server.
 
 use crate::context::ServerContext;
+use crate::memory::{Account, MemoryBudget};
 use crate::socket::StopSignal;
 use crate::{http, pb};
 use std::io;
@@ -11,7 +12,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-/// Wait after an `accept` that failed for lack of resources.
+/// Wait after an `accept` that failed for lack of resources, or for memory for a connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// Which protocol a listener speaks.
@@ -49,7 +50,9 @@ impl Server {
     /// A server without listeners.
     #[must_use]
     pub fn new(context: Arc<ServerContext>) -> Self {
-        let limit = context.settings.connection_count_max.min(Semaphore::MAX_PERMITS);
+        let settings = &context.settings;
+        let allowances = settings.memory.connection_count_max();
+        let limit = settings.connection_count_max.min(allowances).min(Semaphore::MAX_PERMITS);
         Self {
             context,
             signal: Arc::default(),
@@ -68,16 +71,16 @@ impl Server {
         self.accepting.spawn(async move {
             loop {
                 let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
-                let stream = tokio::select! {
+                let (account, stream) = tokio::select! {
                     biased;
                     () = signal.stopped() => return,
-                    stream = accept(&listener) => stream,
+                    next = async { (allowance(&context.memory).await, accept(&listener).await) } => next,
                 };
                 let (context, signal) = (Arc::clone(&context), Arc::clone(&signal));
                 connections.spawn(async move {
                     match protocol {
-                        Protocol::Pb => pb::serve(context, stream, signal).await,
-                        Protocol::Http => http::serve(context, stream, signal).await,
+                        Protocol::Pb => pb::serve(context, account, stream, signal).await,
+                        Protocol::Http => http::serve(context, account, stream, signal).await,
                     }
                     drop(slot);
                 });
@@ -99,6 +102,17 @@ impl Server {
         })
         .await
         .is_ok()
+    }
+}
+
+/// Waits until there is memory for one more connection.
+async fn allowance(memory: &Arc<MemoryBudget>) -> Arc<Account> {
+    loop {
+        if let Some(account) = memory.open() {
+            return account;
+        }
+        // Requests and answers that end make room again.
+        tokio::time::sleep(ACCEPT_RETRY).await;
     }
 }
 

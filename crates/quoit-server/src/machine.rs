@@ -60,6 +60,42 @@ impl Machine {
     }
 }
 
+/// Memory that this process may use: the machine's, or less if a control group of the system says so. `None`
+/// where the system does not tell.
+#[must_use]
+pub fn memory_bytes() -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let machine_bytes = kilobytes(&read("/proc/meminfo"), "MemTotal:");
+    let groups = read("/proc/self/cgroup");
+    let limits =
+        group_files(&groups).into_iter().filter_map(|path| read(&path).trim().parse().ok());
+    limits.chain((machine_bytes > 0).then_some(machine_bytes)).min()
+}
+
+/// Files with the limits of the control groups that a process is in, and of those around them.
+fn group_files(groups: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (_, Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let (root, name) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        loop {
+            files.push(format!("{root}{path}/{name}"));
+            let Some((above, _)) = path.rsplit_once('/') else { break };
+            path = above;
+        }
+    }
+    files
+}
+
 fn number(text: &str, name: &str) -> u64 {
     text.lines()
         .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
@@ -73,6 +109,16 @@ fn kilobytes(text: &str, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_of_control_groups_are_looked_for_up_to_the_root() {
+        let files = group_files("0::/a/b\n");
+        let expected = ["/a/b", "/a", ""].map(|path| format!("/sys/fs/cgroup{path}/memory.max"));
+        assert_eq!(files, expected);
+        let files = group_files("5:cpu:/x\n4:memory:/\n");
+        assert_eq!(files, ["/sys/fs/cgroup/memory/memory.limit_in_bytes"]);
+        assert!(memory_bytes().is_none_or(|bytes| bytes > 1 << 20));
+    }
 
     #[test]
     fn the_system_s_texts_are_understood() {

@@ -1,24 +1,37 @@
-//! A client's socket: reads that a graceful stop can end, and nothing else on the path of a request.
+//! A client's socket: reads that a graceful stop can end, writes that give their memory back, and time limits
+//! for clients that let a request or an answer stand.
 
+use crate::memory::Room;
+use crate::pace::{PaceSettings, Transfer};
 use atomic_waker::AtomicWaker;
 use bytes::BytesMut;
 use parking_lot::Mutex;
 use slab::Slab;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, Interest};
+use tokio::io::{AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::io::poll_read_buf;
 
 /// Time between two looks at a client that has sent more while it waits for an answer.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+/// Buffers larger than this do not outlive the answer that needed them.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+/// What is left of an answer moves to a smaller buffer when half of it is sent, down to this size.
+const MOVED_BYTES_MIN: usize = 1024 * 1024;
+/// Time and bytes for a client to read its last answer before the connection is torn down.
+const LINGER_LIMIT: Duration = Duration::from_secs(2);
+const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Room for what is read to be dropped.
+const DROPPED_BYTES: usize = 16 * 1024;
 
 /// Ends the reads of all sockets of a server.
 #[derive(Default)]
@@ -60,7 +73,7 @@ pub struct Socket {
     place: usize,
 }
 
-/// What a read brought.
+/// The outcome of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Incoming {
     /// So many bytes, at least one.
@@ -99,9 +112,93 @@ impl Socket {
         .await
     }
 
-    /// Writes all of `bytes`.
-    pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes).await
+    /// As [`Socket::read`], for the rest of what has begun to arrive. A timer is made only if nothing is
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` when the client is too slow.
+    pub async fn read_on(
+        &mut self,
+        buffer: &mut BytesMut,
+        room: usize,
+        transfer: &mut Transfer,
+    ) -> io::Result<Incoming> {
+        let mut read = pin!(self.read(buffer, room));
+        let incoming = match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+            Poll::Ready(incoming) => incoming?,
+            Poll::Pending => within(transfer.deadline(), read).await?,
+        };
+        if let Incoming::Bytes(count) = incoming {
+            transfer.moved(count);
+        }
+        Ok(incoming)
+    }
+
+    /// Writes all of `out` and empties it. Its memory goes back to `room` as it is sent, in halves: what is
+    /// left of a large answer moves to a buffer of its size.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` when the client does not read.
+    pub async fn write_out(
+        &mut self,
+        out: &mut Vec<u8>,
+        room: &mut Room,
+        pace: PaceSettings,
+    ) -> io::Result<()> {
+        let (mut sent, mut transfer) = (0, None);
+        while sent < out.len() {
+            let count = match self.try_write(&out[sent..]).await {
+                Poll::Ready(count) => count?,
+                Poll::Pending => {
+                    let transfer = transfer.get_or_insert_with(|| Transfer::begin(pace));
+                    within(transfer.deadline(), self.stream.write(&out[sent..])).await?
+                }
+            };
+            if count == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            sent += count;
+            if let Some(transfer) = &mut transfer {
+                transfer.moved(count);
+            }
+            let left = out.len() - sent;
+            if left >= MOVED_BYTES_MIN && left <= sent {
+                *out = out[sent..].to_vec();
+                room.keep(left);
+                sent = 0;
+            }
+        }
+        if out.capacity() > KEPT_BYTES_MAX {
+            *out = Vec::new();
+        } else {
+            out.clear();
+        }
+        room.keep(0);
+        Ok(())
+    }
+
+    /// Writes as much as the system takes at once; `Pending` when it takes nothing.
+    async fn try_write(&mut self, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let stream = &mut self.stream;
+        poll_fn(|context| Poll::Ready(Pin::new(&mut *stream).poll_write(context, bytes))).await
+    }
+
+    /// Tells the client that nothing more will come, and gives it time to read its last answer: to close with
+    /// bytes unread would make the system throw the answer away.
+    pub async fn linger(&mut self) -> io::Result<()> {
+        self.shutdown().await?;
+        let deadline = Instant::now() + LINGER_LIMIT;
+        let (mut dropped, mut dropped_bytes) = (BytesMut::new(), 0);
+        while dropped_bytes < LINGER_BYTES_MAX {
+            dropped.clear();
+            match within(deadline, self.read(&mut dropped, DROPPED_BYTES)).await {
+                Ok(Incoming::Bytes(count)) => dropped_bytes += count,
+                Ok(Incoming::End) | Err(_) => break,
+            }
+        }
+        Ok(())
     }
 
     /// Waits until the client has closed its side, or can't be reached any more: for work that writes nothing
@@ -142,6 +239,13 @@ impl Socket {
     }
 }
 
+async fn within<T>(
+    deadline: Instant,
+    transfer: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    timeout_at(deadline, transfer).await?
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
         self.signal.waiting.lock().remove(self.place);
@@ -151,11 +255,15 @@ impl Drop for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::room_of;
+    use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
     use tokio::time::timeout;
 
     /// Long enough for what a loopback connection tells, and short for who waits for nothing.
     const MOMENT: Duration = Duration::from_millis(50);
+    /// Longer than any time limit, for clocks that jump.
+    const LONG: Duration = Duration::from_secs(10_000);
 
     async fn pair() -> (TcpStream, Socket) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -183,5 +291,47 @@ mod tests {
         let mut buffer = BytesMut::new();
         let read = socket.read(&mut buffer, 16).await.expect("there is something to read");
         assert_eq!((read, &buffer[..]), (Incoming::Bytes(4), &b"more"[..]));
+    }
+
+    #[tokio::test]
+    async fn memory_of_an_answer_goes_back_as_it_is_sent() {
+        const ANSWER_BYTES: usize = 32 << 20;
+        let (mut client, mut socket) = pair().await;
+        let (mut out, mut room) = (vec![7; ANSWER_BYTES], room_of(1 << 30));
+        room.hold(out.len()).expect("there is room");
+        let mut first = vec![0; ANSWER_BYTES * 3 / 4];
+        tokio::select! {
+            biased;
+            written = socket.write_out(&mut out, &mut room, PaceSettings::default()) => {
+                panic!("nobody has read all of it: {written:?}");
+            }
+            read = client.read_exact(&mut first) => drop(read.expect("it is sent")),
+        }
+        // Three quarters are with the client: it has moved twice, or has not noticed the last part.
+        assert!(room.held_bytes() <= ANSWER_BYTES as u64 / 2, "{}", room.held_bytes());
+        assert_eq!(room.held_bytes(), out.len() as u64);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_given_up() {
+        let (client, mut socket) = pair().await;
+        let (mut out, mut room) = (vec![7; 32 << 20], room_of(1 << 30));
+        let written = socket.write_out(&mut out, &mut room, PaceSettings::default());
+        let written = timeout(LONG, written).await.expect("it has a time limit");
+        assert_eq!(written.expect_err("nobody reads").kind(), io::ErrorKind::TimedOut);
+        drop(client);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_stands_still_is_given_up() {
+        let (mut client, mut socket) = pair().await;
+        client.write_all(b"half").await.expect("it can be written to");
+        let mut transfer = Transfer::begin(PaceSettings::default());
+        let mut buffer = BytesMut::new();
+        let read = socket.read_on(&mut buffer, 16, &mut transfer).await;
+        assert_eq!(read.expect("it has arrived"), Incoming::Bytes(4));
+        let read = timeout(LONG, socket.read_on(&mut buffer, 16, &mut transfer)).await;
+        let read = read.expect("it has a time limit");
+        assert_eq!(read.expect_err("nothing more comes").kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -87,7 +87,7 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let (engine, report) = BitcaskEngine::open(disk, Arc::clone(&clock), &execution, settings)?;
     control.note_store_opening(STORE_NAME, engine.opening())?;
     let engine = Arc::new(engine);
-    let lossy = report.loss.is_some().then(|| Arc::clone(&engine));
+    let bitcask = Arc::clone(&engine);
     let id = engine.store_id().wrapping_add(engine.incarnation());
     let actor = Actor(id.to_be_bytes()[..].into());
     let dots = DotSequence::new(actor, Box::new(EngineCounter(Arc::clone(&engine))));
@@ -114,13 +114,14 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     let store = ReplicatedStore::new(engine, control, of_store, clock, dots, settings);
     let store = store.with_hints(Arc::new(disks.hints))?;
     let store = Arc::new(store.with_reap_records(Arc::new(disks.reaped), random.number())?);
-    if lossy.is_none() {
+    let is_lossy = report.loss.is_some() || store.has_lost_reap_records();
+    if !is_lossy {
         store.serve_replicas();
     }
     connected.connect(&internode);
     internode.serve(listener)?;
-    if let Some(engine) = lossy {
-        make_up_for_loss(&store, &engine).await?;
+    if is_lossy {
+        make_up_for_loss(&store, &bitcask).await?;
     }
     Ok(Node { store, internode })
 }
@@ -177,6 +178,8 @@ fn bitcask_settings(ring_size: RingSize, entropy: u64) -> BitcaskSettings {
         key_buffer_bytes: 20_000,
         snapshot_interval_bytes: 20_000,
         snapshot_interval_records: 100,
+        // Disks have some thousand bytes where they are nearly full.
+        kept_room_bytes: 0,
         merge: MergeSettings {
             small_file_threshold_bytes: 2_000,
             check_interval_us: 2_000_000,

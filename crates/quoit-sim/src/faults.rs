@@ -98,7 +98,7 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// What runs have had from the beginning.
+    /// Kinds that runs have had from the beginning.
     const FORMER: [Self; 11] = [
         Self::Process,
         Self::Power,
@@ -113,7 +113,7 @@ impl Trouble {
         Self::Rot,
     ];
 
-    /// What came later, decided by a stream of its own: seeds tell the same story without it.
+    /// Kinds that came later, decided by a stream of its own: seeds tell the same story without it.
     const LATER: [Self; 4] = [Self::HungDisk, Self::CleanStop, Self::LostFiles, Self::OlderData];
 
     /// Whether runs have it by chance: not yet where the store has a fault that it shows.

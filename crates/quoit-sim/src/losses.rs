@@ -1,4 +1,4 @@
-//! What disks lose while no process has them: files, or all that came after an older copy was made.
+//! Losses of disks while no process has them: files, or all that came after an older copy was made.
 
 use crate::random::Random;
 use quoit_store::seam::{Disk, FaultyDisk};

@@ -32,7 +32,7 @@ enum Command {
     Run(RunArgs),
     /// Run many seeds, each in a process of its own
     Soak(soak::SoakArgs),
-    /// What `make test` runs: the first seeds, some of them twice, and planted faults
+    /// Run the seeds of `make test`: the first ones, some of them twice, and planted faults
     Check,
     /// List the faults that can be planted: name, variant, part of the store and wrong decision, by tabs
     Faults,

@@ -130,7 +130,7 @@ impl Settings {
         self.family == Some(Family::ReplicaCounts) || self.family.is_none() && is_drawn()
     }
 
-    /// What a seed's clients do.
+    /// The work of a seed's clients.
     pub(crate) fn workload(&self, seed: u64) -> Workload {
         match self.family {
             Some(Family::Former) => Workload::default(),
@@ -152,7 +152,7 @@ impl Settings {
         if self.is_large { 4 } else { 2 }
     }
 
-    /// What goes wrong goes wrong within so many microseconds.
+    /// Trouble begins within so many microseconds.
     pub(crate) const fn faults_until_us(&self) -> u64 {
         let factor = if self.is_large { LARGE_TIME_FACTOR } else { 1 };
         20_000_000 * factor

@@ -50,7 +50,7 @@ pub enum Events {
     CountEach,
 }
 
-/// What a read found, in an order of its own.
+/// The values that a read found, in an order of their own.
 #[must_use]
 pub fn found_in_object(object: Option<&Object>, events: Events) -> Vec<Found> {
     let siblings = object.map_or(&[][..], |object| &object.siblings);

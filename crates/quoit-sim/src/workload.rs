@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 
-/// What clients of a run do.
+/// The work of the clients of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
     /// Keys that they ask for: few are written again and again, many stay as they were left.
@@ -18,7 +18,7 @@ pub struct Workload {
 /// Of a hundred requests so many are listings; what is neither this nor a put nor a delete is a read.
 const LIST_PERCENT: u64 = 6;
 
-/// What a client does next.
+/// The next step of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Read a key.
@@ -40,7 +40,7 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// What a seed's clients do.
+    /// The work of a seed's clients.
     pub fn draw(random: &mut Random) -> Self {
         let key_count = *random.pick(&[4, 12, 12, 24, 40]);
         let (put_percent, delete_percent) = *random.pick(&[(43, 9), (43, 9), (35, 25), (20, 3)]);

@@ -19,6 +19,7 @@ use std::task::{Poll, Waker};
 
 use crate::compare::Compare;
 use crate::error::StoreError;
+use crate::index::Tag;
 use crate::index_activity::IndexActivity;
 
 pub(crate) use pages::listing_place;
@@ -168,6 +169,12 @@ pub trait Engine: Send + Sync {
     /// partition): compare the answer with other replicas' digests, never show it to a client.
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError>;
 
+    /// The most bytes that a record takes as it is stored, where the engine knows that from memory. `None`
+    /// where it does not, and where there is no record.
+    fn size_bytes_max(&self, _at: &RecordAt<'_>) -> Option<u64> {
+        None
+    }
+
     /// Reads, decides and writes one record in one step: no other change of the record comes between.
     /// A failed write leaves the record as it was. What is stored and damaged fails a change that wants
     /// to see it with [`StoreError::Corrupt`]: with [`Before::Skip`] the change replaces it.
@@ -258,6 +265,11 @@ pub trait Engine: Send + Sync {
     /// Reads a piece of the data on disk, of about `limit_bytes`, and compares checksums. `from` is where the
     /// last piece ended, `None` at the beginning. May wait for the disk.
     fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError>;
+
+    /// Damaged records that requests, listings and background work have met since the last call. An engine
+    /// need not tell of records that [`Engine::get`] or [`Engine::update`] has failed for: their callers know
+    /// them.
+    fn take_found_damage(&self) -> Vec<(Partition, Tag)>;
 
     /// Removes all records of a partition; they stay removed after a crash once the ticket is durable.
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError>;

@@ -8,6 +8,7 @@ pub mod compressed;
 pub mod convert;
 pub mod engine;
 pub mod error;
+mod found_damage;
 mod identity;
 pub mod index;
 mod index_activity;
@@ -21,6 +22,7 @@ pub mod ordered;
 mod output;
 mod pending;
 mod range;
+mod rented;
 pub mod seam;
 pub mod snapshot;
 

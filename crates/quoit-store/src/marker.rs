@@ -15,6 +15,9 @@ const MARKER_NAME: &str = "ENGINE";
 /// Name of the engine whose directories have no marker.
 pub(crate) const UNMARKED_ENGINE: &str = "bitcask";
 
+/// What the directories of the other engines have their data in.
+const ORDERED_DATA: [&str; 2] = ["lsm", "tree.redb"];
+
 /// Format of the directories of ordered engines.
 const FORMAT: u32 = 1;
 
@@ -69,7 +72,12 @@ pub(crate) fn check(
     };
     let names = disk.list()?;
     let Some(marker) = read(disk, &names)? else {
+        let is_there = |data: &&str| names.iter().any(|name| name == data);
+        let data = ORDERED_DATA.into_iter().find(is_there);
         let is_unmarked = bitcask::is_store(names);
+        if let Some(data) = data.filter(|_| is_unmarked) {
+            return Err(missing(disk, data));
+        }
         return match (is_unmarked, engine == UNMARKED_ENGINE) {
             (true, false) => other(UNMARKED_ENGINE.to_owned()),
             (is_unmarked, _) => Ok(is_unmarked),
@@ -110,6 +118,15 @@ fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<Marker>, StoreError>
     let marker = text.and_then(Marker::read);
     let unreadable = || damaged(disk, "it does not say which engine's data this is".to_owned());
     marker.map(Some).ok_or_else(unreadable)
+}
+
+/// Data of an ordered engine is there, and not the file that says whose it is.
+fn missing(disk: &dyn Disk, data: &str) -> StoreError {
+    let reason = format!(
+        "it is missing beside {data}; put it back from a copy of the directory, or move the directory away \
+         and let the node get its data from the others"
+    );
+    damaged(disk, reason)
 }
 
 fn damaged(disk: &dyn Disk, reason: String) -> StoreError {

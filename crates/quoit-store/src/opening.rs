@@ -1,4 +1,4 @@
-//! What the rest of a node keeps of the openings of its store.
+//! The numbers by which the rest of a node knows the openings of its store.
 //!
 //! A store directory that was restored as a whole fits itself, so the store can't know. Each opening goes up
 //! in a number in `STORE`, and the node keeps that number elsewhere before it serves: a store with a lower

@@ -114,3 +114,14 @@ fn the_front_of_a_record_with_a_very_long_name_is_no_whole_record() {
         assert_eq!(is_whole, shown_bytes == 3_000, "{name_bytes}: {shown_bytes} bytes are shown");
     }
 }
+
+#[test]
+fn the_size_of_a_record_is_known_without_a_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (engine, _) = open(directory.path(), |_| {});
+    let size_bytes_max = |key: &str| engine.size_bytes_max(&Name::new(key).at());
+    assert_eq!(size_bytes_max("key"), None);
+    put(&engine, "key", &[b'v'; 100_000]);
+    let known = size_bytes_max("key").unwrap();
+    assert!((100_000..=115_000).contains(&known), "{known}");
+}

@@ -126,6 +126,41 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
 }
 
 #[test]
+fn a_store_that_leaves_room_alone_starts_again_and_reads_beside_a_full_disk() {
+    let mut store = Faulty::new(SEGMENT_BYTES);
+    store.close();
+    store.settings.kept_room_bytes = 10_000;
+    store.open().unwrap();
+    let fill = |store: &Faulty| {
+        store.disk.set_faults(|faults| faults.capacity_bytes = Some(60_000 + 32_768));
+    };
+    let accepted = |store: &Faulty| {
+        let mut numbers = 0..1_000;
+        let put = |number: &u32| {
+            let put =
+                try_put(store.engine(), &format!("{number}"), &[1; 1_000], RecordMeta::default());
+            assert!(matches!(put, Ok(_) | Err(StoreError::DiskFull { .. })), "{put:?}");
+            put.is_ok()
+        };
+        numbers.by_ref().take_while(put).count()
+    };
+    fill(&store);
+    let count = accepted(&store);
+    assert!((20..60).contains(&count), "{count} accepted");
+    for _ in 0..3 {
+        store.kill();
+        fill(&store);
+        store.open().unwrap();
+        assert_eq!(keys(store.engine()).len(), count);
+        assert_eq!(value(store.engine(), "0").unwrap(), [1; 1_000]);
+        assert_eq!(accepted(&store), 0);
+    }
+    store.disk.set_faults(|faults| faults.capacity_bytes = None);
+    put(store.engine(), "0", b"now");
+    assert_eq!(value(store.engine(), "0").unwrap(), b"now");
+}
+
+#[test]
 fn a_failed_write_leaves_the_record_as_it_was() {
     let mut store = Faulty::new(SEGMENT_BYTES);
     put(store.engine(), "key", b"old");
@@ -327,6 +362,55 @@ fn a_segment_of_another_store_is_left_alone() {
     assert_eq!(report.foreign_files, ["0000500.log"]);
     assert_eq!(value(store.engine(), "stranger"), None);
     assert_eq!(store.disk.bytes("0000500.log").unwrap(), bytes);
+}
+
+/// Gives files of a disk new names, all at once.
+fn rename(store: &Faulty, names: &[(String, String)]) {
+    let bytes: Vec<_> = names.iter().map(|(from, _)| store.disk.bytes(from).unwrap()).collect();
+    names.iter().for_each(|(from, _)| store.disk.delete(from));
+    names.iter().zip(bytes).for_each(|((_, to), bytes)| store.disk.put(to, bytes));
+}
+
+#[test]
+fn segments_with_each_others_names_get_their_own() {
+    for is_killed in [true, false] {
+        let mut store = closed_store(40);
+        if is_killed {
+            store.open().unwrap();
+            store.kill();
+        }
+        let segments = store.segments();
+        assert!(segments.len() > 3, "{segments:?}");
+        let next = segments.iter().cycle().skip(1).cloned();
+        let turned: Vec<_> = segments.iter().cloned().zip(next).collect();
+        rename(&store, &turned);
+        let report = store.open().unwrap();
+        assert_eq!((&report.loss, report.damage_count), (&None, 0), "{report:?}");
+        assert!(lost(&store, 40).is_empty());
+        assert_eq!(store.segments(), segments);
+    }
+}
+
+#[test]
+fn a_renaming_that_a_crash_interrupted_goes_on() {
+    let mut store = closed_store(12);
+    let segments = store.segments();
+    let [first, second] = [&segments[0], &segments[1]];
+    // Both had each other's name; one has gone half the way.
+    rename(&store, &[(first.clone(), format!("{first}.moved")), (second.clone(), first.clone())]);
+    let report = store.open().unwrap();
+    assert_eq!(report.loss, None, "{report:?}");
+    assert!(lost(&store, 12).is_empty());
+    assert_eq!(store.segments(), segments);
+}
+
+#[test]
+fn a_copy_of_a_segment_under_another_number_replaces_nothing() {
+    let mut store = closed_store(12);
+    let bytes = store.disk.bytes(&store.segments()[0]).unwrap();
+    store.disk.put("0000500.log", bytes);
+    store.open().unwrap();
+    assert!(lost(&store, 12).is_empty());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use quoit_store::engine::{
 use quoit_store::error::StoreError;
 use quoit_store::seam::Next;
 use support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
-use support::{Faulty, Name, keys, put, value};
+use support::{Faulty, Name, get, keys, put, remove, value};
 
 #[test]
 fn without_index_entries_there_is_no_file_of_them() {
@@ -98,6 +98,33 @@ fn entries_of_versions_that_damage_brings_back_are_found() {
         value(store.engine(), key).unwrap() == indexed(number).0
     });
     assert!(has_earlier, "the damage brought no version back");
+    check_indexes(store.engine());
+}
+
+#[test]
+fn queries_are_errors_while_a_record_is_damaged_whose_entries_nobody_knows() {
+    let mut store = Faulty::new(2_000);
+    (0..60).for_each(|record| {
+        try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();
+    });
+    store.close();
+    store.disk.delete("SECONDARY");
+    let segment = store.segments().remove(0);
+    let bytes = store.disk.bytes(&segment).unwrap();
+    // In the value of a record whose name is known.
+    store.disk.flip_bit(&segment, bytes.len() / 2, 1);
+    store.open().unwrap();
+    while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
+    let query = |store: &Faulty| query_all(store.engine());
+    assert!(matches!(query(&store), Err(StoreError::IndexesUnavailable { .. })));
+    let found = store.engine().take_found_damage();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(store.engine().take_found_damage(), []);
+    let damaged = |key: &String| get(store.engine(), key).is_err();
+    let name = keys(store.engine()).into_iter().find(damaged).unwrap();
+    // As one that is healed, it is replaced unseen.
+    remove(store.engine(), &name);
+    query(&store).unwrap();
     check_indexes(store.engine());
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::indexes::{check_indexes, query_all, try_put_indexed};
 use support::ordered::open_ordered;
-use support::{Name, check_sums, put, value};
+use support::{Name, check_sums, put, sync, value};
 
 /// Tells a process of this test which engine to write to, and where.
 const ENGINE_VARIABLE: &str = "QUOIT_TEST_KILLED_ENGINE";
@@ -65,6 +65,7 @@ fn open_tree(engine: &str, directory: &Path) -> Opened {
         LsmSettings { write_buffer_bytes: 256 << 10, cache_bytes: 1 << 20, ..Default::default() };
     let opened = open_ordered(engine, directory, clock, &Threads, settings, of_trees);
     let (engine, report) = opened.unwrap();
+    assert_eq!(report.loss, None, "a kill loses nothing that was durable");
     Opened { engine: Box::new(engine), clean: report.clean, incarnation: report.incarnation }
 }
 
@@ -99,7 +100,7 @@ fn writer() {
         try_put_indexed(engine, &format!("indexed{}", number % KEY_COUNT), number).unwrap();
         put(engine, "last", &number.to_be_bytes());
         if number % 3 == 0 {
-            engine.sync().unwrap();
+            sync(engine);
             println!("durable {number}");
         }
     }

@@ -11,6 +11,7 @@ use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedReport, OrderedSet
 use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution};
 use std::path::Path;
 use std::sync::Arc;
+use support::files::copy;
 use support::ordered::{ORDERED, open_ordered};
 use support::{Faulty, put, value};
 
@@ -149,6 +150,31 @@ fn a_synced_segment_that_was_cut_before_another_one_is_noticed_after_a_kill_once
     assert_eq!(store.open().unwrap().loss, None);
 }
 
+#[test]
+fn a_newest_segment_that_was_cut_off_is_noticed_after_a_kill_once_and_a_torn_write_is_none() {
+    for torn_bytes in [0, 50] {
+        let mut store = Faulty::new(1 << 20);
+        for number in 0..30 {
+            put(store.engine(), &format!("key{number}"), &[7; 100]);
+        }
+        store.engine().sync().unwrap();
+        let name = store.segments().remove(0);
+        let synced_bytes = store.disk.bytes(&name).unwrap().len();
+        put(store.engine(), "unsynced", &[7; 100]);
+        store.kill();
+        let mut bytes = store.disk.bytes(&name).unwrap();
+        bytes.truncate(if torn_bytes > 0 { synced_bytes + torn_bytes } else { synced_bytes / 2 });
+        store.disk.put(&name, bytes);
+        let found = store.open().unwrap();
+        assert_eq!(found.loss.is_some(), torn_bytes == 0, "{found:?}");
+        assert!(value(store.engine(), "key1").is_some());
+        assert_eq!(value(store.engine(), "key29").is_some(), torn_bytes > 0);
+        store.engine().settle_loss().unwrap();
+        store.kill();
+        assert_eq!(store.open().unwrap().loss, None);
+    }
+}
+
 /// A store that was killed after writes of three keys, whose second one can't be read. What was written
 /// before the last one is synced or not.
 fn with_a_gap(is_synced: bool) -> Faulty {
@@ -181,11 +207,15 @@ fn writes_behind_one_that_no_sync_had_covered_go_with_it() {
 }
 
 #[test]
-fn writes_behind_one_that_was_durable_and_is_damaged_stay() {
+fn writes_behind_one_that_was_durable_and_is_damaged_stay_and_the_loss_is_told_once() {
     let mut store = with_a_gap(true);
-    store.open().unwrap();
+    let found = store.open().unwrap();
+    assert!(found.loss.is_some(), "{found:?}");
     let values = ["before", "gap", "behind"].map(|key| value(store.engine(), key));
     assert_eq!(values, [Some(vec![1; 100]), None, Some(vec![3; 100])]);
+    store.engine().settle_loss().unwrap();
+    store.kill();
+    assert_eq!(store.open().unwrap().loss, None);
 }
 
 #[test]
@@ -280,20 +310,7 @@ fn open_known(
     open_ordered(engine, directory, clock, &execution, settings, of_trees).unwrap()
 }
 
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
-/// What goes back in time.
+/// The directory that goes back in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Restored {
     Nothing,

@@ -51,6 +51,9 @@ fn behind(directory: &Path) {
         let never = Arc::new(Leveled::default().with_l0_threshold(u8::MAX));
         KeyspaceCreateOptions::default().compaction_strategy(never)
     };
+    for other in ["records", "bodies", "names", "side"] {
+        database.keyspace(other, KeyspaceCreateOptions::default).unwrap();
+    }
     let indexes = database.keyspace("indexes", never).unwrap();
     for number in 0..TABLE_COUNT {
         indexes.insert([u8::MAX, number % 3], [number]).unwrap();

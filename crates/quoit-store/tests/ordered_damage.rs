@@ -1,6 +1,5 @@
 //! Real files of the engines on ordered stores, damaged at random: never a panic, never wrong bytes. The
-//! damage is the same in every run: of the lengths in tables of contents of `fjall`'s files none is among it,
-//! since a wrong one may ask for more memory than there is (decision 0025).
+//! damage is the same in every run.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,6 +11,7 @@ use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
 use quoit_store::seam::{ManualClock, ManualExecution};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use support::files::copy;
 use support::ordered::open_ordered;
 use support::{Name, mix, try_put};
 
@@ -47,19 +47,6 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 /// Writes over a stretch of one of the files.

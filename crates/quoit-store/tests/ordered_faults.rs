@@ -18,7 +18,7 @@ use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, RealDisk
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use support::indexes::{check_indexes, query_all, try_put_indexed};
+use support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
 use support::ordered::open_ordered;
 use support::{Name, check_sums, get, keys, put, remove, try_put, value};
 
@@ -277,6 +277,16 @@ fn entries_of_a_damaged_record_go_with_it() {
     let applied = engine.update(&at.at(), Before::Skip, Access::Wait, replace).unwrap();
     assert!(matches!(applied, Applied::Written(_)));
     assert_eq!(query_all(engine).unwrap().len(), 2);
+    // The other one was in the same page: its entries are found, and it can't be read.
+    engine.sync().unwrap();
+    assert_eq!(query_all(engine).unwrap().len(), 2);
+    assert!(matches!(get(engine, "whole"), Err(StoreError::Corrupt { .. })));
+    let (value, meta) = indexed(9);
+    let replace = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+        out.extend_from_slice(&value);
+        Decision::Put(meta)
+    };
+    engine.update(&Name::new("whole").at(), Before::Skip, Access::Wait, replace).unwrap();
     check_indexes(engine);
 }
 

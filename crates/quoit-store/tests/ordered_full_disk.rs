@@ -119,8 +119,34 @@ fn refuses_and_goes_on(engine: &str, directory: &Path, ballast: &Path) {
     opened.close().unwrap();
 }
 
-/// An engine whose disk is full in the midst of its own work takes no more writes, `leveldb` and `leveled`
-/// until they are opened again; what was durable can be read before and after.
+/// An engine whose disk was full in the midst of its own work goes on when there is room.
+fn goes_on_after_the_midst(engine: &str, directory: &Path, ballast: &Path) {
+    let data = directory.join("data");
+    let opened = open(engine, &data, 0);
+    let (durable_count, error) = write_until_refused(&opened);
+    println!("{durable_count} writes, then: {error}");
+    let began = Instant::now();
+    while !opened.stats().disk_full {
+        // Behind for lack of room, until a write has met that.
+        assert!(began.elapsed() < PATIENCE, "not told to be full: {error}");
+        let error = write(&opened, durable_count).expect_err("there is no room");
+        assert!(matches!(error, StoreError::DiskFull { .. } | StoreError::Overloaded), "{error}");
+    }
+    check_durable(&opened, durable_count);
+    std::fs::remove_file(ballast).unwrap();
+    wait_until_writes_go(&opened, durable_count);
+    assert!(!opened.stats().disk_full);
+    check_durable(&opened, durable_count + 1);
+    opened.close().unwrap();
+    drop(opened);
+    let opened = open(engine, &data, 0);
+    check_durable(&opened, durable_count + 1);
+    check_sums(&opened);
+    opened.close().unwrap();
+}
+
+/// An engine whose disk is full in the midst of its own work takes no more writes; what was durable can be
+/// read before and after it is opened again.
 fn keeps_what_was_durable(engine: &str, directory: &Path, ballast: &Path) {
     let data = directory.join("data");
     let opened = open(engine, &data, 0);
@@ -146,6 +172,7 @@ fn on_a_small_disk() {
     std::fs::write(&ballast, vec![1; BALLAST_BYTES]).unwrap();
     match task.split_once(' ').unwrap() {
         ("refuses", engine) => refuses_and_goes_on(engine, &directory, &ballast),
+        ("midst", engine) => goes_on_after_the_midst(engine, &directory, &ballast),
         (_, engine) => keeps_what_was_durable(engine, &directory, &ballast),
     }
     println!("task done");
@@ -215,4 +242,14 @@ fn leveldb_keeps_what_was_durable_when_the_disk_is_full_in_the_midst() {
 #[test]
 fn leveled_keeps_what_was_durable_when_the_disk_is_full_in_the_midst() {
     run("keeps leveled");
+}
+
+#[test]
+fn leveldb_goes_on_when_there_is_room_after_the_disk_was_full_in_the_midst() {
+    run("midst leveldb");
+}
+
+#[test]
+fn leveled_goes_on_when_there_is_room_after_the_disk_was_full_in_the_midst() {
+    run("midst leveled");
 }

@@ -1,6 +1,7 @@
 //! Opens what a node keeps in its data directory.
 
 use crate::engines::{self, FoundLoss, OpenedEngine};
+use crate::reserve::Reserve;
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::{
@@ -9,6 +10,7 @@ use quoit_cluster::{
 use quoit_core::ReplicatedStore;
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
+use quoit_store::bitcask::RecordLoss;
 use quoit_store::seam::{Clock, RealDisk, SystemClock};
 use std::path::Path;
 use std::sync::Arc;
@@ -46,6 +48,12 @@ pub(crate) fn open(
             data_dir.display()
         )
     })?;
+    if Reserve::of(data_dir).give_if_needed()? {
+        tracing::warn!(
+            "the disk of {} is full: the room kept for a start is used",
+            data_dir.display()
+        );
+    }
     let is_new_node = !data_dir.join(CONTROL_FILE).exists();
     if is_new_node {
         engines::refuse_orphaned_data(data_dir, &data_dir.join(CONTROL_FILE))?;
@@ -68,11 +76,18 @@ pub(crate) fn open(
         store.with_reap_records(Arc::new(disk), entropy).context("reading the reap records")?
     };
     let store = Arc::new(store);
+    let loss = loss.or_else(|| store.has_lost_reap_records().then(lost_reap_records));
     // One that has lost records makes up for that first.
     if loss.is_none() {
         store.serve_replicas();
     }
     Ok(Opened { store, internode, loss, note, is_new_node })
+}
+
+/// The loss of reap records: making up for it ends it.
+fn lost_reap_records() -> FoundLoss {
+    let reason = format!("files in {REAPED_DIR} are damaged or missing");
+    FoundLoss { loss: RecordLoss { reason }, settle: Box::new(|| Ok(())) }
 }
 
 /// The control plane of a node that does not run.

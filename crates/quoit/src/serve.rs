@@ -3,6 +3,7 @@
 use crate::engines::FoundLoss;
 use crate::listeners::Listeners;
 use crate::output::say;
+use crate::reserve::Reserve;
 use crate::stop::StopRequest;
 use crate::{descriptors, open, readiness, ready_file};
 use anyhow::{Context, Result};
@@ -10,7 +11,7 @@ use clap::Args;
 use quoit::config::{self, Settings, Sources};
 use quoit_cluster::{Departure, Internode};
 use quoit_core::ReplicatedStore;
-use quoit_server::{Protocol, ReadinessGate, Server, ServerContext, ServerSettings};
+use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     if args.http.is_some() {
         settings.keep_only("listener.http", "command_line");
     }
-    crate::logs::start(&settings);
+    let log = crate::logs::start(&settings);
     report_ignored(&settings);
     report_strange_variables(&settings);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -99,7 +100,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         runtime.worker_threads(usize::try_from(count).unwrap_or(1));
     }
     let runtime = runtime.enable_all().build().context("starting the runtime")?;
-    runtime.block_on(serve(args, &settings))
+    runtime.block_on(async {
+        tokio::select! {
+            served = serve(args, &settings) => served,
+            never = log.tell_repeats() => never,
+        }
+    })
 }
 
 async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
@@ -118,16 +124,12 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let (store, internode) = (opened.store, opened.internode);
     internode.set_address(&*reachable.node);
     store.control().connect(&internode);
-    let context = Arc::new(ServerContext {
-        store: Arc::clone(&store),
-        node_name: node_name.clone(),
-        storage_backend: settings.storage().name(),
-        settings: server_settings(settings, descriptor_limit),
-        pb_connections: quoit_server::ConnectionCounts::default(),
-        http_connections: quoit_server::ConnectionCounts::default(),
-        folds: quoit_server::Folds::default(),
-        readiness: ReadinessGate::default(),
-    });
+    let context = Arc::new(ServerContext::new(
+        Arc::clone(&store),
+        node_name.clone(),
+        settings.storage().name(),
+        server_settings(settings, descriptor_limit),
+    ));
     if opened.is_new_node && settings.seeds().is_empty() {
         readiness::warn_of_new_cluster(&node_name, &data_dir);
     }
@@ -138,7 +140,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let Listeners { pb, http, node, pb_at, http_at, node_at } = listeners;
     internode.serve(Box::new(node)).context("listening for other nodes")?;
     make_up_for(&store, opened.loss.as_ref()).await?;
-    let background = tokio::spawn(background(Arc::clone(&store)));
+    let background = tokio::spawn(background(Arc::clone(&store), Reserve::of(&data_dir)));
     // Before anybody can know that the node serves: who knows it may stop it at once.
     let mut stop = StopRequest::listen()?;
     if args.while_stdin_is_open {
@@ -246,7 +248,7 @@ fn server_settings(settings: &Settings, descriptor_limit: Option<u64>) -> Server
     ServerSettings { connection_count_max, ..server }
 }
 
-async fn background(store: Arc<ReplicatedStore>) {
+async fn background(store: Arc<ReplicatedStore>, reserve: Reserve) {
     let sampling = Arc::clone(&store);
     let sample = async move {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
@@ -255,7 +257,7 @@ async fn background(store: Arc<ReplicatedStore>) {
             sampling.sample_figures();
         }
     };
-    tokio::join!(sample, store.run_background());
+    tokio::join!(sample, store.run_background(), reserve.keep());
 }
 
 fn report_ignored(settings: &Settings) {

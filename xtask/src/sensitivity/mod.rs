@@ -1,7 +1,7 @@
 //! `cargo xtask sensitivity`: runs the simulator with each planted fault, seed by seed, and tells in how many
 //! of them it is found.
 //!
-//! What was measured is kept in a file, so that a measurement of hours can be interrupted and gone on with.
+//! The results are kept in a file, so that a measurement of hours can be interrupted and gone on with.
 //! The seeds come in blocks, each for all faults, so that the table means something long before the end.
 //! Beside the faults stands a row without any: what it finds are failures of the store or of the checkers.
 
@@ -123,7 +123,7 @@ fn places(root: &Path, faults: &[Fault]) -> BTreeMap<String, PathBuf> {
     places
 }
 
-/// What is to be measured: each seed of a block with each fault, and without any.
+/// The runs of a measurement: each seed of a block with each fault, and without any.
 fn jobs(faults: &[Fault], seed_count: u64) -> impl Iterator<Item = (&str, u64)> {
     let blocks = (0..seed_count).step_by(BLOCK_SEEDS as usize);
     blocks.flat_map(move |first| {

@@ -1,4 +1,4 @@
-//! What `cargo xtask sensitivity` is asked for.
+//! The arguments of `cargo xtask sensitivity`.
 
 use super::results::Start;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub(super) struct Options {
     pub(super) jobs: usize,
     /// Where the results are kept, below the repository's folder.
     pub(super) results: PathBuf,
-    /// What is done with results of other sources.
+    /// The treatment of results of other sources.
     pub(super) start: Start,
     /// Whether nothing is measured and the table printed from what is there.
     pub(super) table_only: bool,

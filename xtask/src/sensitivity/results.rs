@@ -1,11 +1,11 @@
-//! What was measured, in a file that outlasts the measurement: a line for each run.
+//! The results, in a file that outlasts the measurement: a line for each run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Finding {
     /// Nothing was wrong.
@@ -14,7 +14,7 @@ pub(super) enum Finding {
     By(String),
 }
 
-/// What is done with results of other sources or other arguments.
+/// The treatment of results of other sources or other arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Start {
     /// They are refused.

@@ -29,7 +29,7 @@ pub(super) struct Buckets {
     may_require_grants: bool,
     /// How often one of them has got fewer replicas, since the state was read.
     lowering_count: u64,
-    /// What has got more replicas since that was asked last.
+    /// Raises of an `n_val` since [`Buckets::take_raised`] was last called.
     raised: Vec<Raised>,
 }
 
@@ -340,7 +340,7 @@ impl Buckets {
         self.lowering_count
     }
 
-    /// What has got more replicas since this was asked last.
+    /// Raises of an `n_val` since the last call.
     pub(super) fn take_raised(&mut self) -> Vec<Raised> {
         std::mem::take(&mut self.raised)
     }

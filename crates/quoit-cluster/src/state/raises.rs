@@ -6,7 +6,8 @@
 //! 3. When all have told so, each member hands over what it has of the bucket, and tells that it has.
 //! 4. When all have told that as well, the raise is over.
 //!
-//! What members that are marked as down have to tell is not waited for; that they get their copies is.
+//! Nobody waits for the word of members that are marked as down; all wait until those members have their
+//! copies.
 //!
 //! Until then the new primaries make no events that their stores go on with: they may have been primaries
 //! before, and an event of theirs would claim to have seen what was removed since.
@@ -40,7 +41,7 @@ impl RaisedCount {
     }
 }
 
-/// What a decision has raised: the type, the bucket, and the number before.
+/// A raise that a decision has made: the type, the bucket, and the number before.
 pub(super) type Raised = (Arc<[u8]>, Option<Arc<[u8]>>, u32);
 
 impl State {

@@ -9,6 +9,7 @@
 //! `docs/design/anti-entropy.md` has the reasons.
 
 mod expiry;
+mod found;
 mod progress;
 mod ranges;
 mod regions;

@@ -14,12 +14,14 @@ use quoit_wire::internode::exchange::{METHOD_PULL, Pull, Pulled};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// Bytes that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;
 /// Pause after a start and after all has been read.
 const ROUND_PAUSE: Duration = Duration::from_secs(600);
+/// The same when damage was met.
+const ROUND_PAUSE_MIN: Duration = Duration::from_secs(10);
 /// Tags that are asked for at once.
 const TAG_COUNT: usize = 256;
 
@@ -41,7 +43,9 @@ impl ReplicatedStore {
         let mut place: Option<DataPlace> = None;
         loop {
             if place.is_none() {
-                sleep(ROUND_PAUSE).await;
+                // Where some damage was met there may be more.
+                timeout(ROUND_PAUSE, self.healing.met.notified()).await.ok();
+                sleep(ROUND_PAUSE_MIN).await;
             }
             let store = Arc::clone(&self);
             let piece_bytes = PIECE_BYTES.min(bytes_per_sec);
@@ -64,8 +68,12 @@ impl ReplicatedStore {
         }
     }
 
-    /// Has damaged records replaced by those of other replicas.
-    async fn heal(self: &Arc<Self>, damaged: &[(Partition, Tag)]) {
+    /// Has damaged records replaced by those of other replicas. Those that are left although another replica,
+    /// which did not answer, may have them.
+    pub(super) async fn heal(
+        self: &Arc<Self>,
+        damaged: &[(Partition, Tag)],
+    ) -> Vec<(Partition, Tag)> {
         let damaged_count = damaged.len() as u64;
         self.stats().add(Counter::DamagedRecords, damaged_count);
         let mut sharing = self.sharing();
@@ -74,17 +82,24 @@ impl ReplicatedStore {
             by_partition.entry(*partition).or_default().insert(*tag);
         }
         let mut healed_count = 0;
+        let mut waiting = Vec::new();
         for (partition, tags) in by_partition {
             let nodes = sharing.remove(&partition).unwrap_or_default();
-            let Unhealed { tags: left, .. } = self.heal_tags(partition, tags.clone(), &nodes).await;
+            let Unhealed { tags: left, all_answered } =
+                self.heal_tags(partition, tags.clone(), &nodes).await;
             healed_count += tags.len() - left.len();
-            if !left.is_empty() {
-                healed_count += self.heal_pages(partition, left, &nodes).await;
+            if left.is_empty() {
+                continue;
             }
+            if !all_answered {
+                waiting.extend(left.iter().map(|tag| (partition, *tag)));
+            }
+            healed_count += self.heal_pages(partition, left, &nodes).await;
         }
         let healed_count = healed_count as u64;
         self.stats().add(Counter::HealedRecords, healed_count);
         tracing::warn!(damaged_count, healed_count, "records on this node's disk were damaged");
+        waiting
     }
 
     /// Has records replaced by those of the first of some nodes that has them.

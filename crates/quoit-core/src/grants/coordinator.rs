@@ -37,7 +37,7 @@ const PAUSE_US_MAX: u64 = 20_000;
 /// Numbers of the grants of one write, by primary.
 pub(crate) type GrantNumbers = SmallVec<[(NodePlace, GrantNumber); 4]>;
 
-/// What keeps a conditional write from others.
+/// The protection of a conditional write from others.
 pub(crate) enum Fence<'s> {
     /// Nothing: the condition is about what a read has shown.
     None,
@@ -65,7 +65,7 @@ enum Asked<'s> {
     StaleLayout,
 }
 
-/// What is asked for.
+/// The record that grants are asked for.
 struct Wanted<'a> {
     at: RecordAt<'a>,
     n_val: u32,

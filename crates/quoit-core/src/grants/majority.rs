@@ -4,7 +4,7 @@ use crate::error::{QuorumKind, RequestError};
 use crate::votes::{NodePlace, Voters};
 use quoit_planted::planted;
 
-/// What a primary answered to a request for a grant.
+/// The answer of a primary to a request for a grant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GrantAnswer {
     /// It grants the write. `is_complete` = its copy of the partition is complete.
@@ -18,7 +18,7 @@ pub(crate) enum GrantAnswer {
     Failed,
 }
 
-/// What the answers of all primaries come to.
+/// The decision that follows from the answers of all primaries.
 #[derive(Debug)]
 pub(crate) enum Decided {
     /// The write may be made.

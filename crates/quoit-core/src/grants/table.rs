@@ -1,4 +1,4 @@
-//! What a primary remembers of its grants: pure state, in memory only.
+//! The grants that a primary remembers: pure state, in memory only.
 
 use bytes::Bytes;
 use quoit_planted::planted;

@@ -27,7 +27,7 @@ pub(super) const HEAD_BYTES: usize = 48;
 /// Bytes of the checksum at the beginning of a head.
 const CHECKSUM_BYTES: usize = 8;
 
-/// What stands before the name of a record.
+/// The bytes before the name of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EntryHead {
     pub(super) sequence: ReapSequence,

@@ -1,4 +1,4 @@
-//! What a directory of reap records promises, whatever is in its files: for fuzzing.
+//! The promises of a directory of reap records, whatever is in its files: for fuzzing.
 
 use super::{ReapRecord, ReapRecordLimits, ReapRecords, log, manifest};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ const LIMITS: ReapRecordLimits = ReapRecordLimits { count_max: 1_000, file_bytes
 const ENTROPY: u64 = 5;
 const PARTITION_COUNT: u16 = 8;
 
-/// What an input replaces.
+/// The file that an input replaces.
 #[derive(Clone, Copy)]
 enum Replaced {
     /// The manifest.

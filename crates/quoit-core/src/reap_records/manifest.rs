@@ -46,7 +46,7 @@ pub(super) struct NamedFile {
     pub(super) salt: u64,
 }
 
-/// What the manifest says.
+/// The content of the manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ReapManifest {
     /// All records made before have this sequence number or a lower one.

@@ -12,7 +12,7 @@
 //! - [`table`]: the table in memory
 //! - [`writer`]: appends entries, moves live ones out of files that are mostly dead, removes files
 //!
-//! What is damaged is lost and is told: the node can't tell deleted from missing there any more.
+//! A damaged part is lost and is told: the node can't tell deleted from missing there any more.
 
 mod entry;
 mod fuzz;
@@ -86,7 +86,7 @@ pub(crate) enum AddReapRecordsError {
     Store(#[from] StoreError),
 }
 
-/// What reap records say of a record.
+/// The reap record of a record, if there is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ReapedTombstone {
     /// There is no reap record.
@@ -285,7 +285,7 @@ impl ReapRecords {
         first
     }
 
-    /// What has to be written for these records.
+    /// The bytes to be written for these records.
     fn additions(
         &self,
         records: Vec<ReapRecord>,
@@ -426,6 +426,24 @@ impl ReapRecords {
     /// tell whether what arrives was deleted.
     pub(crate) fn lost(&self) -> BTreeSet<Partition> {
         self.shared.read().manifest.lost.clone()
+    }
+
+    /// Forgets, durably, that records were lost: the node gets those of other nodes.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses; the losses are remembered then.
+    pub(crate) fn settle_losses(&self) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock();
+        let lost = std::mem::take(&mut self.shared.write().manifest.lost);
+        let written = match writer.as_mut() {
+            Some(log) => log.write_manifest(&self.shared),
+            None => Ok(()),
+        };
+        if written.is_err() {
+            self.shared.write().manifest.lost.extend(lost);
+        }
+        written
     }
 
     /// Figures for operators.

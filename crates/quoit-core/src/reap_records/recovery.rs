@@ -12,9 +12,9 @@ use quoit_store::seam::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What a directory holds.
+/// The content of a directory.
 pub(super) struct Recovered {
-    /// What the manifest says of sequences, retirement and losses, with what was found beside it.
+    /// Sequences, retirement and losses as the manifest has them, with those that were found beside it.
     pub(super) manifest: ReapManifest,
     pub(super) files: BTreeMap<u32, LogFile>,
     /// The file that more can be appended to.

@@ -1,4 +1,4 @@
-//! What those that look for records and those that write them share.
+//! State that readers and writers of reap records share.
 
 use super::log::{EntrySource, LogFile, ReadEntry};
 use super::manifest::ReapManifest;
@@ -9,10 +9,10 @@ use quoit_store::engine::Access;
 use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
 
-/// What readers need.
+/// State that readers need.
 pub(super) struct Shared {
     pub(super) table: ReapTable,
-    /// What the next manifest says, but for its list of files.
+    /// The content of the next manifest, but for its list of files.
     pub(super) manifest: ReapManifest,
     /// Log files by number.
     pub(super) files: BTreeMap<u32, LogFile>,

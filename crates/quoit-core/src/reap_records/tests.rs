@@ -316,7 +316,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is known of a record, as sets of events.
+/// The model of a record, as sets of events.
 #[derive(Clone, Copy, Default)]
 struct Known {
     /// Events that must be covered.
@@ -355,7 +355,7 @@ impl Model {
         }
     }
 
-    /// What was made before a restart is older than all marks after it.
+    /// A record that was made before a restart is older than all marks after it.
     fn restart(&mut self) {
         self.marks.clear();
         self.known.values_mut().for_each(|known| known.marks = 0);

@@ -109,7 +109,7 @@ impl LogWriter {
         Ok(number)
     }
 
-    /// What the manifest has to say now. The file that grows is the last one.
+    /// The manifest as it has to be now. The file that grows is the last one.
     fn manifest(&self, shared: &RwLock<Shared>) -> ReapManifest {
         let shared = shared.read();
         let files = shared.files.iter().map(|(number, file)| file.named(*number)).collect();

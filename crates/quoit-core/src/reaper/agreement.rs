@@ -62,7 +62,7 @@ enum Turn {
     Elsewhere,
 }
 
-/// What the primaries are asked about tombstones.
+/// The question about tombstones that primaries are asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Hold,

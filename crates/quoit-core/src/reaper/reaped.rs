@@ -1,4 +1,4 @@
-//! What a reaped tombstone leaves of an object that arrives, and how reap records are made.
+//! The rest that a reaped tombstone leaves of an object that arrives, and how reap records are made.
 //!
 //! Where a node has a reap record, what it stores under that name has the tombstone's clock: what arrives
 //! where nothing is stored is merged with the clock, a coordinated write begins with it, and a reap record
@@ -28,7 +28,7 @@ pub(crate) enum Reaped {
     Tombstone(Box<Object>),
 }
 
-/// What becomes of an object that arrives where nothing is stored.
+/// The fate of an object that arrives where nothing is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Admitted {
     /// It is stored as it came.
@@ -48,7 +48,7 @@ pub(crate) fn clock_of(tombstone: &Object) -> Object {
     Object { clock: tombstone.clock.clone(), siblings: states.cloned().collect() }
 }
 
-/// What a reaped tombstone leaves of an object; `None` when it has seen all of it.
+/// The rest that a reaped tombstone leaves of an object; `None` when it has seen all of it.
 pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
     let rest = match rule {
         MergeRule::Causal => merge(&clock_of(tombstone), object, rule),
@@ -93,7 +93,7 @@ impl ReplicatedStore {
         self.reap_records.may_have(at.partition, at.identity)
     }
 
-    /// What is stored of an object that arrives where nothing is stored.
+    /// The part that is stored of an object that arrives where nothing is stored.
     pub(crate) fn admitted(
         &self,
         at: &RecordAt<'_>,
@@ -193,7 +193,7 @@ impl ReplicatedStore {
     }
 }
 
-/// What the engine has to know of an object.
+/// The description of an object for the engine.
 pub(crate) fn meta_of(object: &Object, n_val_class: u8) -> RecordMeta {
     RecordMeta {
         digest: object.digest(),

@@ -39,7 +39,7 @@ pub struct ReapRecordsHeldUp {
     pub unsettled: Vec<Arc<str>>,
 }
 
-/// What all members have answered.
+/// The answers of all members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Round {
     /// Reap records that were made before it began.

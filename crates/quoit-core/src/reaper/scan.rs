@@ -17,7 +17,7 @@ pub(super) struct ScanPlace {
     pub(super) identity: Identity,
 }
 
-/// What a scan does next.
+/// The next step of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ScanStep {
     /// Nothing: no scan is needed, or the queue has no room.
@@ -49,7 +49,7 @@ impl TombstoneScan {
         self.is_needed = true;
     }
 
-    /// What to do, with so many tombstones in the queue. A scan begins when half of the queue is free.
+    /// The next step, with so many tombstones in the queue. A scan begins when half of the queue is free.
     pub(super) fn step(&mut self, monotonic_us: u64, queue_count: usize) -> ScanStep {
         if monotonic_us >= self.due_us {
             self.due_us = monotonic_us + LEFT_BEHIND_US;

@@ -5,7 +5,7 @@ use quoit_cluster::Member;
 use quoit_wire::internode::VERSION_REAP_RECORDS;
 use std::sync::Arc;
 
-/// What keeps the tombstones of a node from being reaped, beside their time.
+/// The members that keep the tombstones of a node from being reaped, beside their time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TombstonesHeldUp {
     /// Names of members that hold partitions and can't be reached: the tombstones of those partitions stay.
@@ -19,7 +19,7 @@ pub struct TombstonesHeldUp {
 }
 
 impl ReplicatedStore {
-    /// What keeps the tombstones of this node from being reaped; nothing where it has none.
+    /// The members that keep the tombstones of this node from being reaped; none where it has no tombstones.
     #[must_use]
     pub fn tombstones_held_up(&self) -> TombstonesHeldUp {
         if self.engine.stats().tombstone_count == 0 {

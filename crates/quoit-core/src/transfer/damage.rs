@@ -10,7 +10,7 @@ use quoit_model::hash::Partition;
 use quoit_store::index::Tag;
 use std::sync::Arc;
 
-/// What became of the damaged records of a stretch.
+/// The outcome of healing the damaged records of a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Damage {
     /// There are none, or they are healed.

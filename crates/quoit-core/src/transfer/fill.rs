@@ -27,7 +27,7 @@ use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What this node has to hand over because buckets have more replicas.
+/// Partitions that this node has to hand over because buckets have more replicas.
 #[derive(Default)]
 pub(super) struct Fills {
     /// The version of the state that the partitions below go by; 0: none.

@@ -9,7 +9,7 @@ use quoit_model::key::KeyRef;
 use quoit_wire::internode::reap::{AskUnsettled, METHOD_ASK_UNSETTLED};
 use std::collections::BTreeSet;
 
-/// What a node tells of what it may hold outside the primaries.
+/// The report of a node about copies that it may hold without being a primary.
 pub(crate) struct ToldUnsettled {
     /// Number of the answer, from 1 on.
     pub(crate) number: u64,

@@ -92,7 +92,7 @@ impl Transfers {
 enum Job {
     Copy(NewCopy),
     Share(NewCopy),
-    /// What a raised number of replicas has given to others.
+    /// Records that a raised number of replicas has given to others.
     Fill(Partition),
     /// What a node has missed.
     Hints(NodeId),

@@ -33,7 +33,7 @@ pub(super) const PAGE_BYTES: usize = 2 << 20;
 pub(super) struct Page {
     pub(super) records: Vec<(Bytes, Record)>,
     pub(super) next: Option<Identity>,
-    /// What became of damaged records, which are not among these.
+    /// The outcome for damaged records, which are not among these.
     pub(super) damage: Damage,
     /// How long that took: rested when the records are handed over, for what is handed over later is more
     /// likely to have been written again.

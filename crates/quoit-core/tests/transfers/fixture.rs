@@ -655,6 +655,15 @@ impl Town {
         self.flip_bits(number, segments);
     }
 
+    /// Flips a bit in every hundred bytes of a node's reap records.
+    pub fn rot_reap_records(&self, number: u8) {
+        let disk = &self.nodes[usize::from(number) - 1].reaped;
+        for name in Disk::list(disk).unwrap().into_iter().filter(|name| name.contains('-')) {
+            let size_bytes = disk.bytes(&name).unwrap().len();
+            (0..size_bytes).step_by(100).for_each(|offset| disk.flip_bit(&name, offset, 0));
+        }
+    }
+
     /// Flips a bit in every hundred bytes of what tells a node the names of its records, and how many files
     /// that were.
     pub fn rot_names(&self, number: u8) -> usize {

@@ -1,4 +1,4 @@
-//! What becomes of copies on nodes whose disks forgot records that were durable.
+//! Tests of copies on nodes whose disks forgot records that were durable.
 
 use crate::fixture::{Town, id, key};
 use quoit_core::{QuorumKind, ReadOptions, RequestError, TransferLimits, WriteOptions};

@@ -218,6 +218,33 @@ async fn reap_records_are_kept_until_all_members_have_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_whose_reap_records_are_damaged_gets_them_from_other_primaries() {
+    let mut town = Town::joined(5).await;
+    let away = leave_strays_on_a_node_that_goes_away(&mut town).await;
+    let harmed = town.running()[0];
+    let count = town.store(harmed).reap_record_stats().count;
+    assert!(count > 0);
+    town.stop(harmed);
+    town.rot_reap_records(harmed);
+    town.start_after_loss(harmed).await;
+    assert!(!town.store(harmed).has_lost_reap_records());
+    town.pass(Duration::from_secs(60)).await;
+    let again = town.store(harmed).reap_record_stats().count;
+    assert!(again > count / 2, "{again} of {count}");
+    town.stop(harmed);
+    town.start(harmed).await;
+    assert!(!town.store(harmed).has_lost_reap_records(), "it was made up for once and for all");
+    // It comes with copies of what was reaped.
+    town.start(away).await;
+    town.until("the copies are whole again", || {
+        town.control(harmed).read().layouts().lost_copies().next().is_none()
+    })
+    .await;
+    town.pass(Duration::from_secs(60)).await;
+    assert_eq!(shown(&town, "default").await, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn new_primaries_know_what_was_reaped() {
     let mut town = Town::joined(5).await;
     let away = leave_strays_on_a_node_that_goes_away(&mut town).await;

@@ -127,7 +127,7 @@ pub struct BucketProps {
     pub backend: Option<String>,
     /// How values are stored, as it was set; see [`BucketProps::compresses`].
     pub compression: Option<Compression>,
-    /// What is promised of conditional writes, as it was set; see [`BucketProps::conditional_put_mode`].
+    /// The promise of conditional writes, as it was set; see [`BucketProps::conditional_put_mode`].
     pub conditional_put_mode: Option<ConditionalPutMode>,
     /// Legacy search flag. Kept and shown.
     pub search: Option<bool>,
@@ -193,7 +193,7 @@ impl BucketProps {
         Self { allow_mult: true, dvv_enabled: true, write_once: None, ..Self::untyped() }
     }
 
-    /// What is promised of conditional writes.
+    /// The promise of conditional writes.
     #[must_use]
     pub fn conditional_put_mode(&self) -> ConditionalPutMode {
         self.conditional_put_mode.unwrap_or_default()

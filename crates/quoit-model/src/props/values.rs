@@ -38,7 +38,7 @@ impl SyncOnWrite {
     }
 }
 
-/// What is promised of conditional writes (property `conditional_put_mode`).
+/// The promise of conditional writes (property `conditional_put_mode`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ConditionalPutMode {
     /// Nothing about writes that two nodes coordinate at the same time.

@@ -4,6 +4,7 @@ use super::losses::losses;
 use super::names;
 use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::http::{query_value, statistics};
+use crate::memory::MemoryFigures;
 use quoit_core::{ReplicatedStore, TombstonesHeldUp};
 use quoit_store::engine::EngineStats;
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ pub(super) fn status(context: &ServerContext) -> Value {
         "riak_kv_version": RIAK_KV_VERSION,
         "uptime_secs": context.store.clock().monotonic_us() / US_PER_SEC,
         "waits": context.readiness.refusal().as_deref(),
+        "request_memory": request_memory(&context.memory.figures()),
         "engine": engine(context.storage_backend, &context.store.engine().stats()),
         "reap_records": reap_records(&context.store),
         "tombstones": tombstones(&context.store.tombstones_held_up()),
@@ -29,14 +31,28 @@ pub(super) fn status(context: &ServerContext) -> Value {
     })
 }
 
-/// What a node remembers of reaped tombstones, and which members it waits for to forget them.
+/// Memory of requests and answers.
+fn request_memory(figures: &MemoryFigures) -> Value {
+    json!({
+        "budget_bytes": figures.budget_bytes,
+        "per_connection_bytes": figures.share_bytes,
+        "used_bytes": figures.used_bytes,
+        "used_bytes_maximum": figures.used_bytes_max,
+        "refused": figures.refused_count,
+        "too_large": figures.too_large_count,
+        "slow_requests": figures.slow_request_count,
+        "slow_answers": figures.slow_answer_count,
+    })
+}
+
+/// The reap records that a node keeps, and the members that it waits for to forget them.
 pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
     let (stats, held_up) = (store.reap_record_stats(), store.reap_records_held_up());
     let (away, unsettled) = (texts(&held_up.away), texts(&held_up.unsettled));
     json!({"records": stats.count, "maximum": stats.count_max, "away": away, "unsettled": unsettled})
 }
 
-/// What keeps tombstones from being reaped.
+/// The members that keep tombstones from being reaped.
 fn tombstones(held_up: &TombstonesHeldUp) -> Value {
     json!({
         "away": texts(&held_up.away),

@@ -1,14 +1,21 @@
 //! A large set or map in JSON, written as its elements or fields come.
 
 use super::to_json::{NotText, append_bytes, append_end, append_entry, append_type};
+use crate::memory::{NoRoom, Room};
 use bytes::Bytes;
 use quoit_core::{ItemSink, StreamedItems};
 use quoit_model::data_type::pages::ShownItem;
 use quoit_model::props::Datatype;
 
+/// The text of elements takes up to so many times what they take in store, for itself and in the answer.
+const TEXT_COPIES: usize = 4;
+
 /// A value of [`append_value`](super::append_value), on its way.
 pub struct StreamedJson<'o> {
     out: &'o mut Vec<u8>,
+    room: &'o mut Room,
+    /// Why nothing is written.
+    refused: Option<NoRoom>,
     includes_context: bool,
     start: usize,
     is_map: bool,
@@ -20,10 +27,24 @@ pub struct StreamedJson<'o> {
 
 impl<'o> StreamedJson<'o> {
     /// A value at the end of a buffer.
-    pub fn new(out: &'o mut Vec<u8>, includes_context: bool) -> Self {
+    pub fn new(out: &'o mut Vec<u8>, room: &'o mut Room, includes_context: bool) -> Self {
         let start = out.len();
-        let (context, fault) = (None, None);
-        Self { out, includes_context, start, is_map: false, context, has_items: false, fault }
+        Self {
+            out,
+            room,
+            refused: None,
+            includes_context,
+            start,
+            is_map: false,
+            context: None,
+            has_items: false,
+            fault: None,
+        }
+    }
+
+    /// Why there is no memory for the value, if there is none: nothing was written then.
+    pub const fn refused(&self) -> Option<NoRoom> {
+        self.refused
     }
 
     /// Leaves the buffer as it was.
@@ -46,6 +67,11 @@ impl<'o> StreamedJson<'o> {
 impl ItemSink for StreamedJson<'_> {
     fn begin(&mut self, items: StreamedItems) {
         self.out.truncate(self.start);
+        let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
+        self.refused = self.room.hold(size_bytes.saturating_mul(TEXT_COPIES)).err();
+        if self.refused.is_some() {
+            return;
+        }
         append_type(self.out, items.datatype);
         self.out.extend_from_slice(b",\"value\":");
         self.is_map = items.datatype == Datatype::Map;
@@ -55,7 +81,7 @@ impl ItemSink for StreamedJson<'_> {
     }
 
     fn item(&mut self, item: ShownItem<'_>) {
-        if self.fault.is_some() {
+        if self.fault.is_some() || self.refused.is_some() {
             return;
         }
         if std::mem::replace(&mut self.has_items, true) {
@@ -73,6 +99,7 @@ impl ItemSink for StreamedJson<'_> {
 mod tests {
     use super::*;
     use crate::data_types::append_value;
+    use crate::memory::room_of;
     use quoit_model::data_type::{FieldKind, FieldName, Value};
 
     fn items(value: &Value) -> Vec<ShownItem<'_>> {
@@ -95,8 +122,8 @@ mod tests {
             (Datatype::Map, Value::Map(fields.into())),
         ] {
             for context in [None, Some(Bytes::from("a context"))] {
-                let mut out = b"before".to_vec();
-                let mut streamed = StreamedJson::new(&mut out, true);
+                let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
+                let mut streamed = StreamedJson::new(&mut out, &mut room, true);
                 let begun = StreamedItems { datatype, context: context.clone(), size_bytes: 0 };
                 streamed.begin(begun.clone());
                 streamed.item(ShownItem::Element(b"\xff of an attempt that was broken off"));
@@ -113,7 +140,8 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_are_told_at_the_end() {
         let mut out = Vec::new();
-        let mut streamed = StreamedJson::new(&mut out, false);
+        let mut room = room_of(1 << 20);
+        let mut streamed = StreamedJson::new(&mut out, &mut room, false);
         streamed.begin(StreamedItems { datatype: Datatype::Set, context: None, size_bytes: 0 });
         streamed.item(ShownItem::Element(b"\xff"));
         streamed.item(ShownItem::Element(b"x"));

@@ -1,43 +1,32 @@
 //! One client connection.
 
-use super::chunked::ChunkedBody;
-use super::head::{BodyFraming, Head, HeadFault, Method, take_head};
+use super::head::{Head, HeadFault, Method};
 use super::refusal::Refusal;
 use super::response::{ReplyForm, append_chunk, append_last_chunk};
 use super::route::{RecordName, Route, route};
 use super::{csrf, uri};
 use crate::context::ServerContext;
-use crate::socket::{Incoming, Socket, StopSignal};
+use crate::memory::{
+    ANSWERS_BYTES_FREE, Account, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE, Room,
+};
+use crate::pace::Transfer;
+use crate::socket::{Socket, StopSignal};
+use crate::turn::{Turn, Weight};
 use base64::Engine as _;
 use bytes::{Bytes, BytesMut};
 use md5::{Digest, Md5};
-use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
 
-/// Room made for a read when nothing more is known.
-const READ_BYTES: usize = 4 * 1024;
-/// Room made at most for a body that is still arriving: a claim of the client is not believed at
-/// once.
-const READ_BYTES_MAX: usize = 1024 * 1024;
 /// Answers are written when so many bytes have gathered, even if further requests are at hand.
-const FLUSH_BYTES: usize = 64 * 1024;
-/// Buffers larger than this do not outlive the request that needed them.
-const KEPT_BYTES_MAX: usize = 64 * 1024;
-/// Time for the head of a request, from its first byte.
-const HEAD_LIMIT: Duration = Duration::from_secs(30);
-/// Time for a body, and for the client to take an answer, besides what their sizes allow.
-const TRANSFER_LIMIT: Duration = Duration::from_secs(60);
-/// Slowest rate at which a body may arrive and an answer may be taken.
-const TRANSFER_BYTES_PER_SEC: u64 = 1024;
-/// Time and bytes for a client to read its last answer before the connection is torn down.
-const LINGER_LIMIT: Duration = Duration::from_secs(2);
-const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
+const FLUSH_BYTES: usize = 32 * 1024;
+
+/// A JSON document of few letters takes up to so many times its size when it is read.
+const DOCUMENT_COPIES: usize = 32;
+/// Documents up to this size are read in what need not be asked for.
+const SMALL_DOCUMENT_BYTES: usize = 1024;
 
 /// A request as it arrived.
 pub(crate) struct Request {
@@ -48,9 +37,11 @@ pub(crate) struct Request {
 }
 
 /// Why a connection ends.
-enum Ending {
+pub(super) enum Ending {
     Closed,
     Refused(HeadFault),
+    /// There is no memory for the request that arrives.
+    NoRoom(NoRoom),
     /// The client waits for a word before it sends its body, and this is the word.
     Denied(Refusal),
     Socket(io::Error),
@@ -59,6 +50,12 @@ enum Ending {
 impl From<HeadFault> for Ending {
     fn from(fault: HeadFault) -> Self {
         Self::Refused(fault)
+    }
+}
+
+impl From<NoRoom> for Ending {
+    fn from(fault: NoRoom) -> Self {
+        Self::NoRoom(fault)
     }
 }
 
@@ -71,16 +68,32 @@ impl From<io::Error> for Ending {
 /// State of a connection.
 pub(crate) struct Connection {
     pub(crate) context: Arc<ServerContext>,
-    socket: Socket,
+    pub(super) account: Arc<Account>,
+    pub(super) socket: Socket,
     /// Whether the client is on this machine.
     pub(crate) is_local: bool,
-    input: BytesMut,
+    /// Bytes that have arrived and are not answered, and their memory.
+    pub(super) input: BytesMut,
+    pub(super) input_room: Room,
+    /// The request that has begun to arrive and is not whole, once it had to be waited for.
+    pub(super) transfer: Option<Transfer>,
+    /// Answers that have not been written yet, their memory, and that of the request which is being answered.
     pub(crate) out: Vec<u8>,
+    pub(super) room: Room,
+    /// Whether something of the present answer was written.
+    has_flushed: bool,
     pub(crate) form: ReplyForm,
+    /// The weight of the present request in the connection's turn.
+    weight: Weight,
 }
 
 /// Serves a client until it closes, errs, or the server stops.
-pub async fn serve(context: Arc<ServerContext>, stream: TcpStream, signal: Arc<StopSignal>) {
+pub async fn serve(
+    context: Arc<ServerContext>,
+    account: Arc<Account>,
+    stream: TcpStream,
+    signal: Arc<StopSignal>,
+) {
     let counts = Arc::clone(&context);
     let _open = counts.http_connections.open();
     let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
@@ -89,8 +102,14 @@ pub async fn serve(context: Arc<ServerContext>, stream: TcpStream, signal: Arc<S
         socket: Socket::new(stream, signal),
         is_local,
         input: BytesMut::new(),
+        input_room: account.room(REQUEST_COPIES as usize * REQUESTS_BYTES_FREE),
+        transfer: None,
         out: Vec::new(),
+        room: account.room(ANSWERS_BYTES_FREE),
+        account,
+        has_flushed: false,
         form: ReplyForm { head_only: false, keep_alive: true, is_http_11: true },
+        weight: Weight::Plain,
     };
     // A client that is gone needs no answer, and a log line for each would only help an attacker.
     let _ = connection.run().await;
@@ -98,31 +117,47 @@ pub async fn serve(context: Arc<ServerContext>, stream: TcpStream, signal: Arc<S
 
 impl Connection {
     async fn run(&mut self) -> io::Result<()> {
+        let mut turn = Turn::new();
         loop {
             let request = match self.next_request().await {
                 Ok(request) => request,
                 Err(Ending::Closed) => return self.close().await,
                 Err(Ending::Refused(fault)) => {
+                    if fault == HeadFault::BodyTooLarge {
+                        self.context.memory.note_too_large();
+                    }
                     let text = format!("{fault}\n").into();
                     return self.refuse(Refusal::Text(fault.status(), text)).await;
                 }
                 Err(Ending::Denied(refusal)) => return self.refuse(refusal).await,
+                Err(Ending::NoRoom(fault)) => {
+                    let status = match fault {
+                        NoRoom::Share { .. } => 413,
+                        NoRoom::Budget { .. } => 503,
+                    };
+                    let text = format!("The request is not taken: {fault}\n").into();
+                    return self.refuse(Refusal::Text(status, text)).await;
+                }
                 Err(Ending::Socket(fault)) => return Err(fault),
             };
             self.form = self.form_for(&request.head);
-            if let Err(refusal) = self.answer(&request).await {
-                refusal.write(&mut self.out, self.form)?;
-            }
+            let start_bytes = self.out.len();
+            self.answer_within_memory(&request).await?;
+            let moved_bytes = request.body.len() + self.out.len().saturating_sub(start_bytes);
             if !self.form.keep_alive {
                 return self.close().await;
             }
             if self.out.len() >= FLUSH_BYTES {
                 self.flush().await?;
             }
+            self.room.drop_floor(self.out.len());
+            if turn.spend(self.weight, moved_bytes) {
+                turn.pass().await;
+            }
         }
     }
 
-    fn form_for(&self, head: &Head) -> ReplyForm {
+    pub(super) fn form_for(&self, head: &Head) -> ReplyForm {
         ReplyForm {
             head_only: head.method == Some(Method::Head),
             keep_alive: head.keeps_alive() && !self.socket.is_stopping(),
@@ -130,109 +165,19 @@ impl Connection {
         }
     }
 
-    /// The next request, from what has arrived or from the socket. Answers that have gathered are
-    /// written before anything is waited for.
-    async fn next_request(&mut self) -> Result<Request, Ending> {
-        let mut deadline = None;
-        let head = loop {
-            if let Some(head) = take_head(&mut self.input)? {
-                break head;
-            }
-            if !self.input.is_empty() && deadline.is_none() {
-                deadline = Some(Instant::now() + HEAD_LIMIT);
-            }
-            self.await_line(deadline).await?;
-        };
-        let body = match head.framing(self.context.settings.request_bytes_max)? {
-            BodyFraming::Length(size) => self.take_body(&head, size).await?,
-            BodyFraming::Chunked => self.take_chunks(&head).await?,
-        };
-        Ok(Request { head, body })
-    }
-
-    /// Reads until a further line is there: before that, a head that was not whole is not whole
-    /// either, and parsing it again for each byte would be a way to keep the server busy.
-    async fn await_line(&mut self, deadline: Option<Instant>) -> Result<(), Ending> {
-        loop {
-            let known = self.input.len();
-            self.fill(READ_BYTES, deadline).await?;
-            let fresh = &self.input[known..];
-            let is_first = known == 0;
-            if is_first
-                || memchr::memchr(b'\n', fresh).is_some()
-                || self.input.len() > super::head::HEAD_BYTES_MAX
-            {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn take_body(&mut self, head: &Head, size: usize) -> Result<Bytes, Ending> {
-        if self.input.len() < size {
-            self.invite_body(head)?;
-            let start = Instant::now();
-            while self.input.len() < size {
-                let missing = size - self.input.len();
-                let deadline = start + allowed(self.input.len());
-                self.fill(missing.min(READ_BYTES_MAX), Some(deadline)).await?;
-            }
-        }
-        Ok(self.input.split_to(size).freeze())
-    }
-
-    async fn take_chunks(&mut self, head: &Head) -> Result<Bytes, Ending> {
-        let mut body = ChunkedBody::new(self.context.settings.request_bytes_max);
-        if self.input.is_empty() {
-            self.invite_body(head)?;
-        }
-        let start = Instant::now();
-        loop {
-            if let Some(body) = body.take(&mut self.input)? {
-                return Ok(body);
-            }
-            let deadline = start + allowed(body.received_bytes());
-            self.fill(READ_BYTES, Some(deadline)).await?;
-        }
-    }
-
-    /// Has a client send the body that it holds back, unless its head is refused already.
-    fn invite_body(&mut self, head: &Head) -> Result<(), Ending> {
-        if head.expects_continue() {
-            self.form = self.form_for(head);
-            self.check_head(head).map_err(Ending::Denied)?;
-            self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-        }
-        Ok(())
-    }
-
-    /// Writes what has gathered, then reads once.
-    async fn fill(&mut self, room: usize, deadline: Option<Instant>) -> Result<(), Ending> {
-        self.flush().await?;
-        if self.input.is_empty() && self.input.capacity() > KEPT_BYTES_MAX {
-            self.input = BytesMut::new();
-        }
-        let read = self.socket.read(&mut self.input, room);
-        let incoming = match deadline {
-            None => read.await?,
-            Some(deadline) => match tokio::time::timeout_at(deadline, read).await {
-                Ok(incoming) => incoming?,
-                Err(_) => return Err(Ending::Refused(HeadFault::TooSlow)),
-            },
-        };
-        if incoming == Incoming::End { Err(Ending::Closed) } else { Ok(()) }
-    }
-
     /// Writes what has gathered. Streams call it after each of their pieces, so that a slow reader
     /// slows the listing down instead of filling memory.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
-        if !self.out.is_empty() {
-            within(allowed(self.out.len()), self.socket.write_all(&self.out)).await?;
-            self.out.clear();
-            if self.out.capacity() > KEPT_BYTES_MAX {
-                self.out = Vec::new();
-            }
+        if self.out.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.has_flushed = true;
+        let pace = self.context.settings.pace;
+        let written = self.socket.write_out(&mut self.out, &mut self.room, pace).await;
+        if written.as_ref().is_err_and(|fault| fault.kind() == io::ErrorKind::TimedOut) {
+            self.context.memory.note_slow_answer();
+        }
+        written
     }
 
     async fn close(&mut self) -> io::Result<()> {
@@ -240,20 +185,31 @@ impl Connection {
         self.socket.shutdown().await
     }
 
-    /// Tells why no further request is read, and gives the client time to read it: to close with
-    /// bytes unread would make the system throw the answer away.
+    /// Tells why no further request is read, and gives the client time to read it.
     async fn refuse(&mut self, refusal: Refusal) -> io::Result<()> {
         refusal.write(&mut self.out, ReplyForm { keep_alive: false, ..self.form })?;
-        self.close().await?;
-        let deadline = Instant::now() + LINGER_LIMIT;
-        let mut dropped_bytes = 0;
-        while dropped_bytes < LINGER_BYTES_MAX {
-            self.input.clear();
-            let read = self.socket.read(&mut self.input, READ_BYTES);
-            match tokio::time::timeout_at(deadline, read).await {
-                Ok(Ok(Incoming::Bytes(count))) => dropped_bytes += count,
-                _ => break,
+        self.input = BytesMut::new();
+        self.input_room.keep(0);
+        self.flush().await?;
+        self.socket.linger().await
+    }
+
+    /// Answers a request. An answer that there is no memory for is taken back, unless a part of it is sent.
+    async fn answer_within_memory(&mut self, request: &Request) -> io::Result<()> {
+        let start = self.out.len();
+        self.has_flushed = false;
+        if let Err(refusal) = self.answer(request).await {
+            refusal.write(&mut self.out, self.form)?;
+        }
+        if self.out.len() > ANSWERS_BYTES_FREE
+            && let Err(fault) = self.room.hold(self.out.len())
+        {
+            if self.has_flushed {
+                return Err(io::Error::other(fault));
             }
+            self.out.truncate(start);
+            self.out.shrink_to(ANSWERS_BYTES_FREE);
+            Refusal::from(fault).write(&mut self.out, self.form)?;
         }
         Ok(())
     }
@@ -272,7 +228,7 @@ impl Connection {
     }
 
     /// Refuses a request that would be refused whatever its body.
-    fn check_head(&self, head: &Head) -> Result<(), Refusal> {
+    pub(super) fn check_head(&self, head: &Head) -> Result<(), Refusal> {
         let (route, method, query) = self.resource(head)?;
         match (route, method) {
             (Route::Object(RecordName { bucket, .. }), Method::Put | Method::Post)
@@ -283,7 +239,6 @@ impl Connection {
         }
     }
 
-    /// Finds the resource and has it answer.
     /// Why a client is not answered. Operators always are.
     fn refusal(&self, route: &Route<'_>) -> Option<Refusal> {
         if matches!(route, Route::Admin(_) | Route::Stats | Route::Metrics) {
@@ -293,12 +248,40 @@ impl Connection {
         Some(Refusal::Text(503, format!("{reason}\n").into()))
     }
 
+    /// Finds the resource and has it answer.
     async fn answer(&mut self, request: &Request) -> Result<(), Refusal> {
+        self.weight = Weight::General;
         let (route, method, query) = self.resource(&request.head)?;
         if let Some(reason) = self.refusal(&route) {
             return Err(reason);
         }
         check_md5(request)?;
+        self.weight = weight_of(&route);
+        if takes_documents(&route) && request.body.len() > SMALL_DOCUMENT_BYTES {
+            self.hold_document(request.body.len())?;
+        }
+        if tells_all_figures(&route) {
+            let context = Arc::clone(&self.context);
+            // While one thread is at it, the others serve requests.
+            let _alone = match context.heavy.try_acquire() {
+                Ok(alone) => Ok(alone),
+                Err(_) => {
+                    self.flush().await?;
+                    context.heavy.acquire().await
+                }
+            };
+            return self.answer_route(request, route, method, query).await;
+        }
+        self.answer_route(request, route, method, query).await
+    }
+
+    async fn answer_route(
+        &mut self,
+        request: &Request,
+        route: Route<'_>,
+        method: Method,
+        query: &[u8],
+    ) -> Result<(), Refusal> {
         match route {
             Route::Object(name) => match method {
                 Method::Put | Method::Post => {
@@ -348,6 +331,27 @@ impl Connection {
         }
     }
 
+    /// Asks for the memory of a JSON document that is read. It goes back when the request is over.
+    fn hold_document(&mut self, size_bytes: usize) -> Result<(), Refusal> {
+        let held = self.room.hold_floor(DOCUMENT_COPIES.saturating_mul(size_bytes));
+        held.map_err(|fault| match fault {
+            NoRoom::Share { .. } => {
+                Refusal::Text(413, format!("The document is not read: {fault}\n").into())
+            }
+            NoRoom::Budget { .. } => fault.into(),
+        })
+    }
+
+    /// Asks for the memory of an answer that is sent piece by piece. It goes back when the request is over.
+    pub(super) fn hold_pieces(&mut self) -> Result<(), Refusal> {
+        Ok(self.room.hold_floor(self.context.pieces_bytes())?)
+    }
+
+    /// Asks for memory for so many bytes of the answer that is made next.
+    pub(super) fn hold_answer(&mut self, bytes: usize) -> Result<(), Refusal> {
+        Ok(self.room.hold_answer(&mut self.out, bytes)?)
+    }
+
     /// Refuses what a foreign web page made a browser send.
     pub(super) fn check_origin(&self, head: &Head) -> Result<(), Refusal> {
         csrf::check(head, self.context.settings.secure_referer_check)
@@ -375,18 +379,48 @@ impl Connection {
     }
 }
 
-/// Time that the transfer of so many bytes may take.
-fn allowed(transferred_bytes: usize) -> Duration {
-    TRANSFER_LIMIT + Duration::from_secs(transferred_bytes as u64 / TRANSFER_BYTES_PER_SEC)
+/// The weight of a request in a connection's turn.
+const fn weight_of(route: &Route<'_>) -> Weight {
+    match route {
+        Route::Object(_) | Route::Ping | Route::Preflist(_) => Weight::Plain,
+        Route::Root
+        | Route::Props(_)
+        | Route::TypeProps(_)
+        | Route::Datatype(..)
+        | Route::Counter(_) => Weight::General,
+        Route::Keys(_)
+        | Route::OldBucket(_)
+        | Route::Buckets(_)
+        | Route::Walk(..)
+        | Route::Index(..)
+        | Route::Mapred
+        | Route::Stats
+        | Route::Metrics
+        | Route::Admin(_) => Weight::Heavy,
+    }
 }
 
-/// Runs a write that may take so long. A socket nearly always takes everything at once; only else is a
-/// timer made.
-async fn within(limit: Duration, write: impl Future<Output = io::Result<()>>) -> io::Result<()> {
-    let mut write = pin!(write);
-    match poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await {
-        Poll::Ready(written) => written,
-        Poll::Pending => tokio::time::timeout(limit, write).await?,
+/// Whether the resource reads bodies as documents.
+const fn takes_documents(route: &Route<'_>) -> bool {
+    matches!(
+        route,
+        Route::Mapred
+            | Route::Datatype(..)
+            | Route::Props(_)
+            | Route::TypeProps(_)
+            | Route::OldBucket(_)
+            | Route::Admin(_)
+    )
+}
+
+/// Whether the answer goes through all figures of the node, which takes a thread for a millisecond or more.
+fn tells_all_figures(route: &Route<'_>) -> bool {
+    match route {
+        Route::Stats | Route::Metrics => true,
+        Route::Admin(parts) => {
+            matches!(parts.get(1).map(|part| &**part), Some(b"status" | b"stat"))
+        }
+        _ => false,
     }
 }
 

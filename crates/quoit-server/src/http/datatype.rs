@@ -10,6 +10,7 @@ use super::uri;
 use crate::data_types::{
     JsonUpdate, NotText, StreamedJson, append_answer, append_missing, append_value, read_update,
 };
+use crate::memory::Room;
 use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions};
 use quoit_model::data_type::{Operation, Question, Value};
 use quoit_model::key::{DEFAULT_BUCKET_TYPE, KeyRef};
@@ -93,12 +94,15 @@ impl Connection {
         let mut datatype =
             self.datatype_of(bucket, |props| props.read_quorums(&quorums).map(drop))?;
         let mut body = Vec::new();
+        let mut room = self.account.room(0);
         let shown = if let Some(part) = &params.part {
             let answer = self.context.store.query_data_type(key, part, &options).await?;
             // What does not suit the bucket's type was refused.
             datatype = part.datatype_in(datatype).unwrap_or(datatype);
             answer.map(|answer| append_answer(&mut body, datatype, &part.query, &answer))
-        } else if let Some(shown) = self.stream(&mut body, key, &options, &params).await? {
+        } else if let Some(shown) =
+            self.stream(&mut body, &mut room, key, &options, &params).await?
+        {
             Some(shown)
         } else {
             let found = self.context.store.fetch_data_type(key, &options).await?;
@@ -119,12 +123,17 @@ impl Connection {
     async fn stream(
         &self,
         body: &mut Vec<u8>,
+        room: &mut Room,
         key: KeyRef<'_>,
         options: &ReadOptions,
         params: &DatatypeParams,
     ) -> Result<Option<Result<(), NotText>>, Refusal> {
-        let mut answer = StreamedJson::new(body, params.includes_context);
-        match self.context.store.stream_items(key, options, &mut answer).await {
+        let mut answer = StreamedJson::new(body, room, params.includes_context);
+        let streamed = self.context.store.stream_items(key, options, &mut answer).await;
+        if let Some(fault) = answer.refused() {
+            return Err(fault.into());
+        }
+        match streamed {
             Ok(true) => Ok(Some(answer.finish())),
             Ok(false) => {
                 answer.discard();

@@ -135,6 +135,7 @@ impl Connection {
             self.write_json(&json!({"buckets": []}));
             return Ok(());
         };
+        self.hold_pieces()?;
         let listing = Box::pin(self.context.store.list_buckets(bucket_type));
         let listing = self.unless_gone(listing).await??;
         let deadline = Deadline::after_ms(timeout_ms.unwrap_or(BUCKETS_TIMEOUT_MS).into());
@@ -193,6 +194,7 @@ impl Connection {
             self.write_json(&json!({}));
             return Ok(());
         };
+        self.hold_pieces()?;
         let store = &self.context.store;
         let listing = match ordered_query(bucket, query)? {
             None => {

@@ -7,15 +7,19 @@ use super::mapred_job::{Function, Item, Phase, parse};
 use super::props::is_json;
 use super::refusal::Refusal;
 use super::response::{JSON, reply};
+use crate::memory::Gathered;
 use bytes::Bytes;
 use quoit_core::{Deadline, ReadOptions, RequestError};
-use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
-use quoit_model::object::Object;
+use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
+use quoit_model::object::{Link, Object, Sibling};
 use quoit_model::props::Quorum;
 use serde_json::{Value, json};
 
 /// Outputs that a phase may have.
 const OUTPUT_COUNT_MAX: usize = 100_000;
+
+/// Memory of an output beside its text.
+const OUTPUT_BYTES: usize = 64;
 
 const USAGE: &str = "This resource accepts POSTs with bodies containing JSON of the form:\n{\n \
                      \"inputs\":[...list of inputs...],\"query\":[...list of map/reduce phases...]\n}\n";
@@ -40,10 +44,11 @@ impl Connection {
         }
         let job = job?;
         let deadline = Deadline::after_ms(job.timeout_ms.into());
+        let mut gathered = Gathered::new(&self.account);
         let mut kept = Vec::new();
         let mut outputs: Vec<Value> = job.inputs.iter().map(Item::to_json).collect();
         for (place, phase) in job.phases.iter().enumerate() {
-            outputs = self.run_phase(place, phase, &outputs, deadline).await?;
+            outputs = self.run_phase(place, phase, &outputs, deadline, &mut gathered).await?;
             if phase.keep {
                 kept.push(Value::from(outputs.clone()));
             }
@@ -64,18 +69,22 @@ impl Connection {
         phase: &Phase,
         inputs: &[Value],
         deadline: Deadline,
+        gathered: &mut Gathered,
     ) -> Result<Vec<Value>, Refusal> {
         let mut outputs = Vec::new();
         for input in inputs {
             let fails = |error: &str| failure(place, error, input);
             let item = Item::from_json(input).ok_or_else(|| fails("the input is no key"))?;
-            let object = match deadline.limit(self.fetch(&item)).await {
+            let key = key_of(&item);
+            gathered.hold_read(self.context.store.size_bytes_max(key))?;
+            let object = match deadline.limit(self.fetch(key)).await {
                 Ok(object) => object,
                 Err(RequestError::Timeout) => {
                     return Err(Refusal::Json(500, json!({"error": "timeout"})));
                 }
                 Err(fault) => return Err(fails(&crate::pb::request_error_text(&fault))),
             };
+            gathered.add(OUTPUT_BYTES + object.as_ref().map_or(0, values_bytes))?;
             let made = phase.function.apply(&item, object.as_ref()).map_err(fails)?;
             outputs.extend(made);
             if outputs.len() > OUTPUT_COUNT_MAX {
@@ -86,12 +95,25 @@ impl Connection {
     }
 
     /// The object of an input, from one replica; tombstones included.
-    async fn fetch(&self, item: &Item) -> Result<Option<Object>, RequestError> {
-        let bucket_type = item.bucket_type.as_deref().map_or(DEFAULT_BUCKET_TYPE, str::as_bytes);
-        let bucket = BucketRef { bucket_type, bucket: item.bucket.as_bytes() };
+    async fn fetch(&self, key: KeyRef<'_>) -> Result<Option<Object>, RequestError> {
         let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
-        self.context.store.get(bucket.key(item.key.as_bytes()), &options).await
+        self.context.store.get(key, &options).await
     }
+}
+
+/// The record that an input names.
+fn key_of(item: &Item) -> KeyRef<'_> {
+    let bucket_type = item.bucket_type.as_deref().map_or(DEFAULT_BUCKET_TYPE, str::as_bytes);
+    BucketRef { bucket_type, bucket: item.bucket.as_bytes() }.key(item.key.as_bytes())
+}
+
+/// Bytes of the values and links of an object: one or the other becomes outputs.
+fn values_bytes(object: &Object) -> usize {
+    let links_bytes = |link: &Link| link.bucket.len() + link.key.len() + link.tag.len();
+    let of = |sibling: &Sibling| {
+        sibling.value.len() + sibling.meta.links.iter().map(links_bytes).sum::<usize>()
+    };
+    object.siblings.iter().map(of).sum()
 }
 
 fn failure(phase: usize, error: &str, input: &Value) -> Refusal {
@@ -130,7 +152,7 @@ impl Function {
 mod tests {
     use super::*;
     use crate::http::mapred_job::WhenMissing;
-    use quoit_model::object::{Link, Metadata, Sibling};
+    use quoit_model::object::Metadata;
 
     fn item() -> Item {
         Item::from_json(&json!(["b", "k", "data"])).expect("a key")

@@ -6,6 +6,7 @@ use super::refusal::Refusal;
 use super::response::reply;
 use crate::context::ServerContext;
 use crate::machine::Machine;
+use crate::memory::MemoryFigures;
 use quoit_core::{Counter, Cumulative, Distribution, LongRequest, Stats, StatsSnapshot};
 use std::fmt::Write;
 
@@ -90,6 +91,7 @@ fn render(context: &ServerContext) -> String {
         reaped.lost_partition_count as u64,
     );
     connections(&mut text, context);
+    memory(&mut text, &context.memory.figures());
     let machine = Machine::look();
     text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);
     text.gauge("quoit_threads", "Threads of the process.", machine.thread_count);
@@ -263,6 +265,45 @@ fn connections(text: &mut Text, context: &ServerContext) {
     for (protocol, counts) in counts {
         let total = counts.total();
         text.line(format_args!("quoit_connections_total{{protocol=\"{protocol}\"}} {total}"));
+    }
+}
+
+/// Memory of requests and answers.
+fn memory(text: &mut Text, figures: &MemoryFigures) {
+    for (name, help, value) in [
+        (
+            "quoit_request_memory_budget_bytes",
+            "Memory that requests and answers may take.",
+            figures.budget_bytes,
+        ),
+        ("quoit_request_memory_used_bytes", "Memory that they take.", figures.used_bytes),
+        ("quoit_request_memory_used_bytes_maximum", "The most ever.", figures.used_bytes_max),
+    ] {
+        text.gauge(name, help, value);
+    }
+    for (name, help, value) in [
+        (
+            "quoit_request_memory_refused",
+            "Requests and answers refused because others had the memory.",
+            figures.refused_count,
+        ),
+        (
+            "quoit_request_memory_too_large",
+            "Requests and answers refused because they exceed a connection's share.",
+            figures.too_large_count,
+        ),
+        (
+            "quoit_slow_requests",
+            "Connections closed because a request stood still.",
+            figures.slow_request_count,
+        ),
+        (
+            "quoit_slow_answers",
+            "Connections closed because an answer was not read.",
+            figures.slow_answer_count,
+        ),
+    ] {
+        text.counter(name, help, value);
     }
 }
 

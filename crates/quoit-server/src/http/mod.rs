@@ -7,7 +7,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `connection`, `head`, `chunked` | requests as they arrive |
+//! | `connection`, `input`, `head`, `chunked` | requests as they arrive |
 //! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | what a request means |
 //! | `response`, `refusal`, `render` | how answers look |
 //! | `object_*`, `datatype`, `walk`, `listing`, `index`, `props`, `mapred*` | resources of data |
@@ -22,6 +22,7 @@ mod datatype;
 mod datatype_query;
 mod head;
 mod index;
+mod input;
 mod links;
 mod listing;
 mod mapred;

@@ -8,6 +8,7 @@ use super::refusal::Refusal;
 use super::render::{Rendered, append_clock, append_version, content_type};
 use super::response::{MULTIPART, TEXT, reply};
 use super::route::RecordName;
+use crate::memory::READ_COPIES;
 use quoit_model::object::{Object, Sibling};
 
 const US_PER_SEC: u64 = 1_000_000;
@@ -24,11 +25,15 @@ impl Connection {
     ) -> Result<(), Refusal> {
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
         self.check_origin(&request.head)?;
+        self.room.hold_read(&self.out, self.context.store.size_bytes_max(name.as_ref()))?;
         let found = self.context.store.get(name.as_ref(), &params.read_options()).await?;
         let Some(object) = found else { return Err(Refusal::not_found()) };
         if object.is_tombstone() {
             self.write_tombstone(&object);
             return Ok(());
+        }
+        if !self.form.head_only {
+            self.hold_answer(answer_bytes(&object))?;
         }
         let rendered = Rendered { key: name.as_ref(), form: name.bucket.form, object: &object };
         match selected(&object, params.vtag.as_deref())? {
@@ -113,6 +118,15 @@ impl Connection {
             }
         }
     }
+}
+
+/// Memory that an object takes on its way to the client: once as it was read, and once as it is sent; of
+/// siblings once more, as the parts of one body.
+pub(super) fn answer_bytes(object: &Object) -> usize {
+    let siblings = object.siblings.as_slice();
+    let values_bytes: usize = siblings.iter().map(|sibling| sibling.value.len()).sum();
+    let copies = READ_COPIES + usize::from(siblings.len() > 1);
+    values_bytes.saturating_mul(copies)
 }
 
 /// The value that a request means; `None`: all of them.

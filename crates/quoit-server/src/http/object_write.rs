@@ -5,6 +5,7 @@ use super::connection::{Connection, Request};
 use super::head::Head;
 use super::links;
 use super::negotiate::choose_media_type;
+use super::object_read::answer_bytes;
 use super::params::ObjectParams;
 use super::refusal::Refusal;
 use super::render::Rendered;
@@ -99,7 +100,10 @@ impl Connection {
                 fault => fault.into(),
             })?;
         match stored {
-            Some(object) => self.write_stored(head, bucket.form, key, &object, generated.is_some()),
+            Some(object) => {
+                self.hold_answer(answer_bytes(&object))?;
+                self.write_stored(head, bucket.form, key, &object, generated.is_some());
+            }
             None => self.write_done(bucket.form, key, generated.is_some()),
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::head::Method;
 use super::response::{HTML, JSON, ReplyForm, TEXT, reply};
+use crate::memory::NoRoom;
 use quoit_core::{DataTypeError, QuorumKind, RequestError, Unmet};
 use quoit_model::data_type::{ApplyError, UpdateError};
 use serde_json::Value;
@@ -23,6 +24,12 @@ pub enum Refusal {
     MethodJson(&'static [Method], Value),
     /// The client is gone.
     Socket(io::Error),
+}
+
+impl From<NoRoom> for Refusal {
+    fn from(fault: NoRoom) -> Self {
+        Self::Text(503, format!("The answer is not sent: {fault}\n").into())
+    }
 }
 
 impl From<io::Error> for Refusal {

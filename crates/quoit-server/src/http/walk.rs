@@ -8,6 +8,7 @@ use super::render::{Rendered, append_boundary, append_clock, boundary};
 use super::response::{append_date, append_object_path, append_value, reply};
 use super::route::{RecordName, UrlForm};
 use super::uri;
+use crate::memory::Gathered;
 use bytes::Bytes;
 use quoit_core::ReadOptions;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
@@ -75,6 +76,11 @@ struct Found {
     object: Object,
 }
 
+/// Bytes of the values of an object.
+fn object_bytes(object: &Object) -> usize {
+    object.siblings.iter().map(|sibling| sibling.value.len()).sum()
+}
+
 impl Connection {
     /// Follows links from an object on. POST makes the same checks and does nothing.
     pub(super) async fn walk(
@@ -89,6 +95,8 @@ impl Connection {
             let text = "Link-walking is not allowed on keys stored in bucket-types.";
             return Err(Refusal::Text(403, text.into()));
         }
+        let mut gathered = Gathered::new(&self.account);
+        gathered.hold_read(self.context.store.size_bytes_max(name.as_ref()))?;
         let start = self.context.store.get(name.as_ref(), &ReadOptions::default()).await?;
         let Some(start) = start.filter(|object| !object.is_tombstone()) else {
             return Err(Refusal::Page(404));
@@ -100,18 +108,24 @@ impl Connection {
         if !accepts_media_type(request.head.get("accept"), b"multipart/mixed") {
             return Err(Refusal::Page(406));
         }
-        let kept = self.follow(start, &steps).await?;
+        gathered.add(object_bytes(&start))?;
+        let kept = self.follow(start, &steps, &mut gathered).await?;
         self.write_walk(name.bucket.form, &kept);
         Ok(())
     }
 
     /// The objects of each kept step.
-    async fn follow(&self, start: Object, steps: &[Step]) -> Result<Vec<Vec<Found>>, Refusal> {
+    async fn follow(
+        &self,
+        start: Object,
+        steps: &[Step],
+        gathered: &mut Gathered,
+    ) -> Result<Vec<Vec<Found>>, Refusal> {
         let mut kept = Vec::new();
         let mut left = OBJECT_COUNT_MAX;
         let mut present = vec![Found { bucket: Bytes::new(), key: Bytes::new(), object: start }];
         for (place, step) in steps.iter().enumerate() {
-            let next = self.targets(&present, step, &mut left).await?;
+            let next = self.targets(&present, step, &mut left, gathered).await?;
             let wanted = place > 0 && steps[place - 1].keep;
             let passed = std::mem::replace(&mut present, next);
             if wanted {
@@ -129,6 +143,7 @@ impl Connection {
         present: &[Found],
         step: &Step,
         left: &mut usize,
+        gathered: &mut Gathered,
     ) -> Result<Vec<Found>, Refusal> {
         let links = present
             .iter()
@@ -150,9 +165,11 @@ impl Connection {
             }
             *left -= 1;
             let key = BucketRef::untyped(&link.bucket).key(&link.key);
+            gathered.hold_read(self.context.store.size_bytes_max(key))?;
             if let Some(object) = self.context.store.get(key, &ReadOptions::default()).await?
                 && !object.is_tombstone()
             {
+                gathered.add(object_bytes(&object))?;
                 let (bucket, key) = (link.bucket.clone(), link.key.clone());
                 targets.push(Found { bucket, key, object });
             }

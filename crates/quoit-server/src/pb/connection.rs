@@ -1,9 +1,13 @@
 //! One client connection.
 
-use super::in_place::{InPlace, too_large};
+use super::decoded::decoded_bytes;
+use super::in_place::InPlace;
+use super::input::{Input, More};
 use super::text;
 use crate::context::ServerContext;
-use crate::socket::{Incoming, Socket, StopSignal};
+use crate::memory::{ANSWERS_BYTES_FREE, Account, NoRoom, REQUESTS_BYTES_FREE, Room};
+use crate::socket::{Socket, StopSignal};
+use crate::turn::{Turn, Weight};
 use bytes::{Buf, Bytes, BytesMut};
 use quoit_core::RequestError;
 use quoit_wire::frame::{Frame, FrameDecoder, append_empty, append_message};
@@ -14,12 +18,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
-/// Room made for a read when nothing more is known.
-const READ_BYTES: usize = 8 * 1024;
-/// Room made at most for a frame that is still arriving: a claim of the client is not believed at once.
-const READ_BYTES_MAX: usize = 1024 * 1024;
 /// Answers are written when so many bytes have gathered, even if further requests are at hand.
-const FLUSH_BYTES: usize = 64 * 1024;
+const FLUSH_BYTES: usize = 32 * 1024;
 
 /// Why a request was not answered with its own message.
 pub(super) enum Fault {
@@ -46,6 +46,12 @@ impl From<DecodeError> for Fault {
     }
 }
 
+impl From<NoRoom> for Fault {
+    fn from(fault: NoRoom) -> Self {
+        Self::Text(format!("the answer is not sent: {fault}"))
+    }
+}
+
 impl From<io::Error> for Fault {
     fn from(fault: io::Error) -> Self {
         Self::Socket(fault)
@@ -56,21 +62,34 @@ impl From<io::Error> for Fault {
 pub(super) struct Connection {
     pub(super) context: Arc<ServerContext>,
     socket: Socket,
+    pub(super) account: Arc<Account>,
     /// Answers that have not been written yet.
     pub(super) out: Vec<u8>,
+    /// Their memory, and that of the request which is being answered.
+    pub(super) room: Room,
+    /// Whether the client may still be sending when the connection is closed.
+    lingers: bool,
     /// Room for the clock of an answer.
     pub(super) clock_bytes: Vec<u8>,
     pub(super) client_id: Bytes,
 }
 
 /// Serves a client until it closes, errs, or the server stops.
-pub async fn serve(context: Arc<ServerContext>, stream: TcpStream, signal: Arc<StopSignal>) {
+pub async fn serve(
+    context: Arc<ServerContext>,
+    account: Arc<Account>,
+    stream: TcpStream,
+    signal: Arc<StopSignal>,
+) {
     let counts = Arc::clone(&context);
     let _open = counts.pb_connections.open();
     let mut connection = Connection {
         context,
         socket: Socket::new(stream, signal),
+        room: account.room(ANSWERS_BYTES_FREE),
+        account,
         out: Vec::new(),
+        lingers: false,
         clock_bytes: Vec::new(),
         client_id: Bytes::from_static(&[0; 4]),
     };
@@ -78,82 +97,107 @@ pub async fn serve(context: Arc<ServerContext>, stream: TcpStream, signal: Arc<S
     let _ = connection.run().await;
 }
 
+/// The outcome of the next request of the input.
+enum Next {
+    Answered,
+    /// There is none, or not all of it.
+    Missing,
+    /// It is the last one.
+    Last,
+}
+
 impl Connection {
     async fn run(&mut self) -> io::Result<()> {
-        let limit = u32::try_from(self.context.settings.request_bytes_max).unwrap_or(u32::MAX);
-        let decoder = FrameDecoder::new(limit);
-        let mut input = BytesMut::new();
+        let mut input = Input::new(&self.context, &self.account);
+        let mut turn = Turn::new();
         loop {
-            let room = match decoder.missing_bytes(&input) {
-                Ok(missing) => missing.clamp(READ_BYTES, READ_BYTES_MAX),
-                Err(_) => READ_BYTES,
-            };
-            if self.socket.read(&mut input, room).await? == Incoming::End {
-                return self.socket.shutdown().await;
+            match input.read_more(&mut self.socket).await? {
+                More::Arrived => {}
+                More::End => return self.socket.shutdown().await,
+                More::TooSlow => {
+                    self.error("the request did not arrive in time");
+                    return self.close().await;
+                }
+                More::NoRoom(fault) => {
+                    self.error(&format!("the request is not taken: {fault}"));
+                    self.flush().await?;
+                    // The next request may have come with the end of it.
+                    input.skip_frame(&mut self.socket).await?;
+                }
             }
             if let Some(reason) = self.context.readiness.refusal() {
-                if !self.refuse_all(&decoder, &mut input, &reason).await? {
+                if !self.refuse_all(&mut input, &reason).await? {
                     return self.close().await;
                 }
                 continue;
             }
             loop {
-                if let Some(answered) = self.take_in_place(&decoder, &mut input) {
-                    let result = match answered {
-                        Ok((InPlace::Written(pending), _)) => self.finish_put(pending).await,
-                        Ok((InPlace::Shown(unconfirmed, start), size_bytes)) => {
-                            if !self.context.store.confirm_read(unconfirmed).await {
-                                self.out.truncate(start);
-                                let Ok(Some(frame)) = decoder.next_frame(&mut input) else {
-                                    return self.close().await;
-                                };
-                                self.dispatch(frame).await
-                            } else {
-                                input.advance(size_bytes);
-                                Ok(())
-                            }
-                        }
-                        other => other.map(drop),
-                    };
-                    if !self.settle(result).await? {
-                        return self.close().await;
-                    }
-                    continue;
-                }
-                match decoder.next_frame(&mut input) {
-                    Ok(Some(frame)) => {
-                        let result = self.dispatch(frame).await;
-                        if !self.settle(result).await? {
-                            return self.close().await;
-                        }
-                    }
-                    Ok(None) => break,
-                    // As Riak: what has no message code gets no message.
-                    Err(FrameError::ZeroLength) => return self.close().await,
-                    Err(fault) => {
-                        self.error(&format!("Invalid message packet, reason: {fault}"));
-                        return self.close().await;
-                    }
+                match self.answer_next(&mut input, &mut turn).await? {
+                    Next::Answered => {}
+                    Next::Missing => break,
+                    Next::Last => return self.close().await,
                 }
             }
             self.flush().await?;
         }
     }
 
+    /// Answers the next request of the input.
+    async fn answer_next(&mut self, input: &mut Input, turn: &mut Turn) -> io::Result<Next> {
+        let Input { decoder, bytes, .. } = input;
+        let (start_bytes, left_bytes) = (self.out.len(), bytes.len());
+        let mut weight = Weight::Plain;
+        let result = match self.take_in_place(decoder, bytes) {
+            Some(Ok((InPlace::Written(pending), _))) => self.finish_put(pending).await,
+            Some(Ok((InPlace::Shown(unconfirmed, start), size_bytes))) => {
+                if self.context.store.confirm_read(unconfirmed).await {
+                    bytes.advance(size_bytes);
+                    Ok(())
+                } else {
+                    self.out.truncate(start);
+                    let Ok(Some(frame)) = decoder.next_frame(bytes) else { return Ok(Next::Last) };
+                    self.dispatch(frame).await
+                }
+            }
+            Some(answered) => answered.map(drop),
+            None => match decoder.next_frame(bytes) {
+                Ok(Some(frame)) => {
+                    weight = weight_of(frame.code);
+                    self.dispatch(frame).await
+                }
+                Ok(None) => return Ok(Next::Missing),
+                // As Riak: what has no message code gets no message.
+                Err(FrameError::ZeroLength) => return Ok(Next::Last),
+                Err(fault) => {
+                    self.context.memory.note_too_large();
+                    self.error(&format!("Invalid message packet, reason: {fault}"));
+                    self.lingers = true;
+                    return Ok(Next::Last);
+                }
+            },
+        };
+        input.transfer = None;
+        let moved_bytes =
+            left_bytes - input.bytes.len() + self.out.len().saturating_sub(start_bytes);
+        if !self.settle(result).await? {
+            return Ok(Next::Last);
+        }
+        if turn.spend(weight, moved_bytes) {
+            turn.pass().await;
+        }
+        Ok(Next::Answered)
+    }
+
     /// Answers all requests at hand with an error. Whether the connection goes on.
-    async fn refuse_all(
-        &mut self,
-        decoder: &FrameDecoder,
-        input: &mut BytesMut,
-        reason: &str,
-    ) -> io::Result<bool> {
-        while let Ok(Some(_)) = decoder.next_frame(input) {
+    async fn refuse_all(&mut self, input: &mut Input, reason: &str) -> io::Result<bool> {
+        let Input { decoder, bytes, .. } = input;
+        while let Ok(Some(_)) = decoder.next_frame(bytes) {
             if !self.settle(Err(Fault::Text(reason.to_owned()))).await? {
                 return Ok(false);
             }
         }
         self.flush().await?;
-        Ok(decoder.missing_bytes(input).is_ok())
+        Ok(decoder.missing_bytes(bytes).is_ok())
     }
 
     /// Takes the next request, of so many bytes, if it can be answered without taking it out of the buffer.
@@ -193,10 +237,14 @@ impl Connection {
         if self.out.len() >= FLUSH_BYTES {
             self.flush().await?;
         }
+        self.room.drop_floor(self.out.len());
         Ok(go_on)
     }
 
     async fn dispatch(&mut self, frame: Frame) -> Result<(), Fault> {
+        if frame.body.len() > REQUESTS_BYTES_FREE {
+            self.hold_decoded(&frame)?;
+        }
         let Some(code) = MessageCode::from_byte(frame.code) else {
             return Err(unserved_fold(frame.code).unwrap_or_else(|| unknown_code(frame.code)));
         };
@@ -243,9 +291,16 @@ impl Connection {
         }
     }
 
-    /// Appends an answer.
+    /// Asks for the memory of a large message that is decoded. It goes back when the request is over.
+    fn hold_decoded(&mut self, frame: &Frame) -> Result<(), Fault> {
+        let held = self.room.hold_floor(decoded_bytes(frame.code, &frame.body));
+        held.map_err(|fault| Fault::Text(format!("the request is not taken: {fault}")))
+    }
+
+    /// Appends an answer, if there is memory for it.
     pub(super) fn send(&mut self, message: &impl Body) -> Result<(), Fault> {
-        append_message(&mut self.out, message).map_err(|fault| too_large(&fault))
+        self.room.hold_answer(&mut self.out, message.encoded_len())?;
+        Ok(append_message(&mut self.out, message)?)
     }
 
     /// Appends an answer without fields.
@@ -271,18 +326,28 @@ impl Connection {
     /// Writes what has gathered. Streams call it after each of their frames, so that a slow reader slows
     /// the listing down instead of filling memory.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
-        self.socket.write_all(&self.out).await?;
-        if self.out.capacity() > READ_BYTES_MAX {
-            self.out = Vec::new();
-        } else {
-            self.out.clear();
+        let pace = self.context.settings.pace;
+        let written = self.socket.write_out(&mut self.out, &mut self.room, pace).await;
+        if written.as_ref().is_err_and(|fault| fault.kind() == io::ErrorKind::TimedOut) {
+            self.context.memory.note_slow_answer();
         }
-        Ok(())
+        written
     }
 
     async fn close(&mut self) -> io::Result<()> {
         self.flush().await?;
-        self.socket.shutdown().await
+        if self.lingers { self.socket.linger().await } else { self.socket.shutdown().await }
+    }
+}
+
+/// The weight of a request in a connection's turn that is not answered in place.
+fn weight_of(code: u8) -> Weight {
+    use MessageCode as M;
+    match MessageCode::from_byte(code) {
+        Some(
+            M::ListBucketsReq | M::ListKeysReq | M::IndexReq | M::CSBucketReq | M::CoverageReq,
+        ) => Weight::Heavy,
+        _ => Weight::General,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Data types, and the counters of Riak 1.4.
 
 use super::connection::{Connection, Fault};
-use super::in_place::too_large;
 use super::kv::{quorum, read_options};
 use super::streamed_answer::StreamedAnswer;
 use super::text;
@@ -72,9 +71,9 @@ impl Connection {
         options.timeout_ms = options.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
         let includes_context = request.include_context != Some(false);
         if matches!(datatype, Datatype::Set | Datatype::Gset | Datatype::Map) {
-            let mut answer = StreamedAnswer::new(&mut self.out, includes_context);
+            let mut answer = StreamedAnswer::new(&mut self.out, &mut self.room, includes_context);
             match self.context.store.stream_items(key, &options, &mut answer).await {
-                Ok(true) => return answer.finish().map_err(|fault| too_large(&fault)),
+                Ok(true) => return answer.finish(),
                 Ok(false) => answer.discard(),
                 Err(fault) => {
                     answer.discard();
@@ -82,6 +81,7 @@ impl Connection {
                 }
             }
         }
+        self.room.hold_read(&self.out, self.context.store.size_bytes_max(key))?;
         let found = self.context.store.fetch_data_type(key, &options).await?;
         let kind = data_type_of(datatype) as i32;
         self.send(&match found {

@@ -15,6 +15,7 @@ use quoit_wire::messages::{
     RpbAaeFoldListBucketsResp, RpbAaeFoldObjectStatsReq, RpbAaeFoldReapTombsReq,
     RpbAaeFoldRepairKeysReq, RpbKeysCount, RpbKeysValue,
 };
+use std::sync::Arc;
 
 /// Time that a fold has: an hour.
 const FOLD_TIMEOUT_MS: u64 = 3_600_000;
@@ -195,6 +196,7 @@ impl Connection {
     }
 
     pub(super) async fn fold_buckets(&mut self, _: RpbAaeFoldListBucketsReq) -> Result<(), Fault> {
+        self.room.hold_floor(self.context.pieces_bytes() + 2 * BUCKETS_BYTES_MAX)?;
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
         let limited =
             Box::pin(async { deadline.limit(self.all_buckets()).await.map_err(listing_fault) });
@@ -224,31 +226,25 @@ impl Connection {
 
     /// Runs a fold to its end: what it has named, and its figures.
     async fn fold(
-        &self,
+        &mut self,
         range: RecordRange,
         kind: FoldKind,
     ) -> Result<(Vec<FoldFound>, FoldProgress), Fault> {
         let deadline = Deadline::after_ms(FOLD_TIMEOUT_MS);
-        let limit = self.context.settings.whole_answer_bytes_max;
-        let fold = Box::pin(async {
-            let mut fold = self.context.store.fold(range, kind, u64::MAX).await?;
-            let (mut found, mut size_bytes) = (Vec::new(), 0);
-            while let Some(some) = fold.step().await? {
-                size_bytes += some.iter().map(found_bytes).sum::<usize>();
-                if size_bytes > limit {
-                    return Ok(None);
-                }
-                found.extend(some);
-            }
-            Ok(Some((found, fold.progress().clone())))
-        });
-        let limited = Box::pin(async { deadline.limit(fold).await.map_err(listing_fault) });
-        let folded: Option<_> = self.unless_gone(limited).await?;
-        folded.ok_or_else(|| {
-            Fault::Text(format!(
-                "the answer has more than {limit} bytes; ask for less with key_range"
-            ))
-        })
+        self.hold_pieces()?;
+        let store = Arc::clone(&self.context.store);
+        let begun = async { deadline.limit(store.fold(range, kind, u64::MAX)).await };
+        let mut fold =
+            self.unless_gone(Box::pin(async { begun.await.map_err(listing_fault) })).await?;
+        let (mut found, mut size_bytes) = (Vec::new(), 0);
+        loop {
+            let step = async { deadline.limit(fold.step()).await.map_err(listing_fault) };
+            let Some(some) = self.unless_gone(Box::pin(step)).await? else { break };
+            size_bytes += some.iter().map(found_bytes).sum::<usize>();
+            self.check_gathered(size_bytes, "ask for less with key_range")?;
+            found.extend(some);
+        }
+        Ok((found, fold.progress().clone()))
     }
 }
 

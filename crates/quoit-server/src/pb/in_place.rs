@@ -6,6 +6,8 @@
 use super::connection::{Connection, Fault};
 use super::content::US_PER_SEC;
 use super::kv::{get_response, quorum, read_options};
+use crate::memory::NoRoom;
+use prost::Message;
 use quoit_core::{Found, Pending, PlainWrite, ShownInPlace, Unconfirmed, WriteOptions};
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context_into};
@@ -39,6 +41,9 @@ impl Connection {
         if frame.is(MessageCode::GetReq)
             && let Some(get) = PlainGet::read(frame.body)
         {
+            if self.context.memory.is_scarce() {
+                self.hold_read(&get)?;
+            }
             return self.get_in_place(&get);
         }
         if frame.is(MessageCode::PutReq)
@@ -49,12 +54,19 @@ impl Connection {
         Ok(InPlace::Declined)
     }
 
+    /// Asks for the memory of an object before it is read: what would be refused then is not worth a read.
+    #[cold]
+    fn hold_read(&mut self, get: &PlainGet<'_>) -> Result<(), NoRoom> {
+        let key = key_of(get.bucket_type, get.bucket, get.key);
+        self.room.hold_read(&self.out, self.context.store.size_bytes_max(key))
+    }
+
     fn get_in_place(&mut self, get: &PlainGet<'_>) -> Result<InPlace, Fault> {
         let options = read_options!(get);
         let head = get.head == Some(true);
-        let Self { context, out, clock_bytes, .. } = self;
+        let Self { context, out, clock_bytes, room, .. } = self;
         let start = out.len();
-        let answered = context.store.get_in_place(
+        let answered: Option<ShownInPlace<Result<(), Fault>>> = context.store.get_in_place(
             key_of(get.bucket_type, get.bucket, get.key),
             &options,
             |found| match found {
@@ -65,11 +77,15 @@ impl Connection {
                 Some(Found::Plain(object)) => {
                     clock_bytes.clear();
                     encode_context_into(&object.clock, clock_bytes);
-                    append_get_resp(out, [content(&object, head)], Some(clock_bytes))
+                    let content = content(&object, head);
+                    room.hold_answer(out, content.value.len())?;
+                    Ok(append_get_resp(out, [content], Some(clock_bytes))?)
                 }
                 Some(Found::Whole(object)) => {
                     let tombstone_wanted = get.deletedvclock == Some(true);
-                    append_message(out, &get_response(object, None, head, tombstone_wanted))
+                    let answer = get_response(object, None, head, tombstone_wanted);
+                    room.hold_answer(out, answer.encoded_len())?;
+                    Ok(append_message(out, &answer)?)
                 }
             },
         )?;
@@ -80,7 +96,7 @@ impl Connection {
                 Ok(InPlace::Shown(unconfirmed, start))
             }
             Some(ShownInPlace::Answer(Err(fault)) | ShownInPlace::IfConfirmed(Err(fault), _)) => {
-                Err(too_large(&fault))
+                Err(fault)
             }
         }
     }
@@ -121,8 +137,11 @@ impl Connection {
     }
 }
 
-pub(super) fn too_large(fault: &FrameError) -> Fault {
-    Fault::Text(fault.to_string())
+impl From<FrameError> for Fault {
+    /// An answer that no frame can hold.
+    fn from(fault: FrameError) -> Self {
+        Self::Text(fault.to_string())
+    }
 }
 
 fn content<'a>(object: &PlainObject<'a>, head: bool) -> ContentRef<'a> {

@@ -25,8 +25,9 @@ pub(super) const ENTRY_BYTES: usize = 128;
 /// What a client whose answer is too large in one piece may do instead.
 const SMALLER_ANSWERS: &str = "ask for a stream, or in pages with max_results";
 
-/// Objects that are read for one frame.
+/// Objects that are read for one frame, and bytes of them; the last one may go beyond.
 const OBJECT_COUNT: usize = 16;
+const OBJECT_BYTES: usize = 1024 * 1024;
 
 impl From<QueryFault> for Fault {
     fn from(fault: QueryFault) -> Self {
@@ -69,6 +70,7 @@ impl Connection {
         let shows_terms = request.return_terms == Some(true)
             && index_query::has_terms(&query.selection, is_range);
         let deadline = self.deadline(request.timeout);
+        self.hold_pieces()?;
         let results = self.begin_query(query, deadline).await?;
         if request.return_body == Some(true) && of_keys {
             let bucket = bucket_of(&request.bucket_type, &request.bucket);
@@ -141,8 +143,9 @@ impl Connection {
         let mut answer = RpbIndexBodyResp::default();
         let mut gathered_bytes = 0;
         while let Some(matches) = self.next_matches(&mut results, deadline).await? {
-            for keys in matches.chunks(OBJECT_COUNT) {
-                let objects = self.objects_of(bucket, keys, deadline).await?;
+            let mut keys = &matches[..];
+            while !keys.is_empty() {
+                let objects = self.objects_of(bucket, &mut keys, deadline).await?;
                 gathered_bytes += objects.iter().map(object_bytes).sum::<usize>();
                 answer.objects.extend(objects);
                 if is_stream {
@@ -167,10 +170,12 @@ impl Connection {
         self.restrict(&mut query, request.cover_context.as_ref())?;
         set_page(&mut query, request.max_results, request.continuation.as_ref())?;
         let deadline = self.deadline(request.timeout);
+        self.hold_pieces()?;
         let mut results = self.begin_query(query, deadline).await?;
         while let Some(matches) = self.next_matches(&mut results, deadline).await? {
-            for keys in matches.chunks(OBJECT_COUNT) {
-                let objects = self.objects_of(bucket, keys, deadline).await?;
+            let mut keys = &matches[..];
+            while !keys.is_empty() {
+                let objects = self.objects_of(bucket, &mut keys, deadline).await?;
                 if !objects.is_empty() {
                     self.send(&RpbCSBucketResp { objects, ..RpbCSBucketResp::default() })?;
                     self.flush().await?;
@@ -204,27 +209,44 @@ impl Connection {
 
     /// As [`Connection::objects`], while there is somebody to send them to.
     async fn objects_of(
-        &self,
+        &mut self,
         bucket: BucketRef<'_>,
-        keys: &[IndexMatch],
+        keys: &mut &[IndexMatch],
         deadline: Deadline,
     ) -> Result<Vec<RpbIndexObject>, Fault> {
+        if let Some(IndexMatch { key, .. }) = keys.first() {
+            let size_bytes_max = self.context.store.size_bytes_max(bucket.key(key));
+            self.room.hold_read(&self.out, size_bytes_max)?;
+        }
         let read = async { deadline.limit(self.objects(bucket, keys)).await.map_err(query_fault) };
         self.unless_gone(Box::pin(read)).await
     }
 
-    /// The objects of some keys, in their order; those that have been deleted meanwhile are left out.
+    /// The objects of the first keys, as many as a frame has, in their order. Takes their keys. Those that
+    /// have been deleted meanwhile are left out.
     async fn objects(
         &self,
         bucket: BucketRef<'_>,
-        keys: &[IndexMatch],
+        keys: &mut &[IndexMatch],
     ) -> Result<Vec<RpbIndexObject>, RequestError> {
-        let mut objects = Vec::with_capacity(keys.len());
-        for IndexMatch { key, .. } in keys {
-            let found = self.context.store.get(bucket.key(key), &ReadOptions::default()).await?;
+        let (mut objects, mut size_bytes) = (Vec::new(), 0);
+        while let Some((IndexMatch { key, .. }, others)) = keys.split_first() {
+            if objects.len() == OBJECT_COUNT || size_bytes >= OBJECT_BYTES {
+                break;
+            }
+            let key_ref = bucket.key(key);
+            let known_bytes = self.context.store.size_bytes_max(key_ref).unwrap_or_default();
+            if !objects.is_empty() && known_bytes > OBJECT_BYTES as u64 {
+                // In a frame of its own.
+                break;
+            }
+            *keys = others;
+            let found = self.context.store.get(key_ref, &ReadOptions::default()).await?;
             if let Some(object) = found.filter(|object| !object.is_tombstone()) {
                 let object = get_response(object, None, false, false);
-                objects.push(RpbIndexObject { key: key.clone(), object });
+                let object = RpbIndexObject { key: key.clone(), object };
+                size_bytes += object_bytes(&object);
+                objects.push(object);
             }
         }
         Ok(objects)

@@ -62,6 +62,7 @@ impl Connection {
             Some(bytes) if !bytes.is_empty() => Some(context(Some(bytes))?),
             _ => None,
         };
+        self.room.hold_read(&self.out, self.context.store.size_bytes_max(key))?;
         let Some(object) = self.context.store.get(key, &options).await? else {
             self.send_empty(MessageCode::GetResp);
             return Ok(());

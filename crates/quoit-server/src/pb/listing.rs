@@ -4,6 +4,7 @@ use super::connection::{Connection, Fault};
 use super::index::ENTRY_BYTES;
 use super::kv::bucket_of;
 use super::text;
+use crate::memory::NoRoom;
 use bytes::Bytes;
 use quoit_core::{Deadline, RequestError};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
@@ -17,6 +18,7 @@ const LIST_BUCKETS_TIMEOUT_MS: u64 = 480_000;
 impl Connection {
     pub(super) async fn list_keys(&mut self, request: RpbListKeysReq) -> Result<(), Fault> {
         self.allowed(self.context.settings.jobs.stream_list_keys, "stream_list_keys")?;
+        self.hold_pieces()?;
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
         let begun = async { self.context.store.list_keys(bucket).await.map_err(listing_fault) };
         let mut listing = self.unless_gone(Box::pin(begun)).await?;
@@ -36,6 +38,7 @@ impl Connection {
         } else {
             self.allowed(jobs.list_buckets, "list_buckets")?;
         }
+        self.hold_pieces()?;
         let bucket_type = request.bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE);
         let store = &self.context.store;
         let begun = async { store.list_buckets(bucket_type).await.map_err(listing_fault) };
@@ -67,17 +70,28 @@ impl Connection {
         self.unless_gone(Box::pin(async { Ok(deadline.limit(next).await?) })).await
     }
 
+    /// Asks for the memory of an answer that is sent piece by piece. It goes back when the request is over.
+    pub(super) fn hold_pieces(&mut self) -> Result<(), Fault> {
+        Ok(self.room.hold_floor(self.context.pieces_bytes())?)
+    }
+
     /// Refuses an answer in one piece that would be too large; `remedy` is what its client may do instead.
     pub(super) fn check_gathered(
-        &self,
+        &mut self,
         gathered_bytes: usize,
         remedy: &'static str,
     ) -> Result<(), Fault> {
         let limit = self.context.settings.whole_answer_bytes_max;
-        if gathered_bytes <= limit {
-            return Ok(());
+        if gathered_bytes > limit {
+            return Err(Fault::Text(format!("the answer has more than {limit} bytes; {remedy}")));
         }
-        Err(Fault::Text(format!("the answer has more than {limit} bytes; {remedy}")))
+        // Once as it is gathered, and once as it is encoded.
+        self.room.hold(self.out.len() + 2 * gathered_bytes).map_err(|fault| match fault {
+            NoRoom::Share { .. } => {
+                Fault::Text(format!("the answer is not sent: {fault}; {remedy}"))
+            }
+            NoRoom::Budget { .. } => fault.into(),
+        })
     }
 
     pub(super) fn allowed(&self, enabled: bool, job: &str) -> Result<(), Fault> {

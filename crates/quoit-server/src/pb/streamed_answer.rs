@@ -1,6 +1,8 @@
 //! The answer with a large set or map, written as its elements or fields come.
 
+use super::connection::Fault;
 use crate::data_types::map_entry;
+use crate::memory::{NoRoom, Room};
 use bytes::BufMut;
 use prost::Message;
 use quoit_core::{ItemSink, StreamedItems};
@@ -25,6 +27,9 @@ const GSET_VALUE: u8 = 5 << 3 | 2;
 /// A frame with a `DtFetchResp` at the end of a buffer.
 pub(super) struct StreamedAnswer<'o> {
     out: &'o mut Vec<u8>,
+    room: &'o mut Room,
+    /// Why nothing is written.
+    refused: Option<NoRoom>,
     includes_context: bool,
     start: usize,
     /// Where the length of the value has its place.
@@ -33,9 +38,14 @@ pub(super) struct StreamedAnswer<'o> {
 }
 
 impl<'o> StreamedAnswer<'o> {
-    pub(super) const fn new(out: &'o mut Vec<u8>, includes_context: bool) -> Self {
+    pub(super) const fn new(
+        out: &'o mut Vec<u8>,
+        room: &'o mut Room,
+        includes_context: bool,
+    ) -> Self {
         let start = out.len();
-        Self { out, includes_context, start, length_at: start, item_tag: SET_VALUE }
+        let (refused, length_at) = (None, start);
+        Self { out, room, refused, includes_context, start, length_at, item_tag: SET_VALUE }
     }
 
     /// Leaves the buffer as it was.
@@ -47,9 +57,12 @@ impl<'o> StreamedAnswer<'o> {
     ///
     /// # Errors
     ///
-    /// When it is too large for one; the buffer is as it was then.
-    pub(super) fn finish(self) -> Result<(), FrameError> {
+    /// When it is too large for one, or there is no memory for it; the buffer is as it was then.
+    pub(super) fn finish(self) -> Result<(), Fault> {
         let Self { out, start, length_at, .. } = self;
+        if let Some(fault) = self.refused {
+            return Err(fault.into());
+        }
         let value_at = length_at + LENGTH_BYTES_MAX;
         let mut length = Vec::with_capacity(LENGTH_BYTES_MAX);
         put_varint(&mut length, (out.len() - value_at) as u64);
@@ -58,7 +71,7 @@ impl<'o> StreamedAnswer<'o> {
         let Ok(frame_length) = u32::try_from(frame_bytes) else {
             out.truncate(start);
             let length_bytes_max = u32::MAX;
-            return Err(FrameError::TooLarge { length_bytes: frame_bytes, length_bytes_max });
+            return Err(FrameError::TooLarge { length_bytes: frame_bytes, length_bytes_max }.into());
         };
         out[length_at..length_at + length.len()].copy_from_slice(&length);
         out.copy_within(value_at.., length_at + length.len());
@@ -74,8 +87,13 @@ impl ItemSink for StreamedAnswer<'_> {
         out.truncate(self.start);
         let context = items.context.filter(|_| self.includes_context);
         let context_bytes = context.as_ref().map_or(0, |context| context.len() + 6);
-        let size_bytes = usize::try_from(items.size_bytes).unwrap_or_default();
-        out.reserve_exact(HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes + size_bytes);
+        let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
+        let heads_bytes = HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes;
+        let answer_bytes = size_bytes.saturating_add(heads_bytes);
+        self.refused = self.room.hold_answer(out, answer_bytes).err();
+        if self.refused.is_some() {
+            return;
+        }
         out.put_slice(&[0, 0, 0, 0, MessageCode::DtFetchResp as u8]);
         if let Some(context) = context {
             out.put_u8(CONTEXT);
@@ -94,6 +112,9 @@ impl ItemSink for StreamedAnswer<'_> {
     }
 
     fn item(&mut self, item: ShownItem<'_>) {
+        if self.refused.is_some() {
+            return;
+        }
         self.out.push(self.item_tag);
         match item {
             ShownItem::Element(element) => {
@@ -120,10 +141,21 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 mod tests {
     use super::*;
     use crate::data_types::fetched_value;
+    use crate::memory::room_of;
     use bytes::Bytes;
     use quoit_model::data_type::{FieldKind, FieldName, Value};
     use quoit_wire::append_message;
     use quoit_wire::messages::{DtFetchResp, DtValue};
+
+    #[test]
+    fn an_answer_that_there_is_no_memory_for_is_refused_before_it_is_written() {
+        let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
+        let mut answer = StreamedAnswer::new(&mut out, &mut room, true);
+        answer.begin(StreamedItems { datatype: Datatype::Set, context: None, size_bytes: 2 << 20 });
+        answer.item(ShownItem::Element(b"x"));
+        assert!(matches!(answer.finish(), Err(Fault::Text(text)) if text.contains("memory")));
+        assert_eq!((out.as_slice(), room.held_bytes()), (&b"before"[..], 0));
+    }
 
     /// The bytes are those of the message that is built first.
     #[test]
@@ -137,14 +169,14 @@ mod tests {
             let elements: Vec<Bytes> =
                 (0..count).map(|number| format!("element {number}").into()).collect();
             let context = context.map(Bytes::from);
-            let mut out = b"before".to_vec();
-            let mut answer = StreamedAnswer::new(&mut out, true);
+            let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
+            let mut answer = StreamedAnswer::new(&mut out, &mut room, true);
             let set = StreamedItems { datatype, context: context.clone(), size_bytes: 10 };
             answer.begin(set.clone());
             answer.item(ShownItem::Element(b"of an attempt that was broken off"));
             answer.begin(set);
             elements.iter().for_each(|element| answer.item(ShownItem::Element(element)));
-            answer.finish().expect("it is small");
+            assert!(answer.finish().is_ok());
             let is_set = datatype == Datatype::Set;
             let kind = if is_set { DataType::Set } else { DataType::Gset } as i32;
             let mut value = DtValue::default();
@@ -164,12 +196,12 @@ mod tests {
                 (name, Value::Set(vec!["x".into(), "y".into()]))
             })
             .collect();
-        let mut out = Vec::new();
-        let mut answer = StreamedAnswer::new(&mut out, true);
+        let (mut out, mut room) = (Vec::new(), room_of(1 << 20));
+        let mut answer = StreamedAnswer::new(&mut out, &mut room, true);
         let (datatype, context) = (Datatype::Map, Some(Bytes::from("a context")));
         answer.begin(StreamedItems { datatype, context: context.clone(), size_bytes: 10 });
         fields.iter().for_each(|(name, value)| answer.item(ShownItem::Field(name, value)));
-        answer.finish().expect("it is small");
+        assert!(answer.finish().is_ok());
         let value = Some(fetched_value(datatype, Value::Map(fields)));
         let mut expected = Vec::new();
         append_message(&mut expected, &DtFetchResp { context, kind: DataType::Map as i32, value })
@@ -179,8 +211,8 @@ mod tests {
 
     #[test]
     fn what_is_not_wanted_leaves_nothing() {
-        let mut out = b"before".to_vec();
-        let mut answer = StreamedAnswer::new(&mut out, false);
+        let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
+        let mut answer = StreamedAnswer::new(&mut out, &mut room, false);
         let context = Some(Bytes::from("a context"));
         answer.begin(StreamedItems { datatype: Datatype::Set, context, size_bytes: 0 });
         answer.item(ShownItem::Element(b"x"));

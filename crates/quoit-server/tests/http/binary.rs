@@ -26,11 +26,16 @@ impl Binary {
 
     fn send_bytes(&mut self, bytes: &[u8]) -> Frame {
         self.stream.write_all(bytes).unwrap();
+        self.frame()
+    }
+
+    /// The next answer, whatever it is.
+    pub(crate) fn frame(&mut self) -> Frame {
         loop {
-            if let Some(frame) = FrameDecoder::new(1 << 20).next_frame(&mut self.input).unwrap() {
+            if let Some(frame) = FrameDecoder::new(1 << 30).next_frame(&mut self.input).unwrap() {
                 return frame;
             }
-            let mut piece = [0; 4096];
+            let mut piece = [0; 16 * 1024];
             let count = self.stream.read(&mut piece).unwrap();
             assert!(count > 0, "the connection has ended");
             self.input.extend_from_slice(&piece[..count]);
@@ -43,6 +48,26 @@ impl Binary {
         self.send_bytes(&bytes).decode().expect("the answer asked for")
     }
 
+    /// Sends bytes as they are; whether the server took all of them.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// The same connection, to read what comes.
+    pub(crate) fn reader(&self) -> Self {
+        Self { stream: self.stream.try_clone().unwrap(), input: BytesMut::new() }
+    }
+
+    /// Reads until the server ends the connection; how many bytes.
+    pub(crate) fn drain(mut self) -> usize {
+        let mut piece = vec![0; 64 * 1024];
+        let mut total = 0;
+        while let Ok(count @ 1..) = self.stream.read(&mut piece) {
+            total += count;
+        }
+        total
+    }
+
     /// Sends a request and goes away.
     pub(crate) fn leave(mut self, request: &impl Body) {
         let mut bytes = BytesMut::new();
@@ -52,8 +77,24 @@ impl Binary {
 
     /// The text of the error that answers a request.
     pub(crate) fn refusal(&mut self, request: &impl Body) -> String {
-        let answer: RpbErrorResp = self.ask(request);
+        let mut bytes = BytesMut::new();
+        append_message(&mut bytes, request).unwrap();
+        self.stream.write_all(&bytes).unwrap();
+        self.error()
+    }
+
+    /// The text of the next answer, which is an error.
+    pub(crate) fn error(&mut self) -> String {
+        let answer: RpbErrorResp = self.frame().decode().expect("an error");
         String::from_utf8(answer.errmsg.to_vec()).unwrap()
+    }
+
+    /// Whether the server has ended the connection, with nothing more to read.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        match self.stream.read(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(fault) => fault.kind() == std::io::ErrorKind::ConnectionReset,
+        }
     }
 }
 

@@ -4,9 +4,7 @@ use quoit_cluster::{ControlPlane, Internode, InternodeSettings, NodeId, TokioNet
 use quoit_core::{DotSequence, ReplicatedStore, StoreSettings, Unreserved};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
-use quoit_server::{
-    ConnectionCounts, Folds, Protocol, ReadinessGate, Server, ServerContext, ServerSettings, bind,
-};
+use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_store::seam::{Clock, ManualClock, RealDisk};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -45,6 +43,11 @@ impl Node {
         Self::made(ServerSettings::default(), runtime)
     }
 
+    /// The same with settings.
+    pub fn inside_with(settings: ServerSettings, runtime: Runtime) -> Self {
+        Self::made(settings, runtime)
+    }
+
     /// Runs the node's runtime until the future is ready.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
@@ -75,16 +78,9 @@ impl Node {
             dots,
             StoreSettings::default(),
         );
-        let context = Arc::new(ServerContext {
-            store: Arc::new(store),
-            node_name: "quoit@test".to_owned(),
-            storage_backend: "memory",
-            settings,
-            pb_connections: ConnectionCounts::default(),
-            http_connections: ConnectionCounts::default(),
-            folds: Folds::default(),
-            readiness: ReadinessGate::default(),
-        });
+        let context =
+            ServerContext::new(Arc::new(store), "quoit@test".to_owned(), "memory", settings);
+        let context = Arc::new(context);
         let server = Server::new(Arc::clone(&context));
         let serve = |protocol| {
             let _inside = runtime.enter();
@@ -226,6 +222,21 @@ impl Client {
         self.stream.read_line(&mut line).unwrap();
         line.truncate(line.trim_end().len());
         line
+    }
+
+    /// Whether there is something to read.
+    pub fn has_answer(&self) -> bool {
+        let stream = self.stream.get_ref();
+        stream.set_nonblocking(true).unwrap();
+        let is_there = !self.stream.buffer().is_empty() || stream.peek(&mut [0]).is_ok();
+        stream.set_nonblocking(false).unwrap();
+        is_there
+    }
+
+    /// Reads whatever comes until the server ends the connection.
+    pub fn drain(mut self) {
+        // A server that stops may tear the connection down.
+        let _ = std::io::copy(&mut self.stream, &mut std::io::sink());
     }
 
     /// Whether the server has ended the connection, with nothing more to read.

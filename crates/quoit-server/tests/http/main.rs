@@ -11,6 +11,8 @@ mod folds;
 mod gone_clients;
 mod indexes;
 mod lists_and_props;
+mod memory;
 mod objects;
 mod server;
 mod slow_clients;
+mod turns;

@@ -1,4 +1,4 @@
-//! What a register that only conditional writes change has to be: one value that is replaced by one other.
+//! The promise of a register that only conditional writes change: one value is replaced by one other.
 //!
 //! Deciding whether a history of a register is linearizable is hard in general, and easy where each read
 //! names the write that it has read (Gibbons and Korach, *Testing Shared Memories*, 1997, "read-map"). Here

@@ -74,7 +74,7 @@ impl Ground {
     ///
     /// # Errors
     ///
-    /// What the store said, or that nobody answered, in words.
+    /// The store's error, or that nobody answered, in words.
     async fn read_register(
         &self,
         machine: &Machine,

@@ -1,4 +1,4 @@
-//! What was asked of registers, and what reads have shown.
+//! Requests for registers, and the values that reads have shown.
 
 use super::Register;
 use crate::history::{Outcome, WriteNumber};

@@ -156,10 +156,12 @@ impl Committer {
         self.synced.store(unsynced.sequence, Ordering::Release);
         if unsynced.sequence > before {
             self.log.note_synced(&unsynced);
-            if let Err(error) = self.meta.lock().note_begun(unsynced.active) {
+            let mut meta = self.meta.lock();
+            if let Err(error) = meta.note_begun(unsynced.active) {
                 // The records are durable. Until the next commit has noted it, nobody would miss the file.
                 tracing::warn!(%error, "it could not be noted that a segment was begun");
             }
+            meta.note_synced(unsynced.active, unsynced.end);
         }
         let ready: Vec<_> = {
             let mut waiting = self.waiting.lock();

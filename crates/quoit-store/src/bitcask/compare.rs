@@ -57,7 +57,7 @@ impl Compare for Store {
                 match self.reader.load(&table, entry, 0, Part::Whole, Access::Wait)? {
                     Loaded::Stored(stored) if self.is_expired(&stored.header.meta) => {}
                     Loaded::Stored(stored) => records.push(stored.into_key_and_record()),
-                    Loaded::Damaged(error) => self.note_damage(&error),
+                    Loaded::Damaged(error) => self.note_damaged(partition, *tag, &error),
                     Loaded::WouldBlock => {}
                 }
             }

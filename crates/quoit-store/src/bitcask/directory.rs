@@ -3,6 +3,7 @@
 use super::indexes::INDEXES_NAME;
 use super::meta::META_NAME;
 use super::segment::{number_of_keys, number_of_log};
+use crate::ordered::sums_name;
 
 const LOCK_NAME: &str = "LOCK";
 const TEMPORARY_SUFFIX: &str = ".tmp";
@@ -36,6 +37,7 @@ impl Directory {
             } else if is_unfinished(name) {
                 directory.unfinished.push(name.clone());
             } else if ![META_NAME, LOCK_NAME, SNAPSHOT_NAME, INDEXES_NAME].contains(&name.as_str())
+                && *name != sums_name(INDEXES_NAME)
             {
                 directory.foreign.push(name.clone());
             }

@@ -13,6 +13,7 @@ use crate::engine::{
     Verified,
 };
 use crate::error::StoreError;
+use crate::index::Tag;
 use crate::index_activity::IndexActivity;
 use crate::opening::LastOpening;
 use crate::seam::{Clock, Disk, Execution, WorkerHandle};
@@ -199,6 +200,10 @@ impl Engine for BitcaskEngine {
         self.store.head(at)
     }
 
+    fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
+        self.store.size_bytes_max(at)
+    }
+
     fn update(
         &self,
         at: &RecordAt<'_>,
@@ -266,6 +271,10 @@ impl Engine for BitcaskEngine {
 
     fn compared(&self) -> Option<&dyn Compare> {
         Some(&*self.store)
+    }
+
+    fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
+        self.store.found_damage.take()
     }
 
     fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {

@@ -1,6 +1,6 @@
 //! Cuts the log off where a power failure has taken a part of it and left later records.
 //!
-//! What no sync had covered may be lost in any part. Were later records kept, changes that build on each
+//! Any part that no sync had covered may be lost. Were later records kept, changes that build on each
 //! other would be torn apart: a page of a large set would be gone, and the root that tells of it there. So
 //! after a stop that was not in good order the log ends before the first gap, as if the machine had stopped
 //! then. Nothing behind it was acknowledged as durable: a sync covers all that was written before it.
@@ -12,10 +12,11 @@
 //!
 //! [`SyncedBefore`]: super::synced::SyncedBefore
 
+use super::candidates::Candidate;
 use super::checkpoint::CheckpointState;
 use super::directory::{Directory, SNAPSHOT_NAME};
 use super::meta::Meta;
-use super::open::{Candidate, Opening};
+use super::open::Opening;
 use super::planted;
 use super::scan::{Damage, Scan};
 use super::segment::{Origin, SEGMENT_HEADER_BYTES, SegmentHeader, log_name};
@@ -59,6 +60,7 @@ impl Opening<'_> {
         }
         let mut pieces = self.pieces(directory, candidates, meta)?;
         let durable = durable_end(&pieces);
+        self.note_durable(&pieces, durable);
         let gap = self.gap(&pieces, durable, meta);
         if let Some((place, offset)) = gap {
             tracing::warn!(
@@ -111,7 +113,7 @@ impl Opening<'_> {
             headers()
                 .any(|header| header.previous.is_some_and(|previous| previous.number == number))
         };
-        let mut pieces = Vec::new();
+        let (mut pieces, mut unlinked) = (Vec::new(), Vec::new());
         for Candidate { number, file, header } in candidates {
             let header = header.as_ref().ok();
             if header.is_some_and(|header| !is_own(&header) || header.origin != Origin::Log) {
@@ -140,25 +142,34 @@ impl Opening<'_> {
                     None => 0,
                 },
             };
+            if let Some(durable) = self.durable.get(number) {
+                piece.durable = piece.durable.max(*durable);
+            }
             if self.begun_segment == *number {
                 piece.durable = piece.durable.max(SEGMENT_HEADER_BYTES);
             }
             let first = piece.scan(store_id)?;
             if header.is_none() {
-                // A merge has records of any age, and is not linked.
                 let Some(first) = first else { continue };
+                piece.first_sequence = first;
+                // A merge has records of any age, and is not linked. So is a piece of the log whose next one
+                // lost its header too.
                 if first <= last_sequence && !is_previous(*number) {
+                    unlinked.push(piece);
                     continue;
                 }
-                piece.first_sequence = first;
             }
             pieces.push(piece);
         }
-        pieces.sort_by_key(|piece| piece.first_sequence);
-        for piece in pieces.iter_mut().filter(|piece| piece.first_sequence < meta.opened_sequence) {
-            piece.durable = u64::MAX;
+        Ok(in_order(pieces, unlinked, meta))
+    }
+
+    /// Notes what of the pieces was durable: damage before the end of that is a loss.
+    fn note_durable(&mut self, pieces: &[Piece], (last, end): At) {
+        for (place, piece) in pieces.iter().enumerate().take(last + 1) {
+            let durable = if place < last { u64::MAX } else { end };
+            self.note_durable_bytes(piece.number, durable);
         }
-        Ok(pieces)
     }
 
     /// Sizes of the segments that the snapshot knows, with what tells them apart.
@@ -208,20 +219,35 @@ impl Opening<'_> {
     }
 }
 
+/// The pieces in the order of the log, with those of the pieces without a header, and that no other one
+/// names, which may be of the log.
+fn in_order(mut pieces: Vec<Piece>, unlinked: Vec<Piece>, meta: &Meta) -> Vec<Piece> {
+    pieces.sort_by_key(|piece| piece.first_sequence);
+    for piece in pieces.iter_mut().filter(|piece| piece.first_sequence < meta.opened_sequence) {
+        piece.durable = u64::MAX;
+    }
+    // A merge that was durable has its key file. One that was not has copies, whose originals are there.
+    let durable = pieces.get(durable_end(&pieces).0).map_or(0, |piece| piece.first_sequence);
+    let durable = durable.max(meta.opened_sequence.saturating_sub(1));
+    pieces.extend(unlinked.into_iter().filter(|piece| piece.first_sequence > durable));
+    pieces.sort_by_key(|piece| piece.first_sequence);
+    pieces
+}
+
 /// Up to where the log was durable for certain.
 fn durable_end(pieces: &[Piece]) -> At {
     let durable = (0..).zip(pieces).filter(|(_, piece)| piece.durable > 0);
     durable.map(|(place, piece)| (place, piece.durable)).max().unwrap_or((0, 0))
 }
 
-/// What is missing before a piece of the log.
+/// The part that is missing before a piece of the log.
 enum Missing {
     Nothing,
     /// The segment before says nothing, or need not be there.
     Unknown,
     /// The whole segment before.
     Segment(u32),
-    /// What should follow in the segment before after this offset.
+    /// The records of the segment before that should follow after this offset.
     End(u64),
     /// The header of the piece, which tells what is before it.
     Header,
@@ -261,7 +287,7 @@ impl Piece {
         previous.is_none_or(|previous| previous.end_bytes <= self.size_bytes)
     }
 
-    /// What is missing before this piece, which follows another one.
+    /// The part that is missing before this piece, which follows another one.
     fn misses(&self, before: Option<&Self>, settled_sequence: u64) -> Missing {
         let Some(header) = self.header else { return Missing::Header };
         let Some(previous) = header.previous else { return Missing::Unknown };

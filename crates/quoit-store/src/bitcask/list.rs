@@ -107,7 +107,7 @@ impl Store {
                 Ok((!self.is_expired(&meta)).then_some(meta))
             }
             Lookup::Damaged(entry, error) => {
-                self.note_damage(&error);
+                self.note_damaged(facts.partition, entry.tag, &error);
                 Ok(Some(meta_of(&entry)))
             }
             Lookup::Absent | Lookup::WouldBlock => Ok(None),
@@ -142,7 +142,7 @@ impl Store {
                     }
                 }
                 Loaded::Damaged(error) => {
-                    self.note_damage(&error);
+                    self.note_damaged(partition, entry.tag, &error);
                     damaged.push(entry.tag);
                 }
                 Loaded::WouldBlock => {}
@@ -176,7 +176,7 @@ impl Keys for Store {
         let (entry, meta) = match find {
             Lookup::Present(entry, stored) => (entry, stored.header.meta),
             Lookup::Damaged(entry, error) => {
-                self.note_damage(&error);
+                self.note_damaged(witness.partition, entry.tag, &error);
                 (entry, meta_of(&entry))
             }
             Lookup::Absent | Lookup::WouldBlock => return Ok(None),

@@ -116,7 +116,7 @@ impl Opening<'_> {
         Ok(Usable { state, indexes })
     }
 
-    /// What is gone of the segments that a snapshot knows, which were durable before it was written.
+    /// The missing part of the segments that a snapshot knows, which were durable before it was written.
     fn lost_since(
         &mut self,
         state: &CheckpointState,
@@ -124,7 +124,7 @@ impl Opening<'_> {
     ) -> Result<Option<String>, StoreError> {
         let mut lost = None;
         for known in &state.segments {
-            self.durable.insert(known.number, known.size_bytes);
+            self.note_durable_bytes(known.number, known.size_bytes);
             let name = log_name(known.number);
             let segment = table.get(known.number);
             // One whose header is damaged is there, and its damage is told.
@@ -142,6 +142,12 @@ impl Opening<'_> {
             }
         }
         Ok(lost)
+    }
+
+    /// Notes that a segment was durable up to a place.
+    pub(super) fn note_durable_bytes(&mut self, number: u32, end: u64) {
+        let durable = self.durable.entry(number).or_default();
+        *durable = end.max(*durable);
     }
 
     /// Notes a stretch of a segment that holds no usable record. What was durable, or there when the store

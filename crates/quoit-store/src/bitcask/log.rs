@@ -1,12 +1,11 @@
 //! The end of the log: where records are appended.
 
+use super::begin::Begin;
 use super::keys::ActiveKeys;
 use super::recent::RecentWrites;
 use super::record::{self, ALIGNMENT_BYTES, HEADER_BYTES, Header, Kind, Position};
-use super::segment::{
-    Origin, PreviousSegment, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, log_name,
-    next_number,
-};
+use super::room::Room;
+use super::segment::{Origin, PreviousSegment, SEGMENT_HEADER_BYTES, Segment, SegmentTable};
 use super::settings::BitcaskSettings;
 use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
@@ -92,6 +91,8 @@ pub(super) struct LogSeams {
 pub(super) struct LogLimits {
     pub(super) file_bytes: u64,
     pub(super) key_buffer_bytes: usize,
+    /// Room on the disk that records leave alone, in bytes.
+    pub(super) kept_room_bytes: u64,
 }
 
 impl LogLimits {
@@ -99,6 +100,7 @@ impl LogLimits {
         Self {
             file_bytes: settings.max_file_size_bytes.min(Location::OFFSET_END_BYTES),
             key_buffer_bytes: settings.key_buffer_bytes,
+            kept_room_bytes: settings.kept_room_bytes,
         }
     }
 }
@@ -121,6 +123,7 @@ struct Tail {
     /// Whether a segment was made since the directory was synced.
     directory_changed: bool,
     sealed: Vec<Sealed>,
+    room: Room,
     /// Why no more records are taken.
     refused: Option<StoreError>,
 }
@@ -151,6 +154,7 @@ impl Log {
             unsynced: Vec::new(),
             directory_changed: true,
             sealed,
+            room: Room::keeping(limits.kept_room_bytes),
             refused: None,
         };
         Ok(Self {
@@ -357,6 +361,7 @@ impl Log {
         if let Some(reason) = &tail.refused {
             return Err(reason.clone());
         }
+        tail.room.take(&*self.disk, size_bytes).inspect_err(|error| self.note_failure(error))?;
         let file_full = tail.end + size_bytes > self.limits.file_bytes;
         let keys_full = tail.keys.memory_bytes() > self.limits.key_buffer_bytes;
         if (file_full || keys_full) && tail.end > SEGMENT_HEADER_BYTES {
@@ -490,47 +495,5 @@ pub(super) fn facts_of(header: &Header, kind: WriteKind, offset: u64) -> WriteFa
         offset_bytes: offset,
         size_bytes: header.record_bytes() as u32,
         meta: header.meta,
-    }
-}
-
-struct Begin<'d> {
-    disk: &'d dyn Disk,
-    clock: &'d dyn Clock,
-    recent: Option<&'d Arc<RecentWrites>>,
-    identity: LogIdentity,
-}
-
-impl Begin<'_> {
-    fn segment(
-        &self,
-        table: &SegmentTable,
-        last_number: u32,
-        (origin, previous): (Origin, Option<PreviousSegment>),
-        first_sequence: u64,
-    ) -> Result<Arc<Segment>, StoreError> {
-        let names = self.disk.list()?;
-        let taken = |number| table.get(number).is_some() || names.contains(&log_name(number));
-        let number = next_number(last_number, taken, &self.disk.path())?;
-        let name = log_name(number);
-        let mut file = self.disk.open(&name, true)?;
-        // What a merge copies is old.
-        if let (Some(recent), Origin::Log) = (self.recent, origin) {
-            file = recent.watch(file);
-        }
-        let header = SegmentHeader {
-            origin,
-            number,
-            store_id: self.identity.store_id,
-            incarnation: self.identity.incarnation,
-            first_sequence,
-            created_unix_secs: self.clock.unix_secs(),
-            previous,
-        };
-        if let Err(error) = file.write_at(&header.encode(), 0) {
-            // Best effort: recovery also removes a segment that has no room for a record.
-            self.disk.remove(&name).ok();
-            return Err(error);
-        }
-        Ok(Arc::new(Segment::new(number, file, Some(&header))))
     }
 }

@@ -6,7 +6,8 @@
 //! byte  0  8  magic "QUOITST\n"
 //! byte  8  4  format version, 4
 //! byte 12  4  flags: bit 0 the store was closed in good order; bit 1 records were lost, and the node
-//!             has not made up for it yet
+//!             has not made up for it yet; bit 2 names, index entries and counts may not fit the records of
+//!             an engine on an ordered store, and have to be made again
 //! byte 16  8  generation of the slot; the higher one counts
 //! byte 24  8  store id, random
 //! byte 32  8  incarnation: 1 at creation, one more after each stop that was not in good order, and
@@ -25,6 +26,11 @@
 //! byte 104 4n their numbers
 //! then     8  XXH3-64 of all before
 //! ```
+//!
+//! Behind the slots, from byte 32 768 on, stands up to where the log was durable when it was last synced: store
+//! id 8, number of the segment 4, 4 zeros, offset in it 8, XXH3-64 of these 8. It is written after each sync of
+//! the log and never synced by itself: what it says is true, and it survives the death of the process, so that
+//! a newest segment that was cut off is told from one whose last write was cut short.
 //!
 //! Numbers are little-endian. Version 3 lacks the 20 bytes from byte 80 on, version 2 the 36 from byte 64 on,
 //! version 1 the 52 from byte 48 on; they are read, and written anew in version 4.
@@ -54,8 +60,12 @@ const HEAD_BYTES_3: usize = 80;
 const HEAD_BYTES_2: usize = 64;
 /// The same of version 1.
 const HEAD_BYTES_1: usize = 48;
+/// Where the file says up to where the log was durable, and how many bytes that takes.
+const SYNCED_AT: u64 = 2 * SLOT_BYTES;
+const SYNCED_BYTES: usize = 32;
 const FLAG_CLEAN: u32 = 1;
 const FLAG_LOST: u32 = 2;
+const FLAG_STALE: u32 = 4;
 
 /// What the file says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -74,6 +84,8 @@ pub struct Meta {
     pub known_damage: u64,
     /// Whether records were lost and the node has not made up for it yet.
     pub has_lost: bool,
+    /// Whether what an engine on an ordered store derives from records has to be made again.
+    pub derived_stale: bool,
     /// Digest of the segments at the last stop in good order; 0 when they were compared with it, or there
     /// was no such stop.
     pub closed_segments: u64,
@@ -170,6 +182,37 @@ impl MetaFile {
         self.version
     }
 
+    /// Notes that the log was durable up to an offset of a segment. Costs a write, and is no promise.
+    pub(super) fn note_synced(&self, segment: u32, end: u64) {
+        let mut bytes = [0; SYNCED_BYTES];
+        bytes[..8].copy_from_slice(&self.meta.store_id.to_le_bytes());
+        bytes[8..12].copy_from_slice(&segment.to_le_bytes());
+        bytes[16..24].copy_from_slice(&end.to_le_bytes());
+        let check = xxh3_64(&bytes[..24]);
+        bytes[24..].copy_from_slice(&check.to_le_bytes());
+        // Where it can't be noted, the former note stays, or none: both say too little.
+        self.file.write_at(&bytes, SYNCED_AT).ok();
+    }
+
+    /// The segment and the offset up to which the log was durable for certain, if that is noted.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(super) fn synced(&self) -> Result<Option<(u32, u64)>, StoreError> {
+        let mut bytes = [0; SYNCED_BYTES];
+        let count = self.file.read_at(&mut bytes, SYNCED_AT)?;
+        let number = |at: usize| u64::from_le_bytes(array_at(&bytes, at));
+        let is_whole = count == SYNCED_BYTES && number(24) == xxh3_64(&bytes[..24]);
+        let is_known = is_whole && number(0) == self.meta.store_id;
+        Ok(is_known.then(|| (u32::from_le_bytes(array_at(&bytes, 8)), number(16))))
+    }
+
+    /// Forgets up to where the log was durable: a start has compared it with that.
+    pub(super) fn forget_synced(&self) {
+        self.file.write_at(&[0; SYNCED_BYTES], SYNCED_AT).ok();
+    }
+
     /// Makes `meta` what the file says, durably. Costs a write and a sync.
     ///
     /// # Errors
@@ -256,7 +299,9 @@ fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     let flag = |is_set, flag| if is_set { flag } else { 0 };
-    let flags = flag(meta.clean, FLAG_CLEAN) | flag(meta.has_lost, FLAG_LOST);
+    let flags = flag(meta.clean, FLAG_CLEAN)
+        | flag(meta.has_lost, FLAG_LOST)
+        | flag(meta.derived_stale, FLAG_STALE);
     bytes.extend_from_slice(&flags.to_le_bytes());
     bytes.extend_from_slice(&generation.to_le_bytes());
     bytes.extend_from_slice(&meta.store_id.to_le_bytes());
@@ -316,6 +361,7 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
         given_away_counter: if version == 1 { 0 } else { u64_at(48) },
         known_damage: if version == 1 { 0 } else { u64_at(56) },
         has_lost: u32_at(12) & FLAG_LOST != 0,
+        derived_stale: u32_at(12) & FLAG_STALE != 0,
         closed_segments: if version < 3 { 0 } else { u64_at(64) },
         mark: if version < 3 { 0 } else { u64_at(72) },
         retired_sequence: if version < 4 { 0 } else { u64_at(80) },
@@ -373,7 +419,7 @@ mod tests {
         assert_eq!((reopened(&disk).meta(), opened.generation), (&next, 8));
     }
 
-    /// What version 2 wrote as generation 7: as of version 1, with copies given away up to 8 and damage 6.
+    /// Version 2's file of generation 7: as of version 1, with copies given away up to 8 and damage 6.
     const VERSION_2: [u8; 80] = [
         b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 2, 0, 0, 0, 1, 0, 0, 0, //
         7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //
@@ -406,7 +452,7 @@ mod tests {
         assert_eq!(reopened(&disk).meta(), &Meta { has_lost: false, ..next });
     }
 
-    /// What version 3 wrote as generation 7 before its checksum: as of version 2, with records lost, a digest
+    /// Version 3's file of generation 7 before its checksum: as of version 2, with records lost, a digest
     /// of segments 5 and mark 4.
     const VERSION_3: [u8; 88] = [
         b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 3, 0, 0, 0, 3, 0, 0, 0, //

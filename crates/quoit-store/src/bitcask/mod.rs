@@ -22,7 +22,9 @@
 //! `docs/design/log.md` has the formats and the reasons.
 
 mod batch;
+mod begin;
 mod buffer;
+mod candidates;
 mod checkpoint;
 mod commit;
 mod compare;
@@ -39,6 +41,8 @@ mod log;
 mod mend;
 mod merge;
 mod meta;
+mod misnamed;
+mod missing;
 mod open;
 mod planted;
 mod point;
@@ -48,6 +52,7 @@ mod recent;
 mod record;
 mod replay;
 mod report;
+mod room;
 mod scan;
 mod seal;
 mod segment;

@@ -1,25 +1,26 @@
 //! Opens a store: finds out what is there, and makes the index from it.
 
+use super::candidates::{Candidate, candidates, may_be_torn_header};
 use super::commit::Committer;
-use super::directory::{Directory, SNAPSHOT_NAME};
+use super::directory::Directory;
 use super::indexes::{Indexes, Start};
 use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
 use super::meta::{MARKS_VERSION, META_NAME, Meta, MetaFile};
+use super::misnamed::name_as_begun;
 use super::read::Reader;
 use super::recent::RecentWrites;
-use super::report::{Losses, OpenReport, RecordLoss, SegmentsDigest};
+use super::report::{Losses, OpenReport, RecordLoss};
 use super::scan::Scan;
-use super::segment::{
-    SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentTable, keys_name, log_name,
-};
+use super::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentTable, keys_name, log_name};
 use super::settings::BitcaskSettings;
 use super::store::{Counters, Store};
 use crate::buckets::BucketList;
 use crate::error::StoreError;
+use crate::found_damage::FoundDamage;
 use crate::keyfile::KeyFile;
 use crate::marker;
 use crate::opening::OLDER_THAN_THE_NODE;
-use crate::seam::{Clock, Disk, DiskFile};
+use crate::seam::{Clock, Disk};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use quoit_planted::planted;
@@ -27,26 +28,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A segment file, as far as its header tells.
-pub(super) struct Candidate {
-    pub(super) number: u32,
-    pub(super) file: Arc<dyn DiskFile>,
-    pub(super) header: Result<SegmentHeader, String>,
-}
-
 pub(super) struct Opening<'o> {
     pub(super) disk: &'o dyn Disk,
     pub(super) settings: &'o BitcaskSettings,
     pub(super) report: OpenReport,
     pub(super) losses: Losses,
-    /// Bytes of segments that were durable, as far as a snapshot tells.
+    /// Bytes of segments that were durable, as far as the snapshot and marks of the log tell.
     pub(super) durable: BTreeMap<u32, u64>,
     /// Durable records that turn out to be gone.
     pub(super) loss: Option<RecordLoss>,
     /// Durable bytes that hold no usable record. They stay: an earlier start may have told of them.
     pub(super) unusable: Option<RecordLoss>,
     /// Key files whose segments are gone.
-    orphaned_keys: Vec<u32>,
+    pub(super) orphaned_keys: Vec<u32>,
     /// Whether records that may not be durable say how much of the log before them was.
     pub(super) has_marks: bool,
     /// The segment of the log that was last noted as made; 0 = none.
@@ -120,6 +114,7 @@ impl Store {
             checkpointing: Mutex::new(()),
             meta,
             counters: Counters::default(),
+            found_damage: FoundDamage::default(),
             closed: AtomicBool::new(false),
             _lock: lock,
         };
@@ -239,6 +234,9 @@ impl<'o> Opening<'o> {
             incarnation = self.incarnation_after(newest);
         }
         self.check_begun_segment(&last, candidates);
+        if !last.clean {
+            self.check_synced(&meta, candidates)?;
+        }
         let mut mark = last.mark + 1;
         if let Some(known) = self.settings.last_opening.filter(|known| known.is_later_than(&last)) {
             self.note_loss(|| OLDER_THAN_THE_NODE.to_owned());
@@ -302,55 +300,6 @@ impl<'o> Opening<'o> {
         known + 1 + (self.settings.entropy >> 32)
     }
 
-    /// Compares the segments with those of the last stop in good order.
-    fn check_closed_segments(
-        &mut self,
-        last: &Meta,
-        candidates: &[Candidate],
-    ) -> Result<(), StoreError> {
-        if last.closed_segments == 0 {
-            return Ok(());
-        }
-        if segments_digest(candidates)? != last.closed_segments {
-            self.note_loss(|| {
-                "segments are missing, cut or others than when the store was closed".to_owned()
-            });
-        }
-        Ok(())
-    }
-
-    /// Looks for the last segment of which it is noted that it was made. It has no key file yet, and no
-    /// snapshot need know it.
-    fn check_begun_segment(&mut self, last: &Meta, candidates: &[Candidate]) {
-        let number = last.begun_segment;
-        if number != 0 && !candidates.iter().any(|candidate| candidate.number == number) {
-            self.note_loss(|| format!("{} is missing", log_name(number)));
-        }
-    }
-
-    /// Finds key files of segments that are gone: a segment is removed before its key file, and what a merge
-    /// replaces was removed before.
-    fn find_orphaned_keys(&mut self, directory: &Directory) {
-        for number in &directory.key_files {
-            if directory.segments.binary_search(number).is_ok() {
-                continue;
-            }
-            let keys = KeyFile::open(self.disk, &keys_name(*number));
-            if keys.is_ok_and(|keys| keys.footer().entry_count > 0) {
-                self.note_loss(|| format!("{} is missing", log_name(*number)));
-                self.orphaned_keys.push(*number);
-            }
-        }
-    }
-
-    /// Notes that durable records are gone. The first reason is told.
-    pub(super) fn note_loss(&mut self, reason: impl FnOnce() -> String) {
-        if planted!(OverlooksLosses) {
-            return;
-        }
-        self.loss.get_or_insert_with(|| RecordLoss { reason: reason() });
-    }
-
     /// Begins a new incarnation if records were lost although the last one ended in good order: events of
     /// that incarnation may be among them, and it must not go on after events that it has forgotten. Once
     /// for each loss: what was lost when an incarnation began has no events of it. Notes that all that is
@@ -379,6 +328,7 @@ impl<'o> Opening<'o> {
             ..last.clone()
         };
         self.report.incarnation = now.incarnation;
+        meta.forget_synced();
         if now != last {
             meta.write(now)?;
         }
@@ -391,21 +341,10 @@ impl<'o> Opening<'o> {
         Ok(())
     }
 
-    /// Removes what tells of a loss, which is noted by now: each loss is found once.
-    fn forget_evidence(&self) -> Result<(), StoreError> {
-        for number in &self.orphaned_keys {
-            self.remove_key_file(*number)?;
-        }
-        let has_snapshot = self.disk.list()?.iter().any(|name| name == SNAPSHOT_NAME);
-        if has_snapshot && !self.report.from_snapshot {
-            self.disk.remove(SNAPSHOT_NAME)?;
-        }
-        self.disk.sync_directory()
-    }
-
     /// What is in the directory, if it is not another engine's.
     fn directory(&self) -> Result<Directory, StoreError> {
         marker::check(self.disk, marker::UNMARKED_ENGINE, self.settings.ring_size)?;
+        name_as_begun(self.disk)?;
         Ok(Directory::of(self.disk.list()?))
     }
 
@@ -465,73 +404,8 @@ impl<'o> Opening<'o> {
         Ok(scan.next()?.is_some())
     }
 
-    fn remove_key_file(&self, number: u32) -> Result<(), StoreError> {
+    pub(super) fn remove_key_file(&self, number: u32) -> Result<(), StoreError> {
         let name = keys_name(number);
         if self.disk.list()?.contains(&name) { self.disk.remove(&name) } else { Ok(()) }
     }
-}
-
-/// The files that are named like segments, opened.
-fn candidates(disk: &dyn Disk, directory: &Directory) -> Result<Vec<Candidate>, StoreError> {
-    let mut candidates = Vec::new();
-    for &number in &directory.segments {
-        let file = disk.open(&log_name(number), false)?;
-        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
-        let count = file.read_at(&mut bytes, 0)?;
-        let header = SegmentHeader::decode(&bytes[..count]).and_then(|header| {
-            let named = header.number == number;
-            named.then_some(header).ok_or("the segment was begun under another number".into())
-        });
-        if let Err(reason) = &header
-            && SegmentHeader::is_of_newer_version(&bytes)
-        {
-            let path = format!("{}/{}", disk.path(), log_name(number));
-            return Err(StoreError::Corrupt { path, offset: 8, reason: reason.clone() });
-        }
-        candidates.push(Candidate { number, file, header });
-    }
-    Ok(candidates)
-}
-
-fn segments_digest(candidates: &[Candidate]) -> Result<u64, StoreError> {
-    let mut digest = SegmentsDigest::default();
-    for Candidate { number, file, header } in candidates {
-        let uid = header.as_ref().map_or(0, SegmentHeader::uid);
-        let size_bytes = file.size_bytes()?;
-        // One without records may be removed, or never have been durable.
-        if size_bytes > SEGMENT_HEADER_BYTES {
-            digest.add(*number, uid, size_bytes);
-        }
-    }
-    Ok(digest.get())
-}
-
-/// The digest of the segments in a directory, as the next start will find them.
-pub(super) fn closed_segments(disk: &dyn Disk, retiring: &[u32]) -> Result<u64, StoreError> {
-    disk.sync_directory()?;
-    let mut directory = Directory::of(disk.list()?);
-    directory.segments.retain(|number| !retiring.contains(number));
-    segments_digest(&candidates(disk, &directory)?)
-}
-
-impl LogStart {
-    /// The log goes on after these segments.
-    fn after(candidates: &[Candidate]) -> Self {
-        let headers = candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
-        let last = headers.max_by_key(|header| header.first_sequence);
-        Self {
-            last_number: last.map_or(0, |last| last.number),
-            next_sequence: last.map_or(1, |last| last.first_sequence + 1),
-        }
-    }
-}
-
-/// Whether the header of a file may be one of ours that never became durable: the file ends within it, or
-/// there are zeros in its place. Anything else that is no header is somebody else's, or damaged.
-fn may_be_torn_header(file: &dyn DiskFile) -> Result<bool, StoreError> {
-    let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
-    let count = file.read_at(&mut bytes, 0)?;
-    let is_blank = bytes[..count].iter().all(|byte| *byte == 0);
-    let is_cut_off = count < bytes.len() && SegmentHeader::may_start_with(&bytes[..count]);
-    Ok(is_blank || is_cut_off)
 }

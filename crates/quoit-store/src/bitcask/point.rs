@@ -70,13 +70,20 @@ impl Store {
         match self.reader.find(&table, &entries, at, Part::Whole, access)? {
             Lookup::Absent => Ok(Look::Missing),
             Lookup::WouldBlock => Ok(Look::WouldBlock),
-            Lookup::Damaged(_, error) => {
-                self.note_damage(&error);
+            Lookup::Damaged(entry, error) => {
+                self.note_damaged(at.partition, entry.tag, &error);
                 Err(error)
             }
             Lookup::Present(_, stored) if self.is_expired(&stored.header.meta) => Ok(Look::Missing),
             Lookup::Present(_, stored) => Ok(Look::Found(stored)),
         }
+    }
+
+    /// The most bytes that a record takes in the log: of several that share a tag, the largest.
+    pub(super) fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
+        let index = self.stripe(at.partition).read();
+        let candidates = index.candidates(Tag::of(at.identity));
+        candidates.map(|entry| entry.size_class.size_bytes_max()).max()
     }
 
     pub(super) fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
@@ -100,8 +107,8 @@ impl Store {
                 Ok((!self.is_expired(&meta)).then_some(meta))
             }
             Lookup::Absent | Lookup::WouldBlock => Ok(None),
-            Lookup::Damaged(_, error) => {
-                self.note_damage(&error);
+            Lookup::Damaged(entry, error) => {
+                self.note_damaged(at.partition, entry.tag, &error);
                 Err(error)
             }
         }

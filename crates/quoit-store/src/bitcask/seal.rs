@@ -1,7 +1,7 @@
 //! Writes the key files of closed segments, and closes the store.
 
+use super::candidates::closed_segments;
 use super::meta::Meta;
-use super::open::closed_segments;
 use super::store::Store;
 use crate::engine::{Access, EngineStats};
 use crate::error::StoreError;

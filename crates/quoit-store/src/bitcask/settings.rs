@@ -108,6 +108,9 @@ pub struct BitcaskSettings {
     /// Memory for what was written lately, in bytes: records in it are read without a system call. Less
     /// than a mebibyte is none.
     pub recent_writes_bytes: u64,
+    /// Records are refused while the disk would have less room than this beside them, in bytes: a start after
+    /// any stop, key files and merges need some. 0 = they may take all of it.
+    pub kept_room_bytes: u64,
     /// When and how merges run.
     pub merge: MergeSettings,
 }
@@ -129,6 +132,7 @@ impl BitcaskSettings {
             snapshot_interval_bytes: 512 << 20,
             snapshot_interval_records: 1_000_000,
             recent_writes_bytes: 0,
+            kept_room_bytes: 16 << 20,
             merge: MergeSettings::default(),
         }
     }

@@ -12,6 +12,7 @@ use crate::buckets::BucketList;
 use crate::compare::compared_digest;
 use crate::engine::{Access, DataPlace, RecordAt, RecordMeta};
 use crate::error::StoreError;
+use crate::found_damage::FoundDamage;
 use crate::index::{Entry, Location, PartitionIndex, SizeClass, Tag};
 use crate::keyfile::KeyFile;
 use crate::seam::{Clock, Disk, DiskLock};
@@ -51,6 +52,7 @@ pub(super) struct Store {
     pub(super) checkpointing: Mutex<()>,
     pub(super) meta: Arc<Mutex<MetaFile>>,
     pub(super) counters: Counters,
+    pub(super) found_damage: FoundDamage,
     pub(super) closed: AtomicBool,
     /// Held until the store is dropped.
     pub(super) _lock: Box<dyn DiskLock>,
@@ -89,7 +91,13 @@ impl Store {
         meta.expires_at_secs != 0 && u64::from(meta.expires_at_secs) <= self.clock.unix_secs()
     }
 
-    /// Counts and reports a damaged record.
+    /// Counts and reports a damaged record, and notes it for those who can heal it.
+    pub(super) fn note_damaged(&self, partition: Partition, tag: Tag, error: &StoreError) {
+        self.found_damage.note(partition, tag);
+        self.note_damage(error);
+    }
+
+    /// Counts and reports damage.
     pub(super) fn note_damage(&self, error: &StoreError) {
         self.counters.corrupt_records.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, "a record is damaged");

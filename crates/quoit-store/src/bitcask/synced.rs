@@ -1,4 +1,4 @@
-//! What a record says of the log before it: how much of it was durable when the record was written.
+//! The mark in a record about the log before it: how much of it was durable when the record was written.
 //!
 //! A power failure takes any part of what no sync has covered, so later writes may be left without earlier
 //! ones. Such a gap has to be told from damage of what was durable: behind a gap nothing was acknowledged as
@@ -42,7 +42,7 @@ impl SyncedBefore {
         self.0
     }
 
-    /// What a byte in a record's header says.
+    /// The mark that a byte in a record's header stands for.
     #[must_use]
     pub const fn from_code(code: u8) -> Self {
         Self(code)

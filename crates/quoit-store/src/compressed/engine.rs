@@ -9,6 +9,7 @@ use crate::engine::{
     Shown, Ticket, Verified,
 };
 use crate::error::StoreError;
+use crate::index::Tag;
 use crate::index_activity::IndexActivity;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
@@ -162,6 +163,11 @@ impl Engine for CompressedEngine {
         self.engine.head(at)
     }
 
+    /// Of one that is compressed, as it is compressed.
+    fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
+        self.engine.size_bytes_max(at)
+    }
+
     fn update(
         &self,
         at: &RecordAt<'_>,
@@ -275,6 +281,10 @@ impl Engine for CompressedEngine {
 
     fn compared(&self) -> Option<&dyn Compare> {
         self.engine.compared().is_some().then_some(self)
+    }
+
+    fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
+        self.engine.take_found_damage()
     }
 
     fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {

@@ -164,6 +164,11 @@ impl Sums {
         self.hours.get(&hour).copied()
     }
 
+    /// The digests of what expires, by hour and class. None is zero.
+    pub(crate) fn hours(&self) -> impl Iterator<Item = ((u32, u8), u64)> {
+        self.hours.iter().map(|(hour, bits)| (*hour, *bits))
+    }
+
     /// The hours and classes in which anything expires.
     pub(crate) fn into_hours(self) -> impl Iterator<Item = (u32, u8)> {
         self.hours.into_keys()

@@ -152,6 +152,12 @@ impl Engine for MemoryEngine {
         Ok(Some(meta))
     }
 
+    fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
+        let stripe = self.stripe(at.partition).ok()?;
+        let record = stripe.get(at, self.clock.unix_secs())?;
+        Some(record.value.len() as u64)
+    }
+
     fn update(
         &self,
         at: &RecordAt<'_>,
@@ -310,6 +316,10 @@ impl Engine for MemoryEngine {
 
     fn compared(&self) -> Option<&dyn Compare> {
         (self.settings == MemorySettings::default()).then_some(self)
+    }
+
+    fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
+        Vec::new()
     }
 
     fn verify(&self, _: Option<DataPlace>, _: u64) -> Result<Verified, StoreError> {

@@ -14,6 +14,7 @@ use crate::engine::{
     RecordRef, Shown, Ticket, Verified,
 };
 use crate::error::StoreError;
+use crate::index::Tag;
 use crate::index_activity::IndexActivity;
 use crate::opening::LastOpening;
 use crate::seam::{Disk, DiskLock};
@@ -204,6 +205,11 @@ impl Engine for MultiEngine {
         self.engine(routes.of_key(at.key)).head(at)
     }
 
+    fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
+        let routes = self.routes();
+        self.engine(routes.of_key(at.key)).size_bytes_max(at)
+    }
+
     fn update(
         &self,
         at: &RecordAt<'_>,
@@ -310,6 +316,10 @@ impl Engine for MultiEngine {
 
     fn compared(&self) -> Option<&dyn Compare> {
         self.complete().next().is_some().then_some(self)
+    }
+
+    fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
+        self.named.engines.iter().flat_map(|engine| engine.take_found_damage()).collect()
     }
 
     fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {

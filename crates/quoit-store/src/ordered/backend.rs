@@ -83,11 +83,32 @@ pub(crate) trait OrderedStore: Send + Sync {
         Ok(false)
     }
 
+    /// Puts what can be read in the place of what reads have shown to be damaged, where the store can do
+    /// that. Whether it did: the same read may succeed now, or say what is lost. May take as long as reading
+    /// the whole store, and others wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is lost by one, and the same call may succeed later.
+    fn mend(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// Whether [`OrderedStore::mend`] may ever do something.
+    fn can_mend(&self) -> bool {
+        false
+    }
+
     /// Frees what nobody reads any more, which may take tenths of a second, where the store would do so with
     /// all others waiting. After how many microseconds to do so again; `None` where there is no such thing.
     /// Called by one thread at a time.
     fn release(&self) -> Option<u64> {
         None
+    }
+
+    /// Says which file is damaged, if an error tells of damage and not where. May read all files.
+    fn diagnosed(&self, error: StoreError) -> StoreError {
+        error
     }
 
     /// Largest key that it takes.

@@ -47,8 +47,13 @@ struct Waiting {
 }
 
 /// Whether a failure goes by.
-const fn is_passing(failure: &StoreError) -> bool {
-    matches!(failure, StoreError::DiskFull { .. } | StoreError::Overloaded)
+fn is_passing(failure: &StoreError) -> bool {
+    matches!(
+        failure,
+        StoreError::DiskFull { .. }
+            | StoreError::Overloaded
+            | StoreError::Io { action: "read", .. }
+    )
 }
 
 impl Committer {
@@ -161,6 +166,8 @@ impl Store {
         }
         self.committer.synced_at_us.store(self.clock.monotonic_us(), Ordering::Relaxed);
         self.overlay.backend.sync().inspect_err(|error| self.committer.fail(error))?;
+        // The failure was a passing one, if there was any.
+        self.committer.recover();
         self.note_synced(before, applied);
         Ok(())
     }

@@ -2,9 +2,9 @@
 
 use super::backend::OrderedStore;
 use super::commit::Writer;
-use super::journal::cut_off_torn;
 use super::lsm::{LsmSettings, LsmStore};
-use super::open::{Kind, OrderedReport, write_mark};
+use super::mend;
+use super::open::{Kind, Opening, OrderedReport, write_mark};
 use super::settings::OrderedSettings;
 use super::store::Store;
 use super::tree::{ENGINE_FILE, TreeSettings, TreeStore};
@@ -17,6 +17,7 @@ use crate::engine::{
     Verified,
 };
 use crate::error::StoreError;
+use crate::index::Tag;
 use crate::index_activity::IndexActivity;
 use crate::opening::LastOpening;
 use crate::seam::{Clock, Disk, Execution, RealDisk, WorkerHandle};
@@ -92,13 +93,10 @@ impl OrderedEngine {
     ) -> Result<(Self, OrderedReport), StoreError> {
         let disk = RealDisk::open(directory)?;
         let trees = directory.join(LSM_DIRECTORY);
-        let open = |clean: bool| -> Result<Box<dyn OrderedStore>, StoreError> {
-            if !clean {
-                cut_off_torn(&trees)?;
-            }
+        let open = |opening: &mut Opening<'_>| -> Result<Box<dyn OrderedStore>, StoreError> {
             let of_room = RealDisk::open(directory)?;
             let room = Box::new(move || of_room.room_bytes());
-            Ok(Box::new(LsmStore::open(&trees, &of_trees, bodies_apart, room)?))
+            Ok(Box::new(LsmStore::open(&trees, &of_trees, bodies_apart, room, opening)?))
         };
         let kind = Kind { name, bodies_apart, open: &open };
         Self::open_kind(&kind, &disk, clock, execution, settings)
@@ -116,8 +114,13 @@ impl OrderedEngine {
         settings: OrderedSettings,
         of_tree: TreeSettings,
     ) -> Result<(Self, OrderedReport), StoreError> {
-        let open = |_| -> Result<Box<dyn OrderedStore>, StoreError> {
-            Ok(Box::new(TreeStore::open(Arc::clone(disk), ENGINE_FILE, of_tree)?))
+        let open = |opening: &mut Opening<'_>| -> Result<Box<dyn OrderedStore>, StoreError> {
+            let tree = TreeStore::open(Arc::clone(disk), ENGINE_FILE, of_tree)?;
+            if let Some(reason) = mend::lost(&**disk)? {
+                opening.note_loss(reason)?;
+                mend::forget_lost(&**disk)?;
+            }
+            Ok(Box::new(tree))
         };
         let kind = Kind { name: "innostore", bodies_apart: false, open: &open };
         Self::open_kind(&kind, &**disk, clock, execution, settings)
@@ -325,6 +328,10 @@ impl Engine for OrderedEngine {
 
     fn compared(&self) -> Option<&dyn Compare> {
         Some(&*self.store)
+    }
+
+    fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
+        self.store.found_damage.take()
     }
 
     fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {

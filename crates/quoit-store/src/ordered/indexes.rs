@@ -1,7 +1,7 @@
 //! Secondary indexes: entries beside the records, written with them.
 
 use super::backend::Space;
-use super::keys::{Epoch, IndexKey, index_key};
+use super::keys::{Epoch, IndexKey, RecordKey, SideKey, all_unread, index_key};
 use super::overlay::Range;
 use super::point::{Found, Part};
 use super::store::Store;
@@ -11,6 +11,7 @@ use crate::error::StoreError;
 use crate::index_page::{PageInMaking, places_of};
 use bytes::Bytes;
 use quoit_model::hash::Partition;
+use quoit_model::key::KeyRef;
 use quoit_model::secondary_index::{IndexPosition, IndexRange, bucket_span, record_of_place};
 
 /// Entries that are read at once where all of a bucket are looked at.
@@ -123,6 +124,9 @@ impl Store {
         if span.is_empty() {
             return Ok(page.into_page());
         }
+        if self.overlay.backend.can_mend() {
+            self.check_unread(partitions)?;
+        }
         let mut from = Bytes::copy_from_slice(span.from());
         loop {
             let range = Range {
@@ -149,6 +153,48 @@ impl Store {
                 None => return Ok(page.into_page()),
             }
         }
+    }
+
+    /// Refuses a query where entries may be lost, of records that can't be read. The marks of records that
+    /// were replaced or removed go.
+    fn check_unread(&self, partitions: &dyn Fn(Partition) -> bool) -> Result<(), StoreError> {
+        let (from, to) = all_unread();
+        let range = Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
+        let mut unread_count = 0;
+        for (key, _) in self.overlay.scan(range, READ_COUNT)?.entries {
+            let Some(SideKey::Unread { record_key }) = SideKey::read(&key) else { continue };
+            let Some(record) = RecordKey::read(record_key) else { continue };
+            let partition = record.partition;
+            let is_current = self
+                .partitions
+                .get(usize::from(partition.0))
+                .is_some_and(|state| state.epoch() == record.epoch);
+            let name = KeyRef::decode(record.encoded).ok().filter(|_| is_current);
+            let at = name.map(|name| RecordAt {
+                key: name,
+                encoded: record.encoded,
+                identity: record.identity,
+                partition,
+            });
+            let is_damaged = match &at {
+                Some(at) => matches!(self.find_in_passing(at)?, Found::Damaged(_)),
+                None => false,
+            };
+            if is_damaged {
+                unread_count += u64::from(partitions(partition));
+            } else if at.is_some() {
+                let _changing = self.begin_change(partition, Access::Wait)?;
+                self.hand_over(vec![(Space::Side, key.clone(), None)]);
+            }
+        }
+        if unread_count == 0 {
+            return Ok(());
+        }
+        let reason = format!(
+            "{unread_count} records that have entries are damaged; other replicas heal them, or write them \
+             again"
+        );
+        Err(StoreError::IndexesUnavailable { reason })
     }
 
     fn is_live_entry(&self, partition: Partition, epoch: Epoch, expires_at_secs: [u8; 4]) -> bool {

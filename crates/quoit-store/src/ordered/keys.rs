@@ -10,6 +10,7 @@
 //!        'p'        partition 2                                     its epoch
 //!        'd'        partition 2, epoch 4                            nothing: that epoch was dropped
 //!        'm'                                                        how often the store was opened, closed
+//!        'g'                                                        mark of the last batch (`journal`)
 //! ```
 //!
 //! Numbers are big-endian, so that their order is that of the bytes. In a name, a zero byte is followed by
@@ -31,6 +32,11 @@ const EXPIRY: u8 = b'e';
 const EPOCH: u8 = b'p';
 const DROPPED: u8 = b'd';
 const MARK: u8 = b'm';
+const GROUP: u8 = b'g';
+const UNREAD: u8 = b'u';
+
+/// Where the mark of the last batch stands that a log-structured merge store was given.
+pub(super) const GROUP_KEY: &[u8; 1] = &[GROUP];
 
 /// How often a partition was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -213,6 +219,16 @@ pub(super) fn all_dropped() -> (Bytes, Bytes) {
     (side_key(DROPPED, &[]), side_key(DROPPED + 1, &[]))
 }
 
+/// Marks a record that can't be read and whose index entries may be lost as well.
+pub(super) fn unread_key(record_key: &[u8]) -> Bytes {
+    side_key(UNREAD, &[record_key])
+}
+
+/// The marks of all such records: from, to.
+pub(super) fn all_unread() -> (Bytes, Bytes) {
+    (side_key(UNREAD, &[]), side_key(UNREAD + 1, &[]))
+}
+
 /// Where the store notes how often it was opened and closed.
 pub(super) fn mark_key() -> Bytes {
     side_key(MARK, &[])
@@ -226,7 +242,9 @@ pub(super) enum SideKey<'k> {
     Expiry { expires_at_secs: u32, record_key: &'k [u8] },
     Epoch { partition: Partition },
     Dropped { partition: Partition, epoch: Epoch },
+    Unread { record_key: &'k [u8] },
     Mark,
+    Group,
 }
 
 impl<'k> SideKey<'k> {
@@ -238,8 +256,11 @@ impl<'k> SideKey<'k> {
             let expires_at_secs = u32::from_be_bytes(*expires_at_secs);
             return Some(Self::Expiry { expires_at_secs, record_key });
         }
-        if *kind == MARK {
-            return rest.is_empty().then_some(Self::Mark);
+        if *kind == UNREAD {
+            return Some(Self::Unread { record_key: rest });
+        }
+        if let (MARK | GROUP, []) = (*kind, rest) {
+            return Some(if *kind == MARK { Self::Mark } else { Self::Group });
         }
         let (partition, rest) = rest.split_first_chunk()?;
         let partition = Partition(u16::from_be_bytes(*partition));
@@ -258,6 +279,12 @@ impl<'k> SideKey<'k> {
             }
             _ => None,
         }
+    }
+
+    /// The tallies of a partition, and its hours: (from, to) twice.
+    pub(super) fn sums_of(partition: Partition) -> [(Bytes, Option<Bytes>); 2] {
+        let (own, next) = (partition.0.to_be_bytes(), (partition.0 + 1).to_be_bytes());
+        [TALLY, HOUR].map(|kind| (side_key(kind, &[&own]), Some(side_key(kind, &[&next]))))
     }
 
     /// All keys of the side space but expiries, which may be many: (from, to) twice.

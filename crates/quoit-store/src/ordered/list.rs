@@ -188,7 +188,7 @@ impl Store {
     }
 
     /// Heads of a partition from an identity on, about `limit` of them, those of one identity together.
-    /// What is damaged is told apart.
+    /// Damaged records are told apart.
     pub(super) fn walk(
         &self,
         partition: Partition,
@@ -222,6 +222,7 @@ impl Store {
                         walk.records.push(Walked { identity, encoded, head });
                     }
                     Err(reason) => {
+                        self.found_damage.note(partition, Tag::of(identity));
                         self.note_damage(&self.damaged(reason));
                         walk.damaged.push(identity);
                     }
@@ -273,7 +274,7 @@ impl Keys for Store {
             }
             if let Some(name) = first {
                 from = names_after_bucket(name.key().bucket);
-                found.push(witness_of(&name));
+                found.push(witness_of(name.key(), name.partition));
                 look = FIRST_LOOK;
             } else if let Some(next) = scanned.next {
                 from = next.to_vec();
@@ -286,10 +287,10 @@ impl Keys for Store {
     }
 }
 
-fn witness_of(name: &NameKey) -> Witness {
-    let key = name.key();
+/// A record by its name.
+pub(super) fn witness_of(key: KeyRef<'_>, partition: Partition) -> Witness {
     let encoded = Bytes::copy_from_slice(&key.encoded());
     // Names do not have it, and it is not what records are asked for by here.
     let identity = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey).identity;
-    Witness { encoded, identity, partition: name.partition, place: DataPlace::default() }
+    Witness { encoded, identity, partition, place: DataPlace::default() }
 }

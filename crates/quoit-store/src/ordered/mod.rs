@@ -9,12 +9,13 @@
 //! Who does what:
 //!
 //! - `backend`: what is wanted of an ordered store; `lsm` with `retired`, `tree`: the stores there are;
-//!   `journal`: what a power cut leaves of one.
+//!   `journal`, `files`: what power cuts and damage leave of one.
 //! - `keys`, `value`: the formats; `tallies`: counts and digests.
 //! - `overlay`: what waits for the store, and reads of both together.
 //! - `cache`: records that were read or written lately.
 //! - `store`: what the parts share; `point`, `change`, `list`, `compare`, `verify`: the requests.
-//! - `commit`, `upkeep`: the workers.
+//! - `commit`, `upkeep`: the workers; `rebuild`: what follows a loss; `agree`: names and index entries held
+//!   against records.
 //! - `engine`: the trait, opening and closing.
 //!
 //! Locks are taken in this order: changes of a partition (one, or several by ascending partition), counts of
@@ -22,21 +23,25 @@
 //!
 //! `docs/design/ordered-engines.md` has the reasons.
 
+mod agree;
 mod backend;
 mod cache;
 mod change;
 mod commit;
 mod compare;
 mod engine;
+mod files;
 mod half_made;
 mod indexes;
 mod journal;
 mod keys;
 mod list;
 mod lsm;
+mod mend;
 mod open;
 mod overlay;
 mod point;
+mod rebuild;
 mod retired;
 mod settings;
 mod store;
@@ -53,4 +58,4 @@ pub use open::OrderedReport;
 pub(crate) use overlay::{Batch, Overlay, Range};
 pub use settings::OrderedSettings;
 pub use tree::TreeSettings;
-pub(crate) use tree::{TreeFile, TreeStore};
+pub(crate) use tree::{TreeFile, TreeStore, sums_name};

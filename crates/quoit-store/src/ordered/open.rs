@@ -3,7 +3,7 @@
 use super::backend::{OrderedStore, Space};
 use super::cache::RecordCache;
 use super::commit::Committer;
-use super::keys::{Epoch, SideKey, mark_key};
+use super::keys::{Epoch, SideKey, epoch_key, mark_key};
 use super::overlay::{Batch, Overlay, Range};
 use super::settings::OrderedSettings;
 use super::store::{PartitionState, Store};
@@ -11,13 +11,14 @@ use super::tallies::Tallies;
 use crate::bitcask::{Meta, MetaFile, RecordLoss};
 use crate::buckets::BucketList;
 use crate::error::StoreError;
+use crate::found_damage::FoundDamage;
 use crate::identity;
 use crate::marker;
 use crate::opening::OLDER_THAN_THE_NODE;
 use crate::seam::{Clock, Disk};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use quoit_model::hash::Partition;
+use quoit_model::hash::{Partition, RingSize};
 use std::sync::{Arc, OnceLock};
 
 /// Entries that are read at once.
@@ -44,9 +45,38 @@ pub struct OrderedReport {
 pub(super) struct Kind<'k> {
     pub(super) name: &'static str,
     pub(super) bodies_apart: bool,
-    /// Opens the ordered store, when the directory is known to be its own. It is told whether that was closed
-    /// in good order.
-    pub(super) open: &'k dyn Fn(bool) -> Result<Box<dyn OrderedStore>, StoreError>,
+    /// Opens the ordered store, when the directory is known to be its own.
+    pub(super) open: &'k Open<'k>,
+}
+
+/// Opens an ordered store.
+type Open<'k> = dyn Fn(&mut Opening<'_>) -> Result<Box<dyn OrderedStore>, StoreError> + 'k;
+
+/// What an ordered store is told when it is opened, and where it tells of losses.
+pub(super) struct Opening<'o> {
+    /// Whether the store was closed in good order.
+    pub(super) clean: bool,
+    meta: &'o mut MetaFile,
+    /// How it was found out that durable writes are gone.
+    loss: Option<String>,
+}
+
+impl Opening<'_> {
+    pub(super) fn store_id(&self) -> u64 {
+        self.meta.meta().store_id
+    }
+
+    /// Notes durably that batches of durable writes are gone, before anything hides that.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub(super) fn note_loss(&mut self, reason: String) -> Result<(), StoreError> {
+        tracing::error!(reason, "durable writes of this store are gone");
+        self.loss.get_or_insert(reason);
+        let noted = Meta { has_lost: true, derived_stale: true, ..self.meta.meta().clone() };
+        self.meta.write(noted)
+    }
 }
 
 impl Store {
@@ -61,20 +91,19 @@ impl Store {
             marker::write(disk, kind.name, settings.ring_size)?;
         }
         let identity::Opened { mut meta, created, clean } = identity::open(disk, settings.entropy)?;
-        let overlay = Overlay::new((kind.open)(clean)?);
-        let is_missing = created && settings.is_expected;
-        let loss = check_mark(&overlay, &mut meta, is_missing, clean, &settings)?;
-        let partitions = restore(&overlay, &disk.path(), settings)?;
-        let key_count =
-            partitions.iter().map(|state| state.tallies.read().sums().key_count()).sum();
-        let report = OrderedReport {
-            created,
-            clean,
-            loss,
-            store_id: meta.meta().store_id,
-            incarnation: meta.meta().incarnation,
-            key_count,
-        };
+        let mut opening = Opening { clean, meta: &mut meta, loss: None };
+        let overlay = Overlay::new((kind.open)(&mut opening)?);
+        let found =
+            Found { is_missing: created && settings.is_expected, clean, loss: opening.loss.take() };
+        let diagnosed = |error| overlay.backend.diagnosed(error);
+        let loss = check_mark(&overlay, &mut meta, found, &settings).map_err(diagnosed)?;
+        let restored = restore(&overlay, settings.ring_size).map_err(diagnosed)?;
+        if restored.is_damaged {
+            meta.write(Meta { derived_stale: true, ..meta.meta().clone() })?;
+        }
+        let state = |(tallies, epoch)| PartitionState::new(tallies, epoch);
+        let partitions = restored.partitions.into_iter().map(state).collect();
+        let stale = meta.meta().derived_stale;
         let store = Self {
             name: kind.name,
             bodies_apart: kind.bodies_apart,
@@ -86,15 +115,39 @@ impl Store {
             partitions,
             committer: Committer::default(),
             buckets: BucketList::default(),
+            verified_to: Default::default(),
             upkeep: OnceLock::new(),
             meta: Mutex::new(meta),
             corrupt_records: Default::default(),
+            found_damage: FoundDamage::default(),
             index_counters: Default::default(),
             closed: Default::default(),
             _lock: lock,
         };
+        if stale {
+            let rebuilt = store.rebuild_derived(!restored.is_damaged);
+            rebuilt.map_err(|error| store.overlay.backend.diagnosed(error))?;
+            let mut meta = store.meta.lock();
+            let fits = Meta { derived_stale: false, ..meta.meta().clone() };
+            meta.write(fits)?;
+        }
+        let key_counts = store.partitions.iter();
+        let key_count = key_counts.map(|state| state.tallies.read().sums().key_count()).sum();
+        let meta = store.meta.lock().meta().clone();
+        let Meta { store_id, incarnation, .. } = meta;
+        let report = OrderedReport { created, clean, loss, store_id, incarnation, key_count };
         Ok((store, report))
     }
+}
+
+/// What was found before the data was looked at.
+struct Found {
+    /// Whether the store should be there and is not.
+    is_missing: bool,
+    /// Whether it was closed in good order.
+    clean: bool,
+    /// How the ordered store has found out that durable writes are gone.
+    loss: Option<String>,
 }
 
 /// Holds the data against the file that says who the store is: both count how often the store was opened and
@@ -106,8 +159,7 @@ impl Store {
 fn check_mark(
     overlay: &Overlay,
     meta: &mut MetaFile,
-    is_missing: bool,
-    clean: bool,
+    Found { is_missing, clean, loss }: Found,
     settings: &OrderedSettings,
 ) -> Result<Option<RecordLoss>, StoreError> {
     let last = meta.meta().clone();
@@ -117,6 +169,7 @@ fn check_mark(
     let reason = match found {
         _ if is_missing => Some("the store was gone and was made anew"),
         _ if known.is_some() => Some(OLDER_THAN_THE_NODE),
+        _ if loss.is_some() => loss.as_deref(),
         found if found < last.mark => Some("the data is older than the file that says whose it is"),
         // The data is written first.
         found if found > last.mark + 1 => {
@@ -170,18 +223,55 @@ pub(super) fn write_mark(overlay: &Overlay, last: u64) -> Result<u64, StoreError
     Ok(mark)
 }
 
-/// The state of all partitions as it was stored.
-fn restore(
-    overlay: &Overlay,
-    path: &str,
-    settings: OrderedSettings,
-) -> Result<Box<[PartitionState]>, StoreError> {
-    let ring_size = settings.ring_size;
-    let mut restored: Vec<(Tallies, Epoch)> = (0..ring_size.get())
-        .map(|number| (Tallies::new(Partition(number), ring_size), Epoch::default()))
-        .collect();
-    for (from, to) in SideKey::all_but_expiries() {
-        let mut next = Some(from);
+/// Partitions as they were stored.
+struct Restored {
+    partitions: Vec<(Tallies, Epoch)>,
+    /// Whether a part of the counts can't be read.
+    is_damaged: bool,
+}
+
+/// The state of all partitions as it was stored. Counts that can't be read are left out.
+///
+/// # Errors
+///
+/// When the disk refuses, or the epoch of a partition can't be read.
+fn restore(overlay: &Overlay, ring_size: RingSize) -> Result<Restored, StoreError> {
+    let new = || {
+        let tallies = |number| Tallies::new(Partition(number), ring_size);
+        (0..ring_size.get()).map(|number| (tallies(number), Epoch::default())).collect()
+    };
+    let mut restored = Restored { partitions: new(), is_damaged: false };
+    match SideKey::all_but_expiries().iter().try_for_each(|range| restored.take(overlay, range)) {
+        Err(StoreError::Corrupt { .. }) => {}
+        taken => return taken.map(|()| restored),
+    }
+    // Where the damage is can't be told: partition by partition most can be had.
+    let mut restored = Restored { partitions: new(), is_damaged: true };
+    for number in 0..ring_size.get() {
+        let partition = Partition(number);
+        let key = epoch_key(partition);
+        if let Some(epoch) = overlay.get(Space::Side, &key)? {
+            restore_entry(&mut restored.partitions, &key, &epoch);
+        }
+        for range in SideKey::sums_of(partition) {
+            match restored.take(overlay, &range) {
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    tracing::warn!(%error, number, "counts of a partition can't be read");
+                }
+                taken => taken?,
+            }
+        }
+    }
+    Ok(restored)
+}
+
+impl Restored {
+    fn take(
+        &mut self,
+        overlay: &Overlay,
+        (from, to): &(Bytes, Option<Bytes>),
+    ) -> Result<(), StoreError> {
+        let mut next = Some(from.clone());
         while let Some(from) = next {
             let range = Range {
                 space: Space::Side,
@@ -191,28 +281,27 @@ fn restore(
             };
             let scanned = overlay.scan(range, READ_COUNT)?;
             for (key, value) in &scanned.entries {
-                if !restore_entry(&mut restored, key, value) {
-                    return Err(StoreError::Corrupt {
-                        path: path.to_owned(),
-                        offset: 0,
-                        reason:
-                            "counts of a partition can't be read; move the directory away, and the \
-                                 node gets its data from the others"
-                                .to_owned(),
-                    });
-                }
+                self.is_damaged |= !restore_entry(&mut self.partitions, key, value);
             }
             next = scanned.next;
         }
+        Ok(())
     }
-    Ok(restored.into_iter().map(|(tallies, epoch)| PartitionState::new(tallies, epoch)).collect())
 }
 
 /// Whether an entry of the side space could be taken over.
 fn restore_entry(restored: &mut [(Tallies, Epoch)], key: &[u8], value: &[u8]) -> bool {
     let (partition, key) = match SideKey::read(key) {
         None => return false,
-        Some(SideKey::Dropped { .. } | SideKey::Expiry { .. } | SideKey::Mark) => return true,
+        Some(
+            SideKey::Dropped { .. }
+            | SideKey::Expiry { .. }
+            | SideKey::Unread { .. }
+            | SideKey::Mark
+            | SideKey::Group,
+        ) => {
+            return true;
+        }
         Some(
             key @ (SideKey::Tally { partition, .. }
             | SideKey::Hour { partition, .. }

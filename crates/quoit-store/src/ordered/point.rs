@@ -6,6 +6,7 @@ use super::store::Store;
 use super::value::{HEAD_BYTES, Head, read_meta};
 use crate::engine::{Access, Fetch, Record, RecordAt, RecordMeta};
 use crate::error::StoreError;
+use crate::index::Tag;
 use bytes::Bytes;
 
 /// How much of a record is wanted.
@@ -59,7 +60,11 @@ impl Store {
 
     /// Looks a whole record up that somebody passes who goes through many: it is not kept for that.
     pub(super) fn find_in_passing(&self, at: &RecordAt<'_>) -> Result<Found, StoreError> {
-        self.unless_damaged(self.look_in_passing(&self.key_of(at)))
+        let found = self.unless_damaged(self.look_in_passing(&self.key_of(at)));
+        if let Ok(Found::Damaged(_)) = &found {
+            self.found_damage.note(at.partition, Tag::of(at.identity));
+        }
+        found
     }
 
     fn unless_damaged(&self, found: Result<Found, StoreError>) -> Result<Found, StoreError> {

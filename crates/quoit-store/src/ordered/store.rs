@@ -10,6 +10,7 @@ use crate::bitcask::MetaFile;
 use crate::buckets::BucketList;
 use crate::engine::{RecordAt, RecordMeta};
 use crate::error::StoreError;
+use crate::found_damage::FoundDamage;
 use crate::index_activity::IndexCounters;
 use crate::seam::{Clock, DiskLock, WorkerHandle};
 use bytes::Bytes;
@@ -55,9 +56,12 @@ pub(super) struct Store {
     pub(super) partitions: Box<[PartitionState]>,
     pub(super) committer: Committer,
     pub(super) buckets: BucketList,
+    /// Where verification has arrived among names or index entries.
+    pub(super) verified_to: Mutex<Bytes>,
     pub(super) upkeep: OnceLock<Arc<dyn WorkerHandle>>,
     pub(super) meta: Mutex<MetaFile>,
     pub(super) corrupt_records: AtomicU64,
+    pub(super) found_damage: FoundDamage,
     pub(super) index_counters: IndexCounters,
     pub(super) closed: AtomicBool,
     /// Held until the store is dropped.

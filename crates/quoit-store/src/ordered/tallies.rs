@@ -152,9 +152,37 @@ impl Tallies {
         true
     }
 
+    /// Counts a record, and stores nothing.
+    pub(super) fn add(&mut self, identity: Identity, meta: &RecordMeta) {
+        let share = share_of(identity, meta);
+        let number = self.bucket_number(identity);
+        self.buckets.entry(number).or_default().count(&share, u32::saturating_add);
+        self.sums.add(&share);
+    }
+
+    /// Takes the place of other tallies of the partition; what has to be stored is added to the writes.
+    /// `are_known` says whether the former ones are all that is stored.
+    pub(super) fn replace(self, former: &mut Self, are_known: bool, writes: &mut Writes) {
+        former.clear(writes);
+        let unknown = (0..1 << self.bucket_bits).filter(|_| !are_known);
+        writes.extend(unknown.map(|number| (Space::Side, tally_key(self.partition, number), None)));
+        for (number, bucket) in &self.buckets {
+            writes.push((Space::Side, tally_key(self.partition, *number), Some(bucket.encode())));
+        }
+        for ((hour, class), bits) in self.sums.hours() {
+            let stored = Bytes::copy_from_slice(&bits.to_be_bytes());
+            writes.push((Space::Side, hour_key(self.partition, hour, class), Some(stored)));
+        }
+        *former = self;
+    }
+
+    fn bucket_number(&self, identity: Identity) -> u16 {
+        (Tag::of(identity).number() >> (TAG_BITS - self.bucket_bits)) as u16
+    }
+
     /// Counts a change; what has to be stored with it is added to the writes.
     pub(super) fn count(&mut self, change: &Change, writes: &mut Writes) {
-        let number = (Tag::of(change.identity).number() >> (TAG_BITS - self.bucket_bits)) as u16;
+        let number = self.bucket_number(change.identity);
         let bucket = self.buckets.entry(number).or_default();
         let mut hours: SmallVec<[(u32, u8); 2]> = SmallVec::new();
         if let Some(share) = change.before.map(|meta| share_of(change.identity, &meta)) {

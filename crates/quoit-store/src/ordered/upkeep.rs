@@ -32,11 +32,13 @@ pub(super) struct Upkeep(pub(super) Arc<Store>);
 
 impl Worker for Upkeep {
     fn step(&self, _: &dyn Pace) -> Next {
-        match self.0.overlay.backend.catch_up() {
+        let backend = &self.0.overlay.backend;
+        let done = backend.mend().and_then(|is_mended| Ok(is_mended || backend.catch_up()?));
+        match done {
             Ok(true) => return Next::Again,
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%error, "the store is behind, and its work could not be done");
+                tracing::warn!(%error, "the store's own work could not be done");
                 return Next::AfterUs(IDLE_PAUSE_US);
             }
         }

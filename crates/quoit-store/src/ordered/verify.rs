@@ -1,15 +1,17 @@
-//! Reading what is stored and comparing checksums.
+//! Reading what is stored, comparing checksums, and records with what is derived from them.
 
+use super::agree::LOOK_BYTES;
 use super::backend::Space;
 use super::keys::{RecordKey, records_end};
 use super::overlay::Range;
 use super::store::Store;
 use super::value::{HEAD_BYTES, Head};
-use crate::engine::{DataPlace, Verified};
+use crate::engine::{DataPlace, RecordAt, Verified};
 use crate::error::StoreError;
 use crate::index::Tag;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::KeyRef;
 
 /// Records that are read at once.
 const READ_COUNT: usize = 16;
@@ -17,7 +19,8 @@ const READ_COUNT: usize = 16;
 impl Store {
     /// See `Engine::verify`. Records are read by partition and hash: a place's segment is the partition, its
     /// offset an identity. Where the store's own pages are damaged, so that what is in them can't be told,
-    /// that is reported and the rest of their bucket of hashes passed over.
+    /// that is reported and the rest of their bucket of hashes passed over. Behind the partitions are two
+    /// segments more: names, which also tell of records on damaged pages, and index entries.
     pub(super) fn verify(
         &self,
         from: Option<DataPlace>,
@@ -31,10 +34,20 @@ impl Store {
             let Some(partition) =
                 number.map(Partition).filter(|each| usize::from(each.0) < self.partitions.len())
             else {
-                return Ok(verified);
+                match self.verify_other(place, &mut verified)? {
+                    Some(next) => place = next,
+                    None => return Ok(verified),
+                }
+                continue;
             };
             let from = Identity(place.offset);
             let next = match self.verify_from(partition, from, &mut verified) {
+                // Then the records that are lost are found one by one.
+                Err(StoreError::Corrupt { .. })
+                    if matches!(self.overlay.backend.mend(), Ok(true)) =>
+                {
+                    continue;
+                }
                 Err(error @ StoreError::Corrupt { .. }) => {
                     self.note_damage(&error);
                     let tallies = self.partition(partition).tallies.read();
@@ -49,6 +62,26 @@ impl Store {
         }
         verified.next = Some(place);
         Ok(verified)
+    }
+
+    /// Verifies some names or index entries. Where to go on.
+    fn verify_other(
+        &self,
+        place: DataPlace,
+        verified: &mut Verified,
+    ) -> Result<Option<DataPlace>, StoreError> {
+        let spaces = [Space::Names, Space::Indexes];
+        let number = place.segment as usize - self.partitions.len();
+        let Some(space) = spaces.get(number) else { return Ok(None) };
+        let mut reached = self.verified_to.lock();
+        // The place has no room for a key. After a start the space is begun again.
+        let from = if place.offset == 0 { Bytes::new() } else { std::mem::take(&mut *reached) };
+        let next = self.verify_derived(*space, &from, verified)?;
+        let end = DataPlace { segment: place.segment + 1, ..DataPlace::default() };
+        Ok(Some(next.map_or(end, |next| {
+            *reached = next;
+            DataPlace { offset: place.offset + 1, ..place }
+        })))
     }
 
     /// Verifies some records from an identity on. Where to go on.
@@ -68,10 +101,15 @@ impl Store {
         };
         let scanned = self.overlay.scan(range, READ_COUNT)?;
         for (key, value) in &scanned.entries {
-            let Some(RecordKey { identity, .. }) = RecordKey::read(key) else { continue };
-            verified.byte_count += value.len() as u64;
+            let Some(RecordKey { identity, encoded, .. }) = RecordKey::read(key) else { continue };
+            verified.byte_count += value.len() as u64 + LOOK_BYTES;
             match self.verify_record(key, value) {
-                Ok(body_bytes) => verified.byte_count += body_bytes,
+                Ok(head) => {
+                    verified.byte_count += if head.is_apart { head.body_bytes() } else { 0 };
+                    let Ok(name) = KeyRef::decode(encoded) else { continue };
+                    let at = RecordAt { key: name, encoded, identity, partition };
+                    self.mend_entries(&at, &head.meta)?;
+                }
                 Err(error) => {
                     self.note_damage(&error);
                     verified.damaged.push((partition, Tag::of(identity)));
@@ -88,19 +126,19 @@ impl Store {
         }))
     }
 
-    /// Verifies a record as it was read. The size of its body if that is apart.
-    fn verify_record(&self, key: &Bytes, value: &Bytes) -> Result<u64, StoreError> {
+    /// Verifies a record as it was read.
+    fn verify_record(&self, key: &Bytes, value: &Bytes) -> Result<Head, StoreError> {
         let head = Head::read(key, value).map_err(|reason| self.damaged(reason))?;
         let wrong = || self.damaged("the body is not the one that was written");
         if !head.is_apart {
-            return head.has_body(&value[HEAD_BYTES..]).then_some(0).ok_or_else(wrong);
+            return head.has_body(&value[HEAD_BYTES..]).then_some(head).ok_or_else(wrong);
         }
         let body = self.overlay.get(Space::Bodies, key)?;
         if body.is_some_and(|body| head.has_body(&body)) {
-            return Ok(head.body_bytes());
+            return Ok(head);
         }
         // Written again between the two reads?
         let again = self.overlay.get(Space::Records, key)?;
-        if again.as_ref() == Some(value) { Err(wrong()) } else { Ok(head.body_bytes()) }
+        if again.as_ref() == Some(value) { Err(wrong()) } else { Ok(head) }
     }
 }

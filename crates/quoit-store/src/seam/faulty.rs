@@ -7,6 +7,7 @@ use super::disk::{Disk, DiskFile, DiskLock, ReadAt};
 use crate::error::StoreError;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use unsynced::{Change, FileState, NameChange};
 
@@ -124,7 +125,7 @@ impl FaultyDisk {
         let number = state.next_file;
         state.next_file += 1;
         let durable = bytes.clone();
-        state.files.insert(number, FileState { bytes, durable, changes: Vec::new() });
+        state.files.insert(number, FileState { bytes, durable, ..FileState::default() });
         state.names.insert(name.to_owned(), number);
         state.durable_names.insert(name.to_owned(), number);
     }
@@ -149,6 +150,18 @@ impl FaultyDisk {
         if let Some(byte) = file.durable.get_mut(offset) {
             *byte ^= 1 << bit;
         }
+    }
+
+    /// Makes a piece of a file unreadable and unwritable, for as long as there is this file. Another one of
+    /// its name is on another piece of the disk.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such file.
+    pub fn spoil(&self, name: &str, bytes: Range<u64>) {
+        let mut state = self.state.lock();
+        let number = state.names[name];
+        state.file(number).bad.push(bytes);
     }
 
     fn running(&self, what: &'static str, name: &str) -> Result<MutexGuard<'_, State>, StoreError> {
@@ -277,6 +290,9 @@ impl DiskFile for FaultyFile {
             state.faults.failing_reads -= 1;
             return Err(failed("read", &self.name, "input/output error"));
         }
+        if state.file(self.number).is_bad(offset, buffer.len()) {
+            return Err(failed("read", &self.name, "a bad sector"));
+        }
         let bytes = &state.file(self.number).bytes;
         let start = bytes.len().min(offset as usize);
         let count = (bytes.len() - start).min(buffer.len());
@@ -296,6 +312,9 @@ impl DiskFile for FaultyFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), StoreError> {
         let mut state = self.state("write")?;
+        if state.file(self.number).is_bad(offset, bytes.len()) {
+            return Err(failed("write", &self.name, "a bad sector"));
+        }
         let grows = (offset + bytes.len() as u64).saturating_sub(state.file(self.number).size());
         let room = state.room_bytes();
         let is_full = grows > room;

@@ -34,7 +34,8 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
         for name in ["node", "version", "riak_kv_version", "uptime_secs"] {
             line(name, &document[name]);
         }
-        for (prefix, group) in [("engine_", "engine"), ("", "stats")] {
+        let groups = [("engine_", "engine"), ("request_memory_", "request_memory"), ("", "stats")];
+        for (prefix, group) in groups {
             for (name, value) in document[group].as_object().into_iter().flatten() {
                 line(&format!("{prefix}{name}"), value);
             }
@@ -50,7 +51,7 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// What a document tells of members that keep reap records from being forgotten.
+/// The lines about members that keep reap records from being forgotten.
 pub(crate) fn reap_record_lines(reaped: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, why) in [("away", "are away"), ("unsettled", "may hold something older")] {
@@ -65,7 +66,7 @@ pub(crate) fn reap_record_lines(reaped: &Value) -> Vec<String> {
     lines
 }
 
-/// What a document tells of what keeps tombstones from being reaped.
+/// The lines about members that keep tombstones from being reaped.
 fn tombstone_lines(held_up: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, why) in [
@@ -89,7 +90,7 @@ fn names(names: &Value) -> String {
     names.iter().map(plain).collect::<Vec<_>>().join(", ")
 }
 
-/// What a document tells of copies that have lost records.
+/// The lines about copies that have lost records.
 fn loss_lines(losses: &Value) -> Vec<String> {
     let copies = losses["incomplete_copies"].as_array().into_iter().flatten();
     let mut lines: Vec<String> = copies

@@ -293,8 +293,39 @@ const SERVICE: &[Key] = &[
     key(
         "request.maximum_size",
         Kind::Size(KB, 4 * GB),
-        "1GB",
-        "Largest Protocol Buffers frame and HTTP body; larger ones end the connection.",
+        "",
+        "Largest Protocol Buffers frame and HTTP body; larger ones end the connection. Not set: \
+         object.size.maximum and 1MB more. It is never more than half of what a connection may have of \
+         request.maximum_memory.",
+    ),
+    key(
+        "request.maximum_memory",
+        Kind::Size(16 * MB, 1_024 * GB),
+        "",
+        "Memory that requests and answers of all client connections may take together; what does not fit is \
+         refused at once. Each connection takes 64KB of it as long as it is open. Not set: a quarter of the \
+         memory of the machine, or of the control group that the node is in.",
+    ),
+    key(
+        "request.maximum_memory.per_connection",
+        Kind::Size(MB, 1_024 * GB),
+        "",
+        "Memory of that for one connection. A request counts twice, an object that is read twice. Not set: a \
+         quarter, or what the largest request takes if that is more and leaves a quarter to others.",
+    ),
+    key(
+        "request.stall_timeout",
+        Kind::Duration(1_000),
+        "60s",
+        "A connection is closed when nothing arrives for so long of a request that has begun, or its client \
+         takes nothing of an answer. Between requests it may rest.",
+    ),
+    key(
+        "request.minimum_rate",
+        Kind::Size(0, GB),
+        "16KB",
+        "Bytes a second that requests and answers move at least, on average, beside request.stall_timeout; \
+         0: any.",
     ),
     key(
         "max_connections",

@@ -10,7 +10,7 @@ use quoit_core::{
     Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, ReapRecordLimits, StoreSettings,
     TransferLimits, TransferShareMin,
 };
-use quoit_server::{JobClasses, ServerSettings};
+use quoit_server::{JobClasses, MemorySettings, PaceSettings, ServerSettings};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +21,14 @@ use thiserror::Error;
 /// Variables of the environment with this start are settings: `QUOIT_RING_SIZE=128`; two underscores
 /// stand for a dot.
 const VARIABLE_PREFIX: &str = "QUOIT_";
+
+/// What the largest request has beside the largest object: its name, its context, and its message's own
+/// bytes.
+const REQUEST_MARGIN_BYTES: u64 = 1 << 20;
+/// Requests and answers may take one part in so many of the memory of the machine.
+const MEMORY_PART: u64 = 4;
+/// The memory of a machine that does not tell.
+const MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
 
 /// Why a configuration was refused.
 #[derive(Debug, Error)]
@@ -400,9 +408,25 @@ impl Settings {
 
     /// Settings of the client interfaces.
     pub fn server(&self) -> ServerSettings {
-        let bytes = self.size_bytes("request.maximum_size").unwrap_or(u64::MAX);
+        let object_bytes_max = self.store().limits.object_size_bytes_max;
+        let request_bytes = self.size_bytes("request.maximum_size");
+        let request_bytes =
+            request_bytes.unwrap_or(object_bytes_max.saturating_add(REQUEST_MARGIN_BYTES));
+        let request_bytes_max = usize::try_from(request_bytes).unwrap_or(usize::MAX);
+        let budget_bytes = self.size_bytes("request.maximum_memory").unwrap_or_else(|| {
+            quoit_server::memory_bytes().unwrap_or(MEMORY_BYTES_DEFAULT) / MEMORY_PART
+        });
+        let share_bytes = self.size_bytes("request.maximum_memory.per_connection");
+        let pace = PaceSettings::default();
         ServerSettings {
-            request_bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
+            request_bytes_max,
+            memory: MemorySettings::new(budget_bytes, share_bytes, request_bytes_max),
+            pace: PaceSettings {
+                stall_limit: self.duration("request.stall_timeout").unwrap_or(pace.stall_limit),
+                bytes_per_sec_min: self
+                    .size_bytes("request.minimum_rate")
+                    .unwrap_or(pace.bytes_per_sec_min),
+            },
             http_url_decoding: self.flag("http_url_encoding"),
             secure_referer_check: self.flag("secure_referer_check"),
             admin_remote: self.flag("admin_remote"),
@@ -499,6 +523,24 @@ mod tests {
         assert_eq!(of(&["handoff.ip = 0.0.0.0"]), "0.0.0.0:8099");
         let ours = "listener.internode = 10.0.0.1:1";
         assert_eq!(of(&[ours, "handoff.ip = 0.0.0.0"]), "10.0.0.1:1");
+    }
+
+    #[test]
+    fn the_largest_request_follows_from_the_largest_object_and_from_the_memory() {
+        let of = |lines: &[&str]| {
+            let command_line = lines.iter().map(|line| (*line).to_owned()).collect();
+            let sources = Sources { command_line, ..Sources::default() };
+            load(&sources).expect("a good configuration").server()
+        };
+        assert_eq!(of(&[]).request_bytes_max, 51 << 20);
+        assert_eq!(of(&["object.size.maximum = 1MB"]).request_bytes_max, 2 << 20);
+        assert_eq!(of(&["request.maximum_size = 7MB"]).request_bytes_max, 7 << 20);
+        let small = of(&["request.maximum_memory = 100MB"]);
+        assert_eq!((small.memory.budget_bytes, small.memory.share_bytes), (100 << 20, 75 << 20));
+        let given = of(&["request.maximum_memory.per_connection = 3MB"]);
+        assert_eq!(given.memory.share_bytes, 3 << 20);
+        let pace = of(&["request.stall_timeout = 5s", "request.minimum_rate = 1KB"]).pace;
+        assert_eq!((pace.stall_limit, pace.bytes_per_sec_min), (Duration::from_secs(5), 1 << 10));
     }
 
     #[test]

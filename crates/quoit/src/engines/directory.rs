@@ -33,7 +33,8 @@ pub(crate) fn refuse_orphaned_data(data_dir: &Path, control_file: &Path) -> Resu
         bail!(
             "{} has data, but {} is missing, which holds the node's identity, its ring_size and its bucket \
              types; restore it from a backup of the same node, or choose an empty data directory with \
-             --data-dir",
+             --data-dir and, in a cluster, another name, join it, and let it take this one's place: `quoit \
+             admin cluster force-replace THIS-NODE NEW-NODE`",
             of(data_dir, *storage).display(),
             control_file.display()
         );

@@ -96,6 +96,8 @@ impl World {
         let mut random = Random(seed ^ 0x5eed);
         let mut plan = plan.clone();
         // Some merge eagerly, some leave a lot behind.
+        // A store that leaves room alone and one that takes all of it.
+        plan.settings.kept_room_bytes = seed % 2 * 2_000;
         let merge = &mut plan.settings.merge;
         merge.frag_threshold_percent = [25, 50, 80][random.below(3) as usize];
         merge.frag_merge_trigger_percent = merge.frag_threshold_percent + 15;

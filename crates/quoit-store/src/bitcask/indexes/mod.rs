@@ -12,6 +12,10 @@
 //!   tree. A start reads the log from there on, and finds the others.
 //! - If there is no snapshot or another tree, entries are taken from all records that the index knows to have
 //!   some; until then there are no queries.
+//! - A record that is damaged then has entries that nobody knows: queries of its partition are errors until
+//!   it is written again or removed.
+//! - So they are when the tree turns out to be damaged, or its file can't be read or written twice in a row:
+//!   whoever finds that out begins a new file.
 //!
 //! Lock order: a stripe, then what waits in memory. Neither is held while the disk is waited for, but for a
 //! move of entries or an opening of the tree, of which there is one at a time.
@@ -25,6 +29,7 @@ use super::record::Header;
 use super::store::Store;
 use crate::compare::compared_digest;
 use crate::error::StoreError;
+use crate::index::Entry;
 use crate::index_activity::IndexCounters;
 use crate::index_page::places_of;
 use crate::ordered::{Batch, OrderedStore, Overlay, Space};
@@ -99,6 +104,8 @@ enum State {
     /// Entries are missing: of records of this partition and those after it.
     Rebuilding {
         next: Partition,
+        /// Records whose entries were taken so far.
+        record_count: u64,
     },
     Complete,
 }
@@ -143,6 +150,9 @@ pub(super) struct Indexes {
     start: OnceLock<Start>,
     /// How often the tree was lost.
     losses: AtomicU64,
+    /// Records whose entries could not be read when the tree was made again.
+    unread: Mutex<Vec<(Partition, Entry)>>,
+    has_unread: AtomicBool,
     /// What writes do; not what is read from the log or rebuilt.
     pub(super) counters: IndexCounters,
     /// Held while entries are moved, and while the tree is replaced.
@@ -162,6 +172,8 @@ impl Indexes {
             state: Mutex::new(State::Unknown),
             start: OnceLock::new(),
             losses: AtomicU64::new(0),
+            unread: Mutex::new(Vec::new()),
+            has_unread: AtomicBool::new(false),
             counters: IndexCounters::default(),
             moving: Mutex::new(()),
             worker: OnceLock::new(),
@@ -233,6 +245,13 @@ impl Indexes {
         self.change(header, &EntryChange { old: Vec::new(), new });
     }
 
+    /// Notes a damaged record, whose entries are not known until it is written again.
+    fn note_unread(&self, partition: Partition, entry: Entry) {
+        let mut unread = self.unread.lock();
+        unread.push((partition, entry));
+        self.has_unread.store(true, Ordering::Release);
+    }
+
     /// Whether so much waits in memory that writers should wait too.
     pub(super) fn is_full(&self) -> bool {
         self.is_used() && self.overlay.waiting_bytes() >= self.buffer_bytes
@@ -254,10 +273,10 @@ impl Indexes {
             if !planted::has(PlantedFault::MovesEntriesUnsynced) {
                 sync()?;
             }
-            if let Err(error) = self.tree.open().and_then(|()| self.tree.apply(&batch)) {
-                self.lose_if_damaged(&error);
-                return Err(error);
-            }
+            self.on_tree(|| {
+                self.open_tree()?;
+                self.tree.apply(&batch)
+            })?;
             self.overlay.settle();
             if batch.last_ticket >= last_ticket {
                 break;
@@ -276,7 +295,10 @@ impl Indexes {
         if !planted::has(PlantedFault::ForgetsEntries) {
             self.move_all(sync)?;
         }
-        let id = self.id()?;
+        let id = {
+            let _one_at_a_time = self.moving.lock();
+            self.on_tree(|| self.id())?
+        };
         let state = self.state.lock();
         let is_whole =
             matches!(*state, State::Complete) && self.losses.load(Ordering::Acquire) == losses;
@@ -289,13 +311,10 @@ impl Indexes {
             return Ok(());
         }
         let _one_at_a_time = self.moving.lock();
-        if let Err(error) = self.tree.open().and_then(|()| self.name_tree()) {
-            self.lose_if_damaged(&error);
-            // What was damaged is gone now.
-            self.tree.open()?;
-            self.name_tree()?;
-        }
-        let id = self.id()?;
+        let id = self.on_tree(|| {
+            self.open_tree()?;
+            self.id()
+        })?;
         let mut state = self.state.lock();
         if !matches!(*state, State::Unknown) {
             return Ok(());
@@ -309,9 +328,18 @@ impl Indexes {
             State::Complete
         } else {
             tracing::warn!("secondary indexes lack entries: they are rebuilt from the records");
-            State::Rebuilding { next: Partition(0) }
+            State::REBUILDING
         };
         Ok(())
+    }
+
+    /// Opens the tree, and makes it if there is none. The caller holds `moving`.
+    fn open_tree(&self) -> Result<(), StoreError> {
+        if self.tree.is_open() {
+            return Ok(());
+        }
+        self.tree.open()?;
+        self.name_tree()
     }
 
     /// The id of the tree, if it has one.
@@ -336,23 +364,49 @@ impl Indexes {
         self.tree.apply(&Batch::of(vec![(Space::Side, key, Some(id))]))
     }
 
-    /// Begins a new tree if an error says that the old one is damaged. The caller holds `moving`.
-    fn lose_if_damaged(&self, error: &StoreError) {
-        if !matches!(error, StoreError::Corrupt { .. }) {
-            return;
+    /// Does something with the tree, and does it with a new one if the old one turns out to be lost. The
+    /// caller holds `moving`.
+    fn on_tree<T>(&self, action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        match twice(&action) {
+            Err(error) if is_loss(&error) => {
+                self.lose(&error);
+                action()
+            }
+            done => done,
         }
+    }
+
+    /// Begins a new tree: the old one is damaged, or on a bad piece of the disk. The caller holds `moving`.
+    fn lose(&self, error: &StoreError) {
         tracing::error!(%error, "secondary indexes are damaged: they are rebuilt from the records");
         let mut state = self.state.lock();
         self.losses.fetch_add(1, Ordering::AcqRel);
         if let Err(error) = self.tree.remove() {
             tracing::warn!(%error, "damaged secondary indexes could not be removed");
         }
-        *state = State::Rebuilding { next: Partition(0) };
+        *state = State::REBUILDING;
         drop(state);
         if let Some(worker) = self.worker.get() {
             worker.wake();
         }
     }
+}
+
+impl State {
+    const REBUILDING: Self = Self::Rebuilding { next: Partition(0), record_count: 0 };
+}
+
+/// Tries again where the disk has refused: that may pass.
+fn twice<T>(action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    match action() {
+        Err(StoreError::Io { .. }) => action(),
+        done => done,
+    }
+}
+
+/// Whether an error says that the tree is of no use any more. A disk that refuses twice has a bad sector.
+const fn is_loss(error: &StoreError) -> bool {
+    matches!(error, StoreError::Corrupt { .. } | StoreError::Io { .. })
 }
 
 impl Store {

@@ -1,6 +1,6 @@
 //! Queries: entries of the tree and of memory, as far as the index confirms them.
 
-use super::{EntryOf, State};
+use super::{EntryOf, State, is_loss, twice};
 use crate::bitcask::store::Store;
 use crate::engine::{IndexPage, RecordMeta};
 use crate::error::StoreError;
@@ -33,6 +33,7 @@ impl Store {
         let losses = self.indexes.losses.load(Ordering::Acquire);
         self.indexes.prepare()?;
         self.check_complete()?;
+        self.check_read(partitions)?;
         let mut from = Bytes::copy_from_slice(span.from());
         loop {
             let range = Range {
@@ -42,9 +43,14 @@ impl Store {
                 value_bytes_max: usize::MAX,
             };
             let read_count = limit.clamp(READ_COUNT_MIN, READ_COUNT_MAX);
-            let scanned = self.of_tree(self.indexes.overlay.scan(range, read_count))?;
+            let scan = || {
+                // A reading that failed may have closed it.
+                self.indexes.prepare()?;
+                self.indexes.overlay.scan(range, read_count)
+            };
+            let scanned = self.of_tree(losses, twice(scan))?;
             for (key, value) in &scanned.entries {
-                let (place, partition, entry) = self.of_tree(read_entry(key, value))?;
+                let (place, partition, entry) = self.of_tree(losses, read_entry(key, value))?;
                 let mut fault = None;
                 let is_live = || {
                     self.counts(key, partition, &entry).unwrap_or_else(|error| {
@@ -54,7 +60,7 @@ impl Store {
                 };
                 let goes_on = page.take(place, partition, is_live);
                 if let Some(error) = fault {
-                    return self.of_tree(Err(error));
+                    return self.of_tree(losses, Err(error));
                 }
                 if !goes_on {
                     return self.unless_lost(losses, page.into_page());
@@ -70,7 +76,7 @@ impl Store {
     fn check_complete(&self) -> Result<(), StoreError> {
         match &*self.indexes.state.lock() {
             State::Complete => Ok(()),
-            State::Rebuilding { next } => {
+            State::Rebuilding { next, .. } => {
                 let count = self.stripes.len();
                 Err(unavailable(format!(
                     "they are being rebuilt, {} of {count} partitions are done; try again later",
@@ -81,21 +87,47 @@ impl Store {
         }
     }
 
+    /// Refuses a query where the entries of a damaged record are not known. Records that were written again
+    /// or removed are forgotten.
+    fn check_read(&self, partitions: &dyn Fn(Partition) -> bool) -> Result<(), StoreError> {
+        if !self.indexes.has_unread.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut unread = self.indexes.unread.lock();
+        unread.retain(|(partition, entry)| {
+            let index = self.stripe(*partition).read();
+            index.candidates(entry.tag).any(|other| other.location == entry.location)
+        });
+        self.indexes.has_unread.store(!unread.is_empty(), Ordering::Release);
+        let asked = unread.iter().filter(|(partition, _)| partitions(*partition)).count();
+        if asked == 0 {
+            return Ok(());
+        }
+        Err(unavailable(format!(
+            "{asked} records that have entries are damaged; other replicas heal them, or write them again"
+        )))
+    }
+
     /// A page that was read while the tree was the same and complete.
     fn unless_lost(&self, losses: u64, page: IndexPage) -> Result<IndexPage, StoreError> {
         if self.indexes.losses.load(Ordering::Acquire) == losses {
             return Ok(page);
         }
-        Err(unavailable("they turned out to be damaged, and are rebuilt; try again later".into()))
+        Err(damaged())
     }
 
-    /// What was read from the tree. Damage means that it has to be made again.
-    fn of_tree<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
-        read.inspect_err(|error| {
-            if matches!(error, StoreError::Corrupt { .. }) {
-                let _one_at_a_time = self.indexes.moving.lock();
-                self.indexes.lose_if_damaged(error);
+    /// What was read from the tree, lost so often before. If it is damaged, it is made again.
+    fn of_tree<T>(&self, losses: u64, read: Result<T, StoreError>) -> Result<T, StoreError> {
+        read.map_err(|error| {
+            if !is_loss(&error) {
+                return error;
             }
+            let _one_at_a_time = self.indexes.moving.lock();
+            // Another query may have found it out before.
+            if self.indexes.losses.load(Ordering::Acquire) == losses {
+                self.indexes.lose(&error);
+            }
+            damaged()
         })
     }
 
@@ -115,7 +147,7 @@ impl Store {
             // The record may have been written anew since the entry was read. Under the stripe's lock, what
             // waits in memory is what the index goes with.
             let moved_before = overlay.moved_count();
-            let stored = overlay.backend.get(Space::Indexes, key)?;
+            let stored = twice(|| overlay.backend.get(Space::Indexes, key))?;
             let index = stripe.read();
             let newest = match overlay.waiting(Space::Indexes, key) {
                 Some(waiting) => waiting,
@@ -143,6 +175,10 @@ impl Store {
 fn confirms(index: &PartitionIndex, entry: &EntryOf) -> bool {
     let mut candidates = index.candidates(Tag::of(entry.identity));
     candidates.any(|candidate| candidate.indexed && candidate.digest == entry.digest)
+}
+
+fn damaged() -> StoreError {
+    unavailable("they turned out to be damaged, and are rebuilt; try again later".to_owned())
 }
 
 fn unavailable(reason: String) -> StoreError {

@@ -25,33 +25,35 @@ impl Store {
         self.indexes.prepare()?;
         let losses = self.indexes.losses.load(Ordering::Acquire);
         let rebuilding = match *self.indexes.state.lock() {
-            State::Rebuilding { next } => Some(next),
+            State::Rebuilding { next, record_count } => Some((next, record_count)),
             State::Unknown | State::Complete => None,
         };
         if self.indexes.should_move() {
             self.indexes.move_all(&|| self.committer.sync())?;
         }
-        let Some(partition) = rebuilding else { return Ok(false) };
-        if !self.rebuild_partition(partition, pace)? {
-            return Ok(false);
-        }
+        let Some((partition, record_count)) = rebuilding else { return Ok(false) };
+        let Some(more_count) = self.rebuild_partition(partition, pace)? else { return Ok(false) };
         let mut state = self.indexes.state.lock();
         if self.indexes.losses.load(Ordering::Acquire) != losses {
             return Ok(true);
         }
         let next = Partition(partition.0 + 1);
         let is_last = usize::from(next.0) >= self.stripes.len();
-        *state = if is_last { State::Complete } else { State::Rebuilding { next } };
+        let record_count = record_count + more_count;
+        *state = if is_last { State::Complete } else { State::Rebuilding { next, record_count } };
         if is_last {
-            tracing::info!("secondary indexes are complete again");
-        } else {
-            tracing::info!(partition = partition.0, "entries of a partition are rebuilt");
+            tracing::info!(record_count, "secondary indexes are complete again");
         }
         Ok(!is_last)
     }
 
-    /// Adds the entries of a partition's records. False when it was told to stop before the end.
-    fn rebuild_partition(&self, partition: Partition, pace: &dyn Pace) -> Result<bool, StoreError> {
+    /// Adds the entries of a partition's records. The number of these; `None` when it was told to stop before
+    /// the end.
+    fn rebuild_partition(
+        &self,
+        partition: Partition,
+        pace: &dyn Pace,
+    ) -> Result<Option<u64>, StoreError> {
         let (mut entries, table) = {
             let index = self.stripe(partition).read();
             let entries: Vec<Entry> = index.iter().filter(|entry| entry.indexed).collect();
@@ -78,12 +80,15 @@ impl Store {
                         }
                     }
                 }
-                Loaded::Damaged(error) => self.note_damage(&error),
+                Loaded::Damaged(error) => {
+                    self.note_damaged(partition, entry.tag, &error);
+                    self.indexes.note_unread(partition, *entry);
+                }
                 Loaded::WouldBlock => {}
             }
             if piece_bytes >= PIECE_BYTES {
                 if !pace.pause(self.pause_us(piece_bytes)) {
-                    return Ok(false);
+                    return Ok(None);
                 }
                 piece_bytes = 0;
                 if self.indexes.is_full() {
@@ -91,6 +96,6 @@ impl Store {
                 }
             }
         }
-        Ok(true)
+        Ok(Some(entries.len() as u64))
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Memory for pages of the tree, in bytes.
 const CACHE_BYTES: u64 = 64 << 20;
 
-const FILE: TreeFile = TreeFile { name: INDEXES_NAME, quick_repair: true };
+const FILE: TreeFile = TreeFile { name: INDEXES_NAME, quick_repair: true, mend: None };
 
 /// A tree that holds nothing before it is opened.
 pub(super) struct LazyTree {
@@ -45,8 +45,7 @@ impl LazyTree {
     pub(super) fn remove(&self) -> Result<(), StoreError> {
         // Who still reads the removed file keeps it until then.
         self.tree.write().take();
-        let is_there = self.disk.list()?.iter().any(|name| name == INDEXES_NAME);
-        if is_there { self.disk.remove(INDEXES_NAME) } else { Ok(()) }
+        TreeStore::remove(&*self.disk, FILE)
     }
 
     fn opened(&self) -> Option<Arc<TreeStore>> {

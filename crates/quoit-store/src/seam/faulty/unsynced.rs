@@ -1,6 +1,7 @@
 //! What a crash may lose: changes of files and of names that no sync has covered.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What survives a crash is decided for pieces of this size.
 const SECTOR_BYTES: u64 = 512;
@@ -12,6 +13,8 @@ pub(super) struct FileState {
     pub(super) durable: Vec<u8>,
     /// Changes since the file was synced.
     pub(super) changes: Vec<Change>,
+    /// Pieces of the file that can neither be read nor written.
+    pub(super) bad: Vec<Range<u64>>,
 }
 
 /// A change of a file.
@@ -47,6 +50,12 @@ impl NameChange {
 }
 
 impl FileState {
+    /// Whether some bytes can neither be read nor written.
+    pub(super) fn is_bad(&self, offset: u64, count: usize) -> bool {
+        let end = offset + count as u64;
+        self.bad.iter().any(|bad| bad.start < end && offset < bad.end)
+    }
+
     pub(super) fn size(&self) -> u64 {
         self.bytes.len() as u64
     }

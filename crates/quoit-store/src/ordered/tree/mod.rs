@@ -6,26 +6,37 @@
 //! the file may have to be read: so no batch is begun that there is hardly room for. It may panic on a
 //! damaged file where an error would be right; that is caught.
 //!
-//! A read of the file that fails would fail all that comes after it, until the file is opened again, for
-//! which all of it has to be read. So a read transaction does not get to hear of it: it is left by unwinding,
-//! where it holds none of `redb`'s locks, and what others read and write goes on.
+//! - `checked`: the file with a checksum for each block; `sums`: where these are; `header`: the one part of
+//!   the file that is written in place.
+//! - `storage`: the file as `redb` wants it, and reads that fail.
+
+mod checked;
+mod header;
+mod storage;
+mod sums;
+mod walk;
 
 use super::backend::{Figures, OrderedStore, Space, Visit};
 use super::half_made;
+use super::mend;
 use super::overlay::Batch;
 use crate::error::StoreError;
-use crate::seam::{Disk, DiskFile};
+use crate::rented;
+use crate::seam::Disk;
 use bytes::Bytes;
+use checked::CheckedFile;
+pub(crate) use checked::sums_name;
 use parking_lot::RwLock;
-use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableDefinition};
-use std::cell::Cell;
-use std::fmt;
+use redb::{Builder, Database, ReadableDatabase, TableDefinition};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use storage::{Backend, FailedRead, Reading};
+pub(super) use walk::{Hole, Walk};
 
 /// The file of an engine.
-pub(super) const ENGINE_FILE: TreeFile = TreeFile { name: "tree.redb", quick_repair: false };
+pub(super) const ENGINE_FILE: TreeFile =
+    TreeFile { name: "tree.redb", quick_repair: false, mend: Some(mend::mend) };
 
 /// Keys are as large as names can be, twice, and some bytes.
 const KEY_BYTES_MAX: usize = 1 << 18;
@@ -52,6 +63,9 @@ impl Default for TreeSettings {
     }
 }
 
+/// Mends a file that nobody has open.
+pub(crate) type Mend = fn(&Arc<dyn Disk>, TreeSettings) -> Result<(), StoreError>;
+
 /// Which file, and how it is kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeFile {
@@ -59,6 +73,8 @@ pub(crate) struct TreeFile {
     /// Whether each commit writes what opening after a crash needs: commits take longer, and opening does
     /// not read the whole file.
     pub(crate) quick_repair: bool,
+    /// Puts a file with what can be read in the place of a damaged one.
+    pub(crate) mend: Option<Mend>,
 }
 
 pub(crate) struct TreeStore {
@@ -68,6 +84,8 @@ pub(crate) struct TreeStore {
     settings: TreeSettings,
     /// `None` after an error, until it is opened again.
     database: RwLock<Option<Database>>,
+    /// Whether a read has come upon damage: the file is mended before the next write.
+    is_damaged: AtomicBool,
 }
 
 impl TreeStore {
@@ -77,9 +95,21 @@ impl TreeStore {
         settings: TreeSettings,
     ) -> Result<Self, StoreError> {
         let path = format!("{}/{}", disk.path(), of_file.name);
-        let store = Self { disk, of_file, path, settings, database: RwLock::new(None) };
+        let (database, is_damaged) = (RwLock::new(None), AtomicBool::new(false));
+        let store = Self { disk, of_file, path, settings, database, is_damaged };
         store.reopen()?;
         Ok(store)
+    }
+
+    /// Removes the files that a store is in. Nobody may open it meanwhile.
+    pub(crate) fn remove(disk: &dyn Disk, of_file: TreeFile) -> Result<(), StoreError> {
+        let names = disk.list()?;
+        for name in [of_file.name, &sums_name(of_file.name)] {
+            if names.iter().any(|there| there == name) {
+                disk.remove(name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether it can be read: not after an error, until it is opened again.
@@ -91,21 +121,57 @@ impl TreeStore {
         if self.is_open() { Ok(()) } else { self.reopen() }
     }
 
+    /// Opens it again, and mends it before if it is damaged and can be mended.
     fn reopen(&self) -> Result<(), StoreError> {
         let mut database = self.database.write();
         // Two handles would each have their own idea of the pages.
-        database.take();
+        self.close(database.take());
+        *database = Some(match (self.open_file(), self.of_file.mend) {
+            (Err(StoreError::Corrupt { .. }), Some(mend)) => {
+                mend(&self.disk, self.settings)?;
+                self.open_file()?
+            }
+            (opened, _) => opened?,
+        });
+        Ok(())
+    }
+
+    /// Mends it, although it can be opened, if what was read of it was damaged. Whether it did.
+    fn mend_if_damaged(&self) -> Result<bool, StoreError> {
+        let is_damaged = || self.is_damaged.load(Ordering::Acquire);
+        let Some(mend) = self.of_file.mend.filter(|_| is_damaged()) else { return Ok(false) };
+        let mut database = self.database.write();
+        if !is_damaged() {
+            return Ok(true);
+        }
+        self.close(database.take());
+        let mended = mend(&self.disk, self.settings);
+        // Where there is no room for a copy, what can be read still can.
+        *database = Some(self.open_file()?);
+        mended?;
+        self.is_damaged.store(false, Ordering::Release);
+        Ok(true)
+    }
+
+    fn open_file(&self) -> Result<Database, StoreError> {
         let exists = self.disk.list()?.iter().any(|name| name == self.of_file.name);
         let file = self.disk.open(self.of_file.name, !exists)?;
-        let is_new = half_made::clear_tree(&*file, &self.path)? || !exists;
+        let is_cleared = half_made::clear_tree(&*file, &self.path)?;
+        let (file, has_new_sums) = CheckedFile::open(&*self.disk, self.of_file.name, file)?;
+        let file = Arc::new(file);
         let opened = self.guarded("open", || {
             let mut builder = Builder::new();
             builder
                 .set_cache_size(usize::try_from(self.settings.cache_bytes).unwrap_or(usize::MAX));
-            let opened = builder.create_with_backend(Backend { file })?;
+            let mut opened = builder.create_with_backend(Backend { file: Arc::clone(&file) })?;
+            if file.is_learning() {
+                // It repairs what only says which pages are free.
+                opened.check_integrity()?;
+                file.end_learning().map_err(io::Error::other)?;
+            }
             // Only where one lacks: there may be no room for a commit.
-            let reading = opened.begin_read()?;
-            if Space::ALL.into_iter().all(|space| reading.open_table(table_of(space)).is_ok()) {
+            let known_count = opened.begin_read()?.list_tables()?.count();
+            if known_count >= Space::ALL.len() {
                 return Ok(opened);
             }
             // A table is made when it is opened for writing.
@@ -116,11 +182,21 @@ impl TreeStore {
             transaction.commit()?;
             Ok(opened)
         })?;
-        if is_new {
+        if is_cleared || !exists || has_new_sums {
             self.disk.sync_directory()?;
         }
-        *database = Some(opened);
-        Ok(())
+        Ok(opened)
+    }
+
+    /// Closes the file, which writes to it and may come upon what is damaged.
+    fn close(&self, database: Option<Database>) {
+        let closed = self.guarded("close", || {
+            drop(database);
+            Ok(())
+        });
+        if let Err(error) = closed {
+            tracing::warn!(%error, "a store could not be closed in good order");
+        }
     }
 
     /// Runs something that looks at the file's bytes.
@@ -131,12 +207,15 @@ impl TreeStore {
     ) -> Result<T, StoreError> {
         let corrupt =
             |reason: String| StoreError::Corrupt { path: self.path.clone(), offset: 0, reason };
-        match catch_unwind(AssertUnwindSafe(run)) {
+        match rented::catch(run) {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => Err(self.store_error(action, error)),
             Err(thrown) => Err(match thrown.downcast::<FailedRead>() {
                 Ok(failed) => self.store_error(action, redb::Error::Io(failed.0)),
-                Err(_) => corrupt("its pages contradict each other".to_owned()),
+                Err(thrown) => {
+                    let words = rented::words_of(&thrown);
+                    corrupt(format!("its pages contradict each other ({words})"))
+                }
             }),
         }
     }
@@ -169,9 +248,14 @@ impl TreeStore {
     ) -> Result<T, StoreError> {
         let database = self.database.read();
         let opened = database.as_ref().ok_or_else(|| self.closed())?;
-        self.guarded("read", || {
+        let done = self.guarded("read", || {
             let _reading = Reading::begin();
             read(&opened.begin_read()?)
+        });
+        done.inspect_err(|error| {
+            if matches!(error, StoreError::Corrupt { .. }) {
+                self.is_damaged.store(true, Ordering::Release);
+            }
         })
     }
 
@@ -191,7 +275,8 @@ impl TreeStore {
     /// Closes the file after an error, and opens it again beside a full disk: reads go on.
     fn give_up(&self, error: &StoreError) {
         if !matches!(error, StoreError::DiskFull { .. }) {
-            self.database.write().take();
+            let mut database = self.database.write();
+            self.close(database.take());
         } else if let Err(error) = self.reopen() {
             tracing::warn!(%error, "a store could not be opened again beside a full disk");
         }
@@ -227,6 +312,13 @@ impl TreeStore {
     }
 }
 
+impl Drop for TreeStore {
+    fn drop(&mut self) {
+        let database = self.database.get_mut().take();
+        self.close(database);
+    }
+}
+
 impl OrderedStore for TreeStore {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         self.read(|transaction| {
@@ -250,7 +342,24 @@ impl OrderedStore for TreeStore {
     fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
         self.reopen_if_closed()?;
         self.check_room(batch)?;
-        self.commit(batch).inspect_err(|error| self.give_up(error))
+        match self.mend_if_damaged() {
+            // It may be one that need not be read for this.
+            Ok(_) | Err(StoreError::DiskFull { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let done = match self.commit(batch) {
+            Err(StoreError::Corrupt { .. }) if self.of_file.mend.is_some() => {
+                self.is_damaged.store(true, Ordering::Release);
+                self.mend_if_damaged().and_then(|_| self.commit(batch))
+            }
+            // It refuses everything until it is opened again.
+            Err(StoreError::Io { action: "read", .. }) => {
+                self.reopen()?;
+                self.commit(batch)
+            }
+            done => done,
+        };
+        done.inspect_err(|error| self.give_up(error))
     }
 
     fn is_durable_when_applied(&self) -> bool {
@@ -261,80 +370,24 @@ impl OrderedStore for TreeStore {
         Ok(())
     }
 
+    fn mend(&self) -> Result<bool, StoreError> {
+        self.mend_if_damaged()
+    }
+
+    fn can_mend(&self) -> bool {
+        self.of_file.mend.is_some()
+    }
+
     fn key_bytes_max(&self) -> usize {
         KEY_BYTES_MAX
     }
 
     fn figures(&self) -> Figures {
-        let file = self.disk.open(self.of_file.name, false);
-        let disk_bytes = file.and_then(|file| file.size_bytes()).unwrap_or_default();
+        let size_bytes = |name: &str| self.disk.open(name, false)?.size_bytes();
+        let disk_bytes = [self.of_file.name, &sums_name(self.of_file.name)]
+            .into_iter()
+            .map(|name| size_bytes(name).unwrap_or_default())
+            .sum();
         Figures { disk_bytes, file_count: 1, ..Figures::default() }
-    }
-}
-
-/// A read of the file that has failed in a read transaction.
-struct FailedRead(io::Error);
-
-thread_local! {
-    /// Whether this thread is in a read transaction.
-    static IS_READING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// A read transaction of this thread.
-struct Reading {
-    was_reading: bool,
-}
-
-impl Reading {
-    fn begin() -> Self {
-        Self { was_reading: IS_READING.replace(true) }
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        IS_READING.set(self.was_reading);
-    }
-}
-
-/// One file of a [`Disk`] as `redb` wants it.
-struct Backend {
-    file: Arc<dyn DiskFile>,
-}
-
-impl fmt::Debug for Backend {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Backend")
-    }
-}
-
-impl StorageBackend for Backend {
-    fn len(&self) -> io::Result<u64> {
-        self.file.size_bytes().map_err(io::Error::other)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let read = match self.file.read_at(out, offset) {
-            Ok(count) if count == out.len() => Ok(()),
-            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) => Err(io::Error::other(error)),
-        };
-        match read {
-            // `redb` would not read anything more.
-            Err(error) if IS_READING.get() => resume_unwind(Box::new(FailedRead(error))),
-            read => read,
-        }
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.truncate(len).map_err(io::Error::other)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync().map_err(io::Error::other)
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.file.write_at(data, offset).map_err(io::Error::other)
     }
 }

@@ -1,0 +1,42 @@
+//! Has records healed whose damage the engine has met: soon, and again while their replicas are away.
+
+use crate::store::ReplicatedStore;
+use quoit_model::hash::Partition;
+use quoit_store::index::Tag;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Pause between two looks whether there are any.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// Records that could not be healed are tried again after so many looks.
+const RETRY_LOOKS: u32 = 10;
+/// Records that wait for their replicas, at most. Others are found again.
+const WAITING_COUNT_MAX: usize = 16_384;
+
+impl ReplicatedStore {
+    /// Heals until the task is dropped.
+    pub(crate) async fn run_healing_of_found(self: Arc<Self>) {
+        let mut waiting: BTreeSet<(Partition, Tag)> = BTreeSet::new();
+        let mut looks = 0;
+        loop {
+            sleep(LOOK_PAUSE).await;
+            looks += 1;
+            let mut damaged: BTreeSet<_> = self.engine.take_found_damage().into_iter().collect();
+            if !damaged.is_empty() {
+                self.healing.met.notify_one();
+            }
+            if looks % RETRY_LOOKS == 0 {
+                damaged.append(&mut waiting);
+            }
+            if damaged.is_empty() {
+                continue;
+            }
+            let damaged: Vec<_> = damaged.into_iter().collect();
+            let left = self.heal(&damaged).await;
+            let room = WAITING_COUNT_MAX.saturating_sub(waiting.len());
+            waiting.extend(left.into_iter().take(room));
+        }
+    }
+}

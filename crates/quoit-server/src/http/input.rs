@@ -1,0 +1,140 @@
+//! Requests as they arrive: how much of them is taken in, and how long they may take.
+
+use super::chunked::ChunkedBody;
+use super::connection::{Connection, Ending, Request};
+use super::head::{BodyFraming, HEAD_BYTES_MAX, Head, HeadFault, take_head};
+use crate::memory::REQUEST_COPIES;
+use crate::pace::Transfer;
+use crate::socket::Incoming;
+use bytes::{Bytes, BytesMut};
+use std::io;
+
+/// Room made for a read when nothing more is known.
+const READ_BYTES: usize = 4 * 1024;
+/// Room made at least and at most for a body that is still arriving, in between as much as has arrived: a
+/// claim of the client is not believed at once.
+const STEP_BYTES_MIN: usize = 64 * 1024;
+const STEP_BYTES_MAX: usize = 1024 * 1024;
+/// Buffers larger than this do not outlive the request that needed them.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+impl Connection {
+    /// The next request, from what has arrived or from the socket. Answers that have gathered are
+    /// written before anything is waited for.
+    pub(super) async fn next_request(&mut self) -> Result<Request, Ending> {
+        self.give_back_input();
+        let head = loop {
+            if let Some(head) = take_head(&mut self.input)? {
+                break head;
+            }
+            self.await_line().await?;
+        };
+        let body = match head.framing(self.context.settings.request_bytes_limit())? {
+            BodyFraming::Length(size) => self.take_body(&head, size).await?,
+            BodyFraming::Chunked => self.take_chunks(&head).await?,
+        };
+        self.transfer = None;
+        Ok(Request { head, body })
+    }
+
+    /// Reads until a further line is there: before that, a head that was not whole is not whole
+    /// either, and parsing it again for each byte would be a way to keep the server busy.
+    async fn await_line(&mut self) -> Result<(), Ending> {
+        loop {
+            let known = self.input.len();
+            self.fill(READ_BYTES, 0).await?;
+            let fresh = &self.input[known..];
+            let is_first = known == 0;
+            if is_first
+                || memchr::memchr(b'\n', fresh).is_some()
+                || self.input.len() > HEAD_BYTES_MAX
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn take_body(&mut self, head: &Head, size: usize) -> Result<Bytes, Ending> {
+        if self.input.len() < size {
+            let all_bytes = REQUEST_COPIES * size as u64;
+            // Before it is sent, and not in the midst of it.
+            if size > STEP_BYTES_MIN {
+                self.account.check(all_bytes.saturating_sub(self.input_room.held_bytes()))?;
+            }
+            self.invite_body(head)?;
+            while self.input.len() < size {
+                let missing = size - self.input.len();
+                let step = missing.min(self.input.len().clamp(STEP_BYTES_MIN, STEP_BYTES_MAX));
+                self.fill(step, 0).await?;
+            }
+        }
+        Ok(self.input.split_to(size).freeze())
+    }
+
+    async fn take_chunks(&mut self, head: &Head) -> Result<Bytes, Ending> {
+        let mut body = ChunkedBody::new(self.context.settings.request_bytes_limit());
+        if self.input.is_empty() {
+            self.invite_body(head)?;
+        }
+        loop {
+            if let Some(body) = body.take(&mut self.input)? {
+                return Ok(body);
+            }
+            self.begin_transfer();
+            let received = body.received_bytes();
+            self.fill(received.clamp(READ_BYTES, STEP_BYTES_MIN), received).await?;
+        }
+    }
+
+    /// Has a client send the body that it holds back, unless its head is refused already.
+    fn invite_body(&mut self, head: &Head) -> Result<(), Ending> {
+        if head.expects_continue() {
+            self.form = self.form_for(head);
+            self.check_head(head).map_err(Ending::Denied)?;
+            self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        self.begin_transfer();
+        Ok(())
+    }
+
+    fn begin_transfer(&mut self) {
+        let pace = self.context.settings.pace;
+        self.transfer.get_or_insert_with(|| Transfer::begin(pace));
+    }
+
+    /// Writes what has gathered, then reads once. `received` bytes of the request are kept elsewhere.
+    async fn fill(&mut self, step: usize, received: usize) -> Result<(), Ending> {
+        self.flush().await?;
+        if self.input.is_empty() {
+            if self.input.capacity() > KEPT_BYTES_MAX {
+                self.input = BytesMut::new();
+            }
+        } else {
+            self.begin_transfer();
+        }
+        let copies = REQUEST_COPIES as usize;
+        self.input_room.hold(copies * (received + self.input.len() + step))?;
+        let read = match &mut self.transfer {
+            // Between requests a client may take its time.
+            None => self.socket.read(&mut self.input, step).await,
+            Some(transfer) => self.socket.read_on(&mut self.input, step, transfer).await,
+        };
+        match read {
+            Ok(Incoming::Bytes(_)) => Ok(()),
+            Ok(Incoming::End) => Err(Ending::Closed),
+            Err(fault) if fault.kind() == io::ErrorKind::TimedOut => {
+                self.context.memory.note_slow_request();
+                Err(Ending::Refused(HeadFault::TooSlow))
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    /// Gives back the memory of a large request that is answered.
+    pub(super) fn give_back_input(&mut self) {
+        if self.input_room.held_bytes() > 0 {
+            self.input = BytesMut::from(&self.input[..]);
+            self.input_room.keep(REQUEST_COPIES as usize * self.input.len());
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The budget of a node.
+
+use super::account::Account;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thiserror::Error;
+
+/// Memory that a connection has from the moment in which it is accepted.
+pub const ALLOWANCE_BYTES: u64 = 64 << 10;
+/// The part of the budget that large requests and answers leave to new connections: one in so many.
+const RESERVED_PART: u64 = 8;
+/// The allowances of all connections together take at most one part in so many of the budget.
+const ALLOWANCES_PART: u64 = 2;
+/// A connection may have one part in so many of the budget, and more if the largest request needs it.
+const SHARE_PART: u64 = 4;
+/// A request is counted so many times: once as it arrives, and once for the copy that is stored and sent on.
+pub(crate) const REQUEST_COPIES: u64 = 2;
+
+/// Bounds of the memory of requests and answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemorySettings {
+    /// Bytes that all connections may have together (`request.maximum_memory`).
+    pub budget_bytes: u64,
+    /// Bytes that one connection may have beyond its allowance (`request.maximum_memory.per_connection`).
+    pub share_bytes: u64,
+}
+
+impl MemorySettings {
+    /// A budget with a share for each connection: as given, else a quarter, or what the largest request takes
+    /// if that is more and leaves a quarter to others.
+    #[must_use]
+    pub fn new(budget_bytes: u64, share_bytes: Option<u64>, request_bytes_max: usize) -> Self {
+        let largest = (request_bytes_max as u64).saturating_mul(REQUEST_COPIES);
+        let share_default = largest.min(budget_bytes - budget_bytes / 4);
+        let share_bytes = share_bytes.unwrap_or(share_default.max(budget_bytes / SHARE_PART));
+        Self { budget_bytes, share_bytes: share_bytes.min(budget_bytes) }
+    }
+
+    /// The largest request that fits the share of a connection.
+    #[must_use]
+    pub fn request_bytes_max(&self) -> usize {
+        usize::try_from(self.share_bytes / REQUEST_COPIES).unwrap_or(usize::MAX)
+    }
+
+    /// Connections whose allowances the budget has.
+    #[must_use]
+    pub fn connection_count_max(&self) -> usize {
+        let count = self.budget_bytes / ALLOWANCES_PART / ALLOWANCE_BYTES;
+        usize::try_from(count).unwrap_or(usize::MAX).max(1)
+    }
+}
+
+/// Why there is no memory for a request or an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum NoRoom {
+    /// One connection may not have so much.
+    #[error(
+        "it takes {needed_bytes} bytes of memory, and a connection may have {share_bytes} \
+         (request.maximum_memory.per_connection)"
+    )]
+    Share {
+        /// Bytes that the connection would have.
+        needed_bytes: u64,
+        /// Bytes that it may have.
+        share_bytes: u64,
+    },
+    /// Others have it at present.
+    #[error("overload: no memory for {needed_bytes} bytes more at present; try again later")]
+    Budget {
+        /// Bytes that were asked for.
+        needed_bytes: u64,
+    },
+}
+
+/// Memory of requests and answers, in use and refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryFigures {
+    /// Bytes that all connections may have together.
+    pub budget_bytes: u64,
+    /// Bytes that one connection may have beyond its allowance.
+    pub share_bytes: u64,
+    /// Bytes in use, the allowances of open connections included.
+    pub used_bytes: u64,
+    /// The most that was ever in use.
+    pub used_bytes_max: u64,
+    /// Requests and answers refused because others had the memory.
+    pub refused_count: u64,
+    /// Requests and answers refused because one connection may not have so much.
+    pub too_large_count: u64,
+    /// Connections closed because a request that had begun did not arrive in time.
+    pub slow_request_count: u64,
+    /// Connections closed because an answer was not read in time.
+    pub slow_answer_count: u64,
+}
+
+/// Memory that requests and answers of all connections may take together.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    settings: MemorySettings,
+    used_bytes: AtomicU64,
+    used_bytes_max: AtomicU64,
+    refused_count: AtomicU64,
+    too_large_count: AtomicU64,
+    slow_request_count: AtomicU64,
+    slow_answer_count: AtomicU64,
+}
+
+impl MemoryBudget {
+    /// A budget of which nothing is used.
+    #[must_use]
+    pub const fn new(settings: MemorySettings) -> Self {
+        Self {
+            settings,
+            used_bytes: AtomicU64::new(0),
+            used_bytes_max: AtomicU64::new(0),
+            refused_count: AtomicU64::new(0),
+            too_large_count: AtomicU64::new(0),
+            slow_request_count: AtomicU64::new(0),
+            slow_answer_count: AtomicU64::new(0),
+        }
+    }
+
+    /// An account for a new connection, with its allowance; `None` while the budget has none left.
+    pub fn open(self: &Arc<Self>) -> Option<Arc<Account>> {
+        let is_taken = self.add(ALLOWANCE_BYTES, self.settings.budget_bytes);
+        is_taken.then(|| Arc::new(Account::new(Arc::clone(self))))
+    }
+
+    /// Present figures.
+    pub fn figures(&self) -> MemoryFigures {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        MemoryFigures {
+            budget_bytes: self.settings.budget_bytes,
+            share_bytes: self.settings.share_bytes,
+            used_bytes: of(&self.used_bytes),
+            used_bytes_max: of(&self.used_bytes_max),
+            refused_count: of(&self.refused_count),
+            too_large_count: of(&self.too_large_count),
+            slow_request_count: of(&self.slow_request_count),
+            slow_answer_count: of(&self.slow_answer_count),
+        }
+    }
+
+    /// Whether little is left: then it is worth while to look how large an object is before it is read. One
+    /// load of a counter that changes with connections and large requests only.
+    #[inline]
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.used_bytes.load(Ordering::Relaxed)
+            > self.settings.budget_bytes - self.settings.budget_bytes / 4
+    }
+
+    /// Counts a request that is refused because it is longer than any may be.
+    pub(crate) fn note_too_large(&self) {
+        self.too_large_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes memory for a connection that has so much already.
+    pub(super) fn take(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
+        self.check_share(bytes, held_bytes)?;
+        if self.add(bytes, self.settings.budget_bytes - self.reserved_bytes()) {
+            return Ok(());
+        }
+        Err(self.refused(bytes))
+    }
+
+    /// Looks whether there would be room. Takes nothing.
+    pub(super) fn check(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
+        self.check_share(bytes, held_bytes)?;
+        let used_bytes = self.used_bytes.load(Ordering::Relaxed);
+        let limit_bytes = self.settings.budget_bytes - self.reserved_bytes();
+        if used_bytes.saturating_add(bytes) <= limit_bytes {
+            return Ok(());
+        }
+        Err(self.refused(bytes))
+    }
+
+    pub(super) fn give_back(&self, bytes: u64) {
+        let before = self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "more memory is given back than was taken: {bytes} of {before}");
+    }
+
+    /// Counts a connection that is closed because its request did not arrive in time.
+    pub(crate) fn note_slow_request(&self) {
+        self.slow_request_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that is closed because its client did not read in time.
+    pub(crate) fn note_slow_answer(&self) {
+        self.slow_answer_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    const fn reserved_bytes(&self) -> u64 {
+        self.settings.budget_bytes / RESERVED_PART
+    }
+
+    fn check_share(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
+        let (needed_bytes, share_bytes) =
+            (held_bytes.saturating_add(bytes), self.settings.share_bytes);
+        if needed_bytes <= share_bytes {
+            return Ok(());
+        }
+        self.too_large_count.fetch_add(1, Ordering::Relaxed);
+        Err(NoRoom::Share { needed_bytes, share_bytes })
+    }
+
+    fn refused(&self, needed_bytes: u64) -> NoRoom {
+        self.refused_count.fetch_add(1, Ordering::Relaxed);
+        NoRoom::Budget { needed_bytes }
+    }
+
+    fn add(&self, bytes: u64, limit_bytes: u64) -> bool {
+        let more = |used: u64| used.checked_add(bytes).filter(|used| *used <= limit_bytes);
+        match self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(before) => {
+                self.used_bytes_max.fetch_max(before + bytes, Ordering::Relaxed);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn budget(budget_bytes: u64, share_bytes: u64) -> Arc<MemoryBudget> {
+        Arc::new(MemoryBudget::new(MemorySettings { budget_bytes, share_bytes }))
+    }
+
+    #[test]
+    fn a_share_has_room_for_the_largest_request_unless_others_would_have_none() {
+        let share = |budget_mib: u64| {
+            MemorySettings::new(budget_mib * MIB, None, 51 << 20).share_bytes / MIB
+        };
+        assert_eq!([share(4096), share(256), share(100)], [1024, 102, 75]);
+        let given = MemorySettings::new(100 * MIB, Some(MIB), 51 << 20);
+        assert_eq!((given.share_bytes, given.request_bytes_max()), (MIB, 1 << 19));
+    }
+
+    #[test]
+    fn large_requests_leave_room_for_new_connections() {
+        let budget = budget(8 * MIB, 8 * MIB);
+        let account = budget.open().expect("room for an allowance");
+        let mut room = account.room(0);
+        assert!(matches!(room.hold(8 << 20), Err(NoRoom::Budget { .. })));
+        room.hold((7 << 20) - ALLOWANCE_BYTES as usize).expect("seven of eight parts");
+        assert!(matches!(room.hold(7 << 20), Err(NoRoom::Budget { .. })));
+        let mut accounts = Vec::new();
+        while let Some(account) = budget.open() {
+            accounts.push(account);
+        }
+        assert_eq!(accounts.len() as u64, MIB / ALLOWANCE_BYTES);
+        assert_eq!(budget.figures().used_bytes, 8 * MIB);
+        drop((room, accounts, account));
+        assert_eq!(budget.figures().used_bytes, 0);
+        assert_eq!(budget.figures().used_bytes_max, 8 * MIB);
+    }
+
+    #[test]
+    fn a_connection_gets_no_more_than_its_share_whatever_it_uses_it_for() {
+        let budget = budget(8 * MIB, 2 * MIB);
+        let account = budget.open().expect("room for an allowance");
+        let (mut first, mut second) = (account.room(0), account.room(0));
+        first.hold(1 << 20).expect("half of the share");
+        second.hold(1 << 20).expect("the other half");
+        let refused = second.hold((1 << 20) + 1);
+        assert!(matches!(refused, Err(NoRoom::Share { .. })), "{refused:?}");
+        drop(first);
+        second.hold(2 << 20).expect("what the first has given back");
+        let figures = budget.figures();
+        assert_eq!((figures.too_large_count, figures.refused_count), (1, 0));
+    }
+}

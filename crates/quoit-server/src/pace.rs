@@ -1,0 +1,71 @@
+//! How slow a client may be with a request that has begun, and with the answer.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Least pace of clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PaceSettings {
+    /// Longest time in which nothing arrives of a request that has begun, and nothing is taken of an answer
+    /// (`request.stall_timeout`).
+    pub stall_limit: Duration,
+    /// Bytes that move in a second on average, beside that time (`request.minimum_rate`).
+    pub bytes_per_sec_min: u64,
+}
+
+impl Default for PaceSettings {
+    fn default() -> Self {
+        Self { stall_limit: Duration::from_secs(60), bytes_per_sec_min: 16 << 10 }
+    }
+}
+
+/// The transfer of one request or answer. Only one that has to be waited for has any: what is there at once
+/// costs no look at the clock.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    pace: PaceSettings,
+    began: Instant,
+    moved_bytes: u64,
+}
+
+impl Transfer {
+    /// A transfer that begins now.
+    pub(crate) fn begin(pace: PaceSettings) -> Self {
+        Self { pace, began: Instant::now(), moved_bytes: 0 }
+    }
+
+    /// Notes bytes that have arrived, or were taken.
+    pub(crate) const fn moved(&mut self, bytes: usize) {
+        self.moved_bytes += bytes as u64;
+    }
+
+    /// When the transfer is given up if nothing moves from now on.
+    pub(crate) fn deadline(&self) -> Instant {
+        let PaceSettings { stall_limit, bytes_per_sec_min } = self.pace;
+        let earned = Duration::from_secs(self.moved_bytes / bytes_per_sec_min.max(1));
+        (self.began + stall_limit + earned).min(Instant::now() + stall_limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::advance;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transfer_ends_when_it_stands_still_and_when_it_is_too_slow_on_the_whole() {
+        let stall_limit = Duration::from_secs(10);
+        let pace = PaceSettings { stall_limit, bytes_per_sec_min: 1_000 };
+        let mut transfer = Transfer::begin(pace);
+        let left = |transfer: &Transfer| transfer.deadline().duration_since(Instant::now());
+        assert_eq!(left(&transfer), stall_limit);
+        transfer.moved(1_000_000);
+        assert_eq!(left(&transfer), stall_limit, "what has moved does not allow it to stand still");
+        let mut transfer = Transfer::begin(pace);
+        for _ in 0..9 {
+            advance(Duration::from_secs(1)).await;
+            transfer.moved(100);
+        }
+        assert_eq!(left(&transfer), Duration::from_secs(1), "it is too slow, though it moves");
+    }
+}

@@ -1,0 +1,136 @@
+//! Requests as they arrive: how much of a frame is taken in, and how long it may take.
+
+use crate::context::ServerContext;
+use crate::memory::{Account, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE, Room};
+use crate::pace::Transfer;
+use crate::socket::{Incoming, Socket};
+use bytes::{Buf, BytesMut};
+use quoit_wire::frame::FrameDecoder;
+use std::io;
+use std::sync::Arc;
+
+/// Room made for a read when nothing more is known.
+const READ_BYTES: usize = 8 * 1024;
+/// Room made at least and at most for a large frame that is still arriving, in between as much as has
+/// arrived: a claim of the client is not believed at once.
+const STEP_BYTES_MIN: usize = 64 * 1024;
+const STEP_BYTES_MAX: usize = 1024 * 1024;
+/// A buffer is given back when what has arrived needs less than one part in so many of it.
+const KEPT_PART: u64 = 4;
+
+/// The outcome of a read.
+pub(super) enum More {
+    Arrived,
+    /// The client has closed its side, or the server stops.
+    End,
+    /// The client lets a request stand that has begun.
+    TooSlow,
+    /// There is no memory for the request that arrives. The rest of it has to be skipped.
+    NoRoom(NoRoom),
+}
+
+/// Bytes that have arrived and are not answered.
+pub(super) struct Input {
+    pub(super) decoder: FrameDecoder,
+    pub(super) bytes: BytesMut,
+    context: Arc<ServerContext>,
+    account: Arc<Account>,
+    room: Room,
+    /// The frame that has begun to arrive and is not whole, once it had to be waited for.
+    pub(super) transfer: Option<Transfer>,
+}
+
+impl Input {
+    pub(super) fn new(context: &Arc<ServerContext>, account: &Arc<Account>) -> Self {
+        let limit = context.settings.request_bytes_limit();
+        Self {
+            decoder: FrameDecoder::new(u32::try_from(limit).unwrap_or(u32::MAX)),
+            bytes: BytesMut::new(),
+            context: Arc::clone(context),
+            account: Arc::clone(account),
+            room: account.room(REQUEST_COPIES as usize * REQUESTS_BYTES_FREE),
+            transfer: None,
+        }
+    }
+
+    /// Reads once. There is no whole frame in what has arrived.
+    pub(super) async fn read_more(&mut self, socket: &mut Socket) -> io::Result<More> {
+        let missing = self.decoder.missing_bytes(&self.bytes).unwrap_or(READ_BYTES);
+        let frame_bytes = self.bytes.len() + missing;
+        let mut step = missing.max(READ_BYTES);
+        if frame_bytes > REQUESTS_BYTES_FREE || self.room.held_bytes() > 0 {
+            step = missing.min(self.bytes.len().clamp(STEP_BYTES_MIN, STEP_BYTES_MAX));
+            if let Err(fault) = self.make_room(frame_bytes, step) {
+                return Ok(More::NoRoom(fault));
+            }
+        }
+        let incoming = self.read(socket, step).await;
+        Ok(match incoming {
+            Ok(Incoming::Bytes(_)) => More::Arrived,
+            Ok(Incoming::End) => More::End,
+            Err(fault) if fault.kind() == io::ErrorKind::TimedOut => More::TooSlow,
+            Err(fault) => return Err(fault),
+        })
+    }
+
+    async fn read(&mut self, socket: &mut Socket, step: usize) -> io::Result<Incoming> {
+        if self.bytes.is_empty() {
+            // Between requests a client may take its time.
+            return socket.read(&mut self.bytes, step).await;
+        }
+        self.read_frame(socket, step).await
+    }
+
+    /// Reads more of the frame that has begun.
+    async fn read_frame(&mut self, socket: &mut Socket, step: usize) -> io::Result<Incoming> {
+        let pace = self.context.settings.pace;
+        let transfer = self.transfer.get_or_insert_with(|| Transfer::begin(pace));
+        let read = socket.read_on(&mut self.bytes, step, transfer).await;
+        if read.as_ref().is_err_and(|fault| fault.kind() == io::ErrorKind::TimedOut) {
+            self.context.memory.note_slow_request();
+        }
+        read
+    }
+
+    /// Gives back what former frames needed, and asks for what the next step of this one needs. Of a frame
+    /// that has just begun it asks whether there would be room for all of it, so that it is refused before it
+    /// is sent, and not in its midst.
+    fn make_room(&mut self, frame_bytes: usize, step: usize) -> Result<(), NoRoom> {
+        let copies = REQUEST_COPIES as usize;
+        let all_bytes = copies * frame_bytes;
+        if self.room.held_bytes() / KEPT_PART > all_bytes as u64
+            || frame_bytes <= REQUESTS_BYTES_FREE
+        {
+            self.bytes = BytesMut::from(&self.bytes[..]);
+            self.room.keep(copies * self.bytes.len());
+        }
+        if self.bytes.len() <= STEP_BYTES_MIN {
+            self.account.check((all_bytes as u64).saturating_sub(self.room.held_bytes()))?;
+        }
+        self.room.hold(copies * (self.bytes.len() + step))
+    }
+
+    /// Drops the rest of the frame that is arriving, as it comes.
+    pub(super) async fn skip_frame(&mut self, socket: &mut Socket) -> io::Result<()> {
+        let mut left =
+            self.bytes.len() + self.decoder.missing_bytes(&self.bytes).unwrap_or_default();
+        loop {
+            let dropped = left.min(self.bytes.len());
+            self.bytes.advance(dropped);
+            left -= dropped;
+            if left == 0 {
+                break;
+            }
+            if dropped > 0 {
+                self.bytes = BytesMut::new();
+                self.room.keep(0);
+            }
+            match self.read_frame(socket, READ_BYTES).await? {
+                Incoming::Bytes(_) => {}
+                Incoming::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        self.transfer = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Turns of connections: one that has many requests at hand lets others go first after some of them.
+
+use tokio::task::yield_now;
+
+/// Requests, by their weights, that a connection has answered in one turn.
+const WEIGHT_MAX: u32 = 64;
+/// Bytes of requests and answers in one turn.
+const BYTES_MAX: isize = 256 << 10;
+/// Turns that one request costs at most: those of the largest object, about.
+const TURN_COUNT_MAX: usize = 200;
+
+/// The weight of a request in a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(crate) enum Weight {
+    /// A get or put that is answered from the read buffer: some microseconds.
+    Plain = 1,
+    /// Any other request: some tens of microseconds.
+    General = 8,
+    /// An answer that takes a millisecond or so to make: a whole turn.
+    Heavy = WEIGHT_MAX,
+}
+
+/// The rest of a connection's turn.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    weight_left: u32,
+    /// Below zero when the last request had more than was left.
+    bytes_left: isize,
+}
+
+impl Turn {
+    /// A turn that begins.
+    pub(crate) const fn new() -> Self {
+        Self { weight_left: WEIGHT_MAX, bytes_left: BYTES_MAX }
+    }
+
+    /// Counts a request with the bytes of it and its answer. Whether the turn is over.
+    #[inline]
+    pub(crate) const fn spend(&mut self, weight: Weight, bytes: usize) -> bool {
+        self.weight_left = self.weight_left.saturating_sub(weight as u32);
+        self.bytes_left = self.bytes_left.saturating_sub_unsigned(bytes);
+        self.weight_left == 0 || self.bytes_left <= 0
+    }
+
+    /// Lets others go first, and begins the next turn. A request with the bytes of several turns is paid
+    /// for with as many.
+    pub(crate) async fn pass(&mut self) {
+        let turn_count = 1 + self.bytes_left.min(0).unsigned_abs() / BYTES_MAX.unsigned_abs();
+        *self = Self::new();
+        for _ in 0..turn_count.min(TURN_COUNT_MAX) {
+            yield_now().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    fn count_in_turn(weight: Weight, bytes: usize) -> u32 {
+        let mut turn = Turn::new();
+        let mut count = 1;
+        while !turn.spend(weight, bytes) {
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn a_turn_ends_by_requests_by_their_weight_and_by_bytes() {
+        assert_eq!(count_in_turn(Weight::Plain, 100), 64);
+        assert_eq!(count_in_turn(Weight::General, 100), 8);
+        assert_eq!(count_in_turn(Weight::Heavy, 100), 1);
+        assert_eq!(count_in_turn(Weight::Plain, 64 << 10), 4);
+        assert_eq!(count_in_turn(Weight::Plain, 50 << 20), 1);
+    }
+
+    #[tokio::test]
+    async fn a_large_request_is_paid_for_with_as_many_turns_as_it_has_bytes_for() {
+        for (bytes, turn_count) in [(100, 1), (256 << 10, 1), (10 << 20, 40), (1 << 30, 200)] {
+            let mut turn = Turn::new();
+            turn.spend(Weight::Heavy, bytes);
+            let mut pass = pin!(turn.pass());
+            let mut yielded = 0;
+            while poll_fn(|context| Poll::Ready(pass.as_mut().poll(context))).await.is_pending() {
+                yielded += 1;
+            }
+            assert_eq!(yielded, turn_count, "{bytes} bytes");
+        }
+    }
+}

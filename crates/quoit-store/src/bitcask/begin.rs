@@ -1,0 +1,59 @@
+//! Makes the files of new segments.
+
+use super::log::LogIdentity;
+use super::recent::RecentWrites;
+use super::segment::{
+    Origin, PreviousSegment, Segment, SegmentHeader, SegmentTable, log_name, next_number,
+};
+use crate::error::StoreError;
+use crate::seam::{Clock, Disk};
+use std::sync::Arc;
+
+/// Makes segments of a store.
+pub(super) struct Begin<'d> {
+    pub(super) disk: &'d dyn Disk,
+    pub(super) clock: &'d dyn Clock,
+    /// Keeps what requests write, if anything does.
+    pub(super) recent: Option<&'d Arc<RecentWrites>>,
+    pub(super) identity: LogIdentity,
+}
+
+impl Begin<'_> {
+    /// Makes the file of a new segment, with its header, under the first free number after `last_number`.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses or has no room, or all numbers are taken; then no file was made.
+    pub(super) fn segment(
+        &self,
+        table: &SegmentTable,
+        last_number: u32,
+        (origin, previous): (Origin, Option<PreviousSegment>),
+        first_sequence: u64,
+    ) -> Result<Arc<Segment>, StoreError> {
+        let names = self.disk.list()?;
+        let taken = |number| table.get(number).is_some() || names.contains(&log_name(number));
+        let number = next_number(last_number, taken, &self.disk.path())?;
+        let name = log_name(number);
+        let mut file = self.disk.open(&name, true)?;
+        // What a merge copies is old.
+        if let (Some(recent), Origin::Log) = (self.recent, origin) {
+            file = recent.watch(file);
+        }
+        let header = SegmentHeader {
+            origin,
+            number,
+            store_id: self.identity.store_id,
+            incarnation: self.identity.incarnation,
+            first_sequence,
+            created_unix_secs: self.clock.unix_secs(),
+            previous,
+        };
+        if let Err(error) = file.write_at(&header.encode(), 0) {
+            // Best effort: recovery also removes a segment that has no room for a record.
+            self.disk.remove(&name).ok();
+            return Err(error);
+        }
+        Ok(Arc::new(Segment::new(number, file, Some(&header))))
+    }
+}

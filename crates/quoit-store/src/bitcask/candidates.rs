@@ -1,0 +1,84 @@
+//! The files of a directory that are named like segments, before anything of them is believed.
+
+use super::directory::Directory;
+use super::log::LogStart;
+use super::report::SegmentsDigest;
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, log_name};
+use crate::error::StoreError;
+use crate::seam::{Disk, DiskFile};
+use std::sync::Arc;
+
+/// A segment file, as far as its header tells.
+pub(super) struct Candidate {
+    pub(super) number: u32,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) header: Result<SegmentHeader, String>,
+}
+
+/// The files that are named like segments, opened.
+pub(super) fn candidates(
+    disk: &dyn Disk,
+    directory: &Directory,
+) -> Result<Vec<Candidate>, StoreError> {
+    let mut candidates = Vec::new();
+    for &number in &directory.segments {
+        let file = disk.open(&log_name(number), false)?;
+        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        let count = file.read_at(&mut bytes, 0)?;
+        let header = SegmentHeader::decode(&bytes[..count]).and_then(|header| {
+            let named = header.number == number;
+            named.then_some(header).ok_or("the segment was begun under another number".into())
+        });
+        if let Err(reason) = &header
+            && SegmentHeader::is_of_newer_version(&bytes)
+        {
+            let path = format!("{}/{}", disk.path(), log_name(number));
+            return Err(StoreError::Corrupt { path, offset: 8, reason: reason.clone() });
+        }
+        candidates.push(Candidate { number, file, header });
+    }
+    Ok(candidates)
+}
+
+pub(super) fn segments_digest(candidates: &[Candidate]) -> Result<u64, StoreError> {
+    let mut digest = SegmentsDigest::default();
+    for Candidate { number, file, header } in candidates {
+        let uid = header.as_ref().map_or(0, SegmentHeader::uid);
+        let size_bytes = file.size_bytes()?;
+        // One without records may be removed, or never have been durable.
+        if size_bytes > SEGMENT_HEADER_BYTES {
+            digest.add(*number, uid, size_bytes);
+        }
+    }
+    Ok(digest.get())
+}
+
+/// The digest of the segments in a directory, as the next start will find them.
+pub(super) fn closed_segments(disk: &dyn Disk, retiring: &[u32]) -> Result<u64, StoreError> {
+    disk.sync_directory()?;
+    let mut directory = Directory::of(disk.list()?);
+    directory.segments.retain(|number| !retiring.contains(number));
+    segments_digest(&candidates(disk, &directory)?)
+}
+
+impl LogStart {
+    /// The log goes on after these segments.
+    pub(super) fn after(candidates: &[Candidate]) -> Self {
+        let headers = candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
+        let last = headers.max_by_key(|header| header.first_sequence);
+        Self {
+            last_number: last.map_or(0, |last| last.number),
+            next_sequence: last.map_or(1, |last| last.first_sequence + 1),
+        }
+    }
+}
+
+/// Whether the header of a file may be one of ours that never became durable: the file ends within it, or
+/// there are zeros in its place. Anything else that is no header is somebody else's, or damaged.
+pub(super) fn may_be_torn_header(file: &dyn DiskFile) -> Result<bool, StoreError> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+    let count = file.read_at(&mut bytes, 0)?;
+    let is_blank = bytes[..count].iter().all(|byte| *byte == 0);
+    let is_cut_off = count < bytes.len() && SegmentHeader::may_start_with(&bytes[..count]);
+    Ok(is_blank || is_cut_off)
+}

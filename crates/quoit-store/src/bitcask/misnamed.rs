@@ -1,0 +1,74 @@
+//! Segments whose files have each other's names: somebody moved or restored them by hand.
+//!
+//! A segment says in its header under which number it was begun, and each record is checked against that
+//! number: under another name none of it can be read. So files are named as they were begun, where the right
+//! names are free or those of other such files. They go through names that end in `.moved`, so that a crash
+//! in between loses nothing.
+
+use super::meta::{META_NAME, MetaFile};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, log_name, number_of_log};
+use crate::error::StoreError;
+use crate::seam::Disk;
+use std::collections::{BTreeMap, BTreeSet};
+
+const MOVED_SUFFIX: &str = ".moved";
+
+/// Gives segments the names under which they were begun.
+///
+/// # Errors
+///
+/// When the disk refuses, or a newer release wrote the file that says who the store is.
+pub(super) fn name_as_begun(disk: &dyn Disk) -> Result<(), StoreError> {
+    let names = disk.list()?;
+    if !names.iter().any(|name| name == META_NAME) {
+        return Ok(());
+    }
+    let Some(meta) = MetaFile::open(disk, &names)? else { return Ok(()) };
+    let misnamed = misnamed(disk, &names, meta.meta().store_id)?;
+    for (number, begun_as) in &misnamed {
+        let (from, to) = (log_name(*number), log_name(*begun_as));
+        tracing::warn!(from, to, "a segment is named as it was begun");
+        disk.rename(&from, &(to + MOVED_SUFFIX))?;
+    }
+    let names = if misnamed.is_empty() { names } else { disk.list()? };
+    for moved in names.iter().filter(|name| name.ends_with(MOVED_SUFFIX)) {
+        let name = moved.trim_end_matches(MOVED_SUFFIX);
+        if number_of_log(name).is_some() && !names.iter().any(|other| other == name) {
+            disk.rename(moved, name)?;
+            disk.sync_directory()?;
+        }
+    }
+    Ok(())
+}
+
+/// Segments of a store under wrong names that can get their own: those by these.
+fn misnamed(
+    disk: &dyn Disk,
+    names: &[String],
+    store_id: u64,
+) -> Result<BTreeMap<u32, u32>, StoreError> {
+    let mut misnamed = BTreeMap::new();
+    for number in names.iter().filter_map(|name| number_of_log(name)) {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        let count = disk.open(&log_name(number), false)?.read_at(&mut bytes, 0)?;
+        if let Ok(header) = SegmentHeader::decode(&bytes[..count])
+            && header.store_id == store_id
+            && header.number != number
+        {
+            misnamed.insert(number, header.number);
+        }
+    }
+    let has = |name: String| names.contains(&name);
+    loop {
+        let mut wanted = BTreeSet::new();
+        let stuck = misnamed.iter().find(|(_, begun_as)| {
+            let name = log_name(**begun_as);
+            // Of two that claim one name, the second stays as it is.
+            !wanted.insert(**begun_as)
+                || has(format!("{name}{MOVED_SUFFIX}"))
+                || has(name) && !misnamed.contains_key(begun_as)
+        });
+        let Some(stuck) = stuck.map(|(number, _)| *number) else { return Ok(misnamed) };
+        misnamed.remove(&stuck);
+    }
+}

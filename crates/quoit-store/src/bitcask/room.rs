@@ -1,0 +1,92 @@
+//! Room on the disk that records leave to the store itself.
+//!
+//! A start makes a new segment, key files and snapshots; merges copy before they remove. A log that took the
+//! last block of a disk could not be opened again after a stop that was not in good order, not even to read.
+
+use crate::error::StoreError;
+use crate::seam::Disk;
+
+/// The disk is asked at least once in so many bytes: others may write to it as well.
+const ASKED_EVERY_BYTES: u64 = 4 << 20;
+
+/// How much a log may still append. The disk is asked seldom.
+#[derive(Debug)]
+pub(super) struct Room {
+    kept_bytes: u64,
+    /// Bytes that may be taken before the disk is asked again.
+    granted_bytes: u64,
+}
+
+impl Room {
+    /// Leaves so many bytes of the disk alone; with 0 the disk is never asked.
+    pub(super) const fn keeping(kept_bytes: u64) -> Self {
+        Self { kept_bytes, granted_bytes: 0 }
+    }
+
+    /// Takes room for a record.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::DiskFull`] where less than the kept room would be left. The next call asks again.
+    pub(super) fn take(&mut self, disk: &dyn Disk, size_bytes: u64) -> Result<(), StoreError> {
+        if let Some(left) = self.granted_bytes.checked_sub(size_bytes) {
+            self.granted_bytes = left;
+            return Ok(());
+        }
+        if self.kept_bytes == 0 {
+            return Ok(());
+        }
+        self.granted_bytes = 0;
+        // A disk that can't say has room: a write to it says if not.
+        let Some(room_bytes) = disk.room_bytes() else { return Ok(()) };
+        let Some(left) = room_bytes.checked_sub(self.kept_bytes + size_bytes) else {
+            return Err(StoreError::DiskFull { path: disk.path(), size_bytes });
+        };
+        self.granted_bytes = left.min(ASKED_EVERY_BYTES);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::seam::FaultyDisk;
+
+    #[test]
+    fn records_take_what_is_beyond_the_kept_room_and_more_when_there_is_more() {
+        let disk = FaultyDisk::new(1);
+        let capacity = |bytes| disk.set_faults(|faults| faults.capacity_bytes = Some(bytes));
+        capacity(10_000);
+        let mut room = Room::keeping(4_000);
+        let full = room.take(&disk, 6_001);
+        assert!(matches!(full, Err(StoreError::DiskFull { size_bytes: 6_001, .. })), "{full:?}");
+        assert!(room.take(&disk, 5_000).is_ok());
+        // Nothing was written meanwhile, so that the disk has as much room as before.
+        assert!(room.take(&disk, 1_000).is_ok());
+        capacity(4_000);
+        assert!(room.take(&disk, 1).is_err());
+        capacity(4_001);
+        assert!(room.take(&disk, 1).is_ok());
+    }
+
+    #[test]
+    fn without_kept_room_the_disk_is_not_asked() {
+        let disk = FaultyDisk::new(1);
+        disk.set_faults(|faults| faults.capacity_bytes = Some(10));
+        assert!(Room::keeping(0).take(&disk, 1_000).is_ok());
+    }
+
+    #[test]
+    fn a_large_disk_is_asked_again_after_some_mebibytes() {
+        let disk = FaultyDisk::new(1);
+        let capacity = |bytes| disk.set_faults(|faults| faults.capacity_bytes = Some(bytes));
+        capacity(1 << 30);
+        let mut room = Room::keeping(1 << 20);
+        assert!(room.take(&disk, 1_000).is_ok());
+        capacity(1 << 20);
+        assert!(room.take(&disk, ASKED_EVERY_BYTES).is_ok());
+        assert!(room.take(&disk, 1_000).is_err());
+    }
+}

@@ -1,0 +1,36 @@
+//! Damaged records that an engine has met and that other replicas may heal.
+
+use crate::index::Tag;
+use parking_lot::Mutex;
+use quoit_model::hash::Partition;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Records that are noted, at most. One that finds no room is noted when it is met again.
+const NOTED_COUNT_MAX: usize = 4_096;
+
+/// Damaged records since they were last taken.
+#[derive(Default)]
+pub(crate) struct FoundDamage {
+    noted: Mutex<BTreeSet<(Partition, Tag)>>,
+    is_any: AtomicBool,
+}
+
+impl FoundDamage {
+    /// Notes a damaged record.
+    pub(crate) fn note(&self, partition: Partition, tag: Tag) {
+        let mut noted = self.noted.lock();
+        if noted.len() < NOTED_COUNT_MAX {
+            noted.insert((partition, tag));
+            self.is_any.store(true, Ordering::Release);
+        }
+    }
+
+    /// The records that were noted, which are forgotten. No lock where there are none.
+    pub(crate) fn take(&self) -> Vec<(Partition, Tag)> {
+        if !self.is_any.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.noted.lock()).into_iter().collect()
+    }
+}

@@ -1,0 +1,311 @@
+//! Comparing names and index entries with the records that they are of, and mending what disagrees.
+//!
+//! A record without its name is missing in listings, and one without an index entry in queries, though it can
+//! be read: copies are compared by records, so nobody else would find that out. A name without its record may
+//! be all that is left of one.
+
+use super::backend::Space;
+use super::keys::{IndexKey, NameKey, expiry_key, index_key, name_key};
+use super::list::witness_of;
+use super::overlay::Range;
+use super::point::{Found, Part};
+use super::store::Store;
+use super::tallies::Writes;
+use super::value::encode_meta;
+use crate::buckets::Witness;
+use crate::engine::{Access, DataPlace, RecordAt, RecordMeta, Verified};
+use crate::error::StoreError;
+use crate::index::Tag;
+use crate::index_page::places_of;
+use bytes::Bytes;
+use quoit_model::hash::Partition;
+use quoit_model::key::BucketRef;
+use quoit_model::secondary_index::record_of_place;
+
+/// Entries that are read at once.
+const READ_COUNT: usize = 64;
+
+/// A look at another space counts as so many bytes that were read.
+pub(super) const LOOK_BYTES: u64 = 512;
+
+impl Store {
+    /// The entries that a record should have and lacks.
+    pub(super) fn stage_missing(
+        &self,
+        at: &RecordAt<'_>,
+        meta: &RecordMeta,
+        stored: &mut Writes,
+    ) -> Result<(), StoreError> {
+        let epoch = self.partition(at.partition).epoch();
+        let record_key = self.key_of(at);
+        let mut wanted: Vec<(Space, Bytes, Bytes)> = Vec::new();
+        let of_name = Bytes::copy_from_slice(&encode_meta(meta));
+        wanted.push((Space::Names, name_key(at.key, at.partition, epoch), of_name));
+        if meta.expires_at_secs != 0 {
+            let key = expiry_key(meta.expires_at_secs, &record_key);
+            wanted.push((Space::Side, key, Bytes::new()));
+        }
+        if meta.indexed {
+            let expiry = Bytes::copy_from_slice(&meta.expires_at_secs.to_be_bytes());
+            let places = match self.find_in_passing(at)? {
+                Found::Present(record) => places_of(at.key, &record.meta, &record.value),
+                _ => Ok(Vec::new()),
+            };
+            for place in places.unwrap_or_default() {
+                let key = index_key(&place, at.partition, epoch);
+                wanted.push((Space::Indexes, key, expiry.clone()));
+            }
+        }
+        for (space, key, value) in wanted {
+            let found = match self.overlay.get(space, &key) {
+                // What is written anew goes over what can't be read.
+                Err(StoreError::Corrupt { .. }) => None,
+                found => found?,
+            };
+            if found.as_ref() != Some(&value) {
+                stored.push((space, key, Some(value)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the entries that a record lacks.
+    pub(super) fn mend_entries(
+        &self,
+        at: &RecordAt<'_>,
+        meta: &RecordMeta,
+    ) -> Result<(), StoreError> {
+        let mut stored = Writes::new();
+        self.stage_missing(at, meta, &mut stored)?;
+        if stored.is_empty() {
+            return Ok(());
+        }
+        // It may have been changed between the looks.
+        let _changing = self.begin_change(at.partition, Access::Wait)?;
+        let Found::Present(record) = self.find(at, Part::Head, Access::Wait)? else {
+            return Ok(());
+        };
+        stored.clear();
+        self.stage_missing(at, &record.meta, &mut stored)?;
+        if !stored.is_empty() {
+            self.note_damage(
+                &self.damaged("its name or index entries were gone, and are made again"),
+            );
+            self.hand_over(stored);
+            if !record.meta.is_piece() {
+                self.buckets.note(at, DataPlace::default());
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies some names, or index entries, from a key on, and removes those that no record has. Where to
+    /// go on.
+    pub(super) fn verify_derived(
+        &self,
+        space: Space,
+        from: &Bytes,
+        verified: &mut Verified,
+    ) -> Result<Option<Bytes>, StoreError> {
+        let range = Range { space, from, to: None, value_bytes_max: 0 };
+        let scanned = match self.overlay.scan(range, READ_COUNT) {
+            // What is damaged can't be passed over. Listings and queries tell of it.
+            Err(error @ StoreError::Corrupt { .. }) => {
+                self.note_damage(&error);
+                return Ok(None);
+            }
+            scanned => scanned?,
+        };
+        for (key, _) in &scanned.entries {
+            verified.byte_count += key.len() as u64 + LOOK_BYTES;
+            let Some(owner) = self.owner_of(space, key) else { continue };
+            let is_stray =
+                self.is_stray(space, key, &owner)? && self.remove_stray(space, key, &owner)?;
+            // Others may have the record. Its name tells of it once.
+            if space == Space::Names && (is_stray || self.is_unreadable(&owner)?) {
+                verified.damaged.push((owner.partition, Tag::of(owner.identity)));
+            }
+        }
+        Ok(scanned.next)
+    }
+
+    /// The record that a name or an index entry of a current epoch is of. Those of former epochs are removed
+    /// with their records.
+    pub(super) fn owner_of(&self, space: Space, key: &[u8]) -> Option<Witness> {
+        let is_current = |partition: Partition, epoch| {
+            let state = self.partitions.get(usize::from(partition.0));
+            state.is_some_and(|state| state.epoch() == epoch)
+        };
+        if space == Space::Names {
+            let name = NameKey::read(key)?;
+            return is_current(name.partition, name.epoch)
+                .then(|| witness_of(name.key(), name.partition));
+        }
+        let IndexKey { place, partition, epoch } = IndexKey::read(key)?;
+        let [bucket_type, bucket, name] = record_of_place(place)?;
+        let name = BucketRef { bucket_type: &bucket_type, bucket: &bucket }.key(&name);
+        is_current(partition, epoch).then(|| witness_of(name, partition))
+    }
+
+    /// Whether a name or an index entry is none of its record's. A record that can't be read may have it.
+    pub(super) fn is_stray(
+        &self,
+        space: Space,
+        key: &[u8],
+        owner: &Witness,
+    ) -> Result<bool, StoreError> {
+        owner.at(|at| {
+            if space == Space::Names {
+                return Ok(matches!(self.find(at, Part::Head, Access::Wait)?, Found::Absent));
+            }
+            let place = IndexKey::read(key).map(|entry| entry.place);
+            Ok(match self.find_in_passing(at)? {
+                Found::Absent => true,
+                Found::Present(record) => places_of(at.key, &record.meta, &record.value)
+                    .is_ok_and(|places| !places.iter().any(|each| Some(&each[..]) == place)),
+                Found::Damaged(_) | Found::WouldBlock => false,
+            })
+        })
+    }
+
+    /// Whether a record is where nothing can be read, so that those who go through all records miss it.
+    fn is_unreadable(&self, owner: &Witness) -> Result<bool, StoreError> {
+        match owner.at(|at| self.overlay.get(Space::Records, &self.key_of(at))) {
+            Err(StoreError::Corrupt { .. }) => Ok(true),
+            found => found.map(|_| false),
+        }
+    }
+
+    fn remove_stray(&self, space: Space, key: &Bytes, owner: &Witness) -> Result<bool, StoreError> {
+        let _changing = self.begin_change(owner.partition, Access::Wait)?;
+        let is_stray = self.is_stray(space, key, owner)?;
+        if is_stray {
+            self.note_damage(&self.damaged("it is gone, and its name or an index entry is left"));
+            self.hand_over(vec![(space, key.clone(), None)]);
+        }
+        Ok(is_stray)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::engine::{BatchWrite, KeyRange};
+    use crate::ordered::keys::{Epoch, mark_key};
+    use crate::ordered::open::{Kind, Opening};
+    use crate::ordered::settings::OrderedSettings;
+    use crate::ordered::tree::{ENGINE_FILE, TreeSettings, TreeStore};
+    use crate::seam::{Disk, FaultyDisk, ManualClock};
+    use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+    use std::sync::Arc;
+
+    const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
+    const EXPIRES_AT_SECS: u32 = 1_800_000_000;
+
+    fn open() -> Store {
+        let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::new(7));
+        let make = |_: &mut Opening<'_>| -> Result<Box<dyn crate::ordered::OrderedStore>, _> {
+            let settings = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0 };
+            Ok(Box::new(TreeStore::open(Arc::clone(&disk), ENGINE_FILE, settings)?))
+        };
+        let kind = Kind { name: "innostore", bodies_apart: false, open: &make };
+        let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
+        Store::open(&kind, &*disk, clock, OrderedSettings::new(7)).unwrap().0
+    }
+
+    /// Calls with where a record of a name is.
+    fn with<T>(name: &str, run: impl FnOnce(&RecordAt<'_>) -> T) -> T {
+        let key = BUCKET.key(name.as_bytes());
+        let encoded = key.encoded();
+        let hash = KeyHash::of(&encoded, BUCKET, PlacementRule::BucketAndKey);
+        let partition = RingSize::DEFAULT.partition(hash.placement);
+        run(&RecordAt { key, encoded: &encoded, identity: hash.identity, partition })
+    }
+
+    fn put(store: &Store, name: &str) {
+        let meta =
+            RecordMeta { digest: 5, expires_at_secs: EXPIRES_AT_SECS, ..RecordMeta::default() };
+        with(name, |at| {
+            store.batch(&[BatchWrite::Put { at: *at, meta, value: b"value" }]).unwrap()
+        });
+    }
+
+    fn names(store: &Store) -> Vec<String> {
+        let page = store.list_keys(KeyRange::All, None, 1_000).unwrap();
+        let name = |encoded: &Bytes| {
+            let key = quoit_model::key::KeyRef::decode(encoded).unwrap().key.to_vec();
+            String::from_utf8(key).unwrap()
+        };
+        page.entries.iter().map(|(encoded, _)| name(encoded)).collect()
+    }
+
+    /// Verifies everything, piece by piece; the records that are told to be damaged.
+    fn verify(store: &Store) -> Vec<(Partition, Tag)> {
+        let (mut damaged, mut next) = (Vec::new(), None);
+        loop {
+            let verified = store.verify(next, 700).unwrap();
+            damaged.extend(verified.damaged);
+            match verified.next {
+                Some(place) => next = Some(place),
+                None => return damaged,
+            }
+        }
+    }
+
+    #[test]
+    fn verification_makes_entries_again_that_a_record_lacks() {
+        let store = open();
+        let all: Vec<String> = (0..200).map(|number| format!("key{number:03}")).collect();
+        all.iter().for_each(|name| put(&store, name));
+        store.sync().unwrap();
+        assert_eq!(verify(&store), []);
+        assert_eq!(store.corrupt_records.load(std::sync::atomic::Ordering::Relaxed), 0);
+
+        let (name, expiry) = with("key007", |at| {
+            let name = name_key(at.key, at.partition, Epoch::default());
+            (name, expiry_key(EXPIRES_AT_SECS, &store.key_of(at)))
+        });
+        let lost = vec![(Space::Names, name, None), (Space::Side, expiry.clone(), None)];
+        store.hand_over(lost);
+        store.sync().unwrap();
+        assert_eq!(names(&store).len(), 199);
+        assert!(!names(&store).contains(&"key007".to_owned()));
+        assert_eq!(verify(&store), [], "nobody else has to help");
+        assert!(names(&store).contains(&"key007".to_owned()));
+        assert!(store.overlay.get(Space::Side, &expiry).unwrap().is_some());
+        assert!(store.overlay.get(Space::Side, &mark_key()).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_name_without_its_record_is_removed_and_the_record_is_asked_for() {
+        let store = open();
+        ["one", "other"].iter().for_each(|name| put(&store, name));
+        let lost = with("other", |at| {
+            store.hand_over(vec![(Space::Records, store.key_of(at), None)]);
+            (at.partition, Tag::of(at.identity))
+        });
+        store.sync().unwrap();
+        assert_eq!(names(&store), ["one", "other"]);
+        assert_eq!(verify(&store), [lost]);
+        assert_eq!(names(&store), ["one"]);
+    }
+
+    #[test]
+    fn an_index_entry_that_no_record_has_is_removed() {
+        let store = open();
+        put(&store, "one");
+        // The record has no entries.
+        let terms = quoit_model::object::IndexTerm::Integer(7);
+        let entry =
+            quoit_model::object::IndexEntry { field: Bytes::from_static(b"n_int"), term: terms };
+        let place = quoit_model::secondary_index::places(&[entry], BUCKET.key(b"one")).unwrap();
+        let key = with("one", |at| index_key(&place[0], at.partition, Epoch::default()));
+        store.hand_over(vec![(Space::Indexes, key.clone(), Some(Bytes::from_static(&[0; 4])))]);
+        store.sync().unwrap();
+        assert_eq!(verify(&store), [], "the record is there");
+        assert_eq!(store.overlay.get(Space::Indexes, &key).unwrap(), None);
+        assert_eq!(names(&store), ["one"]);
+    }
+}

@@ -1,0 +1,238 @@
+//! One batch of a journal: reading it, looking for the next one, and making one.
+//!
+//! ```text
+//! start  1, number of items 4, sequence 8
+//! item   2, type 1, compression 1, keyspace 8, size of the key 2, of the value 4, of the value as it is
+//!        stored 4, key, value as it is stored
+//! clear  4, keyspace 8
+//! end    3, XXH3-64 of all items and clears 8, "FJL" 3
+//! ```
+//!
+//! Numbers are little-endian. The start has no sum of its own: where all behind it is whole, it is made
+//! again.
+
+use super::groups::{MARK_BYTES, Mark};
+use crate::ordered::keys::GROUP_KEY;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+const START: u8 = 1;
+const ITEM: u8 = 2;
+const END: u8 = 3;
+const CLEAR: u8 = 4;
+
+pub(super) const START_BYTES: usize = 13;
+const END_BYTES: u64 = 13;
+const TRAILER: [u8; 4] = *b"FJL\x03";
+
+/// Bytes of an item before its key, without the tag.
+const ITEM_HEAD_BYTES: usize = 20;
+
+/// The item with the mark, which is a batch's first.
+const MARK_ITEM_BYTES: usize = 1 + ITEM_HEAD_BYTES + 1 + MARK_BYTES;
+
+/// Bytes at the front of a batch by which it is found.
+const FRONT_BYTES: usize = START_BYTES + MARK_ITEM_BYTES;
+
+/// So many bytes are searched at once.
+const PIECE_BYTES: usize = 1 << 18;
+
+/// A batch of which all behind the start is as it was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Batch {
+    pub(super) size_bytes: u64,
+    pub(super) sequence: u64,
+    item_count: u32,
+    pub(super) is_start_sound: bool,
+    /// The mark, and the keyspace that it is in; `None` in batches of older releases.
+    pub(super) marked: Option<(Mark, u64)>,
+}
+
+impl Batch {
+    /// The start that the batch should have, with this sequence.
+    pub(super) fn start(&self, sequence: u64) -> [u8; START_BYTES] {
+        start(self.item_count, sequence)
+    }
+}
+
+fn start(item_count: u32, sequence: u64) -> [u8; START_BYTES] {
+    let mut bytes = [START; START_BYTES];
+    bytes[1..5].copy_from_slice(&item_count.to_le_bytes());
+    bytes[5..].copy_from_slice(&sequence.to_le_bytes());
+    bytes
+}
+
+/// Reads the batch that begins where the journal stands; `None` if none does that is whole.
+pub(super) fn read(journal: &mut impl Read, store_id: u64) -> io::Result<Option<Batch>> {
+    match read_to_end(journal, store_id) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+        read => read,
+    }
+}
+
+fn read_to_end(journal: &mut impl Read, store_id: u64) -> io::Result<Option<Batch>> {
+    let front: [u8; START_BYTES] = array(journal)?;
+    let [tag, counts @ ..] = front;
+    let (counts, sequence) = counts.split_at(4);
+    let (mut item_count, mut marked) = (0_u32, None);
+    let mut size_bytes = START_BYTES as u64;
+    let mut hash = Xxh3Default::new();
+    loop {
+        let [tag_of_item] = array(journal)?;
+        if tag_of_item == END {
+            let checksum = u64::from_le_bytes(array(journal)?);
+            let trailer: [u8; 4] = array(journal)?;
+            if item_count == 0 || checksum != hash.digest() || trailer != TRAILER {
+                return Ok(None);
+            }
+            let is_start_sound = tag == START && counts == item_count.to_le_bytes();
+            let sequence = u64::from_le_bytes(sequence.try_into().expect("eight of twelve bytes"));
+            let size_bytes = size_bytes + END_BYTES;
+            return Ok(Some(Batch { size_bytes, sequence, item_count, is_start_sound, marked }));
+        }
+        hash.update(&[tag_of_item]);
+        size_bytes += 1 + match tag_of_item {
+            ITEM if item_count == 0 => {
+                let (passed, found) = pass_first_item(journal, &mut hash, store_id)?;
+                marked = found;
+                passed
+            }
+            ITEM => pass_item(journal, &mut hash)?,
+            CLEAR => pass(journal, 8, &mut hash)?,
+            _ => return Ok(None),
+        };
+        let Some(counted) = item_count.checked_add(1) else { return Ok(None) };
+        item_count = counted;
+    }
+}
+
+/// Goes past an item behind its tag. Its size.
+fn pass_item(journal: &mut impl Read, hash: &mut Xxh3Default) -> io::Result<u64> {
+    let head: [u8; ITEM_HEAD_BYTES] = array(journal)?;
+    hash.update(&head);
+    let (key_bytes, value_bytes) = sizes(&head);
+    Ok(head.len() as u64 + pass(journal, key_bytes + value_bytes, hash)?)
+}
+
+/// As [`pass_item`], for the first item. Also its mark, if it has one, and its keyspace.
+fn pass_first_item(
+    journal: &mut impl Read,
+    hash: &mut Xxh3Default,
+    store_id: u64,
+) -> io::Result<(u64, Option<(Mark, u64)>)> {
+    let head: [u8; ITEM_HEAD_BYTES] = array(journal)?;
+    hash.update(&head);
+    let (key_bytes, value_bytes) = sizes(&head);
+    let size_bytes = ITEM_HEAD_BYTES as u64 + key_bytes + value_bytes;
+    if size_bytes + 1 != MARK_ITEM_BYTES as u64 {
+        pass(journal, key_bytes + value_bytes, hash)?;
+        return Ok((size_bytes, None));
+    }
+    let entry: [u8; 1 + MARK_BYTES] = array(journal)?;
+    hash.update(&entry);
+    let mut item = [ITEM; MARK_ITEM_BYTES];
+    item[1..=ITEM_HEAD_BYTES].copy_from_slice(&head);
+    item[1 + ITEM_HEAD_BYTES..].copy_from_slice(&entry);
+    Ok((size_bytes, read_mark(&item, store_id)))
+}
+
+/// Sizes of an item's key and value as they are stored.
+fn sizes(head: &[u8; ITEM_HEAD_BYTES]) -> (u64, u64) {
+    let [.., k0, k1, _, _, _, _, v0, v1, v2, v3] = *head;
+    (u64::from(u16::from_le_bytes([k0, k1])), u64::from(u32::from_le_bytes([v0, v1, v2, v3])))
+}
+
+/// The mark in an item, and its keyspace.
+fn read_mark(item: &[u8; MARK_ITEM_BYTES], store_id: u64) -> Option<(Mark, u64)> {
+    let keyspace = u64::from_le_bytes(*item[3..].first_chunk()?);
+    let mark = Mark::read(&item[MARK_ITEM_BYTES - MARK_BYTES..], store_id)?;
+    (*item == mark_item(keyspace, &mark, store_id)).then_some((mark, keyspace))
+}
+
+fn mark_item(keyspace: u64, mark: &Mark, store_id: u64) -> [u8; MARK_ITEM_BYTES] {
+    let mut item = [0; MARK_ITEM_BYTES];
+    item[0] = ITEM;
+    // The type is that of a value, and nothing is compressed: both are 0.
+    item[3..11].copy_from_slice(&keyspace.to_le_bytes());
+    item[11..13].copy_from_slice(&(GROUP_KEY.len() as u16).to_le_bytes());
+    item[13..17].copy_from_slice(&(MARK_BYTES as u32).to_le_bytes());
+    item[17..21].copy_from_slice(&(MARK_BYTES as u32).to_le_bytes());
+    item[21..22].copy_from_slice(GROUP_KEY);
+    item[22..].copy_from_slice(&mark.encode(store_id));
+    item
+}
+
+/// A batch that has a mark and nothing else.
+pub(super) fn mark_alone(keyspace: u64, mark: &Mark, sequence: u64, store_id: u64) -> Vec<u8> {
+    let item = mark_item(keyspace, mark, store_id);
+    let check = xxh3_64(&item).to_le_bytes();
+    [&start(1, sequence)[..], &item, &[END], &check, &TRAILER].concat()
+}
+
+/// Looks for the front of a batch from a place on whose groups are above one; where it is. Its start may be
+/// damaged, and what follows.
+pub(super) fn seek(
+    journal: &mut (impl Read + Seek),
+    from: u64,
+    above: u64,
+    store_id: u64,
+) -> io::Result<Option<u64>> {
+    journal.seek(SeekFrom::Start(from))?;
+    let mut position = from;
+    let mut bytes: Vec<u8> = Vec::with_capacity(PIECE_BYTES + FRONT_BYTES);
+    loop {
+        let kept_count = bytes.len();
+        journal.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut bytes)?;
+        if bytes.len() == kept_count {
+            return Ok(None);
+        }
+        for (place, front) in bytes.windows(FRONT_BYTES).enumerate() {
+            if mark_of(front, store_id).is_some_and(|mark| mark.first > above) {
+                return Ok(Some(position + place as u64));
+            }
+        }
+        let passed = bytes.len().saturating_sub(FRONT_BYTES - 1);
+        bytes.drain(..passed);
+        position += passed as u64;
+    }
+}
+
+/// The mark of a batch whose front is at a place.
+pub(super) fn front_at(
+    journal: &mut (impl Read + Seek),
+    place: u64,
+    store_id: u64,
+) -> io::Result<Option<Mark>> {
+    journal.seek(SeekFrom::Start(place))?;
+    let mut front = Vec::with_capacity(FRONT_BYTES);
+    journal.by_ref().take(FRONT_BYTES as u64).read_to_end(&mut front)?;
+    Ok(if front.len() == FRONT_BYTES { mark_of(&front, store_id) } else { None })
+}
+
+/// The mark of a batch with this front, whatever its start says.
+fn mark_of(front: &[u8], store_id: u64) -> Option<Mark> {
+    let item: &[u8; MARK_ITEM_BYTES] = front[START_BYTES..].first_chunk()?;
+    if item[0] != ITEM || item[21] != GROUP_KEY[0] {
+        return None;
+    }
+    read_mark(item, store_id).map(|(mark, _)| mark)
+}
+
+/// Goes past so many bytes; takes no memory for them, since their number may be wrong.
+fn pass(journal: &mut impl Read, size_bytes: u64, hash: &mut Xxh3Default) -> io::Result<u64> {
+    let mut buffer = [0; 4_096];
+    let mut left = size_bytes;
+    while left > 0 {
+        let size = left.min(buffer.len() as u64) as usize;
+        journal.read_exact(&mut buffer[..size])?;
+        hash.update(&buffer[..size]);
+        left -= size as u64;
+    }
+    Ok(size_bytes)
+}
+
+fn array<const N: usize>(journal: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    journal.read_exact(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,139 @@
+//! Numbers of the batches in the journals, and up to which of them all is durable.
+//!
+//! Each batch begins with an entry of the side space that tells its *group*: a number that goes up by one
+//! with each batch of the store's life. A hole between two batches is found by that. So is the lack of the
+//! last ones, by the group that was synced last: it stands in later batches, and in the file `synced` beside
+//! the journals.
+//!
+//! ```text
+//! mark     first group that it stands for 8, group 8, last group known to be synced 8,
+//!          lowest number that the batch's sequence may have 8,
+//!          XXH3-64 of all before, seeded with the store's id 8
+//! synced   last group that was synced 8, XXH3-64 of that, seeded with the store's id 8
+//! ```
+//!
+//! Numbers are little-endian. The first group is the group itself, but for the first batch after an opening,
+//! which stands for those that were cut off as well, and for the batch that takes the place of damaged ones.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The file with the last group that was synced.
+const SYNCED_NAME: &str = "synced";
+const SYNCED_BYTES: usize = 16;
+
+pub(super) const MARK_BYTES: usize = 40;
+
+/// A batch's mark: see the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Mark {
+    pub(in super::super) first: u64,
+    pub(in super::super) group: u64,
+    pub(in super::super) synced: u64,
+    pub(in super::super) sequence_min: u64,
+}
+
+impl Mark {
+    pub(in super::super) fn encode(&self, store_id: u64) -> [u8; MARK_BYTES] {
+        let mut bytes = [0; MARK_BYTES];
+        let numbers = [self.first, self.group, self.synced, self.sequence_min];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        let check = xxh3_64_with_seed(&bytes[..MARK_BYTES - 8], store_id);
+        bytes[MARK_BYTES - 8..].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// `None` when the bytes are no mark of this store.
+    pub(in super::super) fn read(bytes: &[u8], store_id: u64) -> Option<Self> {
+        let (numbers, rest) = bytes.split_last_chunk::<8>()?;
+        let (numbers, []) = numbers.as_chunks::<8>() else { return None };
+        let [first, group, synced, sequence_min] = numbers else { return None };
+        let is_own = xxh3_64_with_seed(&bytes[..MARK_BYTES - 8], store_id).to_le_bytes() == *rest;
+        let mark = Self {
+            first: u64::from_le_bytes(*first),
+            group: u64::from_le_bytes(*group),
+            synced: u64::from_le_bytes(*synced),
+            sequence_min: u64::from_le_bytes(*sequence_min),
+        };
+        let is_sound = 0 < mark.first && mark.first <= mark.group && mark.synced < mark.group;
+        (is_own && is_sound).then_some(mark)
+    }
+}
+
+/// The file that says which group was synced last. It is written after each sync and not synced itself: it
+/// survives the death of the process, and after that of the machine it may say less than was synced.
+pub(in super::super) struct SyncedFile {
+    file: File,
+    store_id: u64,
+}
+
+impl SyncedFile {
+    pub(in super::super) fn open(directory: &Path, store_id: u64) -> io::Result<Self> {
+        let path = directory.join(SYNCED_NAME);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        Ok(Self { file, store_id })
+    }
+
+    pub(in super::super) fn write(&self, group: u64) -> io::Result<()> {
+        let mut bytes = [0; SYNCED_BYTES];
+        bytes[..8].copy_from_slice(&group.to_le_bytes());
+        bytes[8..].copy_from_slice(&check_of(group, self.store_id));
+        self.file.write_all_at(&bytes, 0)
+    }
+
+    /// The last group that is known to have been synced; 0 when nothing is.
+    pub(super) fn read(directory: &Path, store_id: u64) -> io::Result<u64> {
+        let bytes = match std::fs::read(directory.join(SYNCED_NAME)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            bytes => bytes?,
+        };
+        let Ok::<[u8; SYNCED_BYTES], _>(bytes) = bytes.try_into() else { return Ok(0) };
+        let (group, check) = bytes.split_first_chunk::<8>().expect("it is longer");
+        let group = u64::from_le_bytes(*group);
+        Ok(if check == check_of(group, store_id) { group } else { 0 })
+    }
+}
+
+fn check_of(group: u64, store_id: u64) -> [u8; 8] {
+    xxh3_64_with_seed(&group.to_le_bytes(), store_id).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_makes_a_mark_unreadable() {
+        let mark = Mark { first: 7, group: 7, synced: 5, sequence_min: 90 };
+        let bytes = mark.encode(3);
+        assert_eq!(Mark::read(&bytes, 3), Some(mark));
+        assert_eq!(Mark::read(&bytes, 4), None, "another store's");
+        for bit in 0..8 * MARK_BYTES {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Mark::read(&flipped, 3), None, "bit {bit}");
+        }
+        assert_eq!(Mark::read(&bytes[1..], 3), None);
+    }
+
+    #[test]
+    fn the_synced_group_is_read_back_and_damage_says_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let read = || SyncedFile::read(directory.path(), 3).unwrap();
+        assert_eq!(read(), 0);
+        let file = SyncedFile::open(directory.path(), 3).unwrap();
+        file.write(12).unwrap();
+        file.write(13).unwrap();
+        assert_eq!(read(), 13);
+        assert_eq!(SyncedFile::read(directory.path(), 4).unwrap(), 0, "another store's");
+        std::fs::write(directory.path().join(SYNCED_NAME), [1; SYNCED_BYTES]).unwrap();
+        assert_eq!(read(), 0);
+        std::fs::write(directory.path().join(SYNCED_NAME), [1; 3]).unwrap();
+        assert_eq!(read(), 0);
+    }
+}

@@ -1,0 +1,176 @@
+//! What stands in one journal: batches that are whole, and stretches without one.
+
+use super::batch::{self, Batch, START_BYTES};
+use std::io::{self, BufRead, Seek, SeekFrom};
+
+/// A batch's sequence is so far above the lowest that it may have, at most: threads of `fjall` take some.
+const SEQUENCES_AHEAD_MAX: u64 = 1 << 20;
+
+/// A stretch of a journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Piece {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) part: Part,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    /// Batches one after the other, without a gap in their groups.
+    Batches(Batches),
+    /// No batch that is whole, and not only zeros up to the end.
+    Hole,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Batches {
+    /// `None` for batches of older releases, which have no marks.
+    pub(super) groups: Option<Groups>,
+    pub(super) first_sequence: u64,
+    pub(super) last_sequence: u64,
+    /// What the start of the batch should be; only where it is one batch, and its start is damaged.
+    pub(super) mended_start: Option<[u8; START_BYTES]>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Groups {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// The keyspace that marks are in.
+    pub(super) keyspace: u64,
+}
+
+/// What stands in a journal, in the order of its bytes.
+#[derive(Default, PartialEq, Eq, Debug)]
+pub(super) struct Survey {
+    pub(super) pieces: Vec<Piece>,
+    /// The last group that the journal says was synced.
+    pub(super) synced: u64,
+    /// The batch before the place that was reached, which is no piece yet.
+    pending: Option<(u64, Batch)>,
+}
+
+/// Surveys a journal. Groups up to `above` stand in older ones.
+pub(super) fn survey(
+    journal: &mut (impl BufRead + Seek),
+    above: u64,
+    store_id: u64,
+) -> io::Result<Survey> {
+    let mut survey = Survey::default();
+    let (mut position, mut above) = (0, above);
+    // Where the hole begins that the position is in.
+    let mut hole: Option<u64> = None;
+    loop {
+        if let Some(batch) = batch::read(journal, store_id)? {
+            survey.end_hole(hole.take(), position);
+            survey.note_batch(position, batch);
+            above = batch.marked.map_or(above, |(mark, _)| above.max(mark.group));
+            position += batch.size_bytes;
+            continue;
+        }
+        let start = *hole.get_or_insert(position);
+        if let Some(mark) = batch::front_at(journal, position, store_id)? {
+            survey.synced = survey.synced.max(mark.synced);
+        }
+        match batch::seek(journal, position + 1, above, store_id)? {
+            Some(front) => {
+                position = front;
+                journal.seek(SeekFrom::Start(position))?;
+            }
+            None => {
+                let end = journal.seek(SeekFrom::End(0))?;
+                let is_zero = is_zero_from(journal, start)?;
+                survey.end_hole((!is_zero).then_some(start), end);
+                survey.end_batch(None);
+                return Ok(survey);
+            }
+        }
+    }
+}
+
+fn is_zero_from(journal: &mut (impl BufRead + Seek), from: u64) -> io::Result<bool> {
+    journal.seek(SeekFrom::Start(from))?;
+    loop {
+        let bytes = journal.fill_buf()?;
+        let count = bytes.len();
+        if count == 0 || bytes.iter().any(|byte| *byte != 0) {
+            return Ok(count == 0);
+        }
+        journal.consume(count);
+    }
+}
+
+impl Survey {
+    /// The last group that the journal has a whole batch of; 0 where its batches have no marks.
+    pub(super) fn last_group(&self) -> Option<u64> {
+        let of_piece = |piece: &Piece| match piece.part {
+            Part::Batches(batches) => Some(batches.groups.map_or(0, |groups| groups.last)),
+            Part::Hole => None,
+        };
+        self.pieces.iter().rev().find_map(of_piece)
+    }
+
+    fn end_hole(&mut self, start: Option<u64>, end: u64) {
+        if let Some(start) = start.filter(|start| *start < end) {
+            self.end_batch(None);
+            self.pieces.push(Piece { start, end, part: Part::Hole });
+        }
+    }
+
+    fn note_batch(&mut self, start: u64, batch: Batch) {
+        if let Some((mark, _)) = batch.marked {
+            self.synced = self.synced.max(mark.synced);
+        }
+        self.end_batch(batch.marked.map(|(mark, _)| mark.sequence_min));
+        self.pending = Some((start, batch));
+    }
+
+    /// Makes the batch that was read last a piece, or a part of one. `next_min` is the lowest sequence of the
+    /// next one, where that is known.
+    fn end_batch(&mut self, next_min: Option<u64>) {
+        let Some((start, batch)) = self.pending.take() else { return };
+        let sequence = match batch.marked {
+            Some((mark, _)) => {
+                let end = mark.sequence_min.saturating_add(SEQUENCES_AHEAD_MAX);
+                let end = next_min.unwrap_or(end).min(end);
+                let is_sound = (mark.sequence_min..end).contains(&batch.sequence);
+                if is_sound { batch.sequence } else { mark.sequence_min }
+            }
+            None => batch.sequence,
+        };
+        let is_sound = batch.is_start_sound && sequence == batch.sequence;
+        let end = start + batch.size_bytes;
+        let groups = batch.marked.map(|(mark, keyspace)| Groups {
+            first: mark.first,
+            last: mark.group,
+            keyspace,
+        });
+        if is_sound
+            && let Some(Piece { end: last_end, part: Part::Batches(last), .. }) =
+                self.pieces.last_mut()
+            && *last_end == start
+            && last.is_followed_by(groups)
+        {
+            *last_end = end;
+            last.groups =
+                last.groups.zip(groups).map(|(last, next)| Groups { last: next.last, ..last });
+            last.last_sequence = sequence;
+            return;
+        }
+        let mended_start = (!is_sound).then(|| batch.start(sequence));
+        let batches =
+            Batches { groups, first_sequence: sequence, last_sequence: sequence, mended_start };
+        self.pieces.push(Piece { start, end, part: Part::Batches(batches) });
+    }
+}
+
+impl Batches {
+    fn is_followed_by(&self, groups: Option<Groups>) -> bool {
+        let are_next = match (self.groups, groups) {
+            (None, None) => true,
+            (Some(own), Some(next)) => next.first == own.last + 1 && next.keyspace == own.keyspace,
+            _ => false,
+        };
+        self.mended_start.is_none() && are_next
+    }
+}

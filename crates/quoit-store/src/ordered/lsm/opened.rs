@@ -1,0 +1,201 @@
+//! `fjall` opened: the database, a keyspace for each space, and the numbers of its batches.
+
+use super::{LsmSettings, diagnosed, guarded, store_error};
+use crate::error::StoreError;
+use crate::ordered::backend::Space;
+use crate::ordered::files;
+use crate::ordered::half_made;
+use crate::ordered::journal::{self, Mark, SyncedFile};
+use crate::ordered::keys::GROUP_KEY;
+use crate::ordered::overlay::Batch;
+use crate::ordered::retired::Retired;
+use fjall::config::{BlockSizePolicy, CompressionPolicy, RestartIntervalPolicy};
+use fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
+};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+
+/// Sealed memtables of a keyspace from which on no batch is written: `fjall` sleeps at four.
+const SEALED_COUNT_MAX: usize = 3;
+
+/// Young tables of a keyspace from which on no batch is written: `fjall` slows down at twenty.
+const YOUNG_TABLE_COUNT_MAX: usize = 19;
+
+/// Young tables of a keyspace from which on they are merged from here, if `fjall` does not. It begins at
+/// four.
+const LAGGING_TABLE_COUNT: usize = 12;
+
+/// Values of this size and more are kept apart from the tree, where bodies are.
+const SEPARATED_BYTES_MIN: u32 = 1_024;
+
+/// How many threads flush and compact. The first one only flushes: asked for a compaction it passes it on,
+/// and does so again and again, a processor's worth, while no other thread is free to take it. With two
+/// others that is seldom: one has a long compaction, the other takes what else is asked for.
+const WORKER_COUNT: usize = 3;
+
+/// Of so many entries of a block one is written in full. Heads are small, and looked up by each write: blocks
+/// with more of them are found through faster, and take a tenth more room.
+const HEADS_RESTART_INTERVAL: u8 = 4;
+
+/// How a store is opened, and opened again.
+pub(super) struct Place {
+    pub(super) path: PathBuf,
+    pub(super) settings: LsmSettings,
+    /// Whether bodies are kept apart from heads.
+    pub(super) bodies_apart: bool,
+    pub(super) store_id: u64,
+}
+
+pub(super) struct Opened {
+    pub(super) database: Database,
+    pub(super) keyspaces: [Keyspace; Space::ALL.len()],
+    /// For each keyspace.
+    pub(super) retired: Mutex<[Retired; Space::ALL.len()]>,
+    groups: Mutex<Groups>,
+    synced_file: SyncedFile,
+    store_id: u64,
+}
+
+/// Numbers of batches: see [`journal`].
+struct Groups {
+    /// The first that the next batch stands for.
+    first: u64,
+    /// The next batch's own.
+    next: u64,
+    synced: u64,
+}
+
+/// Told of durable writes that are gone, before anything hides that.
+pub(super) type NoteLoss<'n> = dyn FnMut(String) -> Result<(), StoreError> + 'n;
+
+impl Opened {
+    /// Opens the store in a directory, or makes a new one. `clean` says whether it was closed in good order.
+    pub(super) fn open(
+        place: &Place,
+        clean: bool,
+        note_loss: &mut NoteLoss<'_>,
+    ) -> Result<Self, StoreError> {
+        let Place { path, settings, bodies_apart, store_id } = place;
+        let (path, store_id): (&Path, u64) = (path, *store_id);
+        let failed = |error| store_error("open", path, &error);
+        half_made::clear(path)?;
+        let journals = journal::check(path, clean, store_id)?;
+        let loss = journals.loss();
+        let is_known = loss.is_some();
+        loss.map_or(Ok(()), &mut *note_loss)?;
+        journals.mend()?;
+        // With one of `fjall`'s own.
+        files::check(path, journals.last_group().is_some(), Space::ALL.len() + 1)?;
+        let builder =
+            Database::builder(path).cache_size(settings.cache_bytes).worker_threads(WORKER_COUNT);
+        let database = guarded("open", path, || builder.open());
+        let database = database.map_err(|error| diagnosed(path, error))?;
+        let mut keyspaces = Vec::new();
+        for space in Space::ALL {
+            let options = || match (*bodies_apart, space) {
+                (true, Space::Bodies) => {
+                    options_of(settings).with_kv_separation(separation(settings))
+                }
+                (true, Space::Records) => {
+                    let policy = RestartIntervalPolicy::all(HEADS_RESTART_INTERVAL);
+                    options_of(settings).data_block_restart_interval_policy(policy)
+                }
+                _ => options_of(settings),
+            };
+            keyspaces.push(database.keyspace(space.name(), options).map_err(failed)?);
+        }
+        let keyspaces = keyspaces.try_into().map_err(|_| ()).expect("one for each space");
+        let keyspaces: [Keyspace; Space::ALL.len()] = keyspaces;
+        let stored = keyspaces[Space::Side as usize].get(GROUP_KEY).map_err(failed)?;
+        let stored = stored.and_then(|stored| Mark::read(&stored, store_id));
+        let stored = stored.map_or(0, |mark| mark.group);
+        if stored < journals.synced() && !is_known {
+            let synced = journals.synced();
+            note_loss(format!(
+                "a journal is missing: batch {synced} of writes was durable, and the last one that is there \
+                 is {stored}"
+            ))?;
+        }
+        let last = journals.last_group().unwrap_or(0).max(stored).max(journals.synced());
+        // All that is there was synced when it was opened.
+        let first = journals.last_group().unwrap_or(last) + 1;
+        let groups = Mutex::new(Groups { first, next: last + 1, synced: last });
+        let synced_file = SyncedFile::open(path, store_id)
+            .map_err(|error| store_error("open", path, &error.into()))?;
+        let retired = Mutex::default();
+        Ok(Self { database, keyspaces, retired, groups, synced_file, store_id })
+    }
+
+    pub(super) fn keyspace(&self, space: Space) -> &Keyspace {
+        &self.keyspaces[space as usize]
+    }
+
+    /// Refuses what `fjall` would sleep over.
+    pub(super) fn check_pace(&self) -> Result<(), StoreError> {
+        let is_behind = |keyspace: &Keyspace| {
+            keyspace.sealed_memtable_count() >= SEALED_COUNT_MAX
+                || keyspace.l0_table_count() >= YOUNG_TABLE_COUNT_MAX
+        };
+        if self.keyspaces.iter().any(is_behind) { Err(StoreError::Overloaded) } else { Ok(()) }
+    }
+
+    /// Makes the writes of a batch.
+    pub(super) fn commit(&self, path: &Path, batch: &Batch) -> Result<(), StoreError> {
+        let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
+        let mut groups = self.groups.lock();
+        let &mut Groups { first, next: group, synced } = &mut *groups;
+        let mark = Mark { first, group, synced, sequence_min: self.database.seqno() };
+        writes.insert(self.keyspace(Space::Side), *GROUP_KEY, mark.encode(self.store_id));
+        for (space, key, value) in batch.writes() {
+            match value {
+                Some(value) => writes.insert(self.keyspace(space), key.clone(), value.clone()),
+                None => writes.remove(self.keyspace(space), key.clone()),
+            }
+        }
+        guarded("write", path, || writes.commit())?;
+        (groups.first, groups.next) = (group + 1, group + 1);
+        Ok(())
+    }
+
+    /// Makes what was committed durable.
+    pub(super) fn sync(&self, path: &Path) -> Result<(), StoreError> {
+        let last = self.groups.lock().next - 1;
+        guarded("sync", path, || self.database.persist(PersistMode::SyncData))?;
+        self.groups.lock().synced = last;
+        // Without it less is known after a stop that was not in good order.
+        if let Err(error) = self.synced_file.write(last) {
+            tracing::debug!(%error, "the number of the last synced batch could not be written");
+        }
+        Ok(())
+    }
+
+    /// A keyspace with tables to merge that no thread of `fjall` is at.
+    pub(super) fn lagging(&self) -> Option<&Keyspace> {
+        if self.database.active_compactions() > 0 || self.database.outstanding_flushes() > 0 {
+            return None;
+        }
+        self.keyspaces.iter().find(|keyspace| keyspace.l0_table_count() >= LAGGING_TABLE_COUNT)
+    }
+}
+
+const fn compression(settings: &LsmSettings) -> CompressionType {
+    if settings.compression { CompressionType::Lz4 } else { CompressionType::None }
+}
+
+fn options_of(settings: &LsmSettings) -> KeyspaceCreateOptions {
+    // What is young is soon written again: only tables that stay are compressed.
+    let policy = [CompressionType::None, CompressionType::None, compression(settings)];
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(settings.write_buffer_bytes)
+        .data_block_size_policy(BlockSizePolicy::all(settings.block_bytes))
+        .data_block_compression_policy(CompressionPolicy::new(policy))
+}
+
+/// How large values are kept apart.
+fn separation(settings: &LsmSettings) -> Option<KvSeparationOptions> {
+    let options = KvSeparationOptions::default()
+        .separation_threshold(SEPARATED_BYTES_MIN)
+        .compression(compression(settings));
+    Some(options)
+}

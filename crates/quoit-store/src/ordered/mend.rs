@@ -1,0 +1,269 @@
+//! Copies what can be read of a damaged tree into a new file, which takes its place.
+//!
+//! A damaged page costs the entries that it had. What they were is told from the rest, since a record has
+//! its name, its index entries and the mark of its expiry beside it:
+//!
+//! - Of a record that is lost the name is left. It gets a record that can't be read: to read it is an error,
+//!   as of any damaged record, and not that there is none. Others can replace it.
+//! - Where index entries are lost as well, such records are marked: queries of their partitions are errors
+//!   until they are replaced.
+//! - Names, index entries and marks of expiries are made again from records.
+//! - Where it can't be told what is lost, because records are lost and names too, or counts and numbers of
+//!   dropped partitions, a file says so to the next opening: then the store has lost records, and makes again
+//!   all that is derived from them.
+
+use super::backend::{OrderedStore, Space};
+use super::keys::{
+    Epoch, NameKey, RecordKey, epoch_key, expiry_key, index_key, name_key, record_key, unread_key,
+};
+use super::overlay::Batch;
+use super::tree::{ENGINE_FILE, Hole, TreeFile, TreeSettings, TreeStore, Walk, sums_name};
+use super::value::{HEAD_BYTES, Head, encode_meta, read_meta};
+use crate::error::StoreError;
+use crate::index_page::places_of;
+use crate::output::Output;
+use crate::seam::Disk;
+use bytes::Bytes;
+use quoit_model::hash::{KeyHash, Partition, PlacementRule};
+use quoit_model::key::KeyRef;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The copy, as long as it is made.
+const COPY_FILE: TreeFile = TreeFile { name: "tree.redb.new", mend: None, ..ENGINE_FILE };
+
+/// Says, until the next opening, that records are lost of which nothing is known.
+const LOST_NAME: &str = "tree.redb.lost";
+
+/// Bytes that are written to the copy at once.
+const BATCH_BYTES: u64 = 4 << 20;
+
+/// More than a reason has.
+const REASON_BYTES_MAX: usize = 4_096;
+
+/// Mends the file of a tree that nobody has open.
+///
+/// # Errors
+///
+/// When the disk refuses, or not even the header of the file can be read. Nothing is changed then.
+pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), StoreError> {
+    let path = format!("{}/{}", disk.path(), ENGINE_FILE.name);
+    let file = disk.open(ENGINE_FILE.name, false)?;
+    let size_bytes = file.size_bytes()?;
+    if disk.room_bytes().is_some_and(|room| room < size_bytes) {
+        return Err(StoreError::DiskFull { path, size_bytes });
+    }
+    let Some(walk) = Walk::open(file)? else {
+        let reason =
+            "not even its header can be read; move the file away, and the node gets its data from \
+                      the others"
+                .to_owned();
+        return Err(StoreError::Corrupt { path, offset: 0, reason });
+    };
+    tracing::error!(path, "a tree is damaged: what can be read of it is copied to a new file");
+    TreeStore::remove(&**disk, COPY_FILE)?;
+    let copy = TreeStore::open(Arc::clone(disk), COPY_FILE, settings)?;
+    let mut mend = Mend {
+        walk,
+        copy,
+        waiting: Waiting::default(),
+        lost_indexed: Vec::new(),
+        holes: Default::default(),
+    };
+    let lost_count = mend.copy_all()?;
+    mend.derive()?;
+    mend.flush()?;
+    let reason = mend.reason();
+    drop(mend);
+    if let Some(reason) = &reason {
+        let mut output = Output::create(&**disk, LOST_NAME)?;
+        output.push(reason.as_bytes())?;
+        output.finish()?;
+    }
+    // The file first: its header is whole, so beside the former checksums it is known as another one, and
+    // looked through when it is opened. The damaged one might be taken for a later state of the new one's.
+    disk.rename(COPY_FILE.name, ENGINE_FILE.name)?;
+    disk.rename(&sums_name(COPY_FILE.name), &sums_name(ENGINE_FILE.name))?;
+    disk.sync_directory()?;
+    tracing::error!(path, lost_count, reason, "a damaged tree was mended: records can't be read");
+    Ok(())
+}
+
+/// How it is known that records are lost, if mending has told so since the last opening.
+///
+/// # Errors
+///
+/// When the disk refuses.
+pub(super) fn lost(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
+    if !disk.list()?.iter().any(|name| name == LOST_NAME) {
+        return Ok(None);
+    }
+    let mut reason = vec![0; REASON_BYTES_MAX];
+    let count = disk.open(LOST_NAME, false)?.read_at(&mut reason, 0)?;
+    Ok(Some(String::from_utf8_lossy(&reason[..count]).into_owned()))
+}
+
+/// Forgets that, when it was noted elsewhere.
+///
+/// # Errors
+///
+/// When the disk refuses: the next opening is told again.
+pub(super) fn forget_lost(disk: &dyn Disk) -> Result<(), StoreError> {
+    disk.remove(LOST_NAME)?;
+    disk.sync_directory()
+}
+
+struct Mend {
+    walk: Walk,
+    copy: TreeStore,
+    waiting: Waiting,
+    /// Keys of records that are lost, and had index entries.
+    lost_indexed: Vec<Bytes>,
+    /// What is missing of each space.
+    holes: [Vec<Hole>; Space::ALL.len()],
+}
+
+/// What is to be written to the copy.
+#[derive(Default)]
+struct Waiting {
+    writes: Vec<(Space, Bytes, Option<Bytes>)>,
+    bytes: u64,
+}
+
+impl Waiting {
+    fn put(
+        &mut self,
+        copy: &TreeStore,
+        space: Space,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        self.bytes += (key.len() + value.len()) as u64;
+        self.writes.push((space, key, Some(value)));
+        if self.bytes >= BATCH_BYTES { self.flush(copy) } else { Ok(()) }
+    }
+
+    fn flush(&mut self, copy: &TreeStore) -> Result<(), StoreError> {
+        let Self { writes, .. } = std::mem::take(self);
+        copy.apply(&Batch::of(writes))
+    }
+}
+
+impl Mend {
+    /// Copies what can be read, and puts a record that can't be read in the place of each lost one whose name
+    /// is left. How many these are.
+    fn copy_all(&mut self) -> Result<u64, StoreError> {
+        let mut lost_count = 0;
+        for space in Space::ALL {
+            let Self { walk, copy, waiting, lost_indexed, holes } = self;
+            let of_records = std::mem::take(&mut holes[Space::Records as usize]);
+            let found = walk.visit(space.name(), &mut |key, value| {
+                waiting.put(copy, space, key, value)?;
+                if space != Space::Names || of_records.is_empty() {
+                    return Ok(());
+                }
+                let Some(key) = NameKey::read(key).map(|name| key_of_named(&name)) else {
+                    return Ok(());
+                };
+                if of_records.iter().any(|hole| hole.contains(&key)) {
+                    lost_count += 1;
+                    waiting.put(copy, Space::Records, &key, &[])?;
+                    if read_meta(value).is_none_or(|meta| meta.indexed) {
+                        lost_indexed.push(key);
+                    }
+                }
+                Ok(())
+            })?;
+            holes[Space::Records as usize] = of_records;
+            holes[space as usize] = found;
+        }
+        Ok(lost_count)
+    }
+
+    fn is_lost(holes: &[Hole], key: &[u8]) -> bool {
+        holes.iter().any(|hole| hole.contains(key))
+    }
+
+    /// Makes names, index entries, marks of expiries and numbers of dropped partitions again that are lost.
+    fn derive(&mut self) -> Result<(), StoreError> {
+        let Self { walk, copy, waiting, lost_indexed, holes } = self;
+        let [names, entries, side] =
+            [Space::Names, Space::Indexes, Space::Side].map(|space| &holes[space as usize]);
+        if [names, entries, side].iter().all(|holes| holes.is_empty()) {
+            return Ok(());
+        }
+        let mut epochs = BTreeMap::<Partition, Epoch>::new();
+        walk.visit(Space::Records.name(), &mut |key, value| {
+            let Some(RecordKey { partition, epoch, encoded, .. }) = RecordKey::read(key) else {
+                return Ok(());
+            };
+            let (Ok(name), Ok(head)) = (KeyRef::decode(encoded), Head::read(key, value)) else {
+                return Ok(());
+            };
+            let last = epochs.entry(partition).or_default();
+            *last = epoch.max(*last);
+            let of_name = name_key(name, partition, epoch);
+            if Self::is_lost(names, &of_name) {
+                waiting.put(copy, Space::Names, &of_name, &encode_meta(&head.meta))?;
+            }
+            let expires_at_secs = head.meta.expires_at_secs;
+            let expiry = expiry_key(expires_at_secs, key);
+            if expires_at_secs != 0 && Self::is_lost(side, &expiry) {
+                waiting.put(copy, Space::Side, &expiry, &[])?;
+            }
+            if head.meta.indexed && !entries.is_empty() {
+                let places = places_of(name, &head.meta, &value[HEAD_BYTES..]).unwrap_or_default();
+                for place in places {
+                    let entry = index_key(&place, partition, epoch);
+                    if Self::is_lost(entries, &entry) {
+                        waiting.put(
+                            copy,
+                            Space::Indexes,
+                            &entry,
+                            &expires_at_secs.to_be_bytes(),
+                        )?;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        if !entries.is_empty() {
+            for key in std::mem::take(lost_indexed) {
+                waiting.put(copy, Space::Side, &unread_key(&key), &[])?;
+            }
+        }
+        for (partition, epoch) in epochs {
+            let key = epoch_key(partition);
+            if epoch > Epoch::default() && Self::is_lost(side, &key) {
+                waiting.put(copy, Space::Side, &key, &epoch.0.to_be_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.waiting.flush(&self.copy)
+    }
+
+    /// Why it can't be told what is lost, if it can't.
+    fn reason(&self) -> Option<String> {
+        let has_holes = |space: Space| !self.holes[space as usize].is_empty();
+        let reason = if has_holes(Space::Side) {
+            "counts of the store are damaged"
+        } else if has_holes(Space::Records) && has_holes(Space::Names) {
+            "records are damaged, and names of records too"
+        } else {
+            return None;
+        };
+        Some(reason.to_owned())
+    }
+}
+
+/// The key of the record that a name is of.
+fn key_of_named(name: &NameKey) -> Bytes {
+    let key = name.key();
+    let encoded = key.encoded();
+    let identity = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey).identity;
+    record_key(name.partition, name.epoch, identity, &encoded)
+}

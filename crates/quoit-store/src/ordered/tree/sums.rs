@@ -1,0 +1,215 @@
+//! The file of checksums beside a tree's file.
+//!
+//! | bytes | meaning |
+//! | --- | --- |
+//! | 0..4096, 4096..8192 | two slots, written by turns, each of them twice |
+//! | 8192.. | a checksum of 4 bytes for each block of 4 KiB of the tree's file; 0 = not known |
+//!
+//! The last commit of a tree may be durable by the newest slot alone. So a flipped bit must not cost that
+//! slot: both copies of it are written at once, and each counts.
+//!
+//! A slot:
+//!
+//! | bytes | meaning |
+//! | --- | --- |
+//! | 0..8 | `QUOITSUM` |
+//! | 8..16 | number of the slot: of two slots the higher one counts |
+//! | 16..24 | XXH3-64 of the pieces that were written with it |
+//! | 24..28 | number of these pieces |
+//! | 32..352 | `redb`'s header |
+//! | 352..1952 | which pieces they are |
+//! | 2040..2048 | XXH3-64 of all before |
+//!
+//! A piece is 4 KiB of checksums. Numbers are little-endian. A block's checksum is the lower half of the
+//! XXH3-64 of its bytes, with the number of the block as seed; 1 stands for 0.
+
+use super::header::{HEADER_BYTES, Header};
+use crate::error::StoreError;
+use crate::seam::DiskFile;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
+
+/// Bytes that a checksum is of.
+pub(super) const BLOCK_BYTES: usize = 4_096;
+
+const SUM_BYTES: usize = 4;
+const PIECE_BYTES: usize = 4_096;
+/// Checksums in a piece.
+pub(super) const PIECE_SUMS: usize = PIECE_BYTES / SUM_BYTES;
+
+const SLOT_BYTES: usize = 2_048;
+/// What a slot takes in the file.
+const COPIES_BYTES: usize = 2 * SLOT_BYTES;
+const TABLE_AT: u64 = 2 * COPIES_BYTES as u64;
+const MAGIC: [u8; 8] = *b"QUOITSUM";
+const HEADER_AT: usize = 32;
+const PIECES_AT: usize = HEADER_AT + HEADER_BYTES;
+const SLOT_SUM_AT: usize = SLOT_BYTES - 8;
+
+/// Pieces that a slot can name. More of them are made durable before the slot is written.
+const NAMED_PIECES_MAX: usize = 400;
+
+/// A checksum that is not known.
+pub(super) const UNKNOWN: u32 = 0;
+
+/// The checksum of a block.
+pub(super) fn sum_of(block: u64, bytes: &[u8]) -> u32 {
+    // The lower half is meant.
+    let sum = xxh3_64_with_seed(bytes, block) as u32;
+    if sum == UNKNOWN { 1 } else { sum }
+}
+
+/// The checksums of all blocks that a file has.
+pub(super) type Table = Vec<u32>;
+
+/// The state that a file of checksums tells of.
+pub(super) struct Saved {
+    pub(super) header: Header,
+    /// `None` where a slot, or a piece that belongs to the newest one, is not what was written, because a
+    /// crash tore it or because it is damaged.
+    pub(super) table: Option<Table>,
+}
+
+pub(super) struct SumsFile {
+    file: Arc<dyn DiskFile>,
+    /// The number of the slot that was written last.
+    number: u64,
+}
+
+impl SumsFile {
+    pub(super) const fn new(file: Arc<dyn DiskFile>) -> Self {
+        Self { file, number: 0 }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) -> Result<(), StoreError> {
+        self.file.truncate(0)
+    }
+
+    /// Reads what was saved last; `None` where no slot is whole.
+    pub(super) fn load(&mut self) -> Result<Option<Saved>, StoreError> {
+        let mut front = vec![0; TABLE_AT as usize];
+        self.file.read_at(&mut front, 0)?;
+        let (first, second) = front.split_at(COPIES_BYTES);
+        let slots = [Slot::read_copies(first), Slot::read_copies(second)];
+        // The last save was cut short: it may have changed pieces of the table.
+        let is_torn = slots.iter().any(Result::is_err);
+        let Some(newest) = slots.into_iter().flatten().flatten().max_by_key(|slot| slot.number)
+        else {
+            return Ok(None);
+        };
+        self.number = newest.number;
+        let table_bytes = self.file.size_bytes()?.saturating_sub(TABLE_AT);
+        let mut bytes = vec![0; usize::try_from(table_bytes).unwrap_or_default()];
+        self.file.read_at(&mut bytes, TABLE_AT)?;
+        let (sums, _) = bytes.as_chunks();
+        let table: Table = sums.iter().map(|sum| u32::from_le_bytes(*sum)).collect();
+        let is_whole = !is_torn && hash_of(&newest.pieces, &table) == newest.pieces_hash;
+        Ok(Some(Saved { header: newest.header, table: is_whole.then_some(table) }))
+    }
+
+    /// Saves pieces of the table, and the header that they go with, durably.
+    pub(super) fn save(
+        &mut self,
+        header: &Header,
+        pieces: &BTreeSet<usize>,
+        table: &Table,
+    ) -> Result<(), StoreError> {
+        for piece in pieces {
+            self.file
+                .write_at(&piece_of(*piece, table), TABLE_AT + (piece * PIECE_BYTES) as u64)?;
+        }
+        let mut named: Vec<usize> = pieces.iter().copied().collect();
+        if named.len() > NAMED_PIECES_MAX {
+            self.file.sync()?;
+            named.clear();
+        }
+        let pieces_hash = hash_of(&named, table);
+        let slot = Slot { number: self.number + 1, pieces_hash, header: *header, pieces: named };
+        let copies = slot.encode().repeat(2);
+        self.file.write_at(&copies, slot.number % 2 * COPIES_BYTES as u64)?;
+        self.file.sync()?;
+        self.number += 1;
+        Ok(())
+    }
+}
+
+fn piece_of(piece: usize, table: &Table) -> [u8; PIECE_BYTES] {
+    let mut bytes = [0; PIECE_BYTES];
+    let sums = table.iter().skip(piece * PIECE_SUMS);
+    for (place, sum) in bytes.as_chunks_mut().0.iter_mut().zip(sums) {
+        *place = sum.to_le_bytes();
+    }
+    bytes
+}
+
+fn hash_of(pieces: &[usize], table: &Table) -> u64 {
+    let mut hash = Xxh3::new();
+    for piece in pieces {
+        hash.update(&(*piece as u64).to_le_bytes());
+        hash.update(&piece_of(*piece, table));
+    }
+    hash.digest()
+}
+
+struct Slot {
+    number: u64,
+    pieces_hash: u64,
+    header: Header,
+    pieces: Vec<usize>,
+}
+
+/// A slot is not what was written.
+struct IsTorn;
+
+impl Slot {
+    fn encode(&self) -> [u8; SLOT_BYTES] {
+        assert!(self.pieces.len() <= NAMED_PIECES_MAX, "the caller names no more than fit");
+        let mut bytes = [0; SLOT_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.pieces_hash.to_le_bytes());
+        bytes[24..28].copy_from_slice(&(self.pieces.len() as u32).to_le_bytes());
+        bytes[HEADER_AT..PIECES_AT].copy_from_slice(&self.header.0);
+        for (place, piece) in bytes[PIECES_AT..].as_chunks_mut().0.iter_mut().zip(&self.pieces) {
+            *place = (*piece as u32).to_le_bytes();
+        }
+        let sum = xxh3_64(&bytes[..SLOT_SUM_AT]);
+        bytes[SLOT_SUM_AT..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a slot by either of its copies. `None` where none was written yet.
+    fn read_copies(bytes: &[u8]) -> Result<Option<Self>, IsTorn> {
+        let (first, second) = bytes.split_at(SLOT_BYTES);
+        let copies = [Self::read(first), Self::read(second)];
+        let is_unwritten = copies.iter().all(|copy| matches!(copy, Ok(None)));
+        match copies.into_iter().flatten().flatten().max_by_key(|slot| slot.number) {
+            None if !is_unwritten => Err(IsTorn),
+            slot => Ok(slot),
+        }
+    }
+
+    /// `None` where none was written yet.
+    fn read(bytes: &[u8]) -> Result<Option<Self>, IsTorn> {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let (front, sum) = bytes.split_last_chunk().ok_or(IsTorn)?;
+        let number =
+            |at: usize| front[at..].first_chunk().map_or(0, |read| u64::from_le_bytes(*read));
+        let count = number(24) as u32 as usize;
+        if xxh3_64(front) != u64::from_le_bytes(*sum)
+            || front[..MAGIC.len()] != MAGIC
+            || count > NAMED_PIECES_MAX
+        {
+            return Err(IsTorn);
+        }
+        let header = front[HEADER_AT..].first_chunk().map(|read| Header(*read)).ok_or(IsTorn)?;
+        let (named, _) = front[PIECES_AT..].as_chunks();
+        let pieces = named.iter().take(count).map(|read| u32::from_le_bytes(*read) as usize);
+        let pieces = pieces.collect();
+        Ok(Some(Self { number: number(8), pieces_hash: number(16), header, pieces }))
+    }
+}

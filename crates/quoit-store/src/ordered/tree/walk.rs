@@ -1,0 +1,243 @@
+//! Walks through a tree's file page by page, around those that are damaged.
+//!
+//! `redb` gives up where a page is damaged, and with it what is behind. Its format is documented
+//! (`docs/design.md` of the crate): each page is known by a checksum in the page above, up to the commit slot
+//! of the header. So what can be read of a file is found without it, and no byte counts that is not as it was
+//! written. A page that is damaged leaves a [`Hole`]: the keys that it had lie between two that are known.
+
+use super::header::{HEADER_BYTES, Header};
+use super::sums::BLOCK_BYTES;
+use crate::error::StoreError;
+use crate::seam::DiskFile;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_128;
+
+const LEAF: u8 = 1;
+const BRANCH: u8 = 2;
+
+/// Where the numbers of a leaf's entries begin, and those of a branch's children.
+const LEAF_FRONT_BYTES: usize = 4;
+const BRANCH_FRONT_BYTES: usize = 8;
+
+/// Bytes of a checksum and of a page's number.
+const SUM_BYTES: usize = 16;
+const PAGE_BYTES: usize = 8;
+
+/// Where the definition of a table says whether it has a root, and the root's page and checksum.
+const TABLE_ROOT_AT: usize = 9;
+
+/// Larger pages than this, as powers of two of blocks, can't be: a region has no more.
+const ORDER_MAX: u64 = 20;
+
+/// Keys of a damaged page: all above `after`, up to `until`. `None` is the end of the table.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(in crate::ordered) struct Hole {
+    pub(in crate::ordered) after: Option<Vec<u8>>,
+    pub(in crate::ordered) until: Option<Vec<u8>>,
+}
+
+impl Hole {
+    pub(in crate::ordered) fn contains(&self, key: &[u8]) -> bool {
+        self.after.as_ref().is_none_or(|after| key > &after[..])
+            && self.until.as_ref().is_none_or(|until| key <= &until[..])
+    }
+}
+
+/// Gets the entries of a table that can be read, in order.
+pub(in crate::ordered) type Take<'t> = dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError> + 't;
+
+/// A page, and the checksum that it has to have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PageRef {
+    number: u64,
+    sum: [u8; SUM_BYTES],
+}
+
+impl PageRef {
+    /// Reads a number and a checksum that stands behind it.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let (number, rest) = bytes.split_first_chunk()?;
+        Some(Self { number: u64::from_le_bytes(*number), sum: *rest.first_chunk()? })
+    }
+}
+
+/// The tables of a file, as of its last commit.
+pub(in crate::ordered) struct Walk {
+    file: Arc<dyn DiskFile>,
+    region_bytes: u64,
+    region_header_bytes: u64,
+    /// Names and roots; `None` is the root of an empty table.
+    tables: Vec<(Vec<u8>, Option<PageRef>)>,
+    /// Whether a part of the list of tables is damaged.
+    is_partial: bool,
+}
+
+impl Walk {
+    /// Looks at the header and the list of tables. `None` where not even the header can be read.
+    pub(in crate::ordered) fn open(file: Arc<dyn DiskFile>) -> Result<Option<Self>, StoreError> {
+        let mut header = Header([0; HEADER_BYTES]);
+        file.read_at(&mut header.0, 0)?;
+        let Some(commit) = header.last_commit().filter(|_| header.is_known()) else {
+            return Ok(None);
+        };
+        let block_bytes = BLOCK_BYTES as u64;
+        let [header_pages, data_pages] = header.region_pages();
+        let mut walk = Self {
+            file,
+            region_bytes: (header_pages + data_pages) * block_bytes,
+            region_header_bytes: header_pages * block_bytes,
+            tables: Vec::new(),
+            is_partial: false,
+        };
+        let (mut tables, mut holes) = (Vec::new(), Vec::new());
+        if let Some(root) = commit {
+            let take = &mut |name: &[u8], definition: &[u8]| {
+                let has_root = definition.get(TABLE_ROOT_AT) == Some(&1);
+                let root = definition.get(TABLE_ROOT_AT + 1..).and_then(PageRef::read);
+                tables.push((name.to_vec(), root.filter(|_| has_root)));
+                Ok(())
+            };
+            walk.visit_page(root, Hole::default(), take, &mut holes)?;
+        }
+        (walk.tables, walk.is_partial) = (tables, !holes.is_empty());
+        Ok(Some(walk))
+    }
+
+    /// Shows all entries of a table that can be read, in order. Where others are missing.
+    pub(in crate::ordered) fn visit(
+        &self,
+        table: &str,
+        take: &mut Take<'_>,
+    ) -> Result<Vec<Hole>, StoreError> {
+        let mut holes = Vec::new();
+        match self.tables.iter().find(|(name, _)| name == table.as_bytes()) {
+            Some((_, Some(root))) => self.visit_page(*root, Hole::default(), take, &mut holes)?,
+            Some((_, None)) => {}
+            None if self.is_partial => holes.push(Hole::default()),
+            None => {}
+        }
+        Ok(holes)
+    }
+
+    fn visit_page(
+        &self,
+        page: PageRef,
+        bounds: Hole,
+        take: &mut Take<'_>,
+        holes: &mut Vec<Hole>,
+    ) -> Result<(), StoreError> {
+        let Some(bytes) = self.page(page) else {
+            holes.push(bounds);
+            return Ok(());
+        };
+        if bytes.first() == Some(&LEAF) {
+            return leaf_entries(&bytes).try_for_each(|(key, value)| take(key, value));
+        }
+        let mut after = bounds.after;
+        for (child, key) in branch_children(&bytes) {
+            let until = key.map(<[u8]>::to_vec).or_else(|| bounds.until.clone());
+            let of_child = Hole { after: after.take(), until: until.clone() };
+            self.visit_page(child, of_child, take, holes)?;
+            after = until;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a page, if they are those that were written.
+    fn page(&self, page: PageRef) -> Option<Vec<u8>> {
+        let order = page.number >> 59;
+        if order > ORDER_MAX {
+            return None;
+        }
+        let page_bytes = (BLOCK_BYTES as u64) << order;
+        let index = page.number & (0x000f_ffff >> order);
+        let region = (page.number >> 20) & 0x000f_ffff;
+        let start = BLOCK_BYTES as u64
+            + region * self.region_bytes
+            + self.region_header_bytes
+            + index * page_bytes;
+        if start + page_bytes > self.file.size_bytes().ok()? {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(page_bytes).ok()?];
+        // A read may fail once.
+        let read = |bytes: &mut [u8]| self.file.read_at(bytes, start);
+        let count = read(&mut bytes).or_else(|_| read(&mut bytes)).ok()?;
+        let end = match bytes[0] {
+            LEAF => leaf_end(&bytes),
+            BRANCH => branch_end(&bytes),
+            _ => None,
+        };
+        let used = bytes.get(..end?)?;
+        let is_right = count == bytes.len() && xxh3_128(used).to_le_bytes() == page.sum;
+        is_right.then_some(bytes)
+    }
+}
+
+fn count_of(page: &[u8]) -> Option<usize> {
+    page.get(2..4)?.first_chunk().map(|count| usize::from(u16::from_le_bytes(*count)))
+}
+
+fn number_at(page: &[u8], at: usize) -> Option<usize> {
+    page.get(at..)?.first_chunk().map(|number| u32::from_le_bytes(*number) as usize)
+}
+
+/// Where keys and values of a leaf begin and end: the ends of all keys, then those of all values.
+fn leaf_ends(page: &[u8], entry: usize) -> Option<[usize; 4]> {
+    let count = count_of(page)?;
+    let end_at = |number: usize| number_at(page, LEAF_FRONT_BYTES + 4 * number);
+    let key_start = match entry {
+        0 => LEAF_FRONT_BYTES + 8 * count,
+        _ => end_at(entry - 1)?,
+    };
+    let value_start = match entry {
+        0 => end_at(count.checked_sub(1)?)?,
+        _ => end_at(count + entry - 1)?,
+    };
+    Some([key_start, end_at(entry)?, value_start, end_at(count + entry)?])
+}
+
+fn leaf_end(page: &[u8]) -> Option<usize> {
+    let last = count_of(page)?.checked_sub(1)?;
+    leaf_ends(page, last).map(|[.., end]| end)
+}
+
+fn leaf_entries(page: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    (0..count_of(page).unwrap_or(0)).filter_map(|entry| {
+        let [key_start, key_end, value_start, value_end] = leaf_ends(page, entry)?;
+        Some((page.get(key_start..key_end)?, page.get(value_start..value_end)?))
+    })
+}
+
+/// The number of keys of a branch, and where their ends stand: behind the checksums and numbers of all
+/// children, of which there is one more.
+fn branch_keys(page: &[u8]) -> Option<(usize, usize)> {
+    let count = count_of(page)?;
+    Some((count, BRANCH_FRONT_BYTES + (SUM_BYTES + PAGE_BYTES) * (count + 1)))
+}
+
+fn branch_end(page: &[u8]) -> Option<usize> {
+    let (count, ends_at) = branch_keys(page)?;
+    number_at(page, ends_at + 4 * count.checked_sub(1)?)
+}
+
+/// The children of a branch, each with the key up to which it goes; the last one goes to the end.
+fn branch_children(page: &[u8]) -> impl Iterator<Item = (PageRef, Option<&[u8]>)> {
+    let (count, ends_at) = branch_keys(page).unwrap_or((0, 0));
+    (0..=count).filter_map(move |child| {
+        let sum = page.get(BRANCH_FRONT_BYTES + SUM_BYTES * child..)?.first_chunk()?;
+        let numbers_at = BRANCH_FRONT_BYTES + SUM_BYTES * (count + 1);
+        let number = page.get(numbers_at + PAGE_BYTES * child..)?.first_chunk()?;
+        let page_ref = PageRef { number: u64::from_le_bytes(*number), sum: *sum };
+        let start = match child {
+            0 => ends_at + 4 * count,
+            _ => number_at(page, ends_at + 4 * (child - 1))?,
+        };
+        let key = if child < count {
+            page.get(start..number_at(page, ends_at + 4 * child)?)
+        } else {
+            None
+        };
+        Some((page_ref, key))
+    })
+}

@@ -1,0 +1,113 @@
+//! Room on the disk for a start, whatever fills the disk.
+//!
+//! A start writes before it can serve: to the control plane's file, to a new segment of a log. On a disk
+//! without room it would fail after any stop that was not in good order, and nobody could even read. So a
+//! file that holds nothing keeps some room. A start that finds less beside it removes it, and it is made
+//! again when the disk has room.
+
+use anyhow::{Context, Result};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The file in the data directory.
+const NAME: &str = "RESERVE";
+
+/// Room that the file keeps.
+const SIZE_BYTES: u64 = 16 << 20;
+
+/// Room beside the file without which it is not made: a disk that is nearly full is left to its engine.
+const ROOM_BYTES_MIN: u64 = 3 * SIZE_BYTES;
+
+/// Pause between two looks whether the file can be made.
+const LOOK_PAUSE: Duration = Duration::from_secs(10);
+
+/// The room that a data directory keeps for a start.
+#[derive(Clone, Debug)]
+pub(crate) struct Reserve {
+    directory: PathBuf,
+}
+
+impl Reserve {
+    /// The room of an existing data directory.
+    pub(crate) fn of(directory: &Path) -> Self {
+        Self { directory: directory.to_owned() }
+    }
+
+    /// Gives the room to a start if the disk has less than that beside it. Says whether it did.
+    ///
+    /// # Errors
+    ///
+    /// When the disk can't be asked, or the file can't be removed.
+    pub(crate) fn give_if_needed(&self) -> Result<bool> {
+        if self.room_bytes()? >= SIZE_BYTES {
+            return Ok(false);
+        }
+        match fs::remove_file(self.path()) {
+            Ok(()) => Ok(true),
+            Err(fault) if fault.kind() == ErrorKind::NotFound => Ok(false),
+            Err(fault) => Err(fault).with_context(|| format!("removing {}", self.path().display())),
+        }
+    }
+
+    /// Makes the file whenever it is missing and there is room for it.
+    pub(crate) async fn keep(self) {
+        let mut looks = tokio::time::interval(LOOK_PAUSE);
+        let mut is_told = false;
+        loop {
+            looks.tick().await;
+            match self.make_if_missing() {
+                Ok(()) => is_told = false,
+                Err(_) if is_told => {}
+                Err(fault) => {
+                    tracing::warn!("no room is kept for a start beside a full disk: {fault:#}");
+                    is_told = true;
+                }
+            }
+        }
+    }
+
+    fn make_if_missing(&self) -> Result<()> {
+        let path = self.path();
+        if path.exists() || self.room_bytes()? < ROOM_BYTES_MIN {
+            return Ok(());
+        }
+        let file = File::create_new(&path).with_context(|| format!("making {}", path.display()))?;
+        let made = fallocate(&file, FallocateFlags::empty(), 0, SIZE_BYTES);
+        if made.is_err() {
+            // A file without its room keeps none.
+            fs::remove_file(&path).ok();
+        }
+        made.with_context(|| format!("keeping {} MiB in {}", SIZE_BYTES >> 20, path.display()))
+    }
+
+    fn room_bytes(&self) -> Result<u64> {
+        crate::engines::free_bytes(&self.directory)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(NAME)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::os::unix::fs::MetadataExt as _;
+
+    #[test]
+    fn room_is_kept_by_blocks_of_the_disk_and_stays_while_there_is_other_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let reserve = Reserve::of(directory.path());
+        reserve.make_if_missing().unwrap();
+        let file = directory.path().join(NAME);
+        assert!(file.metadata().unwrap().blocks() * 512 >= SIZE_BYTES);
+        assert!(!reserve.give_if_needed().unwrap());
+        reserve.make_if_missing().unwrap();
+        assert!(file.exists());
+    }
+}

@@ -1,0 +1,145 @@
+"""Nodes on disks without any room, killed and started again: they read, refuse writes, and go on with room.
+
+Each disk is a small file system in memory, mounted for this program alone. Where the machine lets nobody do
+that, that is said and nothing is tested.
+"""
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE)]
+
+from support import unittest_runner  # noqa: E402
+from support.cluster import wait_until  # noqa: E402
+from support.filling import fill  # noqa: E402
+from support.node import Node, binary_from_environment  # noqa: E402
+from support.pb import Connection, Refused  # noqa: E402
+
+VALUE_BYTES = 100_000
+# What the engines leave alone of a disk, some mebibytes for records beside it, and what is kept for a start.
+ORDERED_MEBIBYTES = 256 + 64
+BITCASK_MEBIBYTES = 16 + 64
+STARTS = 3
+
+
+class FullDisk(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.disk = os.path.join(self.folder, "disk")
+        self.junk = os.path.join(self.disk, "junk")
+        os.mkdir(self.disk)
+
+    def reads_and_goes_on(self, engine, mebibytes):
+        mount("-t", "tmpfs", "-o", "size=%dm" % mebibytes, "none", self.disk)
+        self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
+        settings = ["storage_backend=" + engine, "ring_size=8"]
+        node = Node(binary_from_environment(), os.path.join(self.disk, "data"), settings)
+        # The log must not be what takes the last byte.
+        node.folder_above = self.folder
+        node.log_path = os.path.join(self.folder, "node.log")
+        self.addCleanup(node.__exit__)
+        node.start()
+        wait_until(lambda: os.path.exists(os.path.join(node.data_dir, "RESERVE")), "room to be kept")
+        written = self.write_until_refused(node)
+        self.assertGreater(written, 20)
+        self.assertTrue(disk_full(node))
+        fill(self.junk)
+        for _ in range(STARTS):
+            node.kill()
+            node.start()
+            with Connection(node.pb) as pb:
+                for number in range(written):
+                    self.assertEqual(pb.get("b", "k%d" % number), [value(number)], number)
+                with self.assertRaisesRegex(Refused, "disk full"):
+                    pb.put("b", "refused", value(0))
+        os.unlink(self.junk)
+        # Engines may have copied what they have since they were full.
+        mount("-o", "remount,size=%dm" % (2 * mebibytes), self.disk)
+        wait_until(lambda: is_accepted(node), "writes to go on when there is room")
+        # A put that was not acknowledged may be there.
+        self.assertEqual(self.listed(node) - {"refused", "k%d" % written},
+                         {"k%d" % number for number in range(written)} | {"accepted"})
+        self.assertFalse(disk_full(node))
+        self.assertNotIn("panicked", node.log_tail(10_000))
+
+    def write_until_refused(self, node):
+        """How many puts were acknowledged."""
+        with Connection(node.pb) as pb:
+            for number in range(10_000):
+                try:
+                    pb.put("b", "k%d" % number, value(number))
+                except Refused as refused:
+                    self.assertIn("disk full", str(refused))
+                    return number
+        return self.fail("a disk that is never full")
+
+    def listed(self, node):
+        with Connection(node.pb) as pb:
+            pb.send("RpbListKeysReq", bucket="b")
+            keys = set()
+            while True:
+                part = pb.receive()
+                keys.update(key.decode() for key in part.get("keys", []))
+                if part.get("done"):
+                    return keys
+
+    def test_bitcask(self):
+        self.reads_and_goes_on("bitcask", BITCASK_MEBIBYTES)
+
+    def test_leveldb(self):
+        self.reads_and_goes_on("leveldb", ORDERED_MEBIBYTES)
+
+    def test_leveled(self):
+        self.reads_and_goes_on("leveled", ORDERED_MEBIBYTES)
+
+    def test_innostore(self):
+        self.reads_and_goes_on("innostore", ORDERED_MEBIBYTES)
+
+
+def mount(*arguments):
+    subprocess.run(["mount", *arguments], check=True)
+
+
+def value(number):
+    # No engine compresses it.
+    return random.Random(number).randbytes(VALUE_BYTES)
+
+
+def disk_full(node):
+    return node.json("status")["engine"]["disk_full"]
+
+
+def is_accepted(node):
+    with Connection(node.pb) as pb:
+        try:
+            pb.put("b", "accepted", "small")
+            return True
+        except Refused:
+            return False
+
+
+def main():
+    if os.environ.get("QUOIT_FULL_DISK_INSIDE"):
+        return unittest_runner.run(sys.modules[__name__])
+    inside = ["unshare", "-rm"]
+    try:
+        subprocess.run(inside + ["mount", "-t", "tmpfs", "none", tempfile.gettempdir()], check=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print("skipped: this machine lets nobody mount a file system of their own (%s), so full disks were "
+              "not tested" % error)
+        print("0 passed, 0 failed")
+        return 0
+    command = inside + [sys.executable, os.path.abspath(__file__)] + sys.argv[1:]
+    return subprocess.run(command, env={**os.environ, "QUOIT_FULL_DISK_INSIDE": "1"}).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

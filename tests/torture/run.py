@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Damages what nodes have on disk, and checks what they say afterwards.
+
+Each trial copies the data of a stopped node, or of a cluster of three, damages one file, and starts it:
+
+- never wrong bytes, and never a listing or an answer of an index that looks whole and is not;
+- a single node loses at most what was damaged, and says that it has, or refuses to start in words;
+- in a cluster nothing is lost, and the damaged node is whole again within a minute.
+
+    tests/torture/run.py --engine leveldb --seeds 0..50
+    tests/torture/run.py --engine bitcask --seeds 7 --file SECONDARY --nodes 3
+
+A seed tells the same story each time. Run through `cargo xtask torture`, which builds the program.
+"""
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(HERE), HERE]
+
+import records  # noqa: E402
+from damage import KINDS, Damage  # noqa: E402
+from records import COUNT, Answers, Trouble  # noqa: E402
+from support.cluster import Cluster  # noqa: E402
+from support.node import NodeError  # noqa: E402
+from support.pb import replay  # noqa: E402
+
+ENGINES = ("bitcask", "leveldb", "leveled", "innostore")
+SETTINGS = ["ring_size=8", "bitcask.max_file_size=256KB", "anti_entropy.trigger_interval=1s"]
+# Records that one flipped bit may cost: those that were written together.
+LOST_BY_FLIP_MAX = 4
+WHOLE_SECONDS = 60
+LOOK_SECONDS = 2
+
+
+class Ground:
+    """Data of stopped nodes that trials start from, and return to."""
+
+    def __init__(self, folder, engine, node_count, stop):
+        self.stop = stop
+        self.kept = os.path.join(folder, "kept")
+        self.used = os.path.join(folder, "used")
+        os.makedirs(self.used)
+        self.cluster = Cluster(self.used, node_count, SETTINGS + ["storage_backend=" + engine])
+        with self.cluster:
+            records.write(self.cluster[0])
+            for node in self.cluster:
+                node.kill() if stop == "kill" else node.stop()
+        shutil.copytree(self.used, self.kept)
+
+    def restore(self):
+        for name in os.listdir(self.kept):
+            shutil.rmtree(os.path.join(self.used, name))
+            shutil.copytree(os.path.join(self.kept, name), os.path.join(self.used, name))
+
+
+class Trial:
+    def __init__(self, ground, seed, arguments):
+        self.ground = ground
+        self.cluster = ground.cluster
+        self.node = ground.cluster[0]
+        self.random = random.Random(seed)
+        ground.restore()
+        self.shows_log = arguments.log
+        self.damage = Damage(self.random, self.node.data_dir, arguments.kind, arguments.file).apply()
+
+    def run(self):
+        """What came of it; raises `Trouble`."""
+        try:
+            said = self.of_one() if len(self.cluster.nodes) == 1 else self.of_three()
+        finally:
+            self.cluster.__exit__()
+            log = self.node.log_tail(100_000)
+            if self.shows_log:
+                print(log)
+        if "panicked" in log:
+            raise Trouble("a panic: " + next(line for line in log.splitlines() if "panicked" in line))
+        return said
+
+    def of_one(self):
+        try:
+            self.node.start()
+        except NodeError as error:
+            return self.refused(str(error))
+        answers = Answers(self.node)
+        answers.check()
+        lost = len(answers.missing | answers.older)
+        if lost and not self.is_told():
+            raise Trouble("records are lost and nothing says so: " + answers.summary())
+        if self.damage.kind == "flip" and lost > LOST_BY_FLIP_MAX:
+            raise Trouble("one bit costs %d records: %s" % (lost, answers.summary()))
+        return answers.summary()
+
+    def refused(self, error):
+        if self.node.data_dir not in error:
+            raise Trouble("a refusal that names no file: " + error)
+        return "refused: " + error.strip().splitlines()[-1][:200]
+
+    def is_told(self):
+        status = self.node.json("status")
+        return status["losses"] or status["engine"]["corrupt_record_count"] > 0
+
+    def of_three(self):
+        for node in self.cluster.nodes[1:]:
+            node.start()
+        began = time.monotonic()
+        try:
+            self.node.start()
+        except NodeError as error:
+            return self.refused(str(error))
+        while True:
+            together = Answers(self.node)
+            together.check()
+            if together.missing or together.older:
+                raise Trouble("lost in the cluster: " + together.summary())
+            alone = self.alone()
+            took = time.monotonic() - began
+            if together.is_whole() and alone.is_whole():
+                return "whole after %.0f s" % took
+            if took > WHOLE_SECONDS:
+                raise Trouble("not whole after %.0f s: %s; alone %s"
+                              % (took, together.summary(), alone.summary()))
+            time.sleep(LOOK_SECONDS)
+
+    def alone(self):
+        """What the damaged node has itself: the others stand still meanwhile."""
+        for node in self.cluster.nodes[1:]:
+            node.process.send_signal(signal.SIGSTOP)
+        try:
+            return Answers(self.node, r=1, timeout=1_000)
+        finally:
+            for node in self.cluster.nodes[1:]:
+                node.process.send_signal(signal.SIGCONT)
+
+
+def seeds(text):
+    first, _, end = text.partition("..")
+    return range(int(first), int(end) if end else int(first) + 1)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", choices=ENGINES, help="this one alone [default: each]")
+    parser.add_argument("--seeds", type=seeds, default=seeds("0..4"), help="FIRST..END or one [0..4]")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="nodes of the cluster [1]")
+    parser.add_argument("--stop", choices=("order", "kill"), help="how the nodes stopped [default: both]")
+    parser.add_argument("--kind", choices=KINDS, help="of damage [default: drawn]")
+    parser.add_argument("--file", help="a part of the file's path in the data directory [default: any]")
+    parser.add_argument("--log", action="store_true", help="print what the damaged node has logged")
+    arguments = parser.parse_args()
+    passed = failed = 0
+    for engine in [arguments.engine] if arguments.engine else ENGINES:
+        for stop in [arguments.stop] if arguments.stop else ("order", "kill"):
+            with tempfile.TemporaryDirectory(prefix="quoit-test-") as folder:
+                ground = Ground(folder, engine, arguments.nodes, stop)
+                for seed in arguments.seeds:
+                    trial = Trial(ground, seed, arguments)
+                    name = "%s, stop by %s, seed %d, %s" % (engine, stop, seed, trial.damage.text)
+                    try:
+                        print("pass %s: %s" % (name, trial.run()), flush=True)
+                        passed += 1
+                    except (Trouble, NodeError, replay.Trouble, OSError) as trouble:
+                        print("FAIL %s: %s" % (name, str(trouble)[-600:]), flush=True)
+                        failed += 1
+    print("%d passed, %d failed" % (passed, failed))
+    return 0 if failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
