@@ -25,8 +25,11 @@ impl Connection {
     ) -> Result<(), Refusal> {
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
         self.check_origin(&request.head)?;
-        self.room.hold_read(&self.out, self.context.store.size_bytes_max(name.as_ref()))?;
-        let found = self.context.store.get(name.as_ref(), &params.read_options()).await?;
+        let store = &self.context.store;
+        let size_bytes_max = || store.size_bytes_max(name.as_ref());
+        let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
+        let found = store.get(name.as_ref(), &params.read_options()).await?;
+        drop(admitted);
         let Some(object) = found else { return Err(Refusal::not_found()) };
         if object.is_tombstone() {
             self.write_tombstone(&object);

@@ -1,7 +1,7 @@
 //! The share of one connection in the budget.
 
 use super::ANSWERS_BYTES_FREE;
-use super::budget::{ALLOWANCE_BYTES, MemoryBudget, NoRoom};
+use super::budget::{ALLOWANCE_BYTES, MemoryBudget, NoRoom, Unmeasured};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +27,22 @@ impl Account {
     /// A room that has nothing of the budget yet. `free_bytes` of what it needs are in the allowance.
     pub(crate) fn room(self: &Arc<Self>, free_bytes: usize) -> Room {
         Room { account: Arc::clone(self), free_bytes, floor_bytes: 0, held_bytes: 0 }
+    }
+
+    /// Admits the read of an object, which lasts as long as the answer of this function is kept. Its size is
+    /// looked up, and memory for it asked for in `room`, when any object might be too large. `out` are the
+    /// answers that have gathered.
+    pub(crate) fn admit_read(
+        &self,
+        room: &mut Room,
+        out: &[u8],
+        size_bytes_max: impl FnOnce() -> Option<u64>,
+    ) -> Result<Option<Unmeasured<'_>>, NoRoom> {
+        let unmeasured = self.budget.begin_unmeasured();
+        if unmeasured.is_none() {
+            room.hold_read(out, size_bytes_max())?;
+        }
+        Ok(unmeasured)
     }
 
     /// Looks whether there would be room for so many bytes more. Takes nothing.
@@ -189,7 +205,11 @@ mod tests {
 
     #[test]
     fn a_room_asks_for_what_exceeds_its_free_part_and_gives_it_back() {
-        let settings = MemorySettings { budget_bytes: 1 << 20, share_bytes: 1 << 19 };
+        let settings = MemorySettings {
+            budget_bytes: 1 << 20,
+            share_bytes: 1 << 19,
+            request_bytes_max: 1 << 18,
+        };
         let budget = Arc::new(MemoryBudget::new(settings));
         let account = budget.open().expect("room for an allowance");
         let used = || budget.figures().used_bytes - ALLOWANCE_BYTES;

@@ -11,8 +11,8 @@ mod budget;
 
 pub use account::Account;
 pub(crate) use account::{Gathered, READ_COPIES, Room};
-pub(crate) use budget::REQUEST_COPIES;
 pub use budget::{ALLOWANCE_BYTES, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
+pub(crate) use budget::REQUEST_COPIES;
 
 /// Bytes of a request that has not arrived as a whole which the allowance has room for.
 pub(crate) const REQUESTS_BYTES_FREE: usize = 12 << 10;
@@ -22,7 +22,8 @@ pub(crate) const ANSWERS_BYTES_FREE: usize = 40 << 10;
 /// A room in a budget of its own, for tests.
 #[cfg(test)]
 pub(crate) fn room_of(budget_bytes: u64) -> Room {
-    let settings = MemorySettings { budget_bytes, share_bytes: budget_bytes };
+    let settings =
+        MemorySettings { budget_bytes, share_bytes: budget_bytes, request_bytes_max: 1 << 19 };
     let account = std::sync::Arc::new(MemoryBudget::new(settings)).open();
     account.expect("room for an allowance").room(0)
 }

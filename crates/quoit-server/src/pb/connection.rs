@@ -8,9 +8,9 @@ use crate::context::ServerContext;
 use crate::memory::{ANSWERS_BYTES_FREE, Account, NoRoom, REQUESTS_BYTES_FREE, Room};
 use crate::socket::{Socket, StopSignal};
 use crate::turn::{Turn, Weight};
-use bytes::{Buf, Bytes, BytesMut};
-use quoit_core::RequestError;
-use quoit_wire::frame::{Frame, FrameDecoder, append_empty, append_message};
+use bytes::{Buf, Bytes};
+use quoit_core::{Pending, RequestError, Unconfirmed};
+use quoit_wire::frame::{Frame, append_empty, append_message};
 use quoit_wire::messages::{Body, RpbErrorResp};
 use quoit_wire::{DecodeError, FrameError, MessageCode};
 use std::io;
@@ -97,13 +97,28 @@ pub async fn serve(
     let _ = connection.run().await;
 }
 
-/// The outcome of the next request of the input.
-enum Next {
-    Answered,
+/// The next request of the input, as far as it is answered without waiting.
+enum Begun {
+    /// It is answered, or has failed.
+    Ended(Result<(), Fault>),
+    /// It is written; the answer has to wait until it is durable enough.
+    Written(Pending),
+    /// It is answered if other replicas say the same.
+    Shown(Shown),
+    /// It is to be answered from a frame of its own.
+    Whole(Frame),
     /// There is none, or not all of it.
     Missing,
     /// It is the last one.
     Last,
+}
+
+/// An answer that other replicas have to confirm. The request is still in the input.
+struct Shown {
+    unconfirmed: Unconfirmed,
+    /// The end of the output before the answer.
+    start: usize,
+    request_bytes: usize,
 }
 
 impl Connection {
@@ -132,113 +147,118 @@ impl Connection {
                 continue;
             }
             loop {
-                match self.answer_next(&mut input, &mut turn).await? {
-                    Next::Answered => {}
-                    Next::Missing => break,
-                    Next::Last => return self.close().await,
+                let (start_bytes, left_bytes) = (self.out.len(), input.bytes.len());
+                let mut weight = Weight::Plain;
+                let result = match self.begin_next(&mut input) {
+                    Begun::Ended(result) => result,
+                    Begun::Written(pending) => self.finish_put(pending).await,
+                    Begun::Shown(shown) => {
+                        if self.is_confirmed(shown, &mut input).await {
+                            Ok(())
+                        } else {
+                            let Ok(Some(frame)) = input.decoder.next_frame(&mut input.bytes) else {
+                                return self.close().await;
+                            };
+                            self.dispatch(frame).await
+                        }
+                    }
+                    Begun::Whole(frame) => {
+                        weight = weight_of(frame.code);
+                        self.dispatch(frame).await
+                    }
+                    Begun::Missing => break,
+                    Begun::Last => return self.close().await,
+                };
+                input.transfer = None;
+                let moved_bytes =
+                    left_bytes - input.bytes.len() + self.out.len().saturating_sub(start_bytes);
+                if !self.settle(result)? {
+                    return self.close().await;
+                }
+                if self.out.len() >= FLUSH_BYTES {
+                    self.flush().await?;
+                }
+                self.room.drop_floor(self.out.len());
+                if turn.spend(weight, moved_bytes) {
+                    turn.pass().await;
                 }
             }
             self.flush().await?;
         }
     }
 
-    /// Answers the next request of the input.
-    async fn answer_next(&mut self, input: &mut Input, turn: &mut Turn) -> io::Result<Next> {
+    /// Begins the next request of the input. Most are answered by that.
+    fn begin_next(&mut self, input: &mut Input) -> Begun {
         let Input { decoder, bytes, .. } = input;
-        let (start_bytes, left_bytes) = (self.out.len(), bytes.len());
-        let mut weight = Weight::Plain;
-        let result = match self.take_in_place(decoder, bytes) {
-            Some(Ok((InPlace::Written(pending), _))) => self.finish_put(pending).await,
-            Some(Ok((InPlace::Shown(unconfirmed, start), size_bytes))) => {
-                if self.context.store.confirm_read(unconfirmed).await {
-                    bytes.advance(size_bytes);
-                    Ok(())
-                } else {
-                    self.out.truncate(start);
-                    let Ok(Some(frame)) = decoder.next_frame(bytes) else { return Ok(Next::Last) };
-                    self.dispatch(frame).await
+        if let Some(frame) = decoder.peek_frame(bytes) {
+            let request_bytes = frame.size_bytes;
+            let begun = match self.answer_in_place(frame) {
+                Ok(InPlace::Declined) => None,
+                Ok(InPlace::Shown(unconfirmed, start)) => {
+                    return Begun::Shown(Shown { unconfirmed, start, request_bytes });
                 }
+                Ok(InPlace::Answered) => Some(Begun::Ended(Ok(()))),
+                Ok(InPlace::Written(pending)) => Some(Begun::Written(pending)),
+                Err(fault) => Some(Begun::Ended(Err(fault))),
+            };
+            if let Some(begun) = begun {
+                bytes.advance(request_bytes);
+                return begun;
             }
-            Some(answered) => answered.map(drop),
-            None => match decoder.next_frame(bytes) {
-                Ok(Some(frame)) => {
-                    weight = weight_of(frame.code);
-                    self.dispatch(frame).await
-                }
-                Ok(None) => return Ok(Next::Missing),
-                // As Riak: what has no message code gets no message.
-                Err(FrameError::ZeroLength) => return Ok(Next::Last),
-                Err(fault) => {
-                    self.context.memory.note_too_large();
-                    self.error(&format!("Invalid message packet, reason: {fault}"));
-                    self.lingers = true;
-                    return Ok(Next::Last);
-                }
-            },
-        };
-        input.transfer = None;
-        let moved_bytes =
-            left_bytes - input.bytes.len() + self.out.len().saturating_sub(start_bytes);
-        if !self.settle(result).await? {
-            return Ok(Next::Last);
         }
-        if turn.spend(weight, moved_bytes) {
-            turn.pass().await;
+        match decoder.next_frame(bytes) {
+            Ok(Some(frame)) => Begun::Whole(frame),
+            Ok(None) => Begun::Missing,
+            // As Riak: what has no message code gets no message.
+            Err(FrameError::ZeroLength) => Begun::Last,
+            Err(fault) => {
+                self.context.memory.note_too_large();
+                self.error(&format!("Invalid message packet, reason: {fault}"));
+                self.lingers = true;
+                Begun::Last
+            }
         }
-        Ok(Next::Answered)
+    }
+
+    /// Whether other replicas say the same as an answer. If not, the answer is taken back, and the request
+    /// stays in the input.
+    async fn is_confirmed(&mut self, shown: Shown, input: &mut Input) -> bool {
+        let is_confirmed = self.context.store.confirm_read(shown.unconfirmed).await;
+        if is_confirmed {
+            input.bytes.advance(shown.request_bytes);
+        } else {
+            self.out.truncate(shown.start);
+        }
+        is_confirmed
     }
 
     /// Answers all requests at hand with an error. Whether the connection goes on.
     async fn refuse_all(&mut self, input: &mut Input, reason: &str) -> io::Result<bool> {
         let Input { decoder, bytes, .. } = input;
         while let Ok(Some(_)) = decoder.next_frame(bytes) {
-            if !self.settle(Err(Fault::Text(reason.to_owned()))).await? {
-                return Ok(false);
+            self.error(reason);
+            if self.out.len() >= FLUSH_BYTES {
+                self.flush().await?;
             }
         }
         self.flush().await?;
         Ok(decoder.missing_bytes(bytes).is_ok())
     }
 
-    /// Takes the next request, of so many bytes, if it can be answered without taking it out of the buffer.
-    /// One that is only shown stays there.
-    fn take_in_place(
-        &mut self,
-        decoder: &FrameDecoder,
-        input: &mut BytesMut,
-    ) -> Option<Result<(InPlace, usize), Fault>> {
-        let frame = decoder.peek_frame(input)?;
-        let size_bytes = frame.size_bytes;
-        match self.answer_in_place(frame) {
-            Ok(InPlace::Declined) => None,
-            Ok(shown @ InPlace::Shown(..)) => Some(Ok((shown, size_bytes))),
-            answered => {
-                input.advance(size_bytes);
-                Some(answered.map(|answered| (answered, size_bytes)))
-            }
-        }
-    }
-
-    /// Ends a request: answers it if it failed, and writes answers that have become many. False when the
-    /// connection has to be closed.
-    async fn settle(&mut self, result: Result<(), Fault>) -> io::Result<bool> {
-        let go_on = match result {
-            Ok(()) => true,
+    /// Ends a request: answers it if it failed. False when the connection has to be closed.
+    fn settle(&mut self, result: Result<(), Fault>) -> io::Result<bool> {
+        match result {
+            Ok(()) => Ok(true),
             Err(Fault::Text(text)) => {
                 self.error(&text);
-                true
+                Ok(true)
             }
             Err(Fault::Closing(text)) => {
                 self.error(&text);
-                false
+                Ok(false)
             }
-            Err(Fault::Socket(fault)) => return Err(fault),
-        };
-        if self.out.len() >= FLUSH_BYTES {
-            self.flush().await?;
+            Err(Fault::Socket(fault)) => Err(fault),
         }
-        self.room.drop_floor(self.out.len());
-        Ok(go_on)
     }
 
     async fn dispatch(&mut self, frame: Frame) -> Result<(), Fault> {

@@ -62,8 +62,12 @@ impl Connection {
             Some(bytes) if !bytes.is_empty() => Some(context(Some(bytes))?),
             _ => None,
         };
-        self.room.hold_read(&self.out, self.context.store.size_bytes_max(key))?;
-        let Some(object) = self.context.store.get(key, &options).await? else {
+        let store = &self.context.store;
+        let size_bytes_max = || store.size_bytes_max(key);
+        let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
+        let found = store.get(key, &options).await?;
+        drop(admitted);
+        let Some(object) = found else {
             self.send_empty(MessageCode::GetResp);
             return Ok(());
         };

@@ -18,8 +18,10 @@ const MIB: u64 = 1 << 20;
 const LISTENER_COUNT: u64 = 2;
 
 fn settings(budget_mib: u64, share_mib: u64, request_mib: usize) -> ServerSettings {
-    let memory = MemorySettings { budget_bytes: budget_mib * MIB, share_bytes: share_mib * MIB };
-    ServerSettings { memory, request_bytes_max: request_mib << 20, ..ServerSettings::default() }
+    let request_bytes_max = request_mib << 20;
+    let (budget_bytes, share_bytes) = (budget_mib * MIB, share_mib * MIB);
+    let memory = MemorySettings { budget_bytes, share_bytes, request_bytes_max };
+    ServerSettings { memory, request_bytes_max, ..ServerSettings::default() }
 }
 
 fn put_of(key: &'static str, value_bytes: usize) -> RpbPutReq {
