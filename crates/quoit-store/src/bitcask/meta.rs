@@ -27,10 +27,11 @@
 //! then     8  XXH3-64 of all before
 //! ```
 //!
-//! The note of what was synced stands behind the slots, from byte 32 768 on: store id 8, number of a segment 4,
-//! 4 zeros, offset in the segment up to which the log was durable 8, XXH3-64 of these 8. The store writes it
-//! after each sync of the log and never syncs it by itself. So it never promises too much, and it survives the
-//! death of the process: it tells a newest segment that was cut off from one whose last write was cut short.
+//! The note of what was synced stands behind the slots, from byte 32 768 on: store id 8, number of a
+//! segment 4, 4 zeros, offset in the segment up to which the log was durable 8, XXH3-64 of these 8. The
+//! store writes it after each sync of the log and never syncs it by itself. So it never promises too
+//! much, and it survives the death of the process: it tells a newest segment that was cut off from one
+//! whose last write was cut short.
 //!
 //! Numbers are little-endian. Version 3 lacks the 20 bytes from byte 80 on, version 2 the 36 from byte 64 on,
 //! version 1 the 52 from byte 48 on; they are read, and written anew in version 4.
