@@ -86,7 +86,8 @@ pub enum Before {
 }
 
 /// A position in the order of an engine's writes. Later writes have higher tickets; a ticket is good until
-/// the engine is closed.
+/// the engine is closed. It covers the write that it was given for, and the former ones of the same bucket;
+/// [`Engine::joined`] makes one for writes of several buckets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Ticket(pub u64);
 
@@ -208,6 +209,11 @@ pub trait Engine: Send + Sync {
     /// Ready when every write up to `ticket` survives the death of the machine; otherwise `waker` is woken
     /// when that may have changed. An error means that durability of the ticket can't be promised.
     fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>>;
+
+    /// A ticket that covers two writes: the later one's where all writes are synced in one order.
+    fn joined(&self, one: Ticket, other: Ticket) -> Ticket {
+        one.max(other)
+    }
 
     /// The next `limit` or fewer live keys of a range. Tombstones are included (see `RecordMeta`), expired
     /// records are not. `after` is a former page's `next`. May wait for the disk; never reads values.

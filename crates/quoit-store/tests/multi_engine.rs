@@ -403,18 +403,38 @@ fn what_would_be_in_several_engines_at_once_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_ticket_covers_all_writes_before_it() {
+fn a_write_waits_for_its_own_engine_alone() {
     let several = Several::new(&["t=tree"]);
-    let first = several.put("t/a", "key", b"value");
-    let second = several.put("default/a", "key", b"value");
-    assert!(second > first);
-    let durable = || several.multi().poll_durable(second, Waker::noop());
-    assert!(durable().is_pending());
+    let in_tree = several.put("t/a", "key", b"value");
+    let in_log = several.put("default/a", "key", b"value");
+    let durable = |ticket| several.multi().poll_durable(ticket, Waker::noop());
+    assert!(durable(in_log).is_pending() && durable(in_tree).is_pending());
     step_all(&several.executions[0]);
-    assert!(durable().is_pending(), "the tree has not synced");
+    assert!(matches!(durable(in_log), Poll::Ready(Ok(()))));
+    let both = several.multi().joined(in_log, in_tree);
+    assert!(durable(in_tree).is_pending() && durable(both).is_pending(), "the tree has not synced");
     step_all(&several.executions[1]);
-    assert!(matches!(durable(), Poll::Ready(Ok(()))));
-    assert!(matches!(several.multi().poll_durable(first, Waker::noop()), Poll::Ready(Ok(()))));
+    assert!(
+        [in_tree, both].into_iter().all(|ticket| matches!(durable(ticket), Poll::Ready(Ok(()))))
+    );
+}
+
+#[test]
+fn an_engine_that_can_not_sync_fails_no_writes_of_others() {
+    let several = Several::new(&["t=tree"]);
+    several.multi().sync().unwrap();
+    let tree = &several.disks[2];
+    let used_bytes = tree.used_bytes();
+    tree.set_faults(|faults| faults.capacity_bytes = Some(used_bytes));
+    let in_tree = several.put("t/a", "key", &[7; 200_000]);
+    let in_log = several.put("default/a", "key", b"value");
+    assert!(several.multi().sync().is_err());
+    let durable = |ticket| several.multi().poll_durable(ticket, Waker::noop());
+    assert!(matches!(durable(in_log), Poll::Ready(Ok(()))));
+    assert!(!matches!(durable(in_tree), Poll::Ready(Ok(()))));
+    tree.set_faults(|faults| faults.capacity_bytes = None);
+    several.multi().sync().unwrap();
+    assert!(matches!(durable(in_tree), Poll::Ready(Ok(()))));
 }
 
 #[test]

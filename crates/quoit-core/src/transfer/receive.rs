@@ -99,7 +99,7 @@ impl ReplicatedStore {
         });
     }
 
-    /// Merges delivered records into this node's. The answer is the last write.
+    /// Merges delivered records into this node's. The answer is a ticket that covers all writes.
     fn take_delivered(
         &self,
         deliver: &Deliver,
@@ -123,7 +123,7 @@ impl ReplicatedStore {
             if let Some(Taken::Written(ticket, _)) =
                 self.take_copy(&place.at(), &replicated, true, Access::Wait)?
             {
-                last = last.max(Some(ticket));
+                last = Some(last.map_or(ticket, |last| self.engine.joined(last, ticket)));
             }
         }
         Ok(last)

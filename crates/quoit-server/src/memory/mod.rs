@@ -11,8 +11,8 @@ mod budget;
 
 pub use account::Account;
 pub(crate) use account::{Gathered, READ_COPIES, Room};
-pub use budget::{ALLOWANCE_BYTES, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
 pub(crate) use budget::REQUEST_COPIES;
+pub use budget::{ALLOWANCE_BYTES, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
 
 /// Bytes of a request that has not arrived as a whole which the allowance has room for.
 pub(crate) const REQUESTS_BYTES_FREE: usize = 12 << 10;

@@ -240,6 +240,10 @@ impl Engine for CompressedEngine {
         self.engine.poll_durable(ticket, waker)
     }
 
+    fn joined(&self, one: Ticket, other: Ticket) -> Ticket {
+        self.engine.joined(one, other)
+    }
+
     fn list_keys(
         &self,
         range: KeyRange<'_>,

@@ -4,7 +4,7 @@ use super::assignments::Routing;
 use super::file;
 use super::merge;
 use super::routes::{Named, Routes, bucket_of};
-use super::tickets::Tickets;
+use super::tickets::{self, Tickets};
 use super::transact::{Probe, Within};
 use crate::bitcask::{Meta, MetaFile};
 use crate::compare::Compare;
@@ -170,7 +170,7 @@ impl MultiEngine {
 
     fn numbered(&self, place: usize, applied: Applied) -> Applied {
         match applied {
-            Applied::Written(ticket) => Applied::Written(self.tickets.issue([(place, ticket)])),
+            Applied::Written(ticket) => Applied::Written(self.tickets.issue(place, ticket)),
             other => other,
         }
     }
@@ -256,12 +256,16 @@ impl Engine for MultiEngine {
             return Err(StoreError::SeveralEngines);
         }
         let ticket = self.engine(place).batch(writes)?;
-        Ok(self.tickets.issue([(place, ticket)]))
+        Ok(self.tickets.issue(place, ticket))
     }
 
     fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
         let engines = &self.named.engines;
         self.tickets.poll(ticket, |place, ticket| engines[place].poll_durable(ticket, waker))
+    }
+
+    fn joined(&self, one: Ticket, other: Ticket) -> Ticket {
+        tickets::joined(one, other)
     }
 
     fn list_keys(
@@ -340,11 +344,14 @@ impl Engine for MultiEngine {
 
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
         let tickets = self.all(|engine| engine.drop_partition(partition))?;
-        Ok(self.tickets.issue(tickets.into_iter().enumerate()))
+        Ok(self.tickets.issue_of_all(tickets))
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        self.all(|engine| engine.sync()).map(drop)
+        // All of them, whatever happens to one.
+        let synced: Vec<Result<(), StoreError>> =
+            self.named.engines.iter().map(|engine| engine.sync()).collect();
+        synced.into_iter().collect()
     }
 
     fn stats(&self) -> EngineStats {
