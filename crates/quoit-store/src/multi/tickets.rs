@@ -1,5 +1,5 @@
-//! One order of the writes of several engines. A write waits for its own engine alone: one that can't sync does
-//! not hold the writes of others.
+//! One order of the writes of several engines. A write waits for its own engine alone: one that can't sync
+//! does not hold the writes of others.
 
 use crate::engine::Ticket;
 use crate::error::StoreError;
@@ -69,8 +69,8 @@ impl Tickets {
         Self { remembered_max, state: Mutex::new(State { last: 0, waiting }) }
     }
 
-    /// The ticket among all engines' of a write that an engine gave this ticket to. It covers the former writes
-    /// of that engine.
+    /// The ticket among all engines' of a write that an engine gave this ticket to. It covers the former
+    /// writes of that engine.
     pub(super) fn issue(&self, engine: usize, ticket: Ticket) -> Ticket {
         let mut state = self.state.lock();
         state.last += 1;
