@@ -15,7 +15,7 @@ use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, ReadQuorums};
-use quoit_store::engine::{Access, RecordAt, RecordMeta};
+use quoit_store::engine::{Access, RecordAt, RecordMeta, SizeBound};
 
 impl ReplicatedStore {
     /// Reads an object. `None` when nothing is stored; tombstones are returned, the protocols decide what
@@ -41,14 +41,23 @@ impl ReplicatedStore {
         Ok(found)
     }
 
-    /// The most bytes that this node's copy of an object takes as it is stored, where its engine knows that
-    /// from memory: so that a caller can make room before it reads. One look-up in the index.
+    /// The most bytes that this node's copy of an object takes as it is stored, if it has one: so that a
+    /// caller can make room before it reads. One look-up in the index, or of the head of the record.
     #[must_use]
     pub fn size_bytes_max(&self, key: KeyRef<'_>) -> Option<u64> {
         let encoded = check_encoded(key).ok()?;
         let state = self.control.read();
         let props = object_props(&state, key.bucket).ok()?;
-        self.engine.size_bytes_max(&record_at(&state, props, key, &encoded))
+        let at = record_at(&state, props, key, &encoded);
+        let mut bound = self.engine.size_bound(&at, Access::NoWait);
+        if bound == SizeBound::WouldBlock {
+            let step = || self.engine.size_bound(&at, Access::Wait);
+            bound = self.settings.blocking.in_place(step);
+        }
+        match bound {
+            SizeBound::AtMost(size_bytes) => Some(size_bytes),
+            SizeBound::Unknown | SizeBound::WouldBlock => None,
+        }
     }
 
     /// As [`ReplicatedStore::get`], with data types in their own form.

@@ -91,6 +91,25 @@ pub enum Before {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Ticket(pub u64);
 
+/// The size of a record, as far as it can be told without its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SizeBound {
+    /// The record takes so many bytes at most.
+    AtMost(u64),
+    /// There is no record, or it can't be read: a read of it says which.
+    Unknown,
+    /// The disk has to be waited for: repeat with [`Access::Wait`].
+    WouldBlock,
+}
+
+impl SizeBound {
+    /// The bound of a record whose size is known, if it is.
+    #[must_use]
+    pub fn of(size_bytes: Option<u64>) -> Self {
+        size_bytes.map_or(Self::Unknown, Self::AtMost)
+    }
+}
+
 /// Answer to an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Applied {
@@ -170,11 +189,9 @@ pub trait Engine: Send + Sync {
     /// partition): compare the answer with other replicas' digests, never show it to a client.
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError>;
 
-    /// The most bytes that a record takes as it is stored, where the engine knows that from memory. `None`
-    /// where it does not, and where there is no record.
-    fn size_bytes_max(&self, _at: &RecordAt<'_>) -> Option<u64> {
-        None
-    }
+    /// The size of a record as it is stored, without a look at its value. Costs a look at the index, or at
+    /// the head of the record where that is stored.
+    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound;
 
     /// Reads, decides and writes one record in one step: no other change of the record comes between.
     /// A failed write leaves the record as it was. What is stored and damaged fails a change that wants

@@ -7,7 +7,7 @@ mod support;
 use quoit_model::hash::{Identity, Partition};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport};
 use quoit_store::engine::{
-    Access, BatchWrite, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef,
+    Access, BatchWrite, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef, SizeBound,
 };
 use quoit_store::seam::{RealDisk, SystemClock, Threads};
 use std::path::Path;
@@ -119,7 +119,10 @@ fn the_front_of_a_record_with_a_very_long_name_is_no_whole_record() {
 fn the_size_of_a_record_is_known_without_a_read() {
     let directory = tempfile::tempdir().unwrap();
     let (engine, _) = open(directory.path(), |_| {});
-    let size_bytes_max = |key: &str| engine.size_bytes_max(&Name::new(key).at());
+    let size_bytes_max = |key: &str| match engine.size_bound(&Name::new(key).at(), Access::NoWait) {
+        SizeBound::AtMost(size_bytes) => Some(size_bytes),
+        _ => None,
+    };
     assert_eq!(size_bytes_max("key"), None);
     put(&engine, "key", &[b'v'; 100_000]);
     let known = size_bytes_max("key").unwrap();

@@ -6,7 +6,9 @@
 mod support;
 
 use quoit_model::hash::Identity;
-use quoit_store::engine::{Access, Applied, Before, Decision, Engine, Fetch, RecordMeta};
+use quoit_store::engine::{
+    Access, Applied, Before, Decision, Engine, Fetch, RecordMeta, SizeBound,
+};
 use quoit_store::ordered::{LsmSettings, OrderedEngine, OrderedSettings};
 use quoit_store::seam::{SystemClock, Threads};
 use std::path::Path;
@@ -161,5 +163,27 @@ fn what_is_kept_is_never_older_than_what_was_written() {
                 scope.spawn(|| read_until_last(&engine, &written, LAST));
             }
         });
+    }
+}
+
+#[test]
+fn the_size_of_a_record_is_told_by_its_head() {
+    for name in ENGINES {
+        for cache_bytes in [0, 1 << 20] {
+            let directory = tempfile::tempdir().unwrap();
+            let engine = open(name, directory.path(), cache_bytes);
+            let bound = |key: &str, access| engine.size_bound(&Name::new(key).at(), access);
+            for value_bytes in [3, 50_000] {
+                put(&engine, "a", &vec![1; value_bytes]);
+                let written = SizeBound::AtMost(value_bytes as u64);
+                assert_eq!(bound("a", Access::NoWait), written, "{name}: it waits in memory");
+                engine.sync().unwrap();
+                if cache_bytes == 0 {
+                    assert_eq!(bound("a", Access::NoWait), SizeBound::WouldBlock, "{name}");
+                }
+                assert_eq!(bound("a", Access::Wait), written, "{name}");
+            }
+            assert_eq!(bound("none", Access::Wait), SizeBound::Unknown, "{name}");
+        }
     }
 }

@@ -9,8 +9,8 @@ use super::store::Store;
 use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
-    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
-    Verified,
+    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, SizeBound,
+    Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -200,8 +200,8 @@ impl Engine for BitcaskEngine {
         self.store.head(at)
     }
 
-    fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
-        self.store.size_bytes_max(at)
+    fn size_bound(&self, at: &RecordAt<'_>, _: Access) -> SizeBound {
+        SizeBound::of(self.store.size_bytes_max(at))
     }
 
     fn update(

@@ -6,7 +6,7 @@ use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
     Fetch, IndexPage, KeyPage, KeyRange, Record, RecordAt, RecordMeta, RecordPage, RecordRef,
-    Shown, Ticket, Verified,
+    Shown, SizeBound, Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -164,8 +164,8 @@ impl Engine for CompressedEngine {
     }
 
     /// Of one that is compressed, as it is compressed.
-    fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
-        self.engine.size_bytes_max(at)
+    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
+        self.engine.size_bound(at, access)
     }
 
     fn update(

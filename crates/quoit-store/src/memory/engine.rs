@@ -9,7 +9,7 @@ use crate::compare::{Compare, Digests, HashRange, LeafPage, Scope};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Decision, Engine, EngineStats,
     Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Record, RecordAt, RecordMeta,
-    RecordPage, RecordRef, Shown, Ticket, Verified, listing_place,
+    RecordPage, RecordRef, Shown, SizeBound, Ticket, Verified, listing_place,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -152,10 +152,10 @@ impl Engine for MemoryEngine {
         Ok(Some(meta))
     }
 
-    fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
-        let stripe = self.stripe(at.partition).ok()?;
-        let record = stripe.get(at, self.clock.unix_secs())?;
-        Some(record.value.len() as u64)
+    fn size_bound(&self, at: &RecordAt<'_>, _: Access) -> SizeBound {
+        let Ok(stripe) = self.stripe(at.partition) else { return SizeBound::Unknown };
+        let record = stripe.get(at, self.clock.unix_secs());
+        SizeBound::of(record.map(|record| record.value.len() as u64))
     }
 
     fn update(

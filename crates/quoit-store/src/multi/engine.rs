@@ -11,7 +11,7 @@ use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
     IndexPage, Interrupted, Interruption, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage,
-    RecordRef, Shown, Ticket, Verified,
+    RecordRef, Shown, SizeBound, Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -205,9 +205,9 @@ impl Engine for MultiEngine {
         self.engine(routes.of_key(at.key)).head(at)
     }
 
-    fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
+    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
         let routes = self.routes();
-        self.engine(routes.of_key(at.key)).size_bytes_max(at)
+        self.engine(routes.of_key(at.key)).size_bound(at, access)
     }
 
     fn update(

@@ -13,8 +13,8 @@ use crate::bitcask::Meta;
 use crate::compare::Compare;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, DataPlace, Engine, EngineStats, Fetch,
-    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, Ticket,
-    Verified,
+    IndexPage, KeyPage, KeyRange, RecordAt, RecordMeta, RecordPage, RecordRef, Shown, SizeBound,
+    Ticket, Verified,
 };
 use crate::error::StoreError;
 use crate::index::Tag;
@@ -259,6 +259,10 @@ impl Engine for OrderedEngine {
 
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
         self.store.head(at)
+    }
+
+    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
+        self.store.size_bound(at, access)
     }
 
     fn update(

@@ -4,7 +4,7 @@ use super::backend::Space;
 use super::keys::name_key;
 use super::store::Store;
 use super::value::{HEAD_BYTES, Head, read_meta};
-use crate::engine::{Access, Fetch, Record, RecordAt, RecordMeta};
+use crate::engine::{Access, Fetch, Record, RecordAt, RecordMeta, SizeBound};
 use crate::error::StoreError;
 use crate::index::Tag;
 use bytes::Bytes;
@@ -45,6 +45,21 @@ impl Store {
             Found::Present(record) => Ok((!self.is_expired(&record.meta)).then_some(record.meta)),
             Found::Damaged(error) => Err(error),
             Found::Absent | Found::WouldBlock => Ok(None),
+        }
+    }
+
+    /// The size of a record, as its head tells it.
+    pub(super) fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
+        let key = self.key_of(at);
+        if let Some(record) = self.cache.as_ref().and_then(|cache| cache.peek(&key)) {
+            return SizeBound::AtMost(record.value.len() as u64);
+        }
+        match self.value(Space::Records, &key, access) {
+            Ok(None) => SizeBound::WouldBlock,
+            Ok(Some(Some(stored))) => {
+                SizeBound::of(Head::read(&key, &stored).ok().map(|head| head.body_bytes()))
+            }
+            Ok(Some(None)) | Err(_) => SizeBound::Unknown,
         }
     }
 
