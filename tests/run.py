@@ -136,42 +136,42 @@ def part_rust():
 
 def part_process():
     return counting([PYTHON, os.path.join(HERE, "process", "run.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_cluster():
     return counting([PYTHON, os.path.join(HERE, "process", "cluster.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_moving():
     return counting([PYTHON, os.path.join(HERE, "process", "moving.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_members():
     return counting([PYTHON, os.path.join(HERE, "process", "members.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_healing():
     return counting([PYTHON, os.path.join(HERE, "process", "healing.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_faults():
     return counting([PYTHON, os.path.join(HERE, "process", "faults.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_full_disk():
     return counting([PYTHON, os.path.join(HERE, "process", "full_disk.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_torture():
     trials = [PYTHON, os.path.join(HERE, "torture", "run.py")]
-    environment = {"QUOIT_BINARY": built("quoit")}
+    environment = {"TEST_BINARY": built("quoit")}
     alone = counting(trials + ["--seeds", "0..5"], CLOSING_LINE, environment)
     together = counting(trials + ["--seeds", "0..2", "--nodes", "3"], CLOSING_LINE, environment)
     return Count(alone.passed + together.passed, alone.failed + together.failed,
@@ -180,22 +180,22 @@ def part_torture():
 
 def part_hostile():
     return counting([PYTHON, os.path.join(HERE, "process", "hostile.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_split():
     return counting([PYTHON, os.path.join(HERE, "process", "split.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_bench_report():
     return counting([PYTHON, os.path.join(HERE, "bench_report", "run.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_golden(node_count=1):
     return counting([PYTHON, os.path.join(HERE, "golden", "run.py"), "--nodes", str(node_count)],
-                    CLOSING_LINE, {"QUOIT_BINARY": built("quoit")})
+                    CLOSING_LINE, {"TEST_BINARY": built("quoit")})
 
 
 def part_golden_of_three():
@@ -209,7 +209,7 @@ def part_golden_of_five():
 def part_python_client():
     python = client_libraries.python_environment(ROOT)
     return counting([python, os.path.join(HERE, "python_client", "run.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit"), "PYTHONWARNINGS": "ignore::SyntaxWarning"})
+                    {"TEST_BINARY": built("quoit"), "PYTHONWARNINGS": "ignore::SyntaxWarning"})
 
 
 def part_node_client():
@@ -219,7 +219,7 @@ def part_node_client():
               "tested; install Node.js to test it")
         return Count(note="skipped: no node or npm on this machine")
     return counting([PYTHON, os.path.join(HERE, "node_client", "run.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit"), "NODE_PATH": modules})
+                    {"TEST_BINARY": built("quoit"), "NODE_PATH": modules})
 
 
 def part_simulation():

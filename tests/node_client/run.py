@@ -29,9 +29,9 @@ def main():
         for name, props in BUCKET_TYPES.items():
             node.create_bucket_type(name, props)
             cluster[0].create_bucket_type(name, props)
-        environment = dict(os.environ, QUOIT_PB=node.record["pb"],
-                           QUOIT_CLUSTER=",".join(each.record["pb"] for each in cluster),
-                           QUOIT_VICTIM=str(cluster[2].record["pid"]))
+        environment = dict(os.environ, TEST_PB=node.record["pb"],
+                           TEST_CLUSTER=",".join(each.record["pb"] for each in cluster),
+                           TEST_VICTIM=str(cluster[2].record["pid"]))
         # The client is of 2017 and uses calls that Node.js advises against today.
         done = subprocess.run(["node", "--no-deprecation", os.path.join(HERE, "tests.js")],
                               env=environment, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS)

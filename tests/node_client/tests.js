@@ -1,6 +1,6 @@
 // Drives a node with Riak's own client for Node.js. The address comes as HOST:PORT in the
-// environment variable QUOIT_PB; the bucket types that BUCKET_TYPES of run.py names exist there.
-// QUOIT_CLUSTER has the addresses of a cluster of five, QUOIT_VICTIM the process of the third of them, which
+// environment variable TEST_PB; the bucket types that BUCKET_TYPES of run.py names exist there.
+// TEST_CLUSTER has the addresses of a cluster of five, TEST_VICTIM the process of the third of them, which
 // may be killed.
 // Prints one line for each test and closes with `N passed, N failed`.
 'use strict';
@@ -382,7 +382,7 @@ test('a map has fields of every type', async () => {
 });
 
 test('a cluster keeps what it acknowledged when a node dies', async () => {
-    const addresses = process.env.QUOIT_CLUSTER.split(',');
+    const addresses = process.env.TEST_CLUSTER.split(',');
     const connect = (nodes) => promisify((done) => new Riak.Client(nodes, done))();
     const [writers, rounds] = [4, 30];
     const at = (bucketType) => ({ bucketType, bucket: 'b', key: 'k' });
@@ -404,7 +404,7 @@ test('a cluster keeps what it acknowledged when a node dies', async () => {
             if (turn === rounds / 3) {
                 started += 1;
                 if (started === writers) {
-                    process.kill(Number(process.env.QUOIT_VICTIM), 'SIGKILL');
+                    process.kill(Number(process.env.TEST_VICTIM), 'SIGKILL');
                 }
             }
             await count();
@@ -432,7 +432,7 @@ test('a cluster keeps what it acknowledged when a node dies', async () => {
 async function main() {
     let failed = 0;
     const connected = (address) => promisify((done) => new Riak.Client([address], done))();
-    client = await connected(process.env.QUOIT_PB);
+    client = await connected(process.env.TEST_PB);
     for (const { name, body } of tests) {
         try {
             await body();

@@ -126,7 +126,7 @@ def is_accepted(node):
 
 
 def main():
-    if os.environ.get("QUOIT_FULL_DISK_INSIDE"):
+    if os.environ.get("TEST_FULL_DISK_INSIDE"):
         return unittest_runner.run(sys.modules[__name__])
     inside = ["unshare", "-rm"]
     try:
@@ -138,7 +138,7 @@ def main():
         print("0 passed, 0 failed")
         return 0
     command = inside + [sys.executable, os.path.abspath(__file__)] + sys.argv[1:]
-    return subprocess.run(command, env={**os.environ, "QUOIT_FULL_DISK_INSIDE": "1"}).returncode
+    return subprocess.run(command, env={**os.environ, "TEST_FULL_DISK_INSIDE": "1"}).returncode
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Each test has a good client beside the hostile ones, and prints how long its requests took. With more
 connections than the test command has:
 
-    QUOIT_HOSTILE_CONNECTIONS=1000 QUOIT_BINARY=target/release/quoit python3 tests/process/hostile.py
+    TEST_HOSTILE_CONNECTIONS=1000 TEST_BINARY=target/release/quoit python3 tests/process/hostile.py
 """
 import http.client
 import os
@@ -24,7 +24,7 @@ from support import unittest_runner  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 from support.pb import Connection  # noqa: E402
 
-HOSTILE = int(os.environ.get("QUOIT_HOSTILE_CONNECTIONS", "200"))
+HOSTILE = int(os.environ.get("TEST_HOSTILE_CONNECTIONS", "200"))
 MB = 1 << 20
 # The budget has allowances for twice as many connections in half of it, and some room for large requests.
 BUDGET_MB = max(64, HOSTILE // 4)

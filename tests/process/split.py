@@ -114,7 +114,7 @@ def main():
     if sys.argv[1:2] == ["update"]:
         update_all((sys.argv[2], int(sys.argv[3])), "there")
         return 0
-    if os.environ.get("QUOIT_SPLIT_INSIDE"):
+    if os.environ.get("TEST_SPLIT_INSIDE"):
         return unittest_runner.run(sys.modules[__name__])
     inside = ["unshare", "-rn"]
     try:
@@ -126,7 +126,7 @@ def main():
         print("0 passed, 0 failed")
         return 0
     command = inside + [sys.executable, os.path.abspath(__file__)] + sys.argv[1:]
-    return subprocess.run(command, env={**os.environ, "QUOIT_SPLIT_INSIDE": "1"}).returncode
+    return subprocess.run(command, env={**os.environ, "TEST_SPLIT_INSIDE": "1"}).returncode
 
 
 if __name__ == "__main__":

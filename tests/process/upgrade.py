@@ -1,6 +1,6 @@
 """A cluster of an older build is upgraded node by node: `cargo xtask soak --upgrade-from REVISION`.
 
-QUOIT_BINARY names the program under test, QUOIT_OLDER_BINARY the one that the cluster runs at first.
+TEST_BINARY names the program under test, TEST_OLDER_BINARY the one that the cluster runs at first.
 """
 import json
 import os
@@ -22,7 +22,7 @@ LOAD_SECONDS = 40
 
 class FromAnOlderBuild(ClusterCase):
     def test_nodes_are_upgraded_one_by_one_under_load_and_nothing_is_lost(self):
-        cluster = self.cluster(5, binary=os.environ["QUOIT_OLDER_BINARY"])
+        cluster = self.cluster(5, binary=os.environ["TEST_OLDER_BINARY"])
         put_all(cluster[0], KEYS, "older")
         added = ["%s-%d" % (age, turn) for age in ("older", "mixed") for turn in range(300)]
         knew_sets = self.knows_sets(cluster[0])

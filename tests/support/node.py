@@ -193,8 +193,8 @@ def _address(text):
 
 
 def binary_from_environment():
-    """The program under test, as the runner names it in QUOIT_BINARY."""
-    binary = os.environ.get("QUOIT_BINARY")
+    """The program under test, as the runner names it in TEST_BINARY."""
+    binary = os.environ.get("TEST_BINARY")
     if not binary:
-        sys.exit("QUOIT_BINARY names no program; run this through: python3 tests/run.py")
+        sys.exit("TEST_BINARY names no program; run this through: python3 tests/run.py")
     return binary

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// The variable that names the program to the trials.
-const BINARY_VARIABLE: &str = "QUOIT_BINARY";
+const BINARY_VARIABLE: &str = "TEST_BINARY";
 
 /// Runs `tests/torture/run.py` with these arguments.
 pub fn run(root: &Path, arguments: &[String]) -> ExitCode {

@@ -36,8 +36,8 @@ fn upgrade(root: &Path, revision: &str) -> Result<(), String> {
     let mut test = Command::new("python3");
     test.current_dir(root)
         .arg("tests/process/upgrade.py")
-        .env("QUOIT_BINARY", target.join("debug/quoit"))
-        .env("QUOIT_OLDER_BINARY", older_target.join("debug/quoit"));
+        .env("TEST_BINARY", target.join("debug/quoit"))
+        .env("TEST_OLDER_BINARY", older_target.join("debug/quoit"));
     end_well(&mut test, "the upgrade")
 }
 

@@ -3,7 +3,7 @@
 //! After a change of keys, this writes the table anew:
 //!
 //! ```text
-//! QUOIT_WRITE_DOCS=1 cargo test -p quoit --test configuration_page
+//! TEST_WRITE_DOCS=1 cargo test -p quoit --test configuration_page
 //! ```
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
@@ -30,7 +30,7 @@ fn the_page_tells_every_key_as_the_program_does() {
     let table_bytes = page[start..].split_inclusive('\n').take_while(|line| line.starts_with(ROW));
     let end = start + table_bytes.map(str::len).sum::<usize>();
     let table: String = keys().map(row).collect();
-    if std::env::var_os("QUOIT_WRITE_DOCS").is_some() {
+    if std::env::var_os("TEST_WRITE_DOCS").is_some() {
         std::fs::write(&path, [&page[..start], &table, &page[end..]].concat()).unwrap();
         return;
     }
