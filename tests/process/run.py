@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -137,12 +138,167 @@ class Configuration(ProcessCase):
         with Connection(node.pb) as pb:
             pb.ping()
 
+    def test_promises_of_a_riak_conf_that_are_not_kept_are_warned_of(self):
+        path = self.write("riak.conf", "replrtq_enablesrc = enabled\nerlang.async_threads = 64\n")
+        node = self.start(flags=["--config", path])
+        warned = [line for line in node.log_tail(200).splitlines() if "WARN" in line]
+        self.assertTrue(any("replrtq_enablesrc" in line for line in warned), warned)
+        self.assertFalse(any("erlang" in line for line in warned), warned)
+
+    def test_an_unknown_variable_is_named_with_the_nearest_right_one(self):
+        os.environ["QUOIT_STORAGE_BACKND"] = "memory"
+        self.addCleanup(os.environ.pop, "QUOIT_STORAGE_BACKND")
+        said = self.refused()
+        self.assertIn("QUOIT_STORAGE_BACKND", said)
+        self.assertIn("variable QUOIT_STORAGE_BACKEND", said)
+
     def test_the_environment_overrides_the_file(self):
         path = self.write("quoit.conf", "nodename = file@host\n")
         os.environ["QUOIT_NODENAME"] = "environment@host"
         self.addCleanup(os.environ.pop, "QUOIT_NODENAME")
         node = self.start(flags=["--config", path])
         self.assertEqual(node.record["name"], "environment@host")
+
+
+class Signals(ProcessCase):
+    def test_sighup_takes_up_what_it_can_and_tells_the_rest(self):
+        path = self.write("quoit.conf", "verify_rate = 1MB\ntransfer_limit = 2\n")
+        node = self.start(flags=["--config", path])
+        self.write("quoit.conf", "verify_rate = 2MB\ntransfer_limit = 7\nlog.level = debug\n")
+        os.kill(node.record["pid"], signal.SIGHUP)
+        told = self.logged(node, "take effect at the next start")
+        self.assertIn("verify_rate", told)
+        self.assertIn("transfer_limit", self.logged(node, "settings were read again"))
+        url = "http://" + node.record["http"]
+        limits = subprocess.run([binary_from_environment(), "admin", "--url", url, "transfer-limit"],
+                                stdout=subprocess.PIPE, text=True, timeout=30, check=True).stdout
+        self.assertIn("7", limits)
+
+    def test_a_bad_file_changes_nothing_at_sighup(self):
+        path = self.write("quoit.conf", "ring_size = 16\n")
+        node = self.start(flags=["--config", path])
+        self.write("quoit.conf", "rign_size = 16\n")
+        os.kill(node.record["pid"], signal.SIGHUP)
+        self.assertIn("rign_size", self.logged(node, "nothing is reloaded"))
+        with Connection(node.pb) as pb:
+            pb.ping()
+
+    def test_signals_without_a_meaning_do_not_end_a_node(self):
+        node = self.start()
+        for name in ("SIGUSR1", "SIGUSR2"):
+            os.kill(node.record["pid"], getattr(signal, name))
+            self.logged(node, name)
+        with Connection(node.pb) as pb:
+            pb.ping()
+
+    def logged(self, node, words):
+        """The line of the node's log with these words, as soon as it is there."""
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            lines = [line for line in node.log_tail(1000).splitlines() if words in line]
+            if lines:
+                return lines[-1]
+            time.sleep(0.02)
+        self.fail("not logged: %s\n%s" % (words, node.log_tail()))
+
+
+class Metrics(ProcessCase):
+    """The rules that `promtool check metrics` has, for every family."""
+
+    def metrics(self, node, accept):
+        connection = http.client.HTTPConnection(*node.http, timeout=30)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/metrics", headers={"Accept": accept} if accept else {})
+        answer = connection.getresponse()
+        return answer.getheader("Content-Type"), answer.read().decode()
+
+    def test_every_family_has_its_help_its_type_and_the_end_of_its_name(self):
+        node = self.start()
+        for accept in (None, "*/*", "text/plain"):
+            form, text = self.metrics(node, accept)
+            self.assertEqual(form, "text/plain; version=0.0.4; charset=utf-8")
+            self.assertNotIn("# EOF", text)
+        helps, kinds, samples = {}, {}, set()
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                name, words = line.split(" ", 3)[2:]
+                self.assertNotIn(name, helps)
+                helps[name] = words
+            elif line.startswith("# TYPE "):
+                name, kinds_word = line.split(" ", 3)[2:]
+                kinds[name] = kinds_word
+            else:
+                samples.add(line.split(" ")[0].split("{")[0])
+        self.assertEqual(set(helps), set(kinds))
+        self.assertTrue(all(helps.values()))
+        for name, kind in kinds.items():
+            self.assertEqual(name.endswith("_total"), kind == "counter", name)
+            if kind != "histogram":
+                self.assertFalse(name.endswith(("_bucket", "_count", "_sum")), name)
+            words = name.split("_")
+            for unit in ("ms", "us", "s", "milliseconds", "microseconds", "kb", "mb", "minutes"):
+                self.assertNotIn(unit, words, name)
+            for unit in ("bytes", "seconds"):
+                self.assertLessEqual(words.count(unit), 1, name)
+        histograms = [name for name, kind in kinds.items() if kind == "histogram"]
+        known = set(kinds) | {name + end for name in histograms for end in ("_bucket", "_sum", "_count")}
+        self.assertEqual(samples - known, set())
+
+    def test_open_metrics_are_for_those_who_ask(self):
+        accept = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;q=0.5,*/*;q=0.1"
+        form, text = self.metrics(self.start(), accept)
+        self.assertTrue(form.startswith("application/openmetrics-text"), form)
+        self.assertTrue(text.endswith("# EOF\n"))
+
+
+class WrongPorts(ProcessCase):
+    """What a person is told who has taken one port for another."""
+
+    def admin(self, url, *arguments):
+        command = [binary_from_environment(), "admin", "--url", url] + list(arguments)
+        return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60)
+
+    def test_a_join_names_the_protocol_that_answers(self):
+        node = self.start()
+        with TemporaryNode(binary_from_environment(), ["nodename=other@host"]) as other:
+            for port in ("http", "pb"):
+                said = self.admin(node.record["http"], "cluster", "join", other.record[port])
+                self.assertEqual(said.returncode, 1)
+                self.assertIn("listener.internode", said.stdout)
+            said = self.admin(node.record["http"], "cluster", "join", other.record["http"]).stdout
+            self.assertIn("the other side speaks HTTP", said)
+
+    def test_administration_needs_no_scheme_and_tells_what_is_not_http(self):
+        node = self.start()
+        self.assertEqual(self.admin(node.record["http"], "ping").stdout, "pong\n")
+        said = self.admin(node.record["pb"], "ping").stdout
+        self.assertIn("does not speak HTTP", said)
+
+    def test_an_address_of_another_machine_is_told_as_that(self):
+        self.assertIn("this machine does not have the address",
+                      self.refused("--http", "192.0.2.1:8098"))
+
+    def test_types_that_could_never_be_used_are_refused(self):
+        node = self.start()
+        said = self.admin(node.record["http"], "bucket-type", "create", "strong",
+                          '{"props":{"consistent":true}}')
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("no strongly consistent buckets", said.stdout)
+        said = self.admin(node.record["http"], "bucket-type", "create", "typo",
+                          '{"props":{"allow_mutl":true}}')
+        self.assertEqual(said.returncode, 0)
+        self.assertIn("did you mean allow_mult?", said.stdout)
+
+
+class RemoteOperators(ProcessCase):
+    def test_operators_from_anywhere_are_warned_of(self):
+        flags = ["--http", "0.0.0.0:0", "--set", "admin_remote=on"]
+        self.assertIn("admin_remote = on", self.start(flags=flags).log_tail(200))
+
+    def test_operators_of_this_machine_are_not(self):
+        node = self.start(flags=["--set", "admin_remote=on"])
+        self.assertNotIn("admin_remote", node.log_tail(200))
 
 
 class ConfigCommand(ProcessCase):

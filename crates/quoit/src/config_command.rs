@@ -3,7 +3,7 @@
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
-use quoit::config::{self, IGNORED, Key, Meaning, Origin, Sources, keys, meaning};
+use quoit::config::{self, Key, Meaning, Origin, Sources, keys, meaning, riak_keys};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -76,7 +76,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         if wanted.len() == before {
             match meaning(name) {
                 Meaning::Key(key) => wanted.push(key),
-                Meaning::Ignored => say!("{name}: a key of Riak; accepted, without effect"),
+                Meaning::Riaks => say!("{name}: a key of Riak; accepted, without effect"),
                 Meaning::Unknown(near) => {
                     let hint = near.map(|near| format!("; did you mean {near}?"));
                     bail!("no key is named {name}{}", hint.unwrap_or_default());
@@ -112,20 +112,31 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         );
     }
     if names.is_empty() {
-        say!("Accepted from a riak.conf, without effect: {}", IGNORED.join(" "));
+        let names: Vec<&str> = riak_keys().collect();
+        say!("Accepted from a riak.conf, without effect: {}", names.join(" "));
     }
     Ok(())
 }
 
 fn check(sources: &Sources, format: Format) -> Result<()> {
     let settings = config::load(sources)?;
+    let broken: Vec<String> = settings
+        .broken_promises()
+        .map(|(entry, why)| format!("{}: {} = {}: {why}", entry.origin, entry.key, entry.value))
+        .collect();
     let ignored: Vec<String> =
         settings.ignored.iter().map(|entry| format!("{}: {}", entry.origin, entry.key)).collect();
     if format == Format::Json {
-        say!("{}", json!({"ok": true, "ignored": ignored}));
+        say!("{}", json!({"ok": true, "not_kept": broken, "ignored": ignored}));
         return Ok(());
     }
     say!("config is OK");
+    if !broken.is_empty() {
+        say!("promised by the file and NOT kept here:");
+        for line in broken {
+            say!("  {line}");
+        }
+    }
     if !ignored.is_empty() {
         say!("without effect here:");
         for line in ignored {

@@ -13,6 +13,7 @@ mod open;
 mod output;
 mod readiness;
 mod ready_file;
+mod reload;
 mod reserve;
 mod serve;
 mod stop;

@@ -3,6 +3,7 @@
 use crate::engines::FoundLoss;
 use crate::listeners::Listeners;
 use crate::output::say;
+use crate::reload::OperatorSignals;
 use crate::reserve::Reserve;
 use crate::stop::StopRequest;
 use crate::{descriptors, open, readiness, ready_file};
@@ -15,10 +16,12 @@ use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
+/// Usual name of a configuration file.
+const FILE_NAME: &str = "quoit.conf";
 /// Time for requests in hand when the node is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// How long other nodes may take for what they were sent before this one stops.
@@ -80,35 +83,48 @@ impl ServeArgs {
             flags,
         }
     }
+
+    /// The settings in force: those of all sources, as they are now.
+    fn settings(&self) -> Result<Settings> {
+        let mut settings = config::load(&self.sources())?;
+        // A listener of the command line stands for all of its protocol.
+        if self.pb.is_some() {
+            settings.keep_only("listener.protobuf", "command_line");
+        }
+        if self.http.is_some() {
+            settings.keep_only("listener.http", "command_line");
+        }
+        Ok(settings)
+    }
 }
 
 /// Runs a node until it is told to stop.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
-    let mut settings = config::load(&args.sources())?;
-    // A listener of the command line stands for all of its protocol.
-    if args.pb.is_some() {
-        settings.keep_only("listener.protobuf", "command_line");
-    }
-    if args.http.is_some() {
-        settings.keep_only("listener.http", "command_line");
-    }
+    let settings = args.settings()?;
     let log = crate::logs::start(&settings);
+    report_unread_file(args);
     report_ignored(&settings);
-    report_strange_variables(&settings);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(count) = settings.integer("worker_threads") {
         runtime.worker_threads(usize::try_from(count).unwrap_or(1));
     }
     let runtime = runtime.enable_all().build().context("starting the runtime")?;
     runtime.block_on(async {
+        let signals = OperatorSignals::listen()?;
+        let opened = OnceLock::new();
         tokio::select! {
-            served = serve(args, &settings) => served,
+            served = serve(args, &settings, &opened) => served,
             never = log.tell_repeats() => never,
+            never = signals.answer(settings.clone(), || args.settings(), &log, &opened) => never,
         }
     })
 }
 
-async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
+async fn serve(
+    args: &ServeArgs,
+    settings: &Settings,
+    opened_store: &OnceLock<Arc<ReplicatedStore>>,
+) -> Result<()> {
     if let Some(path) = &args.ready_file {
         ready_file::remove_stale(path)?;
     }
@@ -119,9 +135,11 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
     let configured = || PathBuf::from(settings.text("platform_data_dir"));
     let data_dir = args.data_dir.clone().unwrap_or_else(configured);
     let node_name = settings.text("nodename");
+    warn_of_remote_operators(settings, &listeners);
     let reachable = listeners.reachable(&node_name);
     let opened = open::open(&data_dir, &node_name, reachable.clone(), settings)?;
     let (store, internode) = (opened.store, opened.internode);
+    opened_store.get_or_init(|| Arc::clone(&store));
     internode.set_address(&*reachable.node);
     store.control().connect(&internode);
     let context = Arc::new(ServerContext::new(
@@ -130,9 +148,7 @@ async fn serve(args: &ServeArgs, settings: &Settings) -> Result<()> {
         settings.storage().name(),
         server_settings(settings, descriptor_limit),
     ));
-    if opened.is_new_node && settings.seeds().is_empty() {
-        readiness::warn_of_new_cluster(&node_name, &data_dir);
-    }
+    warn_of_new_cluster(opened.is_new_node, settings, &data_dir);
     let readiness = store.control().readiness(settings.seeds());
     // Before a client can ask.
     readiness::set(&context.readiness, &readiness.borrow());
@@ -260,19 +276,46 @@ async fn background(store: Arc<ReplicatedStore>, reserve: Reserve) {
     tokio::join!(sample, store.run_background(), reserve.keep());
 }
 
+fn warn_of_new_cluster(is_new_node: bool, settings: &Settings, data_dir: &Path) {
+    if is_new_node && settings.seeds().is_empty() {
+        readiness::warn_of_new_cluster(&settings.text("nodename"), data_dir);
+    }
+}
+
+/// Warns where anybody on the network may administrate the node.
+fn warn_of_remote_operators(settings: &Settings, listeners: &Listeners) {
+    let open = listeners.http_at.iter().find(|at| !at.ip().is_loopback());
+    if let Some(address) = open.filter(|_| settings.flag("admin_remote")) {
+        tracing::warn!(
+            %address,
+            "admin_remote = on: whoever reaches this address can remove nodes and change the cluster without \
+             a password; let only operators reach it, or set admin_remote = off"
+        );
+    }
+}
+
+/// A file that a newcomer expects to be read.
+fn report_unread_file(args: &ServeArgs) {
+    if args.config.is_none() && Path::new(FILE_NAME).is_file() {
+        tracing::warn!("./{FILE_NAME} is not read: start with `--config {FILE_NAME}` to use it");
+    }
+}
+
 fn report_ignored(settings: &Settings) {
+    for (entry, why) in settings.broken_promises() {
+        let set_at = entry.origin.to_string();
+        tracing::warn!(
+            key = entry.key,
+            value = entry.value,
+            set_at,
+            "a setting of Riak is not kept: {why}"
+        );
+    }
     if settings.ignored.is_empty() {
         return;
     }
     let names: Vec<&str> = settings.ignored.iter().map(|entry| entry.key.as_str()).collect();
     tracing::info!(keys = names.join(" "), "keys of Riak that have no meaning here are ignored");
-}
-
-fn report_strange_variables(settings: &Settings) {
-    for (variable, near) in &settings.strange_variables {
-        let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-        tracing::warn!("environment variable {variable} names no key and has no effect{hint}");
-    }
 }
 
 /// Where the node listens.

@@ -1,92 +1,7 @@
 //! What a name in a configuration means: a key of ours, one of Riak's without effect, or a mistake.
 
 use super::keys::{Key, keys};
-
-/// Keys of Riak that have no meaning here: accepted, listed once when the node starts. `*` at the end
-/// stands for any further text.
-pub const IGNORED: &[&str] = &[
-    "aae_*",
-    "anti_entropy.*",
-    "background_manager",
-    "backend_pause_ms",
-    "bitcask.data_root",
-    "bitcask.expiry.grace_time",
-    "bitcask.fold.*",
-    "bitcask.hintfile_checksums",
-    "bitcask.io_mode",
-    "bitcask.max_merge_size",
-    "bitcask.open_timeout",
-    "buckets.default.postcommit",
-    "buckets.default.precommit",
-    "check_crl",
-    "choose_claim_fun",
-    "cluster.job.*",
-    "conditional_put_mode",
-    "cs_version",
-    "datatypes.compression_level",
-    "distributed_cookie",
-    "dollarkey_readtombs",
-    "dtrace",
-    "eraser_*",
-    "erlang.*",
-    "full_rebalance_onleave",
-    "handoff.*",
-    "handoff_*",
-    "honor_cipher_order",
-    "javascript.*",
-    "jmx",
-    "legacyformat_tictacaae_tree",
-    "leveldb.*",
-    "leveled.*",
-    "leveled_reload_recalc",
-    "listener.https.*",
-    "log.*",
-    "log_index_fsm",
-    "logger.*",
-    "mbox_check_enabled",
-    "mdc.*",
-    "metadata_cache_size",
-    "node_worker_pool_size",
-    "object.format",
-    "participate_in_coverage",
-    "platform_bin_dir",
-    "platform_etc_dir",
-    "platform_lib_dir",
-    "platform_log_dir",
-    "protobuf.keepalive",
-    "protobuf.nagle",
-    "read_repair_*",
-    "reader_*",
-    "reaper_*",
-    "repl_*",
-    "replrtq_*",
-    "retry_put_coordinator_failure",
-    "riak_control",
-    "riak_control.*",
-    "ring.state_dir",
-    "runtime_health.*",
-    "sasl",
-    "search",
-    "search.*",
-    "secondary_index_json",
-    "ssl.*",
-    "strong_consistency",
-    "target_location_n_val",
-    "target_n_val",
-    "tictacaae_*",
-    "tls_protocols.*",
-    "token_request_mode",
-    "tombstone_pause",
-    "ttaaefs_*",
-    "vnode_*",
-    "worker_pool_strategy",
-    "worker_pool_size",
-    "af1_worker_pool_size",
-    "af2_worker_pool_size",
-    "af3_worker_pool_size",
-    "af4_worker_pool_size",
-    "be_worker_pool_size",
-];
+use super::riak_keys::{is_riaks, riak_keys};
 
 /// Other names of keys: (name of Riak, name here).
 const ALIASES: &[(&str, &str)] =
@@ -97,9 +12,9 @@ pub enum Meaning {
     /// A key that has an effect.
     Key(&'static Key),
     /// A key of Riak that has none.
-    Ignored,
+    Riaks,
     /// No key; perhaps this one was meant.
-    Unknown(Option<&'static str>),
+    Unknown(Option<String>),
 }
 
 /// Looks a name up.
@@ -113,11 +28,7 @@ pub fn meaning(name: &str) -> Meaning {
     if let Some((_, of_engine)) = of_named_engine(name) {
         return meaning(of_engine);
     }
-    let ignored = IGNORED.iter().any(|pattern| match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => *pattern == name,
-    });
-    if ignored { Meaning::Ignored } else { Meaning::Unknown(nearest(name)) }
+    if is_riaks(name) { Meaning::Riaks } else { Meaning::Unknown(nearest(name)) }
 }
 
 /// Starts of the keys that may be set for one of several engines.
@@ -131,7 +42,7 @@ pub(super) fn of_named_engine(name: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether `name` has the parts of `pattern`, where `$name` is any one part.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let (mut wanted, mut given) = (pattern.split('.'), name.split('.'));
     loop {
         match (wanted.next(), given.next()) {
@@ -143,12 +54,41 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-fn nearest(name: &str) -> Option<&'static str> {
-    keys()
-        .map(|key| (strsim::damerau_levenshtein(key.name, name), key.name))
+/// The key whose name is nearest, of Riak's too; a name of several engines' settings is compared behind the
+/// engine's name, and a part that the user chose is taken as it is.
+fn nearest(name: &str) -> Option<String> {
+    if let Some((engine, key)) =
+        name.strip_prefix("multi_backend.").and_then(|rest| rest.split_once('.'))
+        && let Some(near) = nearest_of(key, ENGINE_KEYS)
+    {
+        return Some(format!("multi_backend.{engine}.{near}"));
+    }
+    nearest_of(name, |_| true)
+}
+
+/// Whether a key may be set for one of several engines.
+const ENGINE_KEYS: fn(&str) -> bool =
+    |key| key == "storage_backend" || ENGINES.iter().any(|start| key.starts_with(start));
+
+fn nearest_of(name: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+    let all = keys().map(|key| key.name).chain(riak_keys().filter(|name| !name.ends_with('*')));
+    let wanted = all.filter(|key| is_wanted(key));
+    let filled = wanted.map(|key| with_chosen_part(key, name));
+    filled
+        .map(|key| (strsim::damerau_levenshtein(&key, name), key))
         .min()
         .filter(|(distance, _)| *distance <= name.len() / 3 + 1)
-        .map(|(_, name)| name)
+        .map(|(_, key)| key)
+}
+
+/// The pattern with the name's own part where the pattern leaves it to the user.
+fn with_chosen_part(pattern: &str, name: &str) -> String {
+    let mut given = name.split('.');
+    let parts = pattern.split('.').map(|part| match (part, given.next()) {
+        ("$name", Some(chosen)) if !chosen.is_empty() => chosen,
+        (part, _) => part,
+    });
+    parts.collect::<Vec<_>>().join(".")
 }
 
 #[cfg(test)]
@@ -180,7 +120,7 @@ mod tests {
         };
         assert_eq!(key.name, "leveldb.compression");
         let ignored = meaning("multi_backend.fast.bitcask.data_root");
-        assert!(matches!(ignored, Meaning::Ignored));
+        assert!(matches!(ignored, Meaning::Riaks));
         for name in
             ["multi_backend.fast.ring_size", "multi_backend.fast", "multi_backend..bitcask.x"]
         {
@@ -190,16 +130,31 @@ mod tests {
 
     #[test]
     fn a_misspelt_key_is_told_the_right_one() {
-        let Meaning::Unknown(Some(near)) = meaning("strage_backend") else {
-            panic!("a name that is no key");
-        };
-        assert_eq!(near, "storage_backend");
+        for (wrong, right) in [
+            ("strage_backend", "storage_backend"),
+            ("leveldb.maximum_memry", "leveldb.maximum_memory"),
+            ("log.formt", "log.format"),
+            ("handoff.inbond", "handoff.inbound"),
+            ("anti_entropy.trigger_intervall", "anti_entropy.trigger_interval"),
+            ("tictacaae_activ", "tictacaae_active"),
+            ("listner.http.main", "listener.http.main"),
+            (
+                "multi_backend.fast.leveldb.maximum_memry",
+                "multi_backend.fast.leveldb.maximum_memory",
+            ),
+            ("multi_backend.fast.strage_backend", "multi_backend.fast.storage_backend"),
+            ("ttaaefs_scpe", "ttaaefs_scope"),
+            ("cluster.job.riak_kv.list_keyz", "cluster.job.riak_kv.list_keys"),
+        ] {
+            let Meaning::Unknown(near) = meaning(wrong) else { panic!("{wrong} is no key") };
+            assert_eq!(near.as_deref(), Some(right), "{wrong}");
+        }
     }
 
     #[test]
     fn keys_of_riak_without_a_meaning_are_known() {
         for name in ["anti_entropy.tree.expiry", "erlang.max_ports", "ttaaefs_scope", "sasl"] {
-            assert!(matches!(meaning(name), Meaning::Ignored), "{name}");
+            assert!(matches!(meaning(name), Meaning::Riaks), "{name}");
         }
     }
 }

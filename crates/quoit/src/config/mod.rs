@@ -3,13 +3,16 @@
 mod keys;
 mod meaning;
 mod parse;
+mod riak_keys;
 mod settings;
 mod several;
 mod value;
+mod variables;
 
 pub use keys::{Key, keys};
-pub use meaning::{IGNORED, Meaning, meaning};
+pub use meaning::{Meaning, meaning};
 pub use parse::{Entry, Origin, ParseError, ReadFile, parse_text};
+pub use riak_keys::{broken_promise, riak_keys};
 pub use settings::{ConfigError, Settings, Sources, Storage, load, settings_of};
 pub use several::NamedStorage;
 pub use value::{Kind, size_bytes};

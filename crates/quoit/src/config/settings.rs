@@ -3,8 +3,9 @@
 use super::keys::{Key, keys};
 use super::meaning::{Meaning, meaning, of_named_engine};
 use super::parse::{self, Entry, Line, Origin, ParseError};
+use super::riak_keys::broken_promise;
 use super::several;
-use super::value;
+use super::{value, variables};
 use quoit_cluster::VersionRange;
 use quoit_core::{
     Blocking, DeleteMode, ExchangeSettings, HintCountMax, Limits, ReapRecordLimits, StoreSettings,
@@ -17,10 +18,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-
-/// Variables of the environment with this start are settings: `QUOIT_RING_SIZE=128`; two underscores
-/// stand for a dot.
-const VARIABLE_PREFIX: &str = "QUOIT_";
 
 /// What the largest request has beside the largest object: its name, its context, and its message's own
 /// bytes.
@@ -133,8 +130,6 @@ pub struct Settings {
     pub(super) values: BTreeMap<String, Entry>,
     /// Keys that were set and have no meaning here.
     pub ignored: Vec<Entry>,
-    /// Variables that look like settings and name no key, each with the key that was perhaps meant.
-    pub strange_variables: Vec<(String, Option<&'static str>)>,
 }
 
 /// Reads all sources. Later ones win; the last of duplicates wins.
@@ -147,17 +142,10 @@ pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
         Some(path) => parse::file(path)?,
         None => Vec::new(),
     };
-    let mut strange_variables = Vec::new();
     for (name, value) in &sources.environment {
-        let Some(key) = variable_key(name) else { continue };
-        match meaning(&key) {
-            // An unknown variable may belong to somebody else: it is told, and stops nothing.
-            Meaning::Unknown(near) => strange_variables.push((name.clone(), near)),
-            Meaning::Key(_) | Meaning::Ignored => {
-                let origin = Origin::Environment(name.clone());
-                entries.push(Entry { key, value: value.trim().to_owned(), origin });
-            }
-        }
+        let Some(key) = variables::key(name, value) else { continue };
+        let origin = Origin::Environment(name.clone());
+        entries.push(Entry { key, value: value.trim().to_owned(), origin });
     }
     for text in &sources.command_line {
         match parse::setting(text, Origin::CommandLine)? {
@@ -172,7 +160,7 @@ pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
         let (key, value) = (key.clone(), value.clone());
         entries.push(Entry { key, value, origin: Origin::CommandLine });
     }
-    Ok(Settings { strange_variables, ..settings_of(entries)? })
+    settings_of(entries)
 }
 
 /// The settings that entries make; the last of duplicates wins.
@@ -181,8 +169,7 @@ pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
 ///
 /// The first unknown key or bad value.
 pub fn settings_of(entries: Vec<Entry>) -> Result<Settings, ConfigError> {
-    let mut settings =
-        Settings { values: BTreeMap::new(), ignored: Vec::new(), strange_variables: Vec::new() };
+    let mut settings = Settings { values: BTreeMap::new(), ignored: Vec::new() };
     for entry in entries {
         settings.take(entry)?;
     }
@@ -190,19 +177,20 @@ pub fn settings_of(entries: Vec<Entry>) -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
-/// The key that a variable means to set, if it is there or not.
-fn variable_key(name: &str) -> Option<String> {
-    Some(name.strip_prefix(VARIABLE_PREFIX)?.to_ascii_lowercase().replace("__", "."))
-}
-
 impl Settings {
     fn take(&mut self, entry: Entry) -> Result<(), ConfigError> {
         match meaning(&entry.key) {
-            Meaning::Ignored => self.ignored.push(entry),
+            Meaning::Riaks => self.ignored.push(entry),
             Meaning::Unknown(nearest) => {
                 let hint = nearest.map_or_else(
                     || "; `quoit config describe` lists all keys".to_owned(),
-                    |near| format!("; did you mean `{near}`?"),
+                    |near| match &entry.origin {
+                        Origin::Environment(_) => {
+                            let variable = variables::name(&near);
+                            format!("; did you mean `{near}` (variable {variable})?")
+                        }
+                        _ => format!("; did you mean `{near}`?"),
+                    },
                 );
                 return Err(ConfigError::UnknownKey { origin: entry.origin, key: entry.key, hint });
             }
@@ -214,6 +202,16 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Settings of a riak.conf that promise something that Quoit does not do, each with the reason in words.
+    pub fn broken_promises(&self) -> impl Iterator<Item = (&Entry, &'static str)> {
+        let told = |entry: &Entry| {
+            // A setting of one of several engines promises what it promises for all.
+            let key = of_named_engine(&entry.key).map_or(entry.key.as_str(), |(_, key)| key);
+            broken_promise(key, &entry.value)
+        };
+        self.ignored.iter().filter_map(move |entry| Some((entry, told(entry)?)))
     }
 
     /// The value of a key, its default when it was not set; `None` when it has none.
@@ -487,13 +485,24 @@ mod tests {
     }
 
     #[test]
-    fn two_underscores_of_a_variable_are_a_dot() {
-        let sources = Sources {
-            environment: vec![("QUOIT_LISTENER__HTTP__MAIN".into(), "127.0.0.1:0".into())],
-            ..Sources::default()
-        };
-        let settings = load(&sources).expect("a good configuration");
-        assert_eq!(settings.family("listener.http"), ["127.0.0.1:0"]);
+    fn a_variable_of_a_wrong_name_is_refused_with_the_nearest_right_one() {
+        let environment = vec![("QUOIT_STORAGE_BACKND".into(), "memory".into())];
+        let fault =
+            load(&Sources { environment, ..Sources::default() }).expect_err("bad").to_string();
+        assert_eq!(
+            fault,
+            "environment variable QUOIT_STORAGE_BACKND: unknown key `storage_backnd`; did you mean \
+             `storage_backend` (variable QUOIT_STORAGE_BACKEND)?"
+        );
+    }
+
+    #[test]
+    fn promises_of_a_riak_conf_that_are_broken_are_told_apart() {
+        let command_line =
+            vec!["replrtq_enablesrc = enabled".into(), "erlang.async_threads = 64".into()];
+        let settings = load(&Sources { command_line, ..Sources::default() }).expect("good");
+        let told: Vec<&str> = settings.broken_promises().map(|(entry, _)| &*entry.key).collect();
+        assert_eq!((told, settings.ignored.len()), (vec!["replrtq_enablesrc"], 2));
     }
 
     #[test]

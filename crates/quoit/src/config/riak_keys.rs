@@ -1,0 +1,367 @@
+//! Keys of Riak's configuration, 1.4 to 3.4, that have no effect here, so that a riak.conf starts a node.
+//!
+//! A part `$name` of a name stands for any one part. A name that ends in `.*` stands for a family in which
+//! Quoit has no key of its own, so that a misspelt name in it can hide no setting.
+
+use super::meaning::matches;
+
+/// Keys whose absence changes nothing that a user relies on.
+const WITHOUT_PROMISE: &[&str] = &[
+    "aae_fetchclocks_repair",
+    "aae_tokenbucket",
+    "af1_worker_pool_size",
+    "af2_worker_pool_size",
+    "af3_worker_pool_size",
+    "af4_worker_pool_size",
+    "anti_entropy.bloomfilter",
+    "anti_entropy.data_dir",
+    "anti_entropy.max_open_files",
+    "anti_entropy.throttle",
+    "anti_entropy.throttle.$name.delay",
+    "anti_entropy.throttle.$name.mailbox_size",
+    "anti_entropy.tree.build_limit.number",
+    "anti_entropy.tree.build_limit.per_timespan",
+    "anti_entropy.tree.expiry",
+    "anti_entropy.use_background_manager",
+    "anti_entropy.write_buffer_size",
+    "async.enable.$name",
+    "background_manager",
+    "backend_pause_ms",
+    "be_worker_pool_size",
+    "bitcask.expiry.grace_time",
+    "bitcask.fold.max_age",
+    "bitcask.fold.max_puts",
+    "bitcask.hintfile_checksums",
+    "bitcask.io_mode",
+    "bitcask.max_merge_size",
+    "bitcask.open_timeout",
+    "check_crl",
+    "choose_claim_fun",
+    "cluster.job.riak_kv.map_reduce",
+    "cluster.job.riak_kv.map_reduce_js",
+    "cluster.job.yokozuna.query",
+    "conditional_put_mode",
+    "cs_version",
+    "datatypes.compression_level",
+    "dollarkey_readtombs",
+    "dtrace",
+    "eraser_dataroot",
+    "eraser_overflow_limit",
+    "erlang.*",
+    "forced_ownership_handoff",
+    "full_rebalance_onleave",
+    "handoff.max_rejects",
+    "handoff.use_background_manager",
+    "handoff_acksync_threshold",
+    "handoff_batch_threshold_count",
+    "handoff_deletes",
+    "handoff_receive_timeout",
+    "handoff_receive_vnode_timeout",
+    "handoff_timeout",
+    "honor_cipher_order",
+    "javascript.*",
+    "jmx",
+    "legacyformat_tictacaae_tree",
+    "leveldb.block.restart_interval",
+    "leveldb.block.size_steps",
+    "leveldb.block_cache_threshold",
+    "leveldb.bloomfilter",
+    "leveldb.cache_object_warming",
+    "leveldb.compaction.trigger.tombstone_count",
+    "leveldb.compression.algorithm",
+    "leveldb.expiration.mode",
+    "leveldb.expiration.retention_time",
+    "leveldb.fadvise_willneed",
+    "leveldb.limited_developer_mem",
+    "leveldb.sync_on_write",
+    "leveldb.threads",
+    "leveldb.tiered.mounts.fast",
+    "leveldb.tiered.mounts.slow",
+    "leveldb.tiered.path.fast",
+    "leveldb.tiered.path.slow",
+    "leveldb.verify_checksums",
+    "leveldb.verify_compaction",
+    "leveldb.write_buffer_size",
+    "leveldb.write_buffer_size_min",
+    "leveled.cache_multiple",
+    "leveled.cache_size",
+    "leveled.compaction_low_hour",
+    "leveled.compaction_runs_perday",
+    "leveled.compaction_scores_perday",
+    "leveled.compaction_top_hour",
+    "leveled.compression_level",
+    "leveled.compression_point",
+    "leveled.journal_objectcount",
+    "leveled.journal_size",
+    "leveled.ledger_compression",
+    "leveled.ledger_pagecachelevel",
+    "leveled.log_level",
+    "leveled.max_run_length",
+    "leveled.maxrunlength_compactionpercentage",
+    "leveled.penciller_cache_size",
+    "leveled.singlefile_compactionpercentage",
+    "leveled.snapshot_timeout_long",
+    "leveled.snapshot_timeout_short",
+    "leveled.stats_logfrequency",
+    "leveled.stats_percentage",
+    "leveled.sync_strategy",
+    "leveled_reload_recalc",
+    "log.console",
+    "log.console.file",
+    "log.crash",
+    "log.crash.file",
+    "log.crash.maximum_message_size",
+    "log.crash.rotation",
+    "log.crash.rotation.keep",
+    "log.crash.size",
+    "log.error.file",
+    "log.error.messages_per_second",
+    "log.error.redirect",
+    "log.syslog.facility",
+    "log.syslog.ident",
+    "log.syslog.level",
+    "log_index_fsm",
+    "logger.file",
+    "logger.format",
+    "logger.max_file_size",
+    "logger.max_files",
+    "mbox_check_enabled",
+    "mdc.*",
+    "metadata.format",
+    "metadata_cache_size",
+    "node_worker_pool_size",
+    "object.format",
+    "platform_bin_dir",
+    "platform_etc_dir",
+    "platform_lib_dir",
+    "platform_log_dir",
+    "protobuf.keepalive",
+    "protobuf.nagle",
+    "read_repair_log",
+    "read_repair_primaryonly",
+    "reader_dataroot",
+    "reader_overflow_limit",
+    "reaper_dataroot",
+    "reaper_overflow_limit",
+    "repair_deferred",
+    "repair_span",
+    "repl_cacert_filename",
+    "repl_cert_filename",
+    "repl_key_filename",
+    "repl_reap",
+    "repl_username",
+    "replrtq_compressonwire",
+    "replrtq_dataroot",
+    "replrtq_logfrequency",
+    "replrtq_overflow_limit",
+    "replrtq_peer_discovery",
+    "replrtq_prompt_max_seconds",
+    "replrtq_sinkpeerlimit",
+    "replrtq_sinkpeers",
+    "replrtq_sinkqueue",
+    "replrtq_sinkworkers",
+    "replrtq_srcobjectlimit",
+    "replrtq_srcobjectsize",
+    "replrtq_srcqueue",
+    "replrtq_srcqueuelimit",
+    "replrtq_vnodecheck",
+    "retry_put_coordinator_failure",
+    "riak_control.*",
+    "ring.state_dir",
+    "runtime_health.thresholds.busy_ports",
+    "runtime_health.thresholds.busy_processes",
+    "runtime_health.triggers.distribution_port",
+    "runtime_health.triggers.port",
+    "runtime_health.triggers.process.garbage_collection",
+    "runtime_health.triggers.process.heap_size",
+    "runtime_health.triggers.process.long_schedule",
+    "sasl",
+    "search.*",
+    "secondary_index_json",
+    "syslogger.facility",
+    "syslogger.format",
+    "syslogger.level",
+    "target_location_n_val",
+    "target_n_val",
+    "tictacaae_backendcompression",
+    "tictacaae_backendloglevel",
+    "tictacaae_dataroot",
+    "tictacaae_exchangetick",
+    "tictacaae_loglevel",
+    "tictacaae_maxresults",
+    "tictacaae_parallelstore",
+    "tictacaae_primaryonly",
+    "tictacaae_rangeboost",
+    "tictacaae_rebuild_blocktime",
+    "tictacaae_rebuilddelay",
+    "tictacaae_rebuildtick",
+    "tictacaae_rebuildwait",
+    "tictacaae_repairloops",
+    "tictacaae_storeheads",
+    "tls_protocols.sslv3",
+    "tls_protocols.tlsv1",
+    "tls_protocols.tlsv1.1",
+    "tls_protocols.tlsv1.2",
+    "tls_protocols.tlsv1.3",
+    "token_request_mode",
+    "tombstone_pause",
+    "ttaaefs_allcheck",
+    "ttaaefs_allcheck.policy",
+    "ttaaefs_allcheck.window.end",
+    "ttaaefs_allcheck.window.start",
+    "ttaaefs_autocheck",
+    "ttaaefs_bucketfilter_name",
+    "ttaaefs_bucketfilter_type",
+    "ttaaefs_buckettype",
+    "ttaaefs_cluster_slice",
+    "ttaaefs_daycheck",
+    "ttaaefs_hourcheck",
+    "ttaaefs_localnval",
+    "ttaaefs_logrepairs",
+    "ttaaefs_maxresults",
+    "ttaaefs_nocheck",
+    "ttaaefs_peerip",
+    "ttaaefs_peerport",
+    "ttaaefs_peerprotocol",
+    "ttaaefs_queuename",
+    "ttaaefs_queuename_peer",
+    "ttaaefs_rangeboost",
+    "ttaaefs_rangecheck",
+    "ttaaefs_remotenval",
+    "vnode_check_interval",
+    "vnode_check_request_interval",
+    "vnode_inactivity_timeout",
+    "vnode_management_timer",
+    "vnode_overload_threshold",
+    "vnode_parallel_start",
+    "vnode_rolling_start",
+    "worker_pool_size",
+    "worker_pool_strategy",
+];
+
+/// A key that promises its users something that Quoit does not do.
+#[derive(Debug)]
+struct Promise {
+    name: &'static str,
+    /// The value of it in a riak.conf as it was installed, which nobody has chosen.
+    stock: &'static str,
+    broken: &'static str,
+}
+
+const fn promise(name: &'static str, stock: &'static str, broken: &'static str) -> Promise {
+    Promise { name, stock, broken }
+}
+
+const NO_TLS: &str =
+    "Quoit has no TLS: put clients and nodes into a network of their own, or a proxy before it";
+const NO_REPLICATION: &str = "nothing is replicated to or from other clusters";
+const NO_HOOKS: &str = "commit hooks are not run";
+const OTHER_DIRECTORY: &str = "data lie below platform_data_dir, not there";
+const NO_SYSLOG: &str = "log lines go to standard error, not to syslog";
+
+/// Keys that are told at the level of a warning when they are set to something.
+const PROMISES: &[Promise] = &[
+    promise("bitcask.data_root", "", OTHER_DIRECTORY),
+    promise("buckets.default.postcommit", "", NO_HOOKS),
+    promise("buckets.default.precommit", "", NO_HOOKS),
+    promise(
+        "distributed_cookie",
+        "riak",
+        "nodes are not kept apart by a cookie: keep listener.internode inside the network of the cluster",
+    ),
+    promise("handoff.ssl.certfile", "", NO_TLS),
+    promise("handoff.ssl.keyfile", "", NO_TLS),
+    promise(
+        "leveldb.expiration",
+        "off",
+        "records of leveldb do not expire by it: give buckets the property ttl",
+    ),
+    promise("leveldb.data_root", "", OTHER_DIRECTORY),
+    promise(
+        "leveldb.maximum_memory.percent",
+        "70",
+        "leveldb's memory is leveldb.maximum_memory, not a part of the machine's",
+    ),
+    promise("leveldb.tiered", "off", "all tables of leveldb lie below platform_data_dir"),
+    promise("leveled.data_root", "", OTHER_DIRECTORY),
+    promise("listener.https.$name", "", "no HTTPS listener is opened: Quoit has no TLS"),
+    promise("log.syslog", "off", NO_SYSLOG),
+    promise(
+        "participate_in_coverage",
+        "enabled",
+        "the node takes part in listings and index queries all the same",
+    ),
+    promise("replrtq_enablesink", "disabled", NO_REPLICATION),
+    promise("replrtq_enablesrc", "disabled", NO_REPLICATION),
+    promise("riak_control", "off", "there is no Riak Control"),
+    promise("search", "off", "there is no search"),
+    promise("ssl.cacertfile", "", NO_TLS),
+    promise("ssl.certfile", "", NO_TLS),
+    promise("ssl.keyfile", "", NO_TLS),
+    promise(
+        "strong_consistency",
+        "off",
+        "there are no strongly consistent buckets: see docs/design/conditional-writes.md",
+    ),
+    promise("syslogger.enabled", "off", NO_SYSLOG),
+    promise("ttaaefs_scope", "disabled", NO_REPLICATION),
+];
+
+/// Values that switch something off, so that nothing is promised by them.
+const OFF: [&str; 6] = ["off", "disabled", "false", "no", "none", "unlimited"];
+
+/// All names, in alphabetical order within each of the two kinds.
+pub fn riak_keys() -> impl Iterator<Item = &'static str> {
+    WITHOUT_PROMISE.iter().copied().chain(PROMISES.iter().map(|promise| promise.name))
+}
+
+/// Whether Riak has a key of this name that has no effect here.
+pub(super) fn is_riaks(name: &str) -> bool {
+    riak_keys().any(|pattern| match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => matches(pattern, name),
+    })
+}
+
+/// The promise that a setting makes to its user and Quoit does not keep, in words; `None` if it makes none,
+/// as with a value that switches something off or that a riak.conf has when it is installed.
+#[must_use]
+pub fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
+    let promise = PROMISES.iter().find(|promise| matches(promise.name, name))?;
+    let is_chosen = !OFF.contains(&value)
+        && value != promise.stock
+        // Directories of an installed riak.conf stand below its variables.
+        && !value.starts_with("$(platform_");
+    is_chosen.then_some(promise.broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Meaning, keys, meaning};
+
+    #[test]
+    fn no_key_of_riak_without_effect_is_one_that_has_an_effect() {
+        for key in keys() {
+            assert!(!is_riaks(key.name), "{} has an effect", key.name);
+        }
+        for name in riak_keys() {
+            let said = meaning(name);
+            assert!(matches!(said, Meaning::Riaks), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_promise_is_broken_by_a_value_that_somebody_chose() {
+        assert_eq!(broken_promise("replrtq_enablesrc", "enabled"), Some(NO_REPLICATION));
+        assert!(broken_promise("listener.https.internal", "10.0.0.1:8443").is_some());
+        for (name, value) in [
+            ("replrtq_enablesrc", "disabled"),
+            ("distributed_cookie", "riak"),
+            ("bitcask.data_root", "$(platform_data_dir)/bitcask"),
+            ("erlang.async_threads", "64"),
+        ] {
+            assert_eq!(broken_promise(name, value), None, "{name} = {value}");
+        }
+    }
+}

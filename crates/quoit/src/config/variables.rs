@@ -1,0 +1,68 @@
+//! Settings in variables of the environment.
+
+/// Variables with this start are settings: `QUOIT_RING_SIZE=128`; two underscores stand for a dot.
+const PREFIX: &str = "QUOIT_";
+
+/// Variables with the same start that Quoit's own tools give to programs that they start.
+const OF_TOOLS: [&str; 1] = ["QUOIT_BENCH_DIR"];
+
+/// The key that a variable sets, whether there is such a key or not; `None` if it belongs to something else.
+pub(super) fn key(variable: &str, value: &str) -> Option<String> {
+    let name = variable.strip_prefix(PREFIX)?;
+    if OF_TOOLS.contains(&variable) || is_service_link(name, value) {
+        return None;
+    }
+    Some(name.to_ascii_lowercase().replace("__", "."))
+}
+
+/// The variable that sets a key.
+pub(super) fn name(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "__").to_ascii_uppercase())
+}
+
+/// Whether Kubernetes sets the variable, in all pods beside a service whose name begins with `quoit`: its
+/// host, its ports, and for each port an address such as `tcp://10.0.0.1:8087` with its parts.
+fn is_service_link(name: &str, value: &str) -> bool {
+    let has = |part: &str| name.starts_with(part) || name.contains(&format!("_{part}"));
+    let is_address = value.contains("://");
+    let of_port = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| name.contains(protocol));
+    name == "SERVICE_HOST"
+        || name.ends_with("_SERVICE_HOST")
+        || has("SERVICE_PORT")
+        || (has("PORT") && (is_address || (of_port && has("PORT_"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_underscores_of_a_variable_are_a_dot() {
+        let key = key("QUOIT_LISTENER__HTTP__MAIN", "127.0.0.1:0");
+        assert_eq!(key.as_deref(), Some("listener.http.main"));
+    }
+
+    #[test]
+    fn variables_of_a_kubernetes_service_are_no_settings() {
+        for (name, value) in [
+            ("QUOIT_SERVICE_HOST", "10.0.0.1"),
+            ("QUOIT_SERVICE_PORT", "8087"),
+            ("QUOIT_SERVICE_PORT_PB", "8087"),
+            ("QUOIT_PORT", "tcp://10.0.0.1:8087"),
+            ("QUOIT_PORT_8087_TCP", "tcp://10.0.0.1:8087"),
+            ("QUOIT_PORT_8087_TCP_ADDR", "10.0.0.1"),
+            ("QUOIT_PORT_8087_TCP_PROTO", "tcp"),
+            ("QUOIT_HEADLESS_SERVICE_HOST", "10.0.0.2"),
+            ("QUOIT_HEADLESS_PORT_8098_TCP_PORT", "8098"),
+        ] {
+            assert_eq!(key(name, value), None, "{name}");
+        }
+        assert_eq!(key("QUOIT_HANDOFF__PORT", "8099").as_deref(), Some("handoff.port"));
+    }
+
+    #[test]
+    fn other_programs_variables_are_no_settings() {
+        assert_eq!(key("PATH", "/bin"), None);
+        assert_eq!(key("QUOIT_BENCH_DIR", "/tmp"), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! Settings that a running node takes up at SIGHUP.
+
+use crate::logs::Log;
+use anyhow::{Context, Result};
+use quoit::config::{Settings, keys};
+use quoit_core::{LimitChange, ReplicatedStore};
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Keys that take effect at once; all others wait for the next start.
+const AT_ONCE: [&str; 5] =
+    ["log.level", "transfer_limit", "transfer_rate", "handoff.inbound", "handoff.outbound"];
+
+/// The signals of operators that do not end a node.
+///
+/// SIGUSR1 and SIGUSR2 mean something to other programs, and would end a process that did not listen.
+pub(crate) struct OperatorSignals {
+    reload: Signal,
+    user_first: Signal,
+    user_second: Signal,
+}
+
+impl OperatorSignals {
+    /// From now on none of them ends the process.
+    pub(crate) fn listen() -> Result<Self> {
+        Ok(Self {
+            reload: signal(SignalKind::hangup()).context("listening for SIGHUP")?,
+            user_first: signal(SignalKind::user_defined1()).context("listening for SIGUSR1")?,
+            user_second: signal(SignalKind::user_defined2()).context("listening for SIGUSR2")?,
+        })
+    }
+
+    /// Reloads settings at each SIGHUP, for as long as it is polled. `load` reads all their sources again.
+    pub(crate) async fn answer<L>(
+        mut self,
+        mut running: Settings,
+        load: L,
+        log: &Log,
+        store: &OnceLock<Arc<ReplicatedStore>>,
+    ) -> !
+    where
+        L: Fn() -> Result<Settings>,
+    {
+        loop {
+            let ignored = tokio::select! {
+                _ = self.reload.recv() => None,
+                _ = self.user_first.recv() => Some("SIGUSR1"),
+                _ = self.user_second.recv() => Some("SIGUSR2"),
+            };
+            if let Some(signal) = ignored {
+                tracing::info!("{signal} has no meaning here and is ignored");
+                continue;
+            }
+            match load() {
+                Ok(settings) => {
+                    let change = Change::between(&running, &settings);
+                    change.apply(&settings, log, store.get().map(|store| &**store));
+                    change.tell();
+                    running = settings;
+                }
+                Err(fault) => {
+                    tracing::error!("SIGHUP: nothing is reloaded, all settings stay: {fault:#}");
+                }
+            }
+        }
+    }
+}
+
+/// Settings that differ, each as `KEY = VALUE`.
+#[derive(Debug, PartialEq, Eq)]
+struct Change {
+    at_once: Vec<&'static str>,
+    at_next_start: Vec<String>,
+}
+
+impl Change {
+    fn between(before: &Settings, after: &Settings) -> Self {
+        let names: BTreeSet<&str> = before
+            .entries()
+            .chain(after.entries())
+            .map(|(name, _)| name)
+            .chain(keys().map(|key| key.name))
+            .collect();
+        let differs = |name: &str| before.get(name) != after.get(name);
+        let at_once: Vec<&str> = AT_ONCE.into_iter().filter(|name| differs(name)).collect();
+        let others = names.into_iter().filter(|name| !AT_ONCE.contains(name) && differs(name));
+        Self { at_once, at_next_start: others.map(str::to_owned).collect() }
+    }
+
+    /// Takes up what takes effect at once, and nothing that has not changed: limits that an operator has
+    /// changed meanwhile by a command stay.
+    fn apply(&self, settings: &Settings, log: &Log, store: Option<&ReplicatedStore>) {
+        let has = |name: &str| self.at_once.contains(&name);
+        if has("log.level") {
+            log.set_level(settings);
+        }
+        let limits = settings.store().transfer_limits;
+        let change = LimitChange {
+            partition_count_max: has("transfer_limit").then_some(limits.partition_count_max),
+            bytes_per_sec_max: has("transfer_rate").then_some(limits.bytes_per_sec_max),
+            inbound: has("handoff.inbound").then_some(limits.inbound),
+            outbound: has("handoff.outbound").then_some(limits.outbound),
+        };
+        if let Some(store) = store {
+            store.set_transfer_limits(change.of(store.transfer_limits()));
+        }
+    }
+
+    fn tell(&self) {
+        if self.at_once.is_empty() && self.at_next_start.is_empty() {
+            tracing::info!("SIGHUP: no setting has changed");
+            return;
+        }
+        let at_once = self.at_once.join(" ");
+        tracing::info!(reloaded = at_once, "SIGHUP: settings were read again");
+        if !self.at_next_start.is_empty() {
+            let waiting = self.at_next_start.join(" ");
+            tracing::warn!(
+                keys = waiting,
+                "these settings have changed and take effect at the next start"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit::config::{Sources, load};
+
+    fn settings(lines: &[&str]) -> Settings {
+        let command_line = lines.iter().map(|line| (*line).to_owned()).collect();
+        load(&Sources { command_line, ..Sources::default() }).expect("good settings")
+    }
+
+    #[test]
+    fn only_keys_that_differ_are_taken_up_or_told() {
+        let before = settings(&["ring_size = 16", "transfer_limit = 3", "listener.http.a = h:1"]);
+        let after = settings(&["ring_size = 32", "transfer_limit = 3", "log.level = debug"]);
+        let change = Change::between(&before, &after);
+        assert_eq!(change.at_once, ["log.level"]);
+        assert_eq!(change.at_next_start, ["listener.http.a", "ring_size"]);
+        let same = Change::between(&before, &before);
+        assert_eq!(same, Change { at_once: Vec::new(), at_next_start: Vec::new() });
+    }
+}
