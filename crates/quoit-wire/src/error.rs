@@ -97,8 +97,13 @@ pub enum FrameError {
     ZeroLength,
     /// A frame above the limit.
     #[error(
-        "frame of {length_bytes} bytes is above the limit of {length_bytes_max}; \
-         send a smaller one or raise the limit"
+        "{}",
+        crate::foreign::too_large(
+            (*length_bytes, *length_bytes_max),
+            "Protocol Buffers",
+            "listener.protobuf (port 8087 by default)",
+            "send a smaller one or raise the limit",
+        )
     )]
     TooLarge {
         /// The frame's length: message code and body.

@@ -28,6 +28,7 @@
 pub mod answer;
 pub mod code;
 pub mod error;
+mod foreign;
 pub mod frame;
 pub mod internode;
 pub mod messages;

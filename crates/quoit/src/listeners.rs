@@ -1,9 +1,10 @@
 //! The sockets of a node.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use quoit::config::Settings;
 use quoit_cluster::Addresses;
 use quoit_server::bind;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -53,14 +54,35 @@ impl Listeners {
 }
 
 fn listen(text: &str, backlog: u32, key: &str, flag: &str) -> Result<(TcpListener, SocketAddr)> {
-    let listener = bind(resolve(text)?, backlog).with_context(|| {
-        format!(
-            "can't listen on {text} ({key}); another process may have the port: stop it or \
-             choose another address with {flag} HOST:PORT (port 0 picks a free one)"
-        )
-    })?;
+    let listener = match bind(resolve(text)?, backlog) {
+        Ok(listener) => listener,
+        Err(error) => {
+            let told = format!("can't listen on {text} ({key}); {}", remedy(error.kind(), flag));
+            return Err(Error::new(error).context(told));
+        }
+    };
     let address = listener.local_addr().context("asking a listener for its address")?;
     Ok((listener, address))
+}
+
+/// The likely cause of an address that can't be listened on, and the remedy.
+fn remedy(kind: ErrorKind, flag: &str) -> String {
+    match kind {
+        ErrorKind::AddrInUse => format!(
+            "another process has the port: stop it or choose another address with {flag} HOST:PORT (port 0 \
+             picks a free one)"
+        ),
+        ErrorKind::AddrNotAvailable => format!(
+            "this machine does not have the address: choose one of its own with {flag} HOST:PORT, or 0.0.0.0 \
+             for all of them"
+        ),
+        ErrorKind::PermissionDenied => {
+            format!(
+                "the user of this process may not have the port: choose one above 1023 with {flag} HOST:PORT"
+            )
+        }
+        _ => format!("choose another address with {flag} HOST:PORT"),
+    }
 }
 
 fn resolve(text: &str) -> Result<SocketAddr> {
@@ -85,6 +107,17 @@ fn reachable_at(listener: SocketAddr, node_name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_cannot_be_listened_on_is_told_its_own_cause() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = taken.local_addr().unwrap().to_string();
+        let said = |text: &str| listen(text, 1, "listener.http", "--http").unwrap_err().to_string();
+        assert!(said(&taken).contains("another process has the port"), "{}", said(&taken));
+        // An address for documentation, which no machine has.
+        let foreign = said("192.0.2.1:0");
+        assert!(foreign.contains("this machine does not have the address"), "{foreign}");
+    }
 
     #[test]
     fn a_listener_on_all_addresses_is_reached_at_the_host_of_the_node_name() {

@@ -107,15 +107,23 @@ impl InternodeFrame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InternodeFrameError {
     /// The frame has no room for its own fixed fields.
-    #[error("frame of length {length_bytes}; a frame between nodes has at least {LENGTH_MIN}")]
+    #[error(
+        "frame of length {length_bytes}; a frame between nodes has at least {LENGTH_MIN}: the other side \
+         speaks another protocol; give the address of its listener.internode (port 8099 by default)"
+    )]
     TooShort {
         /// The length that it claims.
         length_bytes: u32,
     },
     /// The frame is above the limit.
     #[error(
-        "frame of {length_bytes} bytes is above the limit of {length_bytes_max}; \
-         raise the limit on both nodes or send smaller values"
+        "{}",
+        crate::foreign::too_large(
+            (*length_bytes, *length_bytes_max),
+            "the protocol between nodes",
+            "listener.internode (port 8099 by default)",
+            "raise the limit on both nodes or send smaller values",
+        )
     )]
     TooLarge {
         /// The length that it claims, or would have.
@@ -124,7 +132,10 @@ pub enum InternodeFrameError {
         length_bytes_max: u32,
     },
     /// The header ends after the frame.
-    #[error("header of {header_bytes} bytes in a frame of {length_bytes}")]
+    #[error(
+        "header of {header_bytes} bytes in a frame of {length_bytes}: the other side speaks another \
+         protocol; give the address of its listener.internode (port 8099 by default)"
+    )]
     HeaderTooLong {
         /// The length of the header as it claims.
         header_bytes: u32,
