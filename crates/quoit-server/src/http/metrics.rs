@@ -1,7 +1,8 @@
-//! `/metrics`: figures as OpenMetrics text, with histograms.
+//! `/metrics`: figures with histograms, as Prometheus' text or as OpenMetrics.
 
 use super::connection::{Connection, Request};
 use super::data_type_figures::data_type_metrics;
+use super::negotiate::choose_media_type;
 use super::refusal::Refusal;
 use super::response::reply;
 use crate::context::ServerContext;
@@ -10,7 +11,33 @@ use crate::memory::MemoryFigures;
 use quoit_core::{Counter, Cumulative, Distribution, LongRequest, Stats, StatsSnapshot};
 use std::fmt::Write;
 
-const MEDIA_TYPE: &[u8] = b"application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The two forms of the text. They differ in the names of counters' families and in the last line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// Prometheus' own, which nearly every collector reads.
+    Prometheus,
+    /// OpenMetrics, for those who ask for it.
+    OpenMetrics,
+}
+
+impl Form {
+    /// The form that a client prefers. A client that accepts neither gets the first all the same.
+    fn of(accept: Option<&[u8]>) -> Self {
+        let offers: [&[u8]; 2] = [b"text/plain", b"application/openmetrics-text"];
+        match choose_media_type(accept, &offers) {
+            Some(1) => Self::OpenMetrics,
+            _ => Self::Prometheus,
+        }
+    }
+
+    const fn media_type(self) -> &'static [u8] {
+        match self {
+            Self::Prometheus => b"text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => b"application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
 pub(super) const US_PER_SEC: f64 = 1e6;
 
 /// Bounds of times: powers of two from 16 us to a minute.
@@ -34,18 +61,18 @@ const fn powers<const COUNT: usize>(first: u32, step: u32) -> [u64; COUNT] {
 }
 
 impl Connection {
-    /// All metrics. Whoever asks for them gets this text, whatever else he would accept: collectors
-    /// send lists of formats that differ by version.
+    /// All metrics, in the form that the client prefers.
     pub(super) fn metrics(&mut self, request: &Request) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
-        let text = render(&self.context);
-        reply(&mut self.out, self.form, 200).body(MEDIA_TYPE, text.as_bytes());
+        let form = Form::of(request.head.get("accept"));
+        let text = render(&self.context, form);
+        reply(&mut self.out, self.form, 200).body(form.media_type(), text.as_bytes());
         Ok(())
     }
 }
 
-fn render(context: &ServerContext) -> String {
-    let mut text = Text::default();
+fn render(context: &ServerContext, form: Form) -> String {
+    let mut text = Text::new(form);
     let snapshot = context.store.figures();
     requests(&mut text, &snapshot);
     long_requests(&mut text, context.store.stats(), &snapshot);
@@ -308,20 +335,27 @@ fn memory(text: &mut Text, figures: &MemoryFigures) {
 }
 
 /// Text in the making.
-#[derive(Default)]
 pub(super) struct Text {
     text: String,
+    form: Form,
 }
 
 impl Text {
+    pub(super) fn new(form: Form) -> Self {
+        Self { text: String::new(), form }
+    }
+
     pub(super) fn line(&mut self, line: std::fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "{line}");
     }
 
     pub(super) fn family(&mut self, name: &str, help: &str, kind: &str) {
-        self.line(format_args!("# TYPE {name} {kind}"));
-        self.line(format_args!("# HELP {name} {help}"));
+        // In OpenMetrics the end of a counter's name is that of its samples, and not of its family.
+        let is_whole = kind == "counter" && self.form == Form::Prometheus;
+        let end = if is_whole { "_total" } else { "" };
+        self.line(format_args!("# HELP {name}{end} {help}"));
+        self.line(format_args!("# TYPE {name}{end} {kind}"));
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: u64) {
@@ -363,7 +397,9 @@ impl Text {
     }
 
     fn finish(mut self) -> String {
-        self.text.push_str("# EOF\n");
+        if self.form == Form::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
         self.text
     }
 }
@@ -377,8 +413,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_counters_family_has_its_samples_name_where_prometheus_reads_it() {
+        let text = |form| {
+            let mut text = Text::new(form);
+            text.counter("t", "Things.", 3);
+            text.finish()
+        };
+        let plain = "# HELP t_total Things.\n# TYPE t_total counter\nt_total 3\n";
+        assert_eq!(text(Form::Prometheus), plain);
+        let open = "# HELP t Things.\n# TYPE t counter\nt_total 3\n# EOF\n";
+        assert_eq!(text(Form::OpenMetrics), open);
+    }
+
+    #[test]
+    fn the_form_follows_what_the_client_prefers() {
+        assert_eq!(Form::of(None), Form::Prometheus);
+        assert_eq!(Form::of(Some(b"*/*")), Form::Prometheus);
+        assert_eq!(Form::of(Some(b"text/plain")), Form::Prometheus);
+        let collector: &[u8] = b"application/openmetrics-text;version=1.0.0;q=0.75,\
+                                 text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        assert_eq!(Form::of(Some(collector)), Form::OpenMetrics);
+    }
+
+    #[test]
     fn a_histogram_is_cumulative_and_ends_at_infinity() {
-        let mut text = Text::default();
+        let mut text = Text::new(Form::OpenMetrics);
         let histogram =
             Cumulative { at_most: vec![(499_999, 2), (999_999, 3)], count: 5, sum: 3_000_000 };
         text.histogram("t_seconds", "Time.", &histogram, US_PER_SEC);

@@ -63,10 +63,11 @@ fn statistics_count_what_was_done() {
 }
 
 #[test]
-fn metrics_are_open_metrics() {
+fn metrics_are_open_metrics_for_those_who_ask() {
     let node = Node::start();
     node.put("/buckets/b/keys/k", "v");
-    let answer = node.get("/metrics");
+    let accept = [("Accept", "application/openmetrics-text")];
+    let answer = node.connect().request("GET", "/metrics", &accept, b"");
     let lines: Vec<_> = answer.text().lines().collect();
     assert!(lines.contains(&"quoit_puts_total 1"));
     assert!(lines.contains(&"quoit_put_duration_seconds_bucket{le=\"+Inf\"} 1"));
