@@ -27,12 +27,9 @@ pub enum Reason {
     /// `claimant` was given when a type is created.
     #[error("Invalid claimant")]
     ClaimantOnCreate,
-    /// `claimant` was given for a type.
-    #[error("Cannot modify claimant property")]
-    ClaimantOnType,
-    /// `claimant` was given for a bucket.
+    /// `claimant` was given for an active type or a bucket.
     #[error("Cannot update claimant property")]
-    ClaimantOnBucket,
+    ClaimantReadOnly,
     /// The two properties exclude each other.
     #[error("If last_write_wins is true, dvv_enabled must be false")]
     DvvWithLastWriteWins,

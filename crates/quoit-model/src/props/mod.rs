@@ -42,6 +42,7 @@ pub use quorum::{NValViolation, NotAQuorum, Quorum};
 pub use request::{
     DeleteParams, DeleteQuorums, ReadParams, ReadQuorums, WriteParams, WriteQuorums,
 };
+pub use set::PROPERTY_NAMES;
 pub use values::{
     CommitHook, Compression, ConditionalPutMode, Datatype, LinkFun, ModFun, ReplMode, SyncOnWrite,
     placement_name,

@@ -90,6 +90,47 @@ fn fits_depth(value: &Value, levels: usize) -> bool {
     }
 }
 
+/// Names of all properties that mean something, in alphabetical order, with those that are only shown.
+pub const PROPERTY_NAMES: [&str; 37] = [
+    "active",
+    "allow_mult",
+    "backend",
+    "basic_quorum",
+    "big_vclock",
+    "chash_keyfun",
+    "claimant",
+    "compression",
+    "conditional_put_mode",
+    "consistent",
+    "datatype",
+    "dvv_enabled",
+    "dw",
+    "hll_precision",
+    "last_write_wins",
+    "linkfun",
+    "n_val",
+    "name",
+    "node_confirms",
+    "notfound_ok",
+    "old_vclock",
+    "postcommit",
+    "pr",
+    "precommit",
+    "pw",
+    "r",
+    "repl",
+    "rw",
+    "search",
+    "search_index",
+    "small_vclock",
+    "stat_tracked",
+    "sync_on_write",
+    "ttl",
+    "w",
+    "write_once",
+    "young_vclock",
+];
+
 impl BucketProps {
     /// Sets one property, checking the value by itself. Which changes are allowed is checked
     /// elsewhere.
@@ -196,5 +237,25 @@ impl BucketProps {
             "node_confirms" => Some((&mut self.node_confirms, true)),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_those_of_all_properties_that_are_set() {
+        let mut all = BucketProps::untyped();
+        for name in
+            PROPERTY_NAMES.into_iter().filter(|name| !["active", "claimant", "name"].contains(name))
+        {
+            // A value that no property has.
+            let refused = all.set(name, &Value::Null).is_err();
+            assert!(refused && !all.other.contains_key(name), "{name} is not a property");
+        }
+        assert!(PROPERTY_NAMES.is_sorted());
+        let shown = BucketProps::untyped().to_json();
+        assert!(shown.keys().all(|name| PROPERTY_NAMES.contains(&name.as_str())), "{shown:?}");
     }
 }

@@ -85,11 +85,14 @@ struct Change<'a> {
 impl Change<'_> {
     fn apply(&self, new: &mut BucketProps) -> Result<(), Reason> {
         match self.name {
+            // Clients send back what they were shown.
+            "active" if self.is_active() && boolean(self.value) == Ok(true) => Ok(()),
             "active" => Err(Reason::ActiveReadOnly),
             "claimant" => Err(match self.scope {
                 Scope::NewType => Reason::ClaimantOnCreate,
-                Scope::ActiveType => Reason::ClaimantOnType,
-                Scope::TypedBucket | Scope::UntypedBucket => Reason::ClaimantOnBucket,
+                Scope::ActiveType | Scope::TypedBucket | Scope::UntypedBucket => {
+                    Reason::ClaimantReadOnly
+                }
             }),
             "datatype" if self.scope == Scope::UntypedBucket => {
                 new.set_unknown(self.name, self.value)
@@ -100,6 +103,11 @@ impl Change<'_> {
             "write_once" => self.write_once(new),
             _ => new.set(self.name, self.value),
         }
+    }
+
+    /// Whether the bucket type in question is an active one.
+    fn is_active(&self) -> bool {
+        matches!(self.scope, Scope::ActiveType | Scope::TypedBucket)
     }
 
     fn datatype(&self, new: &mut BucketProps) -> Result<(), Reason> {

@@ -54,7 +54,11 @@ fn set_changes(set: SetOp) -> Vec<SetChange> {
 fn map_operation(map: MapOp) -> Result<MapOperation, UpdateFault> {
     Ok(MapOperation {
         removes: map.removes.into_iter().map(field_name).collect(),
-        updates: map.updates.into_iter().map(field_update).collect::<Result<_, _>>()?,
+        updates: map
+            .updates
+            .into_iter()
+            .filter_map(|each| field_update(each).transpose())
+            .collect::<Result<_, _>>()?,
     })
 }
 
@@ -69,7 +73,9 @@ pub fn field_name(field: MapField) -> FieldName {
     FieldName { name: field.name, kind }
 }
 
-fn field_update(update: MapUpdate) -> Result<FieldUpdate, UpdateFault> {
+/// The change of a field. `None` for a register without an operation: clients send it for a value that they
+/// do not have, and it assigns nothing.
+fn field_update(update: MapUpdate) -> Result<Option<FieldUpdate>, UpdateFault> {
     let is_enabled = update.flag_op.map(|_| update.flag_op() == FlagOp::Enable);
     let field = field_name(update.field);
     let operation = match field.kind {
@@ -82,7 +88,8 @@ fn field_update(update: MapUpdate) -> Result<FieldUpdate, UpdateFault> {
         FieldKind::Map => update.map_op.map(map_operation).transpose()?.map(FieldOperation::Map),
     };
     match operation {
-        Some(operation) => Ok(FieldUpdate { name: field.name, operation }),
+        Some(operation) => Ok(Some(FieldUpdate { name: field.name, operation })),
+        None if field.kind == FieldKind::Register => Ok(None),
         None => Err(UpdateFault::NoFieldOperation(field)),
     }
 }
@@ -156,6 +163,18 @@ mod tests {
             ],
         };
         let message = DtOp { map_op: Some(map), ..DtOp::default() };
+        assert_eq!(operation_of(message), Ok(Operation::Map(expected)));
+    }
+
+    #[test]
+    fn a_register_without_an_operation_is_left_as_it_is() {
+        let value =
+            MapUpdate { register_op: Some("v".into()), ..update("other", MapFieldType::Register) };
+        let updates = vec![update("r", MapFieldType::Register), value];
+        let map = MapOp { removes: vec![], updates };
+        let message = DtOp { map_op: Some(map), ..DtOp::default() };
+        let updates = vec![FieldUpdate::new("other", FieldOperation::Register("v".into()))];
+        let expected = MapOperation { removes: vec![], updates };
         assert_eq!(operation_of(message), Ok(Operation::Map(expected)));
     }
 

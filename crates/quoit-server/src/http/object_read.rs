@@ -30,7 +30,8 @@ impl Connection {
         let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
         let found = store.get(name.as_ref(), &params.read_options()).await?;
         drop(admitted);
-        let Some(object) = found else { return Err(Refusal::not_found()) };
+        let Some(mut object) = found else { return Err(Refusal::not_found()) };
+        object.sort_for_clients();
         if object.is_tombstone() {
             self.write_tombstone(&object);
             return Ok(());

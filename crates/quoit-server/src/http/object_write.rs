@@ -100,7 +100,8 @@ impl Connection {
                 fault => fault.into(),
             })?;
         match stored {
-            Some(object) => {
+            Some(mut object) => {
+                object.sort_for_clients();
                 self.hold_answer(answer_bytes(&object))?;
                 self.write_stored(head, bucket.form, key, &object, generated.is_some());
             }

@@ -31,8 +31,13 @@ impl Connection {
         self.check_origin(&request.head)?;
         accepts_json(request)?;
         let props = self.bucket_props(bucket)?;
-        self.write_json(&json!({"props": props}));
+        self.write_props(&props);
         Ok(())
+    }
+
+    fn write_props(&mut self, props: &Map<String, Value>) {
+        let text = format!("{{\"props\":{}}}", module_first(props));
+        reply(&mut self.out, self.form, 200).body(JSON, text.as_bytes());
     }
 
     pub(super) fn bucket_props(
@@ -79,7 +84,7 @@ impl Connection {
         self.check_type(BucketRef { bucket_type: name, bucket: b"*" })?;
         let status = self.context.store.control().read().type_status(name);
         let Some(status) = status else { return Err(Refusal::Page(404)) };
-        self.write_json(&json!({"props": status.props}));
+        self.write_props(&status.props);
         Ok(())
     }
 
@@ -95,6 +100,28 @@ impl Connection {
         self.context.store.control().update_type(name, &updates).await?;
         reply(&mut self.out, self.form, 204).finish(b"");
         Ok(())
+    }
+}
+
+/// A set of properties as text. A function has its module before its name, as in Riak, whose Erlang client
+/// reads the two by their places.
+fn module_first(props: &Map<String, Value>) -> String {
+    let members = props.iter().map(|(name, value)| format!("{}:{}", json!(name), shown(value)));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Array(values) => {
+            format!("[{}]", values.iter().map(shown).collect::<Vec<_>>().join(","))
+        }
+        Value::Object(members) => match (members.get("mod"), members.get("fun")) {
+            (Some(module), Some(function)) if members.len() == 2 => {
+                format!("{{\"mod\":{module},\"fun\":{function}}}")
+            }
+            _ => value.to_string(),
+        },
+        _ => value.to_string(),
     }
 }
 
@@ -126,5 +153,23 @@ fn updates(request: &Request, what: &str) -> Result<PropUpdates, Refusal> {
             "{what} PUT must be a JSON object of the form:\n\
              {{\"props\":{{...bucket properties...}}}}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_shown_with_their_module_first() {
+        let props = json!({
+            "linkfun": {"fun": "f", "mod": "m"},
+            "n_val": 3,
+            "precommit": [{"mod": "a", "fun": "b"}, {"name": "js"}],
+        });
+        let Value::Object(props) = props else { panic!("an object") };
+        let expected = "{\"linkfun\":{\"mod\":\"m\",\"fun\":\"f\"},\"n_val\":3,\"precommit\":[{\"mod\":\"a\",\
+                        \"fun\":\"b\"},{\"name\":\"js\"}]}";
+        assert_eq!(module_first(&props), expected);
     }
 }

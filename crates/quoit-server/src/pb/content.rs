@@ -9,7 +9,8 @@ use quoit_wire::messages::{RpbContent, RpbLink, RpbPair};
 pub(super) const US_PER_SEC: u64 = 1_000_000;
 
 /// The siblings of an object as a message has them, values blanked if only the head is wanted.
-pub(super) fn contents(object: Object, head: bool) -> Vec<RpbContent> {
+pub(super) fn contents(mut object: Object, head: bool) -> Vec<RpbContent> {
+    object.sort_for_clients();
     object.siblings.into_iter().map(|sibling| content(sibling, head)).collect()
 }
 

@@ -3,7 +3,9 @@
 use super::connection::{Connection, Fault};
 use super::content;
 use bytes::Bytes;
-use quoit_core::{DeleteRequest, Precondition, PutRequest, ReadOptions, WriteOptions};
+use quoit_core::{
+    DeleteRequest, Precondition, PutRequest, ReadOptions, RequestError, WriteOptions,
+};
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context};
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
@@ -85,7 +87,7 @@ impl Connection {
         let key = key_of(&request.bucket_type, &request.bucket, &name);
         let head = request.return_head == Some(true);
         let return_object = head || request.return_body == Some(true);
-        key.check().map_err(quoit_core::RequestError::from)?;
+        key.check().map_err(RequestError::from)?;
         let clock = context(request.vclock.as_ref())?;
         let not_exists = request.if_none_match == Some(true);
         // Of a record that must not exist there is no version to be the same.
@@ -136,6 +138,11 @@ impl Connection {
 
     pub(super) async fn delete(&mut self, request: RpbDelReq) -> Result<(), Fault> {
         let key = key_of(&request.bucket_type, &request.bucket, &request.key);
+        // Only get and put call an empty type by its length, in Riak.
+        if key.bucket.bucket_type.is_empty() && !key.bucket.bucket.is_empty() && !key.key.is_empty()
+        {
+            return Err(RequestError::NoSuchType(Vec::new()).into());
+        }
         let context = match &request.vclock {
             Some(bytes) if !bytes.is_empty() => Some(context(Some(bytes))?),
             _ => None,

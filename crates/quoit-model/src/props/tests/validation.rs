@@ -116,11 +116,18 @@ fn active_and_claimant_are_read_only_and_name_is_ignored() {
     let claimant = json!({"claimant": "n@h"});
     for (scope, reason) in [
         (Scope::NewType, "Invalid claimant"),
-        (Scope::ActiveType, "Cannot modify claimant property"),
+        (Scope::ActiveType, "Cannot update claimant property"),
         (Scope::TypedBucket, "Cannot update claimant property"),
     ] {
         let expected = format!("[{{claimant,\"{reason}\"}}]");
         assert_eq!(refusal(&typed, scope, claimant.clone()), expected);
+    }
+    for scope in [Scope::ActiveType, Scope::TypedBucket] {
+        let active =
+            |value| PropUpdates::from(json!({"active": value}).as_object().unwrap().clone());
+        assert_eq!(typed.updated(scope, &active(true)).as_ref(), Ok(&typed));
+        let refused = typed.updated(scope, &active(false)).unwrap_err();
+        assert_eq!(refused.term(), "[{active,\"Cannot modify active property\"}]");
     }
     assert_eq!(untyped(json!({"name": "other"})), untyped_props);
 }
