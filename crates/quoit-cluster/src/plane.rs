@@ -353,7 +353,10 @@ impl ControlPlane {
 
     /// Ends the node's part for good.
     pub(crate) fn depart(&self, departure: Departure) {
-        tracing::error!("{departure}");
+        match departure {
+            Departure::Left => tracing::info!("{departure}"),
+            _ => tracing::error!("{departure}"),
+        }
         self.group.set_gate(Gate::Closed(departure.clone()));
         self.departure.send_replace(Some(departure));
     }

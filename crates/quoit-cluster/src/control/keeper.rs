@@ -395,8 +395,10 @@ impl Keeper {
         let voters: BTreeSet<NodeId> = electorate.voter_ids().map(|id| id.0).collect();
         let is_joint = electorate.get_joint_config().len() > 1;
         if !wanted.is_empty() && (wanted != voters || is_joint) {
+            let names: Vec<_> =
+                wanted.iter().map(|voter| state.members().name_of(*voter).to_string()).collect();
+            tracing::info!(voters = names.join(" "), "voters of the control plane");
             let wanted: BTreeSet<_> = wanted.into_iter().map(RaftId).collect();
-            tracing::info!(voters = ?wanted, "voters of the control plane");
             let change = ChangeMembers::ReplaceAllVoters(wanted);
             if let Err(fault) = raft.change_membership(change, true).await {
                 tracing::debug!(%fault, "the voters could not be changed");

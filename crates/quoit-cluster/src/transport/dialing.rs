@@ -6,6 +6,7 @@ use super::error::{CallError, Fault};
 use super::greeting;
 use super::outbound::OutboundDriver;
 use super::peer::{Peer, Trouble};
+use super::reachability::Reachability;
 use super::redial::Backoff;
 use quoit_wire::internode::code;
 use std::sync::Arc;
@@ -15,11 +16,12 @@ use tokio::time::{Instant, sleep};
 /// large lane waits until somebody needs it.
 pub(super) async fn keep_connected(context: Arc<Context>, peer: Arc<Peer>, lane: Lane) {
     let mut backoff = Backoff::default();
+    let mut reachability = Reachability::default();
     while !peer.is_retired() {
         if lane == Lane::Large {
             peer.lane(lane).until_wanted().await;
         }
-        let was_connected = connect_once(&context, &peer, lane).await;
+        let was_connected = connect_once(&context, &peer, lane, &mut reachability).await;
         if was_connected {
             backoff.reset();
         }
@@ -34,15 +36,18 @@ pub(super) async fn keep_connected(context: Arc<Context>, peer: Arc<Peer>, lane:
 }
 
 /// One connection from dialing to its end. Whether it came about.
-async fn connect_once(context: &Arc<Context>, peer: &Peer, lane: Lane) -> bool {
+async fn connect_once(
+    context: &Arc<Context>,
+    peer: &Peer,
+    lane: Lane,
+    reachability: &mut Reachability,
+) -> bool {
     let address = peer.address();
     let greeted = match greeting::dial(context, &address, lane, Some(peer.node_id())).await {
         Ok(greeted) => greeted,
         Err(fault) => {
             let reason = Arc::from(fault.to_string());
-            if peer.trouble().as_ref() != Some(&reason) {
-                tracing::warn!(peer = %peer.name(), %address, %fault, "a node can't be reached");
-            }
+            tell_down(peer, &address, lane, &fault, reachability);
             peer.disconnected(lane, &reason, &CallError::Unreachable(Arc::clone(&reason)));
             let trouble = match fault {
                 Fault::Refused { code: code::TWO_WITH_ONE_IDENTITY, .. } => Some(Trouble::Double),
@@ -62,13 +67,41 @@ async fn connect_once(context: &Arc<Context>, peer: &Peer, lane: Lane) -> bool {
         drop(driver);
         Fault::Retired
     } else {
-        tracing::debug!(peer = %peer.name(), %address, ?lane, "connected");
+        tell_up(peer, &address, lane, reachability);
         driver.run().await
     };
     if !peer.is_retired() {
-        tracing::warn!(peer = %peer.name(), %address, ?lane, %fault, "the connection to a node has ended");
+        tell_down(peer, &address, lane, &fault, reachability);
     }
     let reason = Arc::from(fault.to_string());
     peer.disconnected(lane, &reason, &CallError::Disconnected(Arc::clone(&reason)));
     true
+}
+
+/// Logs that a peer is down, unless that was logged. The large lane only follows the small one.
+fn tell_down(
+    peer: &Peer,
+    address: &str,
+    lane: Lane,
+    fault: &Fault,
+    reachability: &mut Reachability,
+) {
+    let peer = peer.name();
+    if lane == Lane::Small && reachability.failed(Instant::now(), fault) {
+        tracing::warn!(%peer, %address, %fault, "a node is down");
+    } else {
+        tracing::debug!(%peer, %address, ?lane, %fault, "a node can't be reached");
+    }
+}
+
+/// Logs that a peer is back, if it was logged that it is down.
+fn tell_up(peer: &Peer, address: &str, lane: Lane, reachability: &mut Reachability) {
+    let peer = peer.name();
+    match reachability.connected(Instant::now()) {
+        Some(down) if lane == Lane::Small => {
+            let after_secs = down.as_secs();
+            tracing::info!(%peer, %address, after_secs, "a node is back");
+        }
+        _ => tracing::debug!(%peer, %address, ?lane, "connected"),
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::Lane;
 use super::context::Context;
+use super::error::Fault;
 use super::greeting;
 use super::inbound::Inbound;
 use super::inbound_driver::InboundDriver;
@@ -134,6 +135,23 @@ impl Drop for Place<'_> {
     }
 }
 
+/// Logs that a connection was closed after its greeting. A node that was refused dials again and again.
+fn tell_refused(context: &Context, remote: &str, fault: &Fault) {
+    let line = || tracing::warn!(%remote, %fault, "closed a connection to the port for nodes");
+    match fault {
+        // Members dial a node that joins before it knows that it does; they tell if that lasts.
+        Fault::Refused { code: code::CLUSTER, .. } => {
+            tracing::debug!(%remote, %fault, "closed a connection to the port for nodes");
+        }
+        Fault::Refused { text, .. } => {
+            context.notices.say_anew(text, line);
+        }
+        _ => {
+            context.notices.say(line);
+        }
+    }
+}
+
 /// Serves one connection from its greeting to its end.
 pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remote: String) {
     let limits = &context.settings.limits;
@@ -146,9 +164,7 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
         Ok(greeted) => greeted,
         Err(fault) => {
             inbounds.ended.lock().refused_count += 1;
-            context.notices.say(
-                || tracing::warn!(%remote, %fault, "closed a connection to the port for nodes"),
-            );
+            tell_refused(&context, &remote, &fault);
             return;
         }
     };

@@ -26,6 +26,7 @@ mod outbound;
 mod outbox;
 mod peer;
 mod pipe;
+mod reachability;
 mod redial;
 mod replies;
 mod responder;

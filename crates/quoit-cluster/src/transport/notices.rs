@@ -1,6 +1,7 @@
 //! Log lines that strangers could cause at will, a few at a time.
 
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -8,9 +9,16 @@ use tokio::time::Instant;
 const LINES_MAX: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(10);
 
+/// A line with the same words is written once in so long.
+const SAME_PERIOD: Duration = Duration::from_secs(3_600);
+/// Words that are remembered.
+const SAME_COUNT_MAX: usize = 64;
+
 /// Lets few lines through.
 pub(super) struct Notices {
     state: Mutex<State>,
+    /// When which words were written.
+    written: Mutex<HashMap<String, Instant>>,
 }
 
 struct State {
@@ -22,11 +30,27 @@ struct State {
 impl Default for Notices {
     fn default() -> Notices {
         let state = State { period_start: Instant::now(), said_count: 0, kept_back_count: 0 };
-        Notices { state: Mutex::new(state) }
+        Notices { state: Mutex::new(state), written: Mutex::default() }
     }
 }
 
 impl Notices {
+    /// Calls `line` unless the same words were written lately, or too many lines. Whether it did.
+    pub(super) fn say_anew(&self, words: &str, line: impl FnOnce()) -> bool {
+        let now = Instant::now();
+        {
+            let mut written = self.written.lock();
+            written.retain(|_, at| now.saturating_duration_since(*at) < SAME_PERIOD);
+            if written.contains_key(words) {
+                return false;
+            }
+            if written.len() < SAME_COUNT_MAX {
+                written.insert(words.to_owned(), now);
+            }
+        }
+        self.say(line)
+    }
+
     /// Calls `line` unless too many were said lately. Whether it did.
     pub(super) fn say(&self, line: impl FnOnce()) -> bool {
         let mut state = self.state.lock();
@@ -53,6 +77,15 @@ impl Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_words_are_said_once_in_a_long_while() {
+        let notices = Notices::default();
+        assert!(notices.say_anew("a", || {}) && notices.say_anew("b", || {}));
+        assert!(!notices.say_anew("a", || {}));
+        tokio::time::advance(SAME_PERIOD).await;
+        assert!(notices.say_anew("a", || {}));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn few_lines_are_said_in_each_period() {
