@@ -71,7 +71,7 @@ fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
         ("driver", config.driver.clone()),
         ("targets", targets_text(asks)),
         ("durability", asks.durability.clone()),
-        ("workers", format!("{workers} on {threads} threads, {}", config.pacing)),
+        ("workers", format!("{workers} on {threads} threads, {}", pacing_text(config))),
         ("duration", duration_text(config)),
         ("operations", mix_text(&config.operations)),
         ("keys", keys_text(config)),
@@ -94,7 +94,19 @@ fn targets_text(asks: &Asks) -> String {
     asks.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+fn pacing_text(config: &Config) -> String {
+    match config.knee {
+        Some(plan) => {
+            format!("rates from {:.0} op/s in all on, {}", plan.from_per_s, plan.arrivals.name())
+        }
+        None => config.pacing.to_string(),
+    }
+}
+
 fn duration_text(config: &Config) -> String {
+    if let Some(plan) = config.knee {
+        return format!("steps of {:?}, until the knee is found", plan.step);
+    }
     if config.warmup.is_zero() {
         return config.length.to_string();
     }
@@ -153,6 +165,10 @@ fn data_text(config: &Config) -> Option<String> {
 
 /// What the pacing comes to, where it sets a rate.
 fn expected_text(config: &Config) -> Option<String> {
+    if let Some(plan) = config.knee {
+        let bound = plan.p99_max;
+        return Some(format!("the highest rate with a 99th percentile of at most {bound:?}"));
+    }
     let per_second = match config.pacing {
         Pacing::Max => return None,
         Pacing::Rate(rate) => rate * f64::from(config.worker_count),

@@ -49,7 +49,8 @@ pub struct BenchOptions {
 pub enum ExitStatus {
     /// The run ended as planned, or was interrupted and kept its results.
     Success,
-    /// It could not start, its results could not be kept, or it was stopped by an error.
+    /// It could not start, its results could not be kept, it was stopped by an error, or no operation
+    /// succeeded.
     Failure,
     /// It was stopped by crashes of workers.
     Crash,
@@ -92,7 +93,11 @@ pub fn run(options: &BenchOptions) -> ExitStatus {
 /// How the command ends after a run; what its results lack is told on the standard error.
 pub fn status_of(report: &RunReport) -> ExitStatus {
     let has_faults = report.verification.as_ref().is_some_and(|found| !found.is_clean());
-    let status = if has_faults { ExitStatus::Faults } else { report.end.into() };
+    let status = match report.end.into() {
+        _ if has_faults => ExitStatus::Faults,
+        ExitStatus::Success if report.is_in_vain() => ExitStatus::Failure,
+        status => status,
+    };
     if report.lost.is_empty() {
         return status;
     }

@@ -17,7 +17,7 @@ use super::signals::Signals;
 use super::summary::{SUMMARY_FILE, SummaryInputs};
 use super::thread::run_thread;
 use super::worker::Shared;
-use super::{RunEnd, RunError, RunReport, RunSetup, verdict};
+use super::{RunEnd, RunError, RunReport, RunSetup, failures, verdict};
 use crate::config::{Config, Pacing, RunLength};
 use crate::driver::{Driver, StartError, check_verifies};
 use crate::measure::{ClientLoad, Collector, Window, process_cpu_time};
@@ -89,6 +89,7 @@ pub(crate) fn run_driver<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, Ru
         recording.notice(&warning);
     }
     let report = conclude(config, directory, conducted, client, verification, recording);
+    failures::tell(&report, terminal, &shared.log);
     if let Some(verification) = &report.verification {
         verdict::tell(verification, terminal, &shared.log);
     }

@@ -3,6 +3,7 @@
 mod alarm;
 mod control;
 mod coordinator;
+mod failures;
 mod knee;
 mod mix;
 mod read_back;
@@ -117,4 +118,12 @@ pub struct RunReport {
     pub verification: Option<VerifyReport>,
     /// Files of the results that could not be written, with what is missing of them.
     pub lost: Vec<String>,
+}
+
+impl RunReport {
+    /// Whether operations were tried and none succeeded.
+    #[must_use]
+    pub fn is_in_vain(&self) -> bool {
+        self.total.error_count() > 0 && self.total.success_count() == 0
+    }
 }

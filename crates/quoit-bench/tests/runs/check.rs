@@ -59,6 +59,15 @@ fn the_sizes_of_values_are_told() {
 }
 
 #[test]
+fn a_search_for_the_knee_is_told_as_one() {
+    let config = "{driver, null}. {operations, [{do_something, 1}]}. {duration, 5}.
+        {mode, {knee, [{p99_ms, 10}, {from, 500}, {step, \"4s\"}]}}.";
+    assert!(line(config, "workers").ends_with("rates from 500 op/s in all on, constant"));
+    assert_eq!(line(config, "duration"), "steps of 4s, until the knee is found");
+    assert_eq!(line(config, "expected"), "the highest rate with a 99th percentile of at most 10ms");
+}
+
+#[test]
 fn durations_and_warnings_are_shown() {
     let config = "{driver, null}. {operations, [{do_something, 1}]}. {zzz, 1}. {duration, ";
     assert_eq!(line(&format!("{config} 120}}."), "duration"), "2 h");

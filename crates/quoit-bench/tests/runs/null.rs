@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::support::{run, try_run};
-use quoit_bench::cli::ExitStatus;
+use quoit_bench::cli::{ExitStatus, status_of};
 use quoit_bench::measure::intervals;
 use quoit_bench::run::{RunEnd, RunError, RunSummary};
 
@@ -202,6 +202,22 @@ fn one_seed_gives_one_choice_of_operations() {
     };
     assert_eq!(counts("{1, 2, 3}"), counts("{1, 2, 3}"));
     assert_ne!(counts("{1, 2, 3}"), counts("{4, 5, 6}"));
+}
+
+#[test]
+fn a_run_in_which_nothing_succeeded_is_a_failure_that_tells_its_reasons() {
+    let operations = |mix: &str| {
+        run(&format!(
+            "{{mode, max}}. {{concurrent, 1}}. {{driver, null}}. {{duration, 0.005}}.
+             {{operations, [{mix}]}}."
+        ))
+    };
+    let vain = operations("{an_error, 1}");
+    assert_eq!(status_of(&vain.report), ExitStatus::Failure);
+    assert!(vain.shown.contains("NO OPERATION SUCCEEDED"), "{}", vain.shown);
+    let mixed = operations("{an_error, 1}, {do_something, 1}");
+    assert_eq!(status_of(&mixed.report), ExitStatus::Success);
+    assert!(mixed.shown.contains("operations failed"), "{}", mixed.shown);
 }
 
 #[test]

@@ -1,0 +1,42 @@
+//! What is told of operations that failed.
+
+use super::RunReport;
+use crate::config::LogLevel;
+use crate::output::{RunLog, Terminal};
+
+/// Reasons that are told; all of them are in `summary.json`.
+const TOLD_COUNT_MAX: usize = 5;
+
+/// Tells a terminal and the log why operations failed, the most frequent reasons first; in red when none
+/// succeeded.
+pub(super) fn tell(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
+    let in_vain = report.is_in_vain();
+    let level = if in_vain { LogLevel::Error } else { LogLevel::Warning };
+    for line in lines(report) {
+        log.write(level, &line);
+        match in_vain {
+            true => terminal.alarm(&line),
+            false => terminal.line(&line),
+        }
+    }
+}
+
+fn lines(report: &RunReport) -> Vec<String> {
+    let failed = report.total.error_count();
+    if failed == 0 {
+        return Vec::new();
+    }
+    let all = failed + report.total.success_count();
+    let verdict = if report.is_in_vain() { "NO OPERATION SUCCEEDED: " } else { "" };
+    let mut lines = vec![format!("{verdict}{failed} of {all} operations failed")];
+    let mut reasons: Vec<_> = report.total.errors().iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    lines.extend(reasons.iter().take(TOLD_COUNT_MAX).map(|((index, reason), count)| {
+        format!("  {count} {}: {reason}", report.operations[*index].name())
+    }));
+    let left: u64 = reasons.iter().skip(TOLD_COUNT_MAX).map(|(_, count)| **count).sum();
+    if left > 0 {
+        lines.push(format!("  and {left} for other reasons"));
+    }
+    lines
+}
