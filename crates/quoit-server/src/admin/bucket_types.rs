@@ -4,10 +4,27 @@ use super::{allow, error, no_such_path, refusal, updates};
 use crate::http::{Connection, Method, Refusal, Request};
 use quoit_cluster::ChangeError;
 use quoit_model::key::BucketRef;
+use quoit_model::props::PropUpdates;
 use serde_json::{Value, json};
 
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
+}
+
+/// Refuses a strongly consistent type, all of whose requests would be refused.
+fn refuse_consistent(updates: &PropUpdates) -> Result<(), Refusal> {
+    let wanted = updates.iter().any(|(name, value)| {
+        name == "consistent" && (*value == Value::Bool(true) || value.as_str() == Some("true"))
+    });
+    if !wanted {
+        return Ok(());
+    }
+    let reason = "there are no strongly consistent buckets: leave it out, and see conditional_put_mode for \
+                  writes of which one wins";
+    let message = format!("consistent = true: {reason}");
+    let details = json!({"consistent": reason});
+    let document = json!({"error": "invalid_props", "message": message, "details": details});
+    Err(Refusal::Json(400, document))
 }
 
 impl Connection {
@@ -28,7 +45,9 @@ impl Connection {
                 if method != Method::Put {
                     return self.type_status(name);
                 }
-                let created = control.create_type(name, &updates(request)?).await;
+                let updates = updates(request)?;
+                refuse_consistent(&updates)?;
+                let created = control.create_type(name, &updates).await;
                 self.changed_type(name, created.map(drop))
             }
             [name, command @ (b"activate" | b"update" | b"reset")] => {

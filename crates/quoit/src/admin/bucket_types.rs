@@ -5,7 +5,9 @@ use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Subcommand;
+use quoit_model::props::PROPERTY_NAMES;
 use serde_json::{Value, json};
+use std::io::Write;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum TypeCommand {
@@ -68,7 +70,29 @@ fn props(action: &str, name: &str, text: &str) -> Result<Value> {
     if !document["props"].is_object() {
         bail!("Cannot {action} bucket type {name}: no props field found in json");
     }
+    warn_of_unknown(&document["props"]);
     Ok(document)
+}
+
+/// Names on the standard error what is no property, and is kept all the same, as Riak does.
+fn warn_of_unknown(props: &Value) {
+    for warning in unknown(props) {
+        let _ = writeln!(std::io::stderr(), "warning: {warning}");
+    }
+}
+
+fn unknown(props: &Value) -> Vec<String> {
+    let names = props.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    let unknown = names.filter(|name| !PROPERTY_NAMES.contains(name));
+    let told = unknown.map(|name| {
+        let distances =
+            PROPERTY_NAMES.map(|known| (strsim::damerau_levenshtein(known, name), known));
+        let near =
+            distances.into_iter().min().filter(|(distance, _)| *distance <= name.len() / 3 + 1);
+        let hint = near.map_or_else(String::new, |(_, known)| format!("; did you mean {known}?"));
+        format!("{name} is no property of buckets: it is kept and has no effect{hint}")
+    });
+    told.collect()
 }
 
 /// Bucket types.
@@ -178,6 +202,7 @@ pub(crate) fn bucket(api: &Api, command: &BucketCommand, format: Format) -> Resu
             };
             // {"props":{...}} as elsewhere; the bare inner object is understood, too.
             let body = if body["props"].is_object() { body } else { json!({ "props": body }) };
+            warn_of_unknown(&body["props"]);
             api.put(&path, &body)?
         }
         None if *reset => api.delete(&path)?,
@@ -186,4 +211,17 @@ pub(crate) fn bucket(api: &Api, command: &BucketCommand, format: Format) -> Resu
     let document = done(answer, format)?;
     print(&document, format, |document| prop_lines(&document["props"]));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_no_property_is_told_with_the_nearest_one() {
+        let told = unknown(&json!({"allow_mutl": true, "n_val": 3, "mine": 1}));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("allow_mutl is no property"), "{told:?}");
+        assert!(told[0].ends_with("did you mean allow_mult?"), "{told:?}");
+    }
 }

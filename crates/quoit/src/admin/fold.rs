@@ -1,6 +1,7 @@
 //! `fold`: walks through all records of a bucket, which the node does in the background.
 
 use super::figures::{duration, size};
+use super::progress::Progress;
 use super::{Api, done, plain, segment};
 use crate::config_command::Format;
 use crate::output::say;
@@ -9,7 +10,6 @@ use clap::{Args, Subcommand, ValueEnum};
 use percent_encoding::percent_decode_str;
 use quoit_model::segments::TreeSize;
 use serde_json::{Value, json};
-use std::io::Write;
 
 /// How long the node may wait before it answers that there is nothing new.
 const WAIT_MS: u32 = 1_000;
@@ -216,9 +216,13 @@ fn list_buckets(api: &Api, limit: usize, format: Format) -> Result<()> {
 
 /// Prints what a fold finds as it finds it, and how far it is where somebody looks.
 fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
+    let mut progress = Progress::on_stderr();
     loop {
         let job = done(api.get(&format!("folds/{id}?wait_ms={WAIT_MS}"))?, format)?;
         let found = job["found"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if !found.is_empty() {
+            progress.clear();
+        }
         for each in found {
             match format {
                 Format::Json => say!("{each}"),
@@ -228,10 +232,11 @@ fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
         if job["state"] == "running" || !found.is_empty() {
             if found.is_empty() {
                 // Of interest to people who wait, and not to what reads the output.
-                let _ = writeln!(std::io::stderr(), "{}", line(&job));
+                progress.show(&line(&job));
             }
             continue;
         }
+        progress.clear();
         if job["state"] == "failed" {
             bail!("{}", plain(&job["message"]));
         }

@@ -9,6 +9,7 @@ mod engine;
 mod figures;
 mod fold;
 mod keys;
+mod progress;
 mod status;
 
 use crate::config_command::Format;

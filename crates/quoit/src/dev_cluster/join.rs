@@ -2,6 +2,7 @@
 
 use super::node::Record;
 use crate::admin::{Answer, Api};
+use crate::output::say;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -9,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// How long the nodes may take to agree.
 const AGREE_LIMIT: Duration = Duration::from_secs(60);
+/// A longer wait is told.
+const TELL_AFTER: Duration = Duration::from_secs(3);
 /// Pause between two looks at the members.
 const AGREE_POLL: Duration = Duration::from_millis(50);
 
@@ -17,6 +20,13 @@ pub(super) async fn join(records: &[Record]) -> Result<()> {
     let records = records.to_vec();
     let joined = tokio::task::spawn_blocking(move || join_now(&records));
     joined.await.context("joining the nodes")?
+}
+
+/// Names of the full members that a node knows.
+pub(super) async fn members_known_to(record: &Record) -> Result<Vec<String>> {
+    let api = api_of(record);
+    let asked = tokio::task::spawn_blocking(move || members(&api, "status", "valid"));
+    asked.await.context("asking for the members")?
 }
 
 fn join_now(records: &[Record]) -> Result<()> {
@@ -51,9 +61,14 @@ fn join_now(records: &[Record]) -> Result<()> {
 
 /// Asks until something has come true.
 fn wait(what: &str, mut has_come_true: impl FnMut() -> Result<bool>) -> Result<()> {
-    let limit = Instant::now() + AGREE_LIMIT;
+    let began = Instant::now();
+    let mut is_told = false;
     while !has_come_true()? {
-        if Instant::now() > limit {
+        if !is_told && began.elapsed() > TELL_AFTER {
+            is_told = true;
+            say!("waiting for {what}, for {AGREE_LIMIT:?} at most");
+        }
+        if began.elapsed() > AGREE_LIMIT {
             bail!("waited {AGREE_LIMIT:?} for {what}; the logs of the nodes may tell why");
         }
         sleep(AGREE_POLL);

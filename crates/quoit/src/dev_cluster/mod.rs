@@ -25,7 +25,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(40);
 /// Starts several nodes on 127.0.0.1 and joins them to one cluster, until Ctrl-C or SIGTERM.
 ///
 /// Each node is a process of its own with its own ports and directory. A node that dies is reported
-/// and not started again. Started with the same directory again, the cluster goes on with its data.
+/// and not started again. Started with the same directory again, the cluster goes on with its data, and with
+/// further nodes that have theirs there.
 #[derive(Args, Debug)]
 pub(crate) struct DevClusterArgs {
     /// Number of nodes.
@@ -79,15 +80,10 @@ impl Cluster {
         if let Some(path) = &args.ready_file {
             ready_file::remove_stale(path)?;
         }
-        let places = (1..=args.nodes)
-            .map(|number| Place::new(&args.base_dir, number, args.base_port, &args.set));
-        let places = places.collect::<Result<Vec<_>>>()?;
-        let starting = places.into_iter().map(Starting::spawn);
-        for starting in starting.collect::<Result<Vec<_>>>()? {
-            let (node, child) = starting.ready().await?;
-            self.watch(node.record.pid, child);
-            self.nodes.push((node, State::Up));
-        }
+        let place = |number| Place::new(&args.base_dir, number, args.base_port, &args.set);
+        self.start((1..=args.nodes).map(place).collect::<Result<Vec<_>>>()?).await?;
+        let added = self.added_members(node::others(&args.base_dir, args.nodes)).await?;
+        self.start(added.into_iter().map(place).collect::<Result<Vec<_>>>()?).await?;
         let records: Vec<_> = self.nodes.iter().map(|(node, _)| node.record.clone()).collect();
         join::join(&records).await?;
         self.announce();
@@ -95,6 +91,28 @@ impl Cluster {
             ready_file::write(path, &serde_json::json!({ "nodes": records }))?;
         }
         self.report_ends().await
+    }
+
+    /// Starts nodes, and waits until they serve.
+    async fn start(&mut self, places: Vec<Place>) -> Result<()> {
+        let starting = places.into_iter().map(Starting::spawn);
+        for starting in starting.collect::<Result<Vec<_>>>()? {
+            let (node, child) = starting.ready().await?;
+            self.watch(node.record.pid, child);
+            self.nodes.push((node, State::Up));
+        }
+        Ok(())
+    }
+
+    /// Those of the nodes with these numbers that are members: they were added by hand, and without them the
+    /// cluster is not whole. Others have left it.
+    async fn added_members(&self, mut numbers: Vec<u16>) -> Result<Vec<u16>> {
+        let Some((first, _)) = self.nodes.first().filter(|_| !numbers.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let members = join::members_known_to(&first.record).await?;
+        numbers.retain(|number| members.contains(&node::name(*number)));
+        Ok(numbers)
     }
 
     fn watch(&mut self, pid: u32, mut child: Child) {

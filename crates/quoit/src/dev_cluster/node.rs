@@ -54,7 +54,7 @@ impl Place {
             Some(base_port) => fixed_addresses(base_port, number)?,
             None => last_addresses(&dir).map(|address| free_or_any(&address)),
         };
-        let (name, settings) = (format!("dev{number}@127.0.0.1"), settings.to_vec());
+        let (name, settings) = (name(number), settings.to_vec());
         Ok(Self { name, dir, listen, settings })
     }
 
@@ -74,6 +74,24 @@ impl Place {
     fn last_record(&self) -> PathBuf {
         last_record(&self.dir)
     }
+}
+
+/// The name of the node with this number.
+pub(super) fn name(number: u16) -> String {
+    format!("dev{number}@127.0.0.1")
+}
+
+/// Numbers of further nodes whose data lie in the directory: they were started by hand and may be members.
+pub(super) fn others(base_dir: &Path, count: u16) -> Vec<u16> {
+    let names = std::fs::read_dir(base_dir).into_iter().flatten().flatten();
+    let numbers = names.filter_map(|entry| {
+        let number = entry.file_name().to_str()?.strip_prefix("dev")?.parse::<u16>().ok()?;
+        let holds_data = entry.path().join("data").is_dir();
+        (number > count && holds_data).then_some(number)
+    });
+    let mut numbers: Vec<u16> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 fn last_record(dir: &Path) -> PathBuf {
@@ -236,6 +254,16 @@ mod tests {
         let addresses = fixed_addresses(10_000, 3).unwrap();
         assert_eq!(addresses, ["127.0.0.1:10037", "127.0.0.1:10038", "127.0.0.1:10039"]);
         assert!(fixed_addresses(65_500, 4).is_err());
+    }
+
+    #[test]
+    fn nodes_that_were_started_by_hand_are_found_by_their_data() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["dev1/data", "dev8/data", "dev6/data", "dev9", "other/data", "devx/data"] {
+            std::fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        assert_eq!(others(dir.path(), 5), [6, 8]);
+        assert_eq!(others(&dir.path().join("none"), 5), Vec::<u16>::new());
     }
 
     #[test]

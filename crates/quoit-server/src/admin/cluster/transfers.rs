@@ -6,7 +6,7 @@ use super::view::{ClusterView, MemberView};
 use super::{named, no_such_node, view};
 use crate::http::{Connection, Method, Refusal, Request};
 use quoit_cluster::NodeId;
-use quoit_core::{ActiveTransfer, LimitChange, NodeTransfers, TransferKind};
+use quoit_core::{ActiveTransfer, LimitChange, NodeTransfers, TransferKind, TransferLimits};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -147,6 +147,11 @@ impl ClusterView {
         let yielding = yielding.map(|(node, told)| {
             json!({"node": self.name(*node), "share_percent": tenths(told.stats.share * 100.0)})
         });
+        let off = told.iter().filter(|(_, told)| !told.limits.inbound || !told.limits.outbound);
+        let off = off.map(|(node, told)| {
+            let TransferLimits { inbound, outbound, .. } = told.limits;
+            json!({"node": self.name(*node), "inbound": inbound, "outbound": outbound})
+        });
         let silent = self.members.iter().filter(|member| !told.contains_key(&member.id));
         json!({
             "waiting": waiting.collect::<Vec<_>>(),
@@ -154,6 +159,7 @@ impl ClusterView {
             "hints": hints.collect::<Vec<_>>(),
             "active": active.collect::<Vec<_>>(),
             "yielding": yielding.collect::<Vec<_>>(),
+            "switched_off": off.collect::<Vec<_>>(),
             "silent": silent.map(|member| &member.name).collect::<Vec<_>>(),
             "records_total": told.values().map(|told| told.stats.record_count).sum::<u64>(),
             "bytes_total": told.values().map(|told| told.stats.byte_count).sum::<u64>(),

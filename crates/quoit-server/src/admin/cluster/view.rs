@@ -63,9 +63,9 @@ impl ClusterView {
         self.members.iter().find(|member| member.id == id)
     }
 
-    /// A node's name; its id if it is no member any more.
+    /// A node's name; its id, and that it was removed, if it is no member any more.
     pub(super) fn name(&self, id: NodeId) -> String {
-        self.member(id).map_or_else(|| id.to_string(), |member| member.name.clone())
+        self.member(id).map_or_else(|| format!("removed node {id}"), |member| member.name.clone())
     }
 
     pub(super) fn named(&self, name: &str) -> Option<&MemberView> {

@@ -319,6 +319,7 @@ fn transfers_page(document: &Value) -> String {
             "{from} has hints for {to}: {records} records and {partitions} whole partitions"
         ));
     }
+    lines.extend(list("switched_off").iter().map(switched_off_line));
     lines.extend(reap_record_lines(&document["reap_records"]));
     if list("active").is_empty() {
         lines.push("No transfers active".to_owned());
@@ -333,6 +334,17 @@ fn transfers_page(document: &Value) -> String {
     lines.push("\nActive Transfers:".to_owned());
     lines.extend(list("active").iter().map(active_lines));
     lines.join("\n").trim_start().to_owned()
+}
+
+/// Why a node hands over nothing, or takes nothing, and the remedy.
+fn switched_off_line(each: &Value) -> String {
+    let (does_not, direction) = match (each["inbound"] == false, each["outbound"] == false) {
+        (true, true) => ("neither hands over nor takes", "both"),
+        (true, false) => ("does not take", "inbound"),
+        _ => ("does not hand over", "outbound"),
+    };
+    let node = plain(&each["node"]);
+    format!("{node} {does_not}: handoff is switched off (handoff enable {direction} --node {node})")
 }
 
 fn active_lines(each: &Value) -> String {
@@ -401,6 +413,19 @@ a@h                1 / 5  1 / 3      0 / 0   0 / 2   0 / 0
 (unreachable) c@h  --     --         --      --      --";
         assert_eq!(summary_page(&moving()), expected);
         assert_eq!(summary_page(&json!({})), "No handoff is known");
+    }
+
+    #[test]
+    fn transfers_tell_where_handoff_is_switched_off() {
+        let page = |inbound: bool, outbound: bool| {
+            let off = json!({"node": "a@h", "inbound": inbound, "outbound": outbound});
+            transfers_page(&json!({"switched_off": [off]}))
+        };
+        assert!(page(false, false).starts_with(
+            "a@h neither hands over nor takes: handoff is switched off (handoff enable both --node a@h)"
+        ));
+        assert!(page(false, true).starts_with("a@h does not take: "));
+        assert!(page(true, false).starts_with("a@h does not hand over: "));
     }
 
     #[test]
