@@ -135,6 +135,35 @@ class Failures(ClusterCase):
         self.assert_flawless(bench)
 
 
+class Logs(ClusterCase):
+    def lines(self, node):
+        """The lines of a node's log that tell of something unusual, without those of its own start."""
+        return [line for line in node.log_tail(10_000).splitlines()
+                if (" WARN " in line or " ERROR " in line) and "was empty" not in line]
+
+    def test_a_dead_node_is_told_in_one_line_and_its_return_in_another(self):
+        cluster = self.cluster(3)
+        for node in cluster:
+            self.assertEqual(self.lines(node), [], "joining is nothing unusual")
+        alive, victim = list(cluster)[:2], cluster[2]
+        victim.kill()
+
+        def told(words):
+            return lambda: all(words in node.log_tail(10_000) for node in alive)
+        wait_until(told("a node is down"), "the death to be told")
+        # Elections, redials and replication go on meanwhile.
+        for number in range(20):
+            with Connection(alive[0].pb) as pb:
+                pb.put("b", "k%d" % number, "v")
+        alive[0].run("bucket-type", "create", "of-the-others", '{"props":{}}')
+        victim.start()
+        wait_until(told("a node is back"), "the return to be told")
+        for node in alive:
+            lines = [line for line in self.lines(node) if "max_connections" not in line]
+            self.assertEqual(len(lines), 1, "\n".join(lines))
+            self.assertIn(victim.name, lines[0])
+
+
 class Versions(ClusterCase):
     """Nodes of two versions of the protocol between nodes. Version 2 has data types."""
 
@@ -371,6 +400,14 @@ class DevCluster(ClusterCase):
         with Connection(address(again[1]["pb"])) as pb:
             self.assertEqual(pb.get("b", "k"), [b"v"])
         self.stop(process, again)
+
+    def test_members_beyond_the_number_that_was_asked_for_are_started_too(self):
+        process, records = self.start(3)
+        self.stop(process, records)
+        process, records = self.start(2)
+        names = [record["name"] for record in records]
+        self.assertEqual(names, ["dev%d@127.0.0.1" % number for number in (1, 2, 3)])
+        self.stop(process, records)
 
     def test_its_nodes_end_with_it_even_when_it_is_killed(self):
         process, records = self.start(2)
