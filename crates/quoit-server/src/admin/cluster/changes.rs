@@ -162,13 +162,10 @@ fn staged(
 fn plan_json(control: &ControlPlane, plan: &Plan, estimate: &PlanEstimate) -> Value {
     let state = control.read();
     let names = state.members();
-    let staged = plan.staged.iter().map(|change| {
-        // What only this node has is lost: nothing comes from it.
-        let lost =
-            matches!(change, StagedChange::ForceRemove { .. } | StagedChange::ForceReplace { .. });
-        let lost = lost.then(|| names.name_of(change.node()).to_string());
-        json!({"action": change.action(), "details": change.details(names), "lost": lost})
-    });
+    let staged = plan
+        .staged
+        .iter()
+        .map(|change| json!({"action": change.action(), "details": change.details(names)}));
     let lost = plan
         .lost
         .iter()

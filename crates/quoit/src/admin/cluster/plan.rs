@@ -42,7 +42,6 @@ fn page(plan: &Value) -> String {
     for warning in plan["warnings"].as_array().into_iter().flatten() {
         let _ = writeln!(page, "WARNING: {}\n", plain(warning));
     }
-    let lost = lost_nodes(staged);
     let transitions = plan["transitions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let plural = if transitions.len() == 1 { "transition" } else { "transitions" };
     let count = transitions.len();
@@ -51,17 +50,12 @@ fn page(plan: &Value) -> String {
         let hashes = "#".repeat(rule().len());
         let title = format!("After cluster transition {}/{count}", number + 1);
         let _ = writeln!(page, "\n{hashes}\n{title:^79}\n{hashes}\n");
-        page.push_str(&transition_page(transition, &lost));
+        page.push_str(&transition_page(transition));
     }
     page.trim_end().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// Nodes that are removed with all that only they have: nothing comes from them any more.
-fn lost_nodes(staged: &[Value]) -> Vec<String> {
-    staged.iter().filter_map(|change| change["lost"].as_str().map(str::to_owned)).collect()
-}
-
-fn transition_page(transition: &Value, lost: &[String]) -> String {
+fn transition_page(transition: &Value) -> String {
     let mut page = format!("{}\n\n", membership(transition));
     for warning in transition["warnings"].as_array().into_iter().flatten() {
         let _ = writeln!(page, "WARNING: {}\n", plain(warning));
@@ -76,7 +70,7 @@ fn transition_page(transition: &Value, lost: &[String]) -> String {
         let (from, to) = (plain(&each["from"]), plain(&each["to"]));
         let partitions = &each["partitions"];
         let amount = amount(each, ", ");
-        let _ = if lost.contains(&from) {
+        let _ = if each["has_source"] == false {
             let source = format!("from other replicas, in place of {from}'s");
             writeln!(page, "  {partitions} copies are made anew at {to} {source}{amount}")
         } else {
@@ -110,14 +104,13 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_come_from_a_node_that_is_lost() {
-        let transfer = |from| json!({"from": from, "to": "b@h", "partitions": 3});
+        let transfer = |from, has_source: bool| json!({"from": from, "to": "b@h", "partitions": 3, "has_source": has_source});
         let page = page(&json!({
-            "staged": [{"action": "force-replace", "details": "c@h with b@h", "lost": "c@h"}],
-            "transitions": [{"transfers": [transfer("c@h"), transfer("a@h")]}],
+            "staged": [{"action": "force-replace", "details": "c@h with b@h"}],
+            "transitions": [{"transfers": [transfer("c@h", false), transfer("a@h", true)]}],
         }));
-        assert!(
-            page.contains("3 copies are made anew at b@h from other replicas, in place of c@h's")
-        );
+        let anew = "3 copies are made anew at b@h from other replicas, in place of c@h's";
+        assert!(page.contains(anew), "{page}");
         assert!(page.contains("3 transfers from a@h to b@h"), "{page}");
     }
 
