@@ -26,7 +26,10 @@ pub fn meaning(name: &str) -> Meaning {
         return Meaning::Key(key);
     }
     if let Some((_, of_engine)) = of_named_engine(name) {
-        return meaning(of_engine);
+        return match meaning(of_engine) {
+            Meaning::Unknown(_) => Meaning::Unknown(nearest(name)),
+            known => known,
+        };
     }
     if is_riaks(name) { Meaning::Riaks } else { Meaning::Unknown(nearest(name)) }
 }
