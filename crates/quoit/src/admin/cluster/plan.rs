@@ -104,7 +104,9 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_come_from_a_node_that_is_lost() {
-        let transfer = |from, has_source: bool| json!({"from": from, "to": "b@h", "partitions": 3, "has_source": has_source});
+        let transfer = |from: &str, source: bool| -> Value {
+            json!({"from": from, "to": "b@h", "partitions": 3, "has_source": source})
+        };
         let page = page(&json!({
             "staged": [{"action": "force-replace", "details": "c@h with b@h"}],
             "transitions": [{"transfers": [transfer("c@h", false), transfer("a@h", true)]}],
