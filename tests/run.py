@@ -159,6 +159,11 @@ def part_healing():
                     {"TEST_BINARY": built("quoit")})
 
 
+def part_salvage():
+    return counting([PYTHON, os.path.join(HERE, "process", "salvage.py")], CLOSING_LINE,
+                    {"QUOIT_BINARY": built("quoit")})
+
+
 def part_faults():
     return counting([PYTHON, os.path.join(HERE, "process", "faults.py")], CLOSING_LINE,
                     {"TEST_BINARY": built("quoit")})
@@ -242,6 +247,7 @@ PARTS = [
     ("cluster", "real processes as a cluster, killed, stalled, restarted", part_cluster),
     ("moving", "data that moves between real processes: seen, stopped, interrupted", part_moving),
     ("members", "members that die on their way, or come back as somebody else", part_members),
+    ("salvage", "stores that can't be opened, and the commands that their errors name", part_salvage),
     ("healing", "what comes back to real nodes that were away, and what must not", part_healing),
     ("faults", "links that flap, disks that hang, and races for one version", part_faults),
     ("full-disk", "nodes without room on their disks, killed and started again", part_full_disk),

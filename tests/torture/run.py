@@ -5,7 +5,8 @@ Each trial copies the data of a stopped node, or of a cluster of three, damages 
 
 - never wrong bytes, and never a listing or an answer of an index that looks whole and is not;
 - a single node loses at most what was damaged, and says that it has, or refuses to start in words;
-- in a cluster nothing is lost, and the damaged node is whole again within a minute.
+- in a cluster nothing is lost, and the damaged node is whole again within a minute;
+- where a start is refused with a command that helps, the command is run, and the node starts and keeps that.
 
     tests/torture/run.py --engine leveldb --seeds 0..50
     tests/torture/run.py --engine bitcask --seeds 7 --file SECONDARY --nodes 3
@@ -15,8 +16,11 @@ A seed tells the same story each time. Run through `cargo xtask torture`, which 
 import argparse
 import os
 import random
+import re
+import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -33,9 +37,12 @@ from support.node import NodeError  # noqa: E402
 from support.pb import replay  # noqa: E402
 
 ENGINES = ("bitcask", "leveldb", "leveled", "innostore")
-SETTINGS = ["ring_size=8", "bitcask.max_file_size=256KB", "anti_entropy.trigger_interval=1s"]
+SETTINGS = ["ring_size=8", "bitcask.max_file_size=256KB", "leveldb.write_buffer_size_max=1MB",
+            "anti_entropy.trigger_interval=1s"]
 # Records that one flipped bit may cost: those that were written together.
 LOST_BY_FLIP_MAX = 4
+# Records that a salvage may lack after one: a block of a table, or a batch of a journal.
+LOST_BY_SALVAGE_MAX = 40
 WHOLE_SECONDS = 60
 LOOK_SECONDS = 2
 
@@ -85,23 +92,43 @@ class Trial:
         return said
 
     def of_one(self):
-        try:
-            self.node.start()
-        except NodeError as error:
-            return self.refused(str(error))
+        refusal, remedy = self.start()
+        if refusal:
+            return refusal
         answers = Answers(self.node)
         answers.check()
         lost = len(answers.missing | answers.older)
         if lost and not self.is_told():
             raise Trouble("records are lost and nothing says so: " + answers.summary())
-        if self.damage.kind == "flip" and lost > LOST_BY_FLIP_MAX:
-            raise Trouble("one bit costs %d records: %s" % (lost, answers.summary()))
-        return answers.summary()
+        # A salvage brings blocks of records back or not.
+        if self.damage.kind == "flip" and lost > (LOST_BY_SALVAGE_MAX if remedy else LOST_BY_FLIP_MAX):
+            raise Trouble("one bit costs %d records: %s%s" % (lost, answers.summary(), remedy))
+        return answers.summary() + remedy
 
-    def refused(self, error):
-        if self.node.data_dir not in error:
-            raise Trouble("a refusal that names no file: " + error)
-        return "refused: " + error.strip().splitlines()[-1][:200]
+    def start(self):
+        """Starts the node; if that is refused with a command that helps, once more after the command.
+        A refusal for good, and the command that was run, both as words."""
+        try:
+            self.node.start()
+            return "", ""
+        except NodeError as error:
+            refusal = str(error)
+        if self.node.data_dir not in refusal:
+            raise Trouble("a refusal that names no file: " + refusal)
+        named = re.findall("`quoit (admin engine (?:set-aside|salvage) [^`]*)`", refusal)
+        if not named:
+            return "refused: " + refusal.strip().splitlines()[-1][:200], ""
+        done = subprocess.run([self.node.binary] + shlex.split(named[-1]), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        if done.returncode:
+            raise Trouble("%s fails: %s; it was named by: %s" % (named[-1], done.stdout, refusal[-600:]))
+        if self.shows_log:
+            print(done.stdout)
+        try:
+            self.node.start()
+        except NodeError as error:
+            raise Trouble("after %s: %s" % (named[-1], error)) from error
+        return "", "; after " + named[-1].split(" ")[2]
 
     def is_told(self):
         status = self.node.json("status")
@@ -111,10 +138,9 @@ class Trial:
         for node in self.cluster.nodes[1:]:
             node.start()
         began = time.monotonic()
-        try:
-            self.node.start()
-        except NodeError as error:
-            return self.refused(str(error))
+        refusal, remedy = self.start()
+        if refusal:
+            return refusal
         while True:
             together = Answers(self.node)
             together.check()
@@ -123,7 +149,7 @@ class Trial:
             alone = self.alone()
             took = time.monotonic() - began
             if together.is_whole() and alone.is_whole():
-                return "whole after %.0f s" % took
+                return "whole after %.0f s%s" % (took, remedy)
             if took > WHOLE_SECONDS:
                 raise Trouble("not whole after %.0f s: %s; alone %s"
                               % (took, together.summary(), alone.summary()))

@@ -155,6 +155,20 @@ pub struct EngineStats {
     pub corrupt_record_count: u64,
     /// Whether writes are refused for lack of room.
     pub disk_full: bool,
+    /// Why all writes are refused until the engine is opened again, where an ordered store has failed for
+    /// good.
+    pub write_failure: Option<WriteFailure>,
+}
+
+/// Why an engine takes no more writes until it is opened again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WriteFailure {
+    /// The engine's directory.
+    pub directory: String,
+    /// What has failed, with the file if it is known.
+    pub reason: String,
+    /// Whether a file is known to be damaged: to open the engine again is no remedy then.
+    pub is_damage: bool,
 }
 
 impl EngineStats {

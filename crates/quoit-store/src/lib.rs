@@ -1,6 +1,7 @@
 //! Storage engines behind one trait: the Bitcask engine, the engines on ordered stores, the memory engine,
 //! several of them behind one, compressed values on any of them, and their disk seam.
 
+mod aside;
 pub mod bitcask;
 mod buckets;
 pub mod compare;
@@ -26,6 +27,7 @@ mod rented;
 pub mod seam;
 pub mod snapshot;
 
+pub use aside::{SalvageWork, is_set_aside, needs_salvage_to_finish, set_aside};
 pub use index_activity::IndexActivity;
 pub use marker::engine_of;
 pub use opening::LastOpening;

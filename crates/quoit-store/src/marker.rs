@@ -122,10 +122,7 @@ fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<Marker>, StoreError>
 
 /// Data of an ordered engine is there, and not the file that says whose it is.
 fn missing(disk: &dyn Disk, data: &str) -> StoreError {
-    let reason = format!(
-        "it is missing beside {data}; put it back from a copy of the directory, or move the directory away \
-         and let the node get its data from the others"
-    );
+    let reason = format!("it is missing beside {data}; put it back from a copy if there is one");
     damaged(disk, reason)
 }
 

@@ -1,6 +1,6 @@
 //! `quoit serve`: a node.
 
-use crate::engines::FoundLoss;
+use crate::engines::{self, FoundLoss};
 use crate::listeners::Listeners;
 use crate::output::say;
 use crate::reload::OperatorSignals;
@@ -13,6 +13,7 @@ use quoit::config::{self, Settings, Sources};
 use quoit_cluster::{Departure, Internode};
 use quoit_core::ReplicatedStore;
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings};
+use quoit_store::engine::WriteFailure;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -268,9 +269,11 @@ async fn background(store: Arc<ReplicatedStore>, reserve: Reserve) {
     let sampling = Arc::clone(&store);
     let sample = async move {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        let mut told = None;
         loop {
             seconds.tick().await;
             sampling.sample_figures();
+            tell_write_failure(&sampling, &mut told);
         }
     };
     tokio::join!(sample, store.run_background(), reserve.keep());
@@ -299,6 +302,22 @@ fn report_unread_file(args: &ServeArgs) {
     if args.config.is_none() && Path::new(FILE_NAME).is_file() {
         tracing::warn!("./{FILE_NAME} is not read: start with `--config {FILE_NAME}` to use it");
     }
+}
+
+/// Says once that the engine takes no more writes, and what helps; once more when the reason is known better.
+fn tell_write_failure(store: &ReplicatedStore, told: &mut Option<WriteFailure>) {
+    let failure = store.engine().stats().write_failure;
+    if failure == *told {
+        return;
+    }
+    if let Some(WriteFailure { directory, reason, is_damage }) = &failure {
+        let remedy = match is_damage {
+            true => engines::remedy(Path::new(directory), engines::is_in_cluster(store.control())),
+            false => "restart the node when the disk is repaired".to_owned(),
+        };
+        tracing::error!("{directory} takes no more writes: {reason}; {remedy}");
+    }
+    *told = failure;
 }
 
 fn report_ignored(settings: &Settings) {

@@ -70,7 +70,7 @@ fn engine(backend: &str, stats: &EngineStats) -> Value {
     let bytes_per_key =
         (stats.key_count > 0).then(|| stats.index_bytes as f64 / stats.key_count as f64);
     let keys_per_gib = bytes_per_key.filter(|bytes| *bytes > 0.0).map(|bytes| (GIB / bytes) as u64);
-    json!({
+    let mut document = json!({
         "backend": backend,
         "key_count": stats.key_count,
         "tombstone_count": stats.tombstone_count,
@@ -86,7 +86,15 @@ fn engine(backend: &str, stats: &EngineStats) -> Value {
         "merged_bytes": stats.merged_bytes,
         "corrupt_record_count": stats.corrupt_record_count,
         "disk_full": stats.disk_full,
-    })
+    });
+    if let Some(failure) = &stats.write_failure {
+        let remedy = match failure.is_damage {
+            true => "; the log of the node names the command that helps",
+            false => "",
+        };
+        document["writes_refused"] = format!("{}{remedy}", failure.reason).into();
+    }
+    document
 }
 
 /// Statistics whose hierarchical names fit the query's pattern.

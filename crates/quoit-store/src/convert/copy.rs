@@ -71,7 +71,7 @@ impl Waiting {
     }
 }
 
-pub(super) fn record_at<'a>(
+pub(crate) fn record_at<'a>(
     key: KeyRef<'a>,
     encoded: &'a [u8],
     partition: Partition,
@@ -188,7 +188,9 @@ impl Copying<'_> {
 }
 
 /// Repeats what an engine refuses because it is behind, for a bounded time.
-fn caught_up<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+pub(crate) fn caught_up<T>(
+    mut ask: impl FnMut() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     for _ in 0..BEHIND_COUNT_MAX {
         match ask() {
             Err(StoreError::Overloaded) => std::thread::sleep(BEHIND_PAUSE),

@@ -89,5 +89,6 @@ pub(super) fn stats(all: impl Iterator<Item = EngineStats>) -> EngineStats {
         merged_bytes: sum.merged_bytes + each.merged_bytes,
         corrupt_record_count: sum.corrupt_record_count + each.corrupt_record_count,
         disk_full: sum.disk_full || each.disk_full,
+        write_failure: sum.write_failure.or(each.write_failure),
     })
 }

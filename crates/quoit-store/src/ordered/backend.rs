@@ -111,6 +111,11 @@ pub(crate) trait OrderedStore: Send + Sync {
         error
     }
 
+    /// The damage that has ended writes, once [`OrderedStore::mend`] has looked for it.
+    fn known_damage(&self) -> Option<StoreError> {
+        None
+    }
+
     /// Largest key that it takes.
     fn key_bytes_max(&self) -> usize;
 

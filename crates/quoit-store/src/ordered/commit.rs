@@ -2,7 +2,7 @@
 
 use super::store::Store;
 use crate::bitcask::Durability;
-use crate::engine::Ticket;
+use crate::engine::{Ticket, WriteFailure};
 use crate::error::StoreError;
 use crate::seam::{Next, Pace, Worker, WorkerHandle};
 use parking_lot::Mutex;
@@ -105,6 +105,15 @@ impl Committer {
 }
 
 impl Store {
+    /// Why writes are refused, unless that passes.
+    pub(super) fn write_failure(&self) -> Option<WriteFailure> {
+        let failure = self.committer.check().err().filter(|failure| !is_passing(failure))?;
+        let known = self.overlay.backend.known_damage();
+        let is_damage = known.is_some() || matches!(failure, StoreError::Corrupt { .. });
+        let reason = known.unwrap_or(failure).to_string();
+        Some(WriteFailure { directory: self.path.clone(), reason, is_damage })
+    }
+
     /// Whether writes up to a ticket last as long as they are meant to.
     fn lasts(&self, ticket: Ticket) -> bool {
         let reached = match self.settings.durability {

@@ -41,7 +41,7 @@ pub const UPKEEP_WORKER: &str = "upkeep";
 const RELEASE_WORKER: &str = "release";
 
 /// Directory of the log-structured merge trees in the data directory.
-const LSM_DIRECTORY: &str = "lsm";
+pub(super) const LSM_DIRECTORY: &str = "lsm";
 
 /// An engine on an ordered store. See the module's documentation.
 pub struct OrderedEngine {
@@ -365,6 +365,7 @@ impl Engine for OrderedEngine {
             synced_write_count,
             corrupt_record_count: store.corrupt_records.load(Ordering::Relaxed),
             disk_full: store.committer.is_full(),
+            write_failure: store.write_failure(),
             ..EngineStats::default()
         };
         for partition in &store.partitions {

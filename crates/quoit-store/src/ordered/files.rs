@@ -27,19 +27,22 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 const VERSION_NAME: &str = "version";
 const VERSION: &[u8] = b"FJL\x03";
-const KEYSPACES_NAME: &str = "keyspaces";
+pub(super) const KEYSPACES_NAME: &str = "keyspaces";
 const CURRENT_NAME: &str = "current";
 
-/// Folders of a keyspace with the files that its sections in `v<n>` tell of.
-const TABLES: (&str, &str) = ("tables", "tables");
-const BLOBS: (&str, &str) = ("blobs", "blob_files");
+/// Folders of a keyspace.
+pub(super) const TABLES_NAME: &str = "tables";
+pub(super) const BLOBS_NAME: &str = "blobs";
+
+/// These folders with the sections in `v<n>` that tell of their files.
+const TABLES: (&str, &str) = (TABLES_NAME, "tables");
+const BLOBS: (&str, &str) = (BLOBS_NAME, "blob_files");
 
 const TRAILER_BYTES: u64 = 38;
 const CONTENTS_BYTES_MAX: u64 = 1 << 20;
 const BUFFER_BYTES: usize = 1 << 16;
 
-const REMEDY: &str = "put it back from a copy, or move the engine's directory away and let the node get its \
-                      data from the others";
+const REMEDY: &str = "put it back from a copy if there is one";
 
 /// Checks the files that say what there is, and the tables of contents of the others. `keyspace_count` is how
 /// many keyspaces there have to be if there is any data. Costs a few reads for each file.
@@ -88,6 +91,21 @@ pub(super) fn diagnose(directory: &Path) -> Option<StoreError> {
         }
     }
     None
+}
+
+/// The tables of a keyspace that count; `None` when nothing says which they are. They may be missing.
+///
+/// # Errors
+///
+/// When the file that says so is damaged, or the disk refuses.
+pub(super) fn listed_tables(keyspace: &Path) -> Result<Option<Vec<PathBuf>>, StoreError> {
+    let listed = Listed::read(keyspace)?;
+    let folder = keyspace.join(TABLES_NAME);
+    let tables = |listed: Listed| {
+        let paths = listed.files.into_iter().map(|(path, _)| path);
+        paths.filter(|path| path.parent() == Some(&folder)).collect()
+    };
+    Ok(listed.map(tables))
 }
 
 fn keyspaces(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {

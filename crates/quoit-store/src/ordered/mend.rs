@@ -17,12 +17,15 @@ use super::keys::{
     Epoch, NameKey, RecordKey, epoch_key, expiry_key, index_key, name_key, record_key, unread_key,
 };
 use super::overlay::Batch;
-use super::tree::{ENGINE_FILE, Hole, TreeFile, TreeSettings, TreeStore, Walk, sums_name};
+use super::salvage::whole_record;
+use super::tree::{
+    ENGINE_FILE, Hole, TreeFile, TreeSettings, TreeStore, Walk, sums_name, visit_leaves,
+};
 use super::value::{HEAD_BYTES, Head, encode_meta, read_meta};
 use crate::error::StoreError;
 use crate::index_page::places_of;
 use crate::output::Output;
-use crate::seam::Disk;
+use crate::seam::{Disk, DiskFile};
 use bytes::Bytes;
 use quoit_model::hash::{KeyHash, Partition, PlacementRule};
 use quoit_model::key::KeyRef;
@@ -53,13 +56,16 @@ pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), S
     if disk.room_bytes().is_some_and(|room| room < size_bytes) {
         return Err(StoreError::DiskFull { path, size_bytes });
     }
-    let Some(walk) = Walk::open(file)? else {
-        let reason =
-            "not even its header can be read; move the file away, and the node gets its data from \
-                      the others"
-                .to_owned();
+    let Some(walk) = Walk::open(Arc::clone(&file))? else {
+        let reason = "not even its header can be read".to_owned();
         return Err(StoreError::Corrupt { path, offset: 0, reason });
     };
+    if !walk.has_root(Space::Records.name()) && has_records(&*file)? {
+        // A copy would have none of them, and take the place of the file that has.
+        let reason =
+            "the root of its records can't be read, and others of its pages can".to_owned();
+        return Err(StoreError::Corrupt { path, offset: 0, reason });
+    }
     tracing::error!(path, "a tree is damaged: what can be read of it is copied to a new file");
     TreeStore::remove(&**disk, COPY_FILE)?;
     let copy = TreeStore::open(Arc::clone(disk), COPY_FILE, settings)?;
@@ -87,6 +93,17 @@ pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), S
     disk.sync_directory()?;
     tracing::error!(path, lost_count, reason, "a damaged tree was mended: records can't be read");
     Ok(())
+}
+
+/// Whether any page of a file has a record that can be read. Reads the file up to that.
+fn has_records(file: &dyn DiskFile) -> Result<bool, StoreError> {
+    let mut is_found = false;
+    let visited = visit_leaves(file, &mut |key, value| {
+        is_found = whole_record(key, value).is_some();
+        // The error ends the walk.
+        if is_found { Err(StoreError::Closed) } else { Ok(()) }
+    });
+    if is_found { Ok(true) } else { visited.map(|()| false) }
 }
 
 /// How it is known that records are lost, if mending has told so since the last opening.

@@ -14,6 +14,7 @@
 //! - `overlay`: what waits for the store, and reads of both together.
 //! - `cache`: records that were read or written lately.
 //! - `store`: what the parts share; `point`, `change`, `list`, `compare`, `verify`: the requests.
+//! - `salvage`: what can be read of files that can't be opened any more.
 //! - `commit`, `upkeep`: the workers; `rebuild`: what follows a loss; `agree`: names and index entries held
 //!   against records.
 //! - `engine`: the trait, opening and closing.
@@ -43,6 +44,7 @@ mod overlay;
 mod point;
 mod rebuild;
 mod retired;
+mod salvage;
 mod settings;
 mod store;
 mod tallies;
@@ -56,6 +58,7 @@ pub use engine::{OrderedEngine, UPKEEP_WORKER, WRITE_WORKER};
 pub use lsm::LsmSettings;
 pub use open::OrderedReport;
 pub(crate) use overlay::{Batch, Overlay, Range};
+pub use salvage::{RecordFate, SalvageEvent, Salvaged, Unread, salvage};
 pub use settings::OrderedSettings;
 pub use tree::TreeSettings;
 pub(crate) use tree::{TreeFile, TreeStore, sums_name};

@@ -2,13 +2,15 @@
 
 use super::figures::size;
 use super::print;
+use super::salvage::{SalvageArgs, SetAsideArgs, salvage, set_aside};
 use crate::config_command::Format;
 use crate::engines::{self, Converted};
 use crate::open;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use quoit::config::{self, Sources, Storage};
+use quoit::config::{self, Settings, Sources, Storage};
+use quoit_cluster::ControlPlane;
 use quoit_store::convert::Progress;
 use serde_json::json;
 use std::path::PathBuf;
@@ -34,6 +36,66 @@ pub(crate) enum EngineCommand {
     /// Engines: bitcask, leveldb, leveled, innostore. memory keeps nothing that could be moved. With multi,
     /// one of its engines is converted at a time: see --engine.
     Convert(ConvertArgs),
+    /// Set the damaged data of a stopped node aside, so that other nodes fill it.
+    ///
+    /// For a node of a cluster whose storage engine can't open its data, or can't go on. The directory of the
+    /// engine gets another name, NAME.set-aside-TIME, and nothing in it is removed. When the node is started,
+    /// it tells the cluster that its records are lost, and gets them from the other nodes. What no other node
+    /// has (buckets with n_val = 1) is only in what was set aside: see salvage.
+    SetAside(SetAsideArgs),
+    /// Save what can be read of the damaged data of a stopped node.
+    ///
+    /// For a node that is alone, or whose buckets have n_val = 1, and whose storage engine can't open its
+    /// data, or can't go on. What can be read is copied to a new store, with the checksums of each record
+    /// compared. What can't be read, and which records are lost, is listed. Then the new store takes the place
+    /// of the old one, which gets another name, NAME.set-aside-TIME; nothing in it is removed. There has to be
+    /// room for both. Until the new store is complete, the old one is as it was, and the same command begins
+    /// anew.
+    ///
+    /// Where parts of the data can't be read, records may be back in an older version; where the names of the
+    /// records can't all be read either, records may be back that were deleted. The command says so.
+    Salvage(SalvageArgs),
+}
+
+/// Which node, and which engine of it.
+#[derive(Args, Debug)]
+pub(super) struct NodeArgs {
+    /// Data directory of the node [default: as for serve].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Configuration file of the node: has the settings of its engines.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Sets one configuration key, as for serve; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// With storage_backend = multi: the name of the engine that is meant.
+    #[arg(long, value_name = "NAME")]
+    pub(super) engine: Option<String>,
+}
+
+/// A node that does not run, and can't be started as long as this is held.
+pub(super) struct StoppedNode {
+    pub(super) data_dir: PathBuf,
+    pub(super) settings: Settings,
+    pub(super) control: ControlPlane,
+}
+
+impl NodeArgs {
+    pub(super) fn open(&self) -> Result<StoppedNode> {
+        let sources = Sources {
+            file: self.config.clone(),
+            environment: Sources::process_environment(),
+            command_line: self.set.clone(),
+            flags: Vec::new(),
+        };
+        let settings = config::load(&sources)?;
+        let configured = || PathBuf::from(settings.text("platform_data_dir"));
+        let data_dir = self.data_dir.clone().unwrap_or_else(configured);
+        // One that runs is met here.
+        let control = open::existing_control(&data_dir, &settings)?;
+        Ok(StoppedNode { data_dir, settings, control })
+    }
 }
 
 #[derive(Args, Debug)]
@@ -41,18 +103,8 @@ pub(crate) struct ConvertArgs {
     /// The new engine: bitcask, leveldb, leveled or innostore.
     #[arg(value_name = "ENGINE")]
     to: String,
-    /// Data directory of the node [default: as for serve].
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Configuration file of the node: has the settings of both engines.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Sets one configuration key, as for serve; may be repeated.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// With storage_backend = multi: the name of the engine to convert.
-    #[arg(long, value_name = "NAME")]
-    engine: Option<String>,
+    #[command(flatten)]
+    node: NodeArgs,
     /// Give up a conversion that was begun and is not complete; the old data is as it was.
     #[arg(long)]
     abandon: bool,
@@ -69,26 +121,19 @@ pub(crate) struct ConvertArgs {
 
 /// Runs a command.
 pub(crate) fn engine(command: &EngineCommand, format: Format) -> Result<()> {
-    let EngineCommand::Convert(args) = command;
-    convert(args, format)
+    match command {
+        EngineCommand::Convert(args) => convert(args, format),
+        EngineCommand::SetAside(args) => set_aside(args, format),
+        EngineCommand::Salvage(args) => salvage(args, format),
+    }
 }
 
 fn convert(args: &ConvertArgs, format: Format) -> Result<()> {
     let to = engine_named(&args.to)?;
-    let sources = Sources {
-        file: args.config.clone(),
-        environment: Sources::process_environment(),
-        command_line: args.set.clone(),
-        flags: Vec::new(),
-    };
-    let settings = config::load(&sources)?;
-    let configured = || PathBuf::from(settings.text("platform_data_dir"));
-    let data_dir = args.data_dir.clone().unwrap_or_else(configured);
-    // Held to the end: a node can't start meanwhile, and one that runs is met here.
-    let control = open::existing_control(&data_dir, &settings)?;
+    let StoppedNode { data_dir, settings, control } = args.node.open()?;
     let plan = engines::ConversionPlan {
         data_dir: &data_dir,
-        named: args.engine.as_deref(),
+        named: args.node.engine.as_deref(),
         to,
         ring_size: control.ring_size(),
         settings: &settings,

@@ -10,6 +10,7 @@ mod figures;
 mod fold;
 mod keys;
 mod progress;
+mod salvage;
 mod status;
 
 use crate::config_command::Format;
@@ -100,7 +101,7 @@ enum AdminCommand {
     Fold(fold::FoldCommand),
     /// Ask for the size of a large set or map, an element, a field, or all of it page by page.
     DataType(data_type::DataTypeArgs),
-    /// Move the data of a stopped node to another storage engine.
+    /// Move the data of a stopped node to another storage engine, or mend what is damaged.
     #[command(subcommand)]
     Engine(engine::EngineCommand),
     /// List the keys of a bucket in order: all of them, by prefix or by range.

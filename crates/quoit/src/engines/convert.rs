@@ -314,7 +314,7 @@ fn stored(name: &str) -> Result<Storage> {
 }
 
 /// Whether a word is the name of a directory in another one, and not a way to somewhere else.
-fn is_plain(name: &str) -> bool {
+pub(super) fn is_plain(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     matches!(parts.next(), Some(Component::Normal(part)) if part == name) && parts.next().is_none()
 }

@@ -7,9 +7,11 @@ mod directory;
 mod memory;
 mod multi;
 mod ordered;
+mod salvage;
 
 pub(crate) use convert::{ConversionPlan, Converted, free_bytes};
 pub(crate) use directory::refuse_orphaned_data;
+pub(crate) use salvage::{DamagedStore, is_in_cluster, remedy};
 
 use anyhow::{Context, Result};
 use quoit::config::{Settings, Storage};
@@ -54,8 +56,9 @@ pub(crate) fn open(
     let storage = settings.storage();
     let ring_size = control.ring_size();
     convert::refuse_converting(data_dir)?;
-    directory::refuse_other_engines(data_dir, storage)?;
     let directory = directory::of(data_dir, storage);
+    directory::refuse_other_engines(data_dir, storage)
+        .map_err(|error| salvage::with_remedy(error, &directory, control))?;
     let opened = match storage {
         Storage::Memory => {
             // Nobody has anything that could be copied to a node alone.
@@ -109,7 +112,9 @@ fn open_noted(
     settings: &Settings,
 ) -> Result<OnDisk> {
     let last_opening = control.store_opening(name).context("reading what is known of the store")?;
-    let opened = open_one(storage, &Place { last_opening, ..place }, clock, settings)?;
+    salvage::refuse_unfinished(place.directory, control)?;
+    let opened = open_one(storage, &Place { last_opening, ..place }, clock, settings)
+        .map_err(|error| salvage::with_remedy(error, place.directory, control))?;
     control.note_store_opening(name, opened.opening).context("noting that the store was opened")?;
     Ok(opened)
 }

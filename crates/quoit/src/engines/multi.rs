@@ -2,16 +2,17 @@
 
 use super::convert::refuse_converting;
 use super::counter::dots;
+use super::salvage::with_remedy;
 use super::{FoundLoss, OnDisk, Place, memory, open_noted};
 use anyhow::{Context, Result, bail};
 use quoit::config::{NamedStorage, Settings, Storage};
 use quoit_cluster::ControlPlane;
 use quoit_store::engine::Engine;
-use quoit_store::engine_of;
 use quoit_store::multi::{
     Assignments, MultiEngine, MultiSettings, NamedEngine, Routing, engines_in_use,
 };
 use quoit_store::seam::{Clock, RealDisk};
+use quoit_store::{engine_of, is_set_aside};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub(super) fn open(
     let disk = RealDisk::open(directory).context("opening the data directory")?;
     let storages = settings.named_storages();
     refuse_converting(directory)?;
-    refuse_other_data(directory, &storages)?;
+    refuse_other_data(directory, &storages, control)?;
     let ring_size = control.ring_size();
     let used = engines_in_use(&disk).context("reading which engine each bucket has")?;
     let mut engines = Vec::new();
@@ -85,17 +86,26 @@ fn together(losses: Vec<FoundLoss>) -> Option<FoundLoss> {
 }
 
 /// Data of an engine that is not named any more, or is another one now, would seem to be lost.
-fn refuse_other_data(directory: &Path, storages: &[NamedStorage]) -> Result<()> {
+fn refuse_other_data(
+    directory: &Path,
+    storages: &[NamedStorage],
+    control: &ControlPlane,
+) -> Result<()> {
     let entries = std::fs::read_dir(directory).context("looking into the data directory")?;
     for entry in entries {
         let path = entry.context("looking into the data directory")?.path();
         if !path.is_dir() {
             continue;
         }
-        let found = RealDisk::open(&path).and_then(|disk| engine_of(&disk));
-        let Some(found) = found.context("looking into the data directory")? else { continue };
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_default();
+        if is_set_aside(&name) {
+            continue;
+        }
+        let found = RealDisk::open(&path).and_then(|disk| engine_of(&disk));
+        let found = found.context("looking into the data directory");
+        let found = found.map_err(|error| with_remedy(error, &path, control))?;
+        let Some(found) = found else { continue };
         let named = storages.iter().find(|named| named.name == name);
         match named.map(|named| named.storage) {
             None | Some(Storage::Memory) => bail!(

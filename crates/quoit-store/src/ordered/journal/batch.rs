@@ -17,7 +17,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 const START: u8 = 1;
-const ITEM: u8 = 2;
+pub(super) const ITEM: u8 = 2;
 const END: u8 = 3;
 const CLEAR: u8 = 4;
 
@@ -26,7 +26,7 @@ const END_BYTES: u64 = 13;
 const TRAILER: [u8; 4] = *b"FJL\x03";
 
 /// Bytes of an item before its key, without the tag.
-const ITEM_HEAD_BYTES: usize = 20;
+pub(super) const ITEM_HEAD_BYTES: usize = 20;
 
 /// The item with the mark, which is a batch's first.
 const MARK_ITEM_BYTES: usize = 1 + ITEM_HEAD_BYTES + 1 + MARK_BYTES;
@@ -137,7 +137,7 @@ fn pass_first_item(
 }
 
 /// Sizes of an item's key and value as they are stored.
-fn sizes(head: &[u8; ITEM_HEAD_BYTES]) -> (u64, u64) {
+pub(super) fn sizes(head: &[u8; ITEM_HEAD_BYTES]) -> (u64, u64) {
     let [.., k0, k1, _, _, _, _, v0, v1, v2, v3] = *head;
     (u64::from(u16::from_le_bytes([k0, k1])), u64::from(u32::from_le_bytes([v0, v1, v2, v3])))
 }

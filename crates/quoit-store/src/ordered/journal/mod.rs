@@ -7,12 +7,13 @@
 //! nothing else is. `fjall` then gets journals of nothing but whole batches.
 //!
 //! - `batch`: the form of a batch; `groups`: the numbers of the batches.
-//! - `survey`: what stands in a journal; `verdict`: what is to become of it.
+//! - `survey`: what stands in a journal; `verdict`: what is to become of it; `items`: reading whole batches.
 //!
 //! That knows the form of `fjall`'s journals; its release is pinned.
 
 mod batch;
 mod groups;
+mod items;
 mod survey;
 mod verdict;
 
@@ -20,6 +21,7 @@ mod verdict;
 mod tests;
 
 pub(super) use groups::{Mark, SyncedFile};
+pub(super) use items::{JournalItem, visit_items};
 
 use crate::error::StoreError;
 use std::fs::{self, File, OpenOptions};

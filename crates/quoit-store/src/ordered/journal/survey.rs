@@ -4,7 +4,7 @@ use super::batch::{self, Batch, START_BYTES};
 use std::io::{self, BufRead, Seek, SeekFrom};
 
 /// A batch's sequence is so far above the lowest that it may have, at most: threads of `fjall` take some.
-const SEQUENCES_AHEAD_MAX: u64 = 1 << 20;
+pub(super) const SEQUENCES_AHEAD_MAX: u64 = 1 << 20;
 
 /// A stretch of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

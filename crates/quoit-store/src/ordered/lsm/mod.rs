@@ -24,8 +24,8 @@ use opened::{Opened, Place};
 use parking_lot::Mutex;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A store that was full is not opened again with less room than this, in bytes.
@@ -88,6 +88,10 @@ pub(super) struct LsmStore {
     is_stuck: AtomicBool,
     /// Whether there was little room since the last write for which there was enough.
     had_little_room: AtomicBool,
+    /// Whether it takes no more writes for another reason: one failed, or a merge has met damage.
+    is_broken: AtomicBool,
+    /// What was found when the damage was looked for that may be the reason.
+    damage: OnceLock<Option<StoreError>>,
     place: Place,
     room: Box<Room>,
 }
@@ -110,6 +114,8 @@ impl LsmStore {
             reopening: Mutex::default(),
             is_stuck: AtomicBool::new(false),
             had_little_room: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+            damage: OnceLock::new(),
             place,
             room,
         })
@@ -202,6 +208,7 @@ impl LsmStore {
             self.is_stuck.store(true, Ordering::Release);
             return self.full(0);
         }
+        self.is_broken.store(true, Ordering::Release);
         broken(&self.place.path, error)
     }
 }
@@ -287,6 +294,19 @@ impl OrderedStore for LsmStore {
             is_at_work |= of_keyspace.look(keyspace);
         }
         Some(if is_at_work { RELEASE_PAUSE_US } else { RELEASE_IDLE_PAUSE_US })
+    }
+
+    /// Nothing can be mended here. But where writes have ended, the file is looked for, once: `fjall` does not
+    /// say which one a merge could not read.
+    fn mend(&self) -> Result<bool, StoreError> {
+        if self.is_broken.load(Ordering::Acquire) {
+            self.damage.get_or_init(|| files::diagnose(&self.place.path));
+        }
+        Ok(false)
+    }
+
+    fn known_damage(&self) -> Option<StoreError> {
+        self.damage.get().cloned().flatten()
     }
 
     fn diagnosed(&self, error: StoreError) -> StoreError {

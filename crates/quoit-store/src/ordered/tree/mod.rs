@@ -22,7 +22,7 @@ use super::mend;
 use super::overlay::Batch;
 use crate::error::StoreError;
 use crate::rented;
-use crate::seam::Disk;
+use crate::seam::{Disk, DiskFile};
 use bytes::Bytes;
 use checked::CheckedFile;
 pub(crate) use checked::sums_name;
@@ -32,7 +32,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use storage::{Backend, FailedRead, Reading};
-pub(super) use walk::{Hole, Walk};
+pub(super) use walk::{Hole, Take, Walk, visit_leaves};
 
 /// The file of an engine.
 pub(super) const ENGINE_FILE: TreeFile =
@@ -310,6 +310,22 @@ impl TreeStore {
             Ok(())
         })
     }
+}
+
+/// A tree's file that nobody has open, with the header that was saved last where it differs.
+///
+/// # Errors
+///
+/// When the file can't be opened.
+pub(super) fn with_saved_header(
+    disk: &dyn Disk,
+    name: &str,
+) -> Result<Arc<dyn DiskFile>, StoreError> {
+    let file = disk.open(name, false)?;
+    if let Err(error) = CheckedFile::open(disk, name, Arc::clone(&file)) {
+        tracing::warn!(%error, "checksums of a tree's file can't be used");
+    }
+    Ok(file)
 }
 
 impl Drop for TreeStore {

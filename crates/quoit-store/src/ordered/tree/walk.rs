@@ -28,12 +28,15 @@ const TABLE_ROOT_AT: usize = 9;
 
 /// Larger pages than this, as powers of two of blocks, can't be: a region has no more.
 const ORDER_MAX: u64 = 20;
+const PAGE_BYTES_MAX: u64 = (BLOCK_BYTES as u64) << ORDER_MAX;
 
 /// Keys of a damaged page: all above `after`, up to `until`. `None` is the end of the table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::ordered) struct Hole {
     pub(in crate::ordered) after: Option<Vec<u8>>,
     pub(in crate::ordered) until: Option<Vec<u8>>,
+    /// Where the page is in the file, if it is in it at all.
+    pub(in crate::ordered) page_at: Option<u64>,
 }
 
 impl Hole {
@@ -119,6 +122,14 @@ impl Walk {
         Ok(holes)
     }
 
+    /// Whether the page can be read from which all others of a table are found.
+    pub(in crate::ordered) fn has_root(&self, table: &str) -> bool {
+        match self.tables.iter().find(|(name, _)| name == table.as_bytes()) {
+            Some((_, root)) => root.is_none_or(|root| self.page(root).is_some()),
+            None => !self.is_partial,
+        }
+    }
+
     fn visit_page(
         &self,
         page: PageRef,
@@ -127,7 +138,8 @@ impl Walk {
         holes: &mut Vec<Hole>,
     ) -> Result<(), StoreError> {
         let Some(bytes) = self.page(page) else {
-            holes.push(bounds);
+            let page_at = self.place_of(page).map(|[start, _]| start);
+            holes.push(Hole { page_at, ..bounds });
             return Ok(());
         };
         if bytes.first() == Some(&LEAF) {
@@ -136,15 +148,15 @@ impl Walk {
         let mut after = bounds.after;
         for (child, key) in branch_children(&bytes) {
             let until = key.map(<[u8]>::to_vec).or_else(|| bounds.until.clone());
-            let of_child = Hole { after: after.take(), until: until.clone() };
+            let of_child = Hole { after: after.take(), until: until.clone(), page_at: None };
             self.visit_page(child, of_child, take, holes)?;
             after = until;
         }
         Ok(())
     }
 
-    /// The bytes of a page, if they are those that were written.
-    fn page(&self, page: PageRef) -> Option<Vec<u8>> {
+    /// Where a page begins, and its size in bytes.
+    fn place_of(&self, page: PageRef) -> Option<[u64; 2]> {
         let order = page.number >> 59;
         if order > ORDER_MAX {
             return None;
@@ -156,6 +168,12 @@ impl Walk {
             + region * self.region_bytes
             + self.region_header_bytes
             + index * page_bytes;
+        Some([start, page_bytes])
+    }
+
+    /// The bytes of a page, if they are those that were written.
+    fn page(&self, page: PageRef) -> Option<Vec<u8>> {
+        let [start, page_bytes] = self.place_of(page)?;
         if start + page_bytes > self.file.size_bytes().ok()? {
             return None;
         }
@@ -172,6 +190,32 @@ impl Walk {
         let is_right = count == bytes.len() && xxh3_128(used).to_le_bytes() == page.sum;
         is_right.then_some(bytes)
     }
+}
+
+/// Shows the entries of everything in a file that looks like a leaf, in no order, by whatever pages it is
+/// known or was known. Nothing says that an entry still counts, or that it is one: whoever uses it has to
+/// look at what it says of itself. Reads all of the file.
+pub(in crate::ordered) fn visit_leaves(
+    file: &dyn DiskFile,
+    take: &mut Take<'_>,
+) -> Result<(), StoreError> {
+    let size_bytes = file.size_bytes()?;
+    let mut front = vec![0; BLOCK_BYTES];
+    for start in (0..size_bytes).step_by(BLOCK_BYTES) {
+        // A bad sector: others can be read.
+        let Ok(count) = file.read_at(&mut front, start) else { continue };
+        let Some(end) = leaf_end(&front[..count]).filter(|_| front[0] == LEAF) else { continue };
+        let leaf_bytes = end as u64;
+        if leaf_bytes <= count as u64 {
+            leaf_entries(&front[..count]).try_for_each(|(key, value)| take(key, value))?;
+        } else if leaf_bytes <= PAGE_BYTES_MAX.min(size_bytes - start) {
+            let mut page = vec![0; usize::try_from(leaf_bytes).unwrap_or_default()];
+            if file.read_at(&mut page, start).is_ok_and(|count| count == page.len()) {
+                leaf_entries(&page).try_for_each(|(key, value)| take(key, value))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn count_of(page: &[u8]) -> Option<usize> {

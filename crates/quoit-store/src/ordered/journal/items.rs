@@ -1,0 +1,108 @@
+//! The items of the batches of a journal that are whole, for whoever reads a store without `fjall`.
+
+use super::batch::{self, ITEM, ITEM_HEAD_BYTES, START_BYTES, sizes};
+use super::paths_of;
+use super::survey::{Part, SEQUENCES_AHEAD_MAX, survey};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// An item of a batch, without its value.
+#[derive(Clone, Debug)]
+pub(in crate::ordered) struct JournalItem {
+    /// Number of the keyspace.
+    pub(in crate::ordered) keyspace: u64,
+    pub(in crate::ordered) key: Vec<u8>,
+    pub(in crate::ordered) sequence: u64,
+    /// 0: a value; others: a removal.
+    pub(in crate::ordered) kind: u8,
+    pub(in crate::ordered) is_compressed: bool,
+    /// Size of the value.
+    pub(in crate::ordered) value_bytes: u32,
+    /// Size of the value as it is stored.
+    pub(in crate::ordered) stored_bytes: u32,
+    pub(in crate::ordered) journal: Arc<PathBuf>,
+    /// Where the value is.
+    pub(in crate::ordered) offset: u64,
+}
+
+/// Shows the items of all whole batches in the journals of a store. Batches behind a gap that a power failure
+/// has left are shown as well: whoever salvages wants all that there is.
+pub(in crate::ordered) fn visit_items(
+    directory: &Path,
+    store_id: u64,
+    take: &mut dyn FnMut(JournalItem),
+) -> io::Result<()> {
+    let mut above = 0;
+    for path in paths_of(directory)? {
+        let mut journal = BufReader::with_capacity(BUFFER_BYTES, File::open(&path)?);
+        let survey = survey(&mut journal, above, store_id)?;
+        above = above.max(survey.last_group().unwrap_or(0));
+        let path = Arc::new(path);
+        for piece in survey.pieces.iter().filter(|piece| matches!(piece.part, Part::Batches(_))) {
+            let mut position = piece.start;
+            while position < piece.end {
+                journal.seek(SeekFrom::Start(position))?;
+                let Some(batch) = batch::read(&mut journal, store_id)? else { break };
+                let mark = batch.marked.map(|(mark, _)| mark.sequence_min);
+                // The start has no checksum of its own; what stands in the mark has one.
+                let sequence = match mark {
+                    Some(least)
+                        if !(least..least + SEQUENCES_AHEAD_MAX).contains(&batch.sequence) =>
+                    {
+                        least
+                    }
+                    _ => batch.sequence,
+                };
+                visit_batch(&mut journal, &path, position, sequence, take)?;
+                position += batch.size_bytes;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Shows the items of a batch that is whole.
+fn visit_batch(
+    journal: &mut BufReader<File>,
+    path: &Arc<PathBuf>,
+    start: u64,
+    sequence: u64,
+    take: &mut dyn FnMut(JournalItem),
+) -> io::Result<()> {
+    let mut position = start + START_BYTES as u64;
+    journal.seek(SeekFrom::Start(position))?;
+    loop {
+        let mut front = [0; 1 + ITEM_HEAD_BYTES];
+        journal.read_exact(&mut front[..1])?;
+        if front[0] != ITEM {
+            // The store never clears a keyspace: it is the end.
+            return Ok(());
+        }
+        journal.read_exact(&mut front[1..])?;
+        let [_, kind, compression, rest @ ..] = front;
+        let (keyspace, _) = rest.split_first_chunk().expect("it is longer");
+        let head = front[1..].first_chunk().expect("it has this size");
+        let (key_bytes, stored_bytes) = sizes(head);
+        let value_bytes = front[13..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        let mut key = vec![0; key_bytes as usize];
+        journal.read_exact(&mut key)?;
+        position += front.len() as u64 + key_bytes;
+        take(JournalItem {
+            keyspace: u64::from_le_bytes(*keyspace),
+            key,
+            sequence,
+            kind,
+            is_compressed: compression != 0,
+            value_bytes,
+            stored_bytes: stored_bytes as u32,
+            journal: Arc::clone(path),
+            offset: position,
+        });
+        position += stored_bytes;
+        journal.seek_relative(stored_bytes.cast_signed())?;
+    }
+}

@@ -1,0 +1,355 @@
+//! Copies what can be read of a store's files into another engine, where the store can't be opened or goes on
+//! failing. Nothing of the old files is changed.
+//!
+//! A record is copied if it is as it was written, by the checksums of its head and of its body. What is
+//! derived (names, index entries, counts) the new engine makes of the records. Where something could not be
+//! read, the names of the old store are held against what was copied ([`names`]): they tell which records are
+//! lost, which are older than the last version, and which had been removed.
+//!
+//! - `lsm`: the files of `fjall`, with `table`, `journal` and `runs`; `tree`: the file of `redb`.
+//! - `names`: the comparison at the end.
+
+mod journal;
+mod lsm;
+mod names;
+mod runs;
+mod table;
+mod tree;
+
+use super::backend::Space;
+use super::keys::{Epoch, RecordKey, SideKey};
+use super::tree::{ENGINE_FILE, Take};
+use super::value::{HEAD_BYTES, Head};
+use crate::bitcask::MetaFile;
+use crate::compressed::frame;
+use crate::convert::{caught_up, record_at};
+use crate::engine::{Access, Applied, BatchWrite, Before, Decision, Engine, Record, RecordMeta};
+use crate::error::StoreError;
+use crate::ordered::engine::LSM_DIRECTORY;
+use crate::seam::{Disk, RealDisk};
+use bytes::Bytes;
+use lsm::LsmSource;
+use quoit_model::hash::{Partition, RingSize};
+use quoit_model::key::KeyRef;
+use quoit_model::object::Object;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tree::TreeSource;
+
+/// Writes are handed over in batches of about so many bytes and records.
+const BATCH_BYTES: usize = 4 << 20;
+const BATCH_COUNT: usize = 512;
+
+/// A stretch of a file that could not be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unread {
+    /// The file, or the directory if it is not known which of its files.
+    pub path: String,
+    /// The first byte of the stretch.
+    pub start: u64,
+    /// The first byte behind it; the same as `start` where no stretch is known.
+    pub end: u64,
+    /// What is wrong there.
+    pub reason: String,
+}
+
+/// What becomes of a record that is not copied as it was last written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordFate {
+    /// No version of it could be read.
+    Lost,
+    /// An older version was copied.
+    Older,
+    /// It had been removed and was found all the same: it was removed again.
+    Removed,
+}
+
+/// Something that whoever watches a salvage is told.
+#[derive(Clone, Copy, Debug)]
+pub enum SalvageEvent<'e> {
+    /// So many records and bytes were copied.
+    Progress {
+        /// Records.
+        record_count: u64,
+        /// Bytes of their names and values.
+        byte_count: u64,
+    },
+    /// A stretch of a file can't be read.
+    Unread(&'e Unread),
+    /// What became of a record.
+    Record {
+        /// Its name.
+        key: KeyRef<'e>,
+        /// What became of it.
+        fate: RecordFate,
+    },
+}
+
+/// Gets the events; an error of it ends the salvage.
+pub type Watch<'w> = dyn FnMut(&SalvageEvent<'_>) -> Result<(), StoreError> + 'w;
+
+/// What a salvage came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Salvaged {
+    /// Records in the new engine, pieces of large ones included.
+    pub record_count: u64,
+    /// Bytes of names and values that were copied.
+    pub byte_count: u64,
+    /// Stretches of files that could not be read.
+    pub unread_count: u64,
+    /// Records that are known to be lost.
+    pub lost_count: u64,
+    /// Records of which an older version was copied.
+    pub older_count: u64,
+    /// Records that had been removed and were found, and were removed again.
+    pub removed_count: u64,
+    /// Whether everything was read, in its last version.
+    pub is_whole: bool,
+    /// Whether records may be there again that were deleted: the old names could not all be read.
+    pub may_have_deleted: bool,
+}
+
+/// Gets what a source finds.
+pub(super) struct Found<'f> {
+    filling: Filling<'f>,
+    epochs: BTreeMap<Partition, Epoch>,
+    ring_size: RingSize,
+    may_repeat: bool,
+}
+
+/// The files of a store that nobody has open.
+trait Source {
+    /// Shows all records that can be read, in the order of keys unless [`Source::may_repeat`]; whether
+    /// nothing is missing.
+    fn records(&mut self, take: &mut Found<'_>) -> Result<bool, StoreError>;
+
+    /// Shows the entries of another space, in the order of keys; whether nothing is missing.
+    fn entries(&mut self, space: Space, take: &mut Take<'_>) -> Result<bool, StoreError>;
+
+    /// Whether one record may come in several versions, in any order.
+    fn may_repeat(&self) -> bool;
+}
+
+/// Copies what can be read of the store of an engine on an ordered store in `directory` into `target`, an
+/// empty engine, and syncs it. Whoever calls keeps others away from both.
+///
+/// # Errors
+///
+/// When there is no such store, the target refuses a write, or `watch` fails.
+pub fn salvage(
+    directory: &Path,
+    target: &dyn Engine,
+    ring_size: RingSize,
+    watch: &mut Watch<'_>,
+) -> Result<Salvaged, StoreError> {
+    let mut source = source_of(directory)?;
+    let mut epochs = BTreeMap::new();
+    source.entries(Space::Side, &mut |key, value| {
+        if let (Some(SideKey::Epoch { partition }), Ok(epoch)) =
+            (SideKey::read(key), value.try_into())
+        {
+            epochs.insert(partition, Epoch(u32::from_be_bytes(epoch)));
+        }
+        Ok(())
+    })?;
+    let may_repeat = source.may_repeat();
+    let filling = Filling::new(target, watch);
+    let mut found = Found { filling, epochs, ring_size, may_repeat };
+    let is_whole = source.records(&mut found)?;
+    found.filling.flush()?;
+    let Found { mut filling, epochs, .. } = found;
+    filling.salvaged.is_whole = is_whole;
+    if !is_whole {
+        names::compare(&mut *source, &epochs, ring_size, &mut filling)?;
+    }
+    caught_up(|| target.sync())?;
+    Ok(filling.salvaged)
+}
+
+fn source_of(directory: &Path) -> Result<Box<dyn Source>, StoreError> {
+    let disk = RealDisk::open(directory)?;
+    let names = disk.list()?;
+    let lsm = directory.join(LSM_DIRECTORY);
+    if lsm.is_dir() {
+        // Where it can't be read, marks of batches can't be told.
+        let meta = MetaFile::open(&disk, &names).ok().flatten();
+        let (store_id, clean) =
+            meta.map_or((0, false), |meta| (meta.meta().store_id, meta.meta().clean));
+        return Ok(Box::new(LsmSource::open(&lsm, store_id, clean)?));
+    }
+    if names.iter().any(|name| name == ENGINE_FILE.name) {
+        return Ok(Box::new(TreeSource::open(&disk)?));
+    }
+    Err(StoreError::Io {
+        action: "salvage",
+        path: directory.display().to_string(),
+        reason: format!(
+            "it has neither {LSM_DIRECTORY} nor {}: there is no data",
+            ENGINE_FILE.name
+        ),
+    })
+}
+
+/// A record that is as it was written, by all that it says of itself: its head and its body.
+pub(super) fn whole_record<'r>(key: &[u8], value: &'r [u8]) -> Option<(Head, &'r [u8])> {
+    let head = Head::read(key, value).ok()?;
+    let body = value.get(HEAD_BYTES..)?;
+    (!head.is_apart && head.has_body(body)).then_some((head, body))
+}
+
+impl Found<'_> {
+    /// Takes a record with its body as far as that was found. Whether it could be read.
+    fn record(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        body: Option<Bytes>,
+    ) -> Result<bool, StoreError> {
+        let Some(RecordKey { partition, epoch, encoded, .. }) = RecordKey::read(key) else {
+            return Ok(false);
+        };
+        if KeyRef::decode(encoded).is_err() {
+            return Ok(false);
+        }
+        if partition.0 >= self.ring_size.get()
+            || self.epochs.get(&partition).is_some_and(|current| *current != epoch)
+        {
+            // It was dropped with its partition.
+            return Ok(true);
+        }
+        let head = Head::read(key, value).ok();
+        let Some((head, body)) = head.zip(body).filter(|(head, body)| head.has_body(body)) else {
+            return Ok(false);
+        };
+        let record = Record { meta: head.meta, value: body };
+        let encoded = Bytes::copy_from_slice(encoded);
+        if self.may_repeat {
+            self.filling.put_if_newer(&encoded, partition, &record)?;
+        } else {
+            self.filling.put(encoded, partition, record)?;
+        }
+        Ok(true)
+    }
+
+    /// Tells of a stretch that can't be read.
+    fn unread(&mut self, stretch: Unread) -> Result<(), StoreError> {
+        self.filling.salvaged.unread_count += 1;
+        (self.filling.watch)(&SalvageEvent::Unread(&stretch))
+    }
+}
+
+/// The new engine, and what waits for it.
+struct Filling<'f> {
+    target: &'f dyn Engine,
+    watch: &'f mut Watch<'f>,
+    waiting: Vec<(Bytes, Partition, Record)>,
+    waiting_bytes: usize,
+    salvaged: Salvaged,
+}
+
+impl<'f> Filling<'f> {
+    fn new(target: &'f dyn Engine, watch: &'f mut Watch<'_>) -> Self {
+        Self { target, watch, waiting: Vec::new(), waiting_bytes: 0, salvaged: Salvaged::default() }
+    }
+
+    fn put(&mut self, encoded: Bytes, at: Partition, record: Record) -> Result<(), StoreError> {
+        self.waiting_bytes += encoded.len() + record.value.len();
+        self.waiting.push((encoded, at, record));
+        let is_full = self.waiting_bytes >= BATCH_BYTES || self.waiting.len() >= BATCH_COUNT;
+        if is_full { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what waits, and tells how far it has come.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let writes: Vec<BatchWrite<'_>> = waiting
+            .iter()
+            .map(|(encoded, partition, record)| BatchWrite::Put {
+                at: record_at(decoded(encoded), encoded, *partition),
+                meta: record.meta,
+                value: &record.value,
+            })
+            .collect();
+        if !writes.is_empty() {
+            caught_up(|| self.target.batch(&writes))?;
+        }
+        let byte_count = std::mem::take(&mut self.waiting_bytes) as u64;
+        self.note_copied(waiting.len() as u64, byte_count)
+    }
+
+    fn note_copied(&mut self, record_count: u64, byte_count: u64) -> Result<(), StoreError> {
+        self.salvaged.record_count += record_count;
+        self.salvaged.byte_count += byte_count;
+        let Salvaged { record_count, byte_count, .. } = self.salvaged;
+        (self.watch)(&SalvageEvent::Progress { record_count, byte_count })
+    }
+
+    /// Writes a version of a record unless a later one is there.
+    fn put_if_newer(
+        &mut self,
+        encoded: &Bytes,
+        partition: Partition,
+        record: &Record,
+    ) -> Result<(), StoreError> {
+        let at = record_at(decoded(encoded), encoded, partition);
+        let mut is_first = false;
+        let applied = caught_up(|| {
+            self.target.update(&at, Before::Read, Access::Wait, &mut |former, out| {
+                is_first = former.is_none();
+                if former.is_some_and(|former| !is_newer(&record.value, former.value)) {
+                    return Decision::Keep;
+                }
+                out.extend_from_slice(&record.value);
+                Decision::Put(record.meta)
+            })
+        })?;
+        match applied {
+            Applied::Written(_) if is_first => {
+                self.note_copied(1, (encoded.len() + record.value.len()) as u64)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells what becomes of a record.
+    fn tell(&mut self, key: KeyRef<'_>, fate: RecordFate) -> Result<(), StoreError> {
+        match fate {
+            RecordFate::Lost => self.salvaged.lost_count += 1,
+            RecordFate::Older => self.salvaged.older_count += 1,
+            RecordFate::Removed => {
+                self.salvaged.removed_count += 1;
+                self.salvaged.record_count = self.salvaged.record_count.saturating_sub(1);
+            }
+        }
+        (self.watch)(&SalvageEvent::Record { key, fate })
+    }
+
+    /// What the new engine has under a name.
+    fn meta_of(
+        &self,
+        key: KeyRef<'_>,
+        partition: Partition,
+    ) -> Result<Option<RecordMeta>, StoreError> {
+        let encoded = key.encoded();
+        self.target.head(&record_at(key, &encoded, partition))
+    }
+}
+
+fn decoded(encoded: &Bytes) -> KeyRef<'_> {
+    KeyRef::decode(encoded).expect("it was decoded before it was put")
+}
+
+/// Whether a version of a record is later than another one: it has seen the other's events, or, where neither
+/// has, was written later. Of what is no object the first one that was found stays.
+fn is_newer(value: &[u8], former: &[u8]) -> bool {
+    let object_of = |stored: &[u8]| {
+        let plain = frame::unpack(stored).ok()?;
+        Object::decode(&Bytes::copy_from_slice(&plain)).ok()
+    };
+    let (Some(new), Some(old)) = (object_of(value), object_of(former)) else { return false };
+    match (new.clock.descends(&old.clock), old.clock.descends(&new.clock)) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => new.last_modified_us() > old.last_modified_us(),
+    }
+}

@@ -1,0 +1,137 @@
+//! Names of the old store held against the records that were copied.
+//!
+//! Each write of a record writes its name in the same batch, into other files. So where a part of the records
+//! could not be read, and all of the names can, they tell which records there were, and in which version.
+//! Both are gone through in the order of names.
+
+use super::{Filling, RecordFate, Source};
+use crate::convert::{caught_up, record_at};
+use crate::engine::{BatchWrite, KeyRange, RecordMeta};
+use crate::error::StoreError;
+use crate::ordered::backend::Space;
+use crate::ordered::keys::{Epoch, NameKey};
+use crate::ordered::value::read_meta;
+use bytes::Bytes;
+use quoit_model::hash::{Partition, RingSize};
+use quoit_model::key::KeyRef;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Names of the new engine that are read at once.
+const PAGE_COUNT: usize = 1_024;
+
+/// Tells which records are lost, older, or had been removed; those are removed again. What can't be told, as
+/// names are missing too, is noted.
+pub(super) fn compare(
+    source: &mut dyn Source,
+    epochs: &BTreeMap<Partition, Epoch>,
+    ring_size: RingSize,
+    filling: &mut Filling<'_>,
+) -> Result<(), StoreError> {
+    // Whether the names can be relied on is known when all of them were read.
+    let are_whole = source.entries(Space::Names, &mut |_, _| Ok(()))?;
+    filling.salvaged.may_have_deleted = !are_whole;
+    let mut copied = Copied::default();
+    source.entries(Space::Names, &mut |key, value| {
+        let (Some(name), Some(meta)) = (NameKey::read(key), read_meta(value)) else {
+            return Ok(());
+        };
+        if epochs.get(&name.partition).is_some_and(|current| *current != name.epoch) {
+            return Ok(());
+        }
+        if name.key().is_piece() {
+            return match filling.meta_of(name.key(), name.partition)? {
+                Some(_) => Ok(()),
+                None => filling.tell(name.key(), RecordFate::Lost),
+            };
+        }
+        while let Some(encoded) = copied.take_below(name.key(), filling)? {
+            if are_whole {
+                remove(&encoded, ring_size, filling)?;
+            }
+        }
+        match copied.take(name.key(), filling)? {
+            // It may have expired meanwhile.
+            None if meta.expires_at_secs != 0 => Ok(()),
+            None => filling.tell(name.key(), RecordFate::Lost),
+            Some(found) if are_whole && found.digest != meta.digest => {
+                filling.tell(name.key(), RecordFate::Older)
+            }
+            Some(_) => Ok(()),
+        }
+    })?;
+    while let Some((encoded, _)) = copied.next(filling)?.filter(|_| are_whole) {
+        remove(&encoded, ring_size, filling)?;
+    }
+    Ok(())
+}
+
+/// The names of the new engine, in their order.
+#[derive(Default)]
+struct Copied {
+    page: VecDeque<(Bytes, RecordMeta)>,
+    /// Where the next page begins.
+    after: Option<Bytes>,
+    is_over: bool,
+}
+
+impl Copied {
+    fn fill(&mut self, filling: &Filling<'_>) -> Result<(), StoreError> {
+        while self.page.is_empty() && !self.is_over {
+            let after = self.after.as_deref();
+            let page = filling.target.list_keys(KeyRange::All, after, PAGE_COUNT)?;
+            self.page.extend(page.entries);
+            self.is_over = page.next.is_none();
+            self.after = page.next;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, filling: &Filling<'_>) -> Result<Option<(Bytes, RecordMeta)>, StoreError> {
+        self.fill(filling)?;
+        Ok(self.page.pop_front())
+    }
+
+    /// Takes the next name if it is below one.
+    fn take_below(
+        &mut self,
+        key: KeyRef<'_>,
+        filling: &Filling<'_>,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.fill(filling)?;
+        let is_below = |(encoded, _): &mut (Bytes, RecordMeta)| {
+            KeyRef::decode(encoded).is_ok_and(|found| found < key)
+        };
+        Ok(self.page.pop_front_if(is_below).map(|(encoded, _)| encoded))
+    }
+
+    /// Takes the next name if it is this one.
+    fn take(
+        &mut self,
+        key: KeyRef<'_>,
+        filling: &Filling<'_>,
+    ) -> Result<Option<RecordMeta>, StoreError> {
+        self.fill(filling)?;
+        let is_it = |(encoded, _): &mut (Bytes, RecordMeta)| {
+            KeyRef::decode(encoded).is_ok_and(|found| found == key)
+        };
+        Ok(self.page.pop_front_if(is_it).map(|(_, meta)| meta))
+    }
+}
+
+/// Removes a record that the old store had no name of: it had been removed.
+fn remove(
+    encoded: &Bytes,
+    ring_size: RingSize,
+    filling: &mut Filling<'_>,
+) -> Result<(), StoreError> {
+    let Ok(key) = KeyRef::decode(encoded) else { return Ok(()) };
+    // Where it belongs depends on the bucket's properties, which nobody knows here.
+    for partition in (0..ring_size.get()).map(Partition) {
+        if filling.meta_of(key, partition)?.is_some() {
+            let at = record_at(key, encoded, partition);
+            caught_up(|| filling.target.batch(&[BatchWrite::Remove { at }]))?;
+            filling.tell(key, RecordFate::Removed)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Sorted runs of entries, and all of them together in the order of keys.
+
+use super::Unread;
+use super::journal::JournalRun;
+use super::table::{Entry, Table};
+use bytes::Bytes;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Entries in the order of keys, the latest version of a key first.
+pub(super) enum Run {
+    Table(Table),
+    Journal(JournalRun),
+}
+
+impl Run {
+    fn next(&mut self) -> Option<Entry> {
+        match self {
+            Self::Table(table) => table.next(),
+            Self::Journal(journal) => journal.next(),
+        }
+    }
+
+    fn rewind(&mut self) {
+        match self {
+            Self::Table(table) => table.rewind(),
+            Self::Journal(journal) => journal.rewind(),
+        }
+    }
+}
+
+/// Where a run goes on: key, the latest sequence first, the run's number.
+type Head = Reverse<(Bytes, Reverse<u64>, usize)>;
+
+/// All entries of several runs, by key and the latest first. Of a run that was not reached yet only its first
+/// key is in memory.
+pub(super) struct Merged {
+    runs: Vec<Run>,
+    heads: BinaryHeap<Head>,
+    /// The entries that the heads stand for, of runs that were reached.
+    reached: Vec<Option<Entry>>,
+}
+
+impl Merged {
+    pub(super) fn new(mut runs: Vec<Run>) -> Self {
+        let mut heads = BinaryHeap::new();
+        for (number, run) in runs.iter_mut().enumerate() {
+            if let Some(first) = run.next() {
+                heads.push(Reverse((first.key, Reverse(first.sequence), number)));
+                run.rewind();
+            }
+        }
+        let reached = runs.iter().map(|_| None).collect();
+        Self { runs, heads, reached }
+    }
+
+    /// The next entry; `None` at the end.
+    pub(super) fn next(&mut self) -> Option<Entry> {
+        let Reverse((_, _, number)) = self.heads.pop()?;
+        let run = &mut self.runs[number];
+        let entry = self.reached[number].take().or_else(|| run.next())?;
+        self.reached[number] = run.next();
+        if let Some(next) = &self.reached[number] {
+            self.heads.push(Reverse((next.key.clone(), Reverse(next.sequence), number)));
+        }
+        Some(entry)
+    }
+
+    /// The key of the next entry.
+    pub(super) fn next_key(&self) -> Option<&[u8]> {
+        self.heads.peek().map(|Reverse((key, ..))| &key[..])
+    }
+
+    /// The latest version of the next key.
+    pub(super) fn next_latest(&mut self) -> Option<Entry> {
+        let latest = self.next()?;
+        while self.next_key() == Some(&latest.key[..]) {
+            self.next();
+        }
+        Some(latest)
+    }
+
+    /// Takes what the runs could not read so far.
+    pub(super) fn take_unread(&mut self) -> Vec<Unread> {
+        let of_run = |run: &mut Run| match run {
+            Run::Table(table) => std::mem::take(&mut table.unread),
+            Run::Journal(journal) => std::mem::take(&mut journal.unread),
+        };
+        self.runs.iter_mut().flat_map(of_run).collect()
+    }
+}

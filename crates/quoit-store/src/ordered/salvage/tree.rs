@@ -1,0 +1,79 @@
+//! What can be read of the file of `innostore`, without `redb`.
+//!
+//! As long as the root of the records can be read, everything is found from there, and each page is held
+//! against the checksum that the page above has of it. Without the root, all pages are looked at that may be
+//! leaves. `redb` never writes over pages of its last commit, and leaves those of former ones as they were
+//! until it needs the room. So such a search finds records of any time: several versions of one, and some
+//! that were removed since.
+
+use super::{Found, Source, Unread, whole_record};
+use crate::error::StoreError;
+use crate::ordered::backend::Space;
+use crate::ordered::tree::{ENGINE_FILE, Take, Walk, visit_leaves, with_saved_header};
+use crate::seam::{Disk, DiskFile};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The file of a store that nobody has open.
+pub(super) struct TreeSource {
+    path: String,
+    file: Arc<dyn DiskFile>,
+    /// `None` where not even the header can be read.
+    walk: Option<Walk>,
+}
+
+impl TreeSource {
+    pub(super) fn open(disk: &dyn Disk) -> Result<Self, StoreError> {
+        let path = format!("{}/{}", disk.path(), ENGINE_FILE.name);
+        let file = with_saved_header(disk, ENGINE_FILE.name)?;
+        let walk = Walk::open(Arc::clone(&file))?;
+        Ok(Self { path, file, walk })
+    }
+
+    fn rooted(&self) -> Option<&Walk> {
+        self.walk.as_ref().filter(|walk| walk.has_root(Space::Records.name()))
+    }
+
+    fn unread(&self, reason: String) -> Unread {
+        Unread { path: self.path.clone(), start: 0, end: 0, reason }
+    }
+}
+
+impl Source for TreeSource {
+    fn records(&mut self, take: &mut Found<'_>) -> Result<bool, StoreError> {
+        let Some(walk) = self.rooted() else {
+            take.unread(self.unread(
+                "the root of its records can't be read: all pages are searched for records, which may be of \
+                 any time"
+                    .to_owned(),
+            ))?;
+            visit_leaves(&*self.file, &mut |key, value| match whole_record(key, value) {
+                Some((_, body)) => {
+                    take.record(key, value, Some(Bytes::copy_from_slice(body))).map(drop)
+                }
+                None => Ok(()),
+            })?;
+            return Ok(false);
+        };
+        let mut is_whole = true;
+        let holes = walk.visit(Space::Records.name(), &mut |key, value| {
+            let body = whole_record(key, value).map(|(_, body)| Bytes::copy_from_slice(body));
+            is_whole &= take.record(key, value, body)?;
+            Ok(())
+        })?;
+        for hole in &holes {
+            let at = hole.page_at.map_or_else(String::new, |at| format!(" at byte {at}"));
+            take.unread(self.unread(format!("a page of records{at} can't be read")))?;
+        }
+        Ok(is_whole && holes.is_empty())
+    }
+
+    fn entries(&mut self, space: Space, take: &mut Take<'_>) -> Result<bool, StoreError> {
+        let Some(walk) = &self.walk else { return Ok(false) };
+        Ok(walk.visit(space.name(), take)?.is_empty())
+    }
+
+    fn may_repeat(&self) -> bool {
+        self.rooted().is_none()
+    }
+}
