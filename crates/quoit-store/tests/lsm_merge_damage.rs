@@ -1,4 +1,4 @@
-//! A merge of `leveldb` that meets a damaged block: the file is told, and a salvaged store takes writes again.
+//! A merge of `leveldb` that meets a damaged block: the file is told, and a salvaged store takes writes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -25,6 +25,8 @@ use tokio::task::JoinHandle;
 const FILE_NAME: &str = "quoit.conf";
 /// Time for requests in hand when the node is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// How often it is looked whether the engine takes no more writes.
+const FAILURE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How long other nodes may take for what they were sent before this one stops.
 const ANSWERED_LIMIT: Duration = Duration::from_secs(5);
 
@@ -269,14 +271,21 @@ async fn background(store: Arc<ReplicatedStore>, reserve: Reserve) {
     let sampling = Arc::clone(&store);
     let sample = async move {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
-        let mut told = None;
         loop {
             seconds.tick().await;
             sampling.sample_figures();
-            tell_write_failure(&sampling, &mut told);
         }
     };
-    tokio::join!(sample, store.run_background(), reserve.keep());
+    let watched = Arc::clone(&store);
+    let watch = async move {
+        let mut looks = tokio::time::interval(FAILURE_LOOK_INTERVAL);
+        let mut told = None;
+        loop {
+            looks.tick().await;
+            tell_write_failure(&watched, &mut told);
+        }
+    };
+    tokio::join!(sample, watch, store.run_background(), reserve.keep());
 }
 
 fn warn_of_new_cluster(is_new_node: bool, settings: &Settings, data_dir: &Path) {

@@ -47,10 +47,10 @@ pub(crate) enum EngineCommand {
     ///
     /// For a node that is alone, or whose buckets have n_val = 1, and whose storage engine can't open its
     /// data, or can't go on. What can be read is copied to a new store, with the checksums of each record
-    /// compared. What can't be read, and which records are lost, is listed. Then the new store takes the place
-    /// of the old one, which gets another name, NAME.set-aside-TIME; nothing in it is removed. There has to be
-    /// room for both. Until the new store is complete, the old one is as it was, and the same command begins
-    /// anew.
+    /// compared. What can't be read, and which records are lost, is listed. Then the new store takes the
+    /// place of the old one, which gets another name, NAME.set-aside-TIME; nothing in it is removed. There
+    /// has to be room for both. Until the new store is complete, the old one is as it was, and the same
+    /// command begins anew.
     ///
     /// Where parts of the data can't be read, records may be back in an older version; where the names of the
     /// records can't all be read either, records may be back that were deleted. The command says so.

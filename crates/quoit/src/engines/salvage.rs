@@ -44,8 +44,8 @@ pub(crate) fn remedy(directory: &Path, is_in_cluster: bool) -> String {
         );
     }
     format!(
-        "to save what can be read, run `quoit admin engine salvage {at}` while the node is stopped, and start \
-         it again"
+        "to save what can be read, run `quoit admin engine salvage {at}` while the node is stopped, and \
+         start it again"
     )
 }
 

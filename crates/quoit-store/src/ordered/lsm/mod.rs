@@ -296,8 +296,8 @@ impl OrderedStore for LsmStore {
         Some(if is_at_work { RELEASE_PAUSE_US } else { RELEASE_IDLE_PAUSE_US })
     }
 
-    /// Nothing can be mended here. But where writes have ended, the file is looked for, once: `fjall` does not
-    /// say which one a merge could not read.
+    /// Nothing can be mended here. But where writes have ended, the file is looked for, once: `fjall` does
+    /// not say which one a merge could not read.
     fn mend(&self) -> Result<bool, StoreError> {
         if self.is_broken.load(Ordering::Acquire) {
             self.damage.get_or_init(|| files::diagnose(&self.place.path));

@@ -115,8 +115,8 @@ impl LsmSource {
         }
         if stored < synced {
             self.lose_writes(format!(
-                "a journal is missing: batch {synced} of writes was durable, and the last one that is there is \
-                 {stored}"
+                "a journal is missing: batch {synced} of writes was durable, and the last one that is there \
+                 is {stored}"
             ));
         }
     }
