@@ -15,7 +15,7 @@ use quoit_store::seam::{Disk, FaultyDisk, ManualClock, ManualExecution, Next};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
-use support::{Faulty, Name, check_sums, get, mix, put, try_put};
+use support::{Faulty, Name, check_sums, get, mix, put};
 
 const INDEXES: &str = "SECONDARY";
 const TREE: &str = "tree.redb";
@@ -202,14 +202,23 @@ fn sound_tree(is_clean: bool) -> (Vec<(String, Vec<u8>)>, [usize; 2]) {
 }
 
 /// Writes a record without a look at the former one.
-fn replace(engine: &dyn Engine, key: &str, value: &[u8], meta: RecordMeta) {
+fn try_replace(
+    engine: &dyn Engine,
+    key: &str,
+    value: &[u8],
+    meta: RecordMeta,
+) -> Result<(), StoreError> {
     let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(value);
         Decision::Put(meta)
     };
-    let name = Name::new(key);
-    let applied = engine.update(&name.at(), Before::Skip, Access::Wait, change).unwrap();
+    let applied = engine.update(&Name::new(key).at(), Before::Skip, Access::Wait, change)?;
     assert!(matches!(applied, Applied::Written(_)));
+    Ok(())
+}
+
+fn replace(engine: &dyn Engine, key: &str, value: &[u8], meta: RecordMeta) {
+    try_replace(engine, key, value, meta).unwrap();
 }
 
 /// How much of the store is right, how much an error.
@@ -299,7 +308,7 @@ fn a_tree_with_damage_all_over_is_told_as_a_loss_where_records_are_missing() {
         let opened = open_tree(&disk).and_then(|engine| {
             // Whatever is damaged is found out.
             let _ = (list_all(&engine), query_all(&engine), engine.verify(None, u64::MAX));
-            try_put(&engine, "new", b"value", RecordMeta::default())?;
+            try_replace(&engine, "new", b"value", RecordMeta::default())?;
             engine.sync()?;
             engine.close()
         });

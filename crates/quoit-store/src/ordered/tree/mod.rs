@@ -29,8 +29,8 @@ pub(crate) use checked::sums_name;
 use parking_lot::RwLock;
 use redb::{Builder, Database, ReadableDatabase, TableDefinition};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use storage::{Backend, FailedRead, Reading};
 pub(super) use walk::{Hole, Take, Walk, visit_leaves};
 
@@ -86,6 +86,8 @@ pub(crate) struct TreeStore {
     database: RwLock<Option<Database>>,
     /// Whether a read has come upon damage: the file is mended before the next write.
     is_damaged: AtomicBool,
+    /// Why mending was refused: it would be again.
+    unmendable: OnceLock<StoreError>,
 }
 
 impl TreeStore {
@@ -96,7 +98,8 @@ impl TreeStore {
     ) -> Result<Self, StoreError> {
         let path = format!("{}/{}", disk.path(), of_file.name);
         let (database, is_damaged) = (RwLock::new(None), AtomicBool::new(false));
-        let store = Self { disk, of_file, path, settings, database, is_damaged };
+        let unmendable = OnceLock::new();
+        let store = Self { disk, of_file, path, settings, database, is_damaged, unmendable };
         store.reopen()?;
         Ok(store)
     }
@@ -140,12 +143,19 @@ impl TreeStore {
     fn mend_if_damaged(&self) -> Result<bool, StoreError> {
         let is_damaged = || self.is_damaged.load(Ordering::Acquire);
         let Some(mend) = self.of_file.mend.filter(|_| is_damaged()) else { return Ok(false) };
+        if let Some(refused) = self.unmendable.get() {
+            return Err(refused.clone());
+        }
         let mut database = self.database.write();
         if !is_damaged() {
             return Ok(true);
         }
         self.close(database.take());
-        let mended = mend(&self.disk, self.settings);
+        let mended = mend(&self.disk, self.settings).inspect_err(|error| {
+            if matches!(error, StoreError::Corrupt { .. }) {
+                self.unmendable.get_or_init(|| error.clone());
+            }
+        });
         // Where there is no room for a copy, what can be read still can.
         *database = Some(self.open_file()?);
         mended?;
