@@ -157,11 +157,18 @@ fn open_tree(disk: &FaultyDisk) -> Result<OrderedEngine, StoreError> {
 }
 
 fn open_and_report(disk: &FaultyDisk) -> Result<(OrderedEngine, OrderedReport), StoreError> {
+    open_beside(disk, false)
+}
+
+fn open_beside(
+    disk: &FaultyDisk,
+    has_replicas: bool,
+) -> Result<(OrderedEngine, OrderedReport), StoreError> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
     // What is read comes from the file.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
-    let of_tree = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0 };
+    let of_tree = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas };
     let execution = ManualExecution::default();
     OrderedEngine::open_innostore(&disk, clock, &execution, settings, of_tree)
 }
@@ -219,6 +226,19 @@ fn try_replace(
 
 fn replace(engine: &dyn Engine, key: &str, value: &[u8], meta: RecordMeta) {
     try_replace(engine, key, value, meta).unwrap();
+}
+
+/// Checks that a tree which is refused is given up where other nodes have its records, and told as a loss.
+fn check_given_up(disk: &FaultyDisk) {
+    let (engine, _) = open_beside(disk, true).unwrap();
+    let _ = (list_all(&engine), query_all(&engine), engine.verify(None, u64::MAX));
+    replace(&engine, "new", b"value", RecordMeta::default());
+    engine.sync().unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    let (engine, report) = open_beside(disk, true).unwrap();
+    assert!(report.loss.is_some());
+    assert_eq!(get(&engine, "new").unwrap().unwrap(), b"value");
 }
 
 /// How much of the store is right, how much an error.
@@ -322,6 +342,8 @@ fn a_tree_with_damage_all_over_is_told_as_a_loss_where_records_are_missing() {
                 let expected = Some(indexed(number).0);
                 assert!(found.is_none_or(|found| found == expected), "seed {seed}, {number}");
             }
+            drop(again);
+            check_given_up(&disk);
             refused_count += 1;
             continue;
         }

@@ -207,7 +207,8 @@ mod tests {
     fn open() -> Store {
         let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::new(7));
         let make = |_: &mut Opening<'_>| -> Result<Box<dyn crate::ordered::OrderedStore>, _> {
-            let settings = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0 };
+            let settings =
+                TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, ..Default::default() };
             Ok(Box::new(TreeStore::open(Arc::clone(&disk), ENGINE_FILE, settings)?))
         };
         let kind = Kind { name: "innostore", bodies_apart: false, open: &make };

@@ -60,7 +60,7 @@ pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), S
         let reason = "not even its header can be read".to_owned();
         return Err(StoreError::Corrupt { path, offset: 0, reason });
     };
-    if !walk.has_root(Space::Records.name()) && has_records(&*file)? {
+    if !settings.has_replicas && !walk.has_root(Space::Records.name()) && has_records(&*file)? {
         // A copy would have none of them, and take the place of the file that has.
         let reason =
             "the root of its records can't be read, and others of its pages can".to_owned();

@@ -31,7 +31,7 @@ pub fn open_ordered(
         "innostore" => {
             let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory)?);
             let LsmSettings { cache_bytes, room_bytes_min, .. } = of_trees;
-            let of_tree = TreeSettings { cache_bytes, room_bytes_min };
+            let of_tree = TreeSettings { cache_bytes, room_bytes_min, ..Default::default() };
             OrderedEngine::open_innostore(&disk, clock, execution, settings, of_tree)
         }
         _ => panic!("{engine} is no engine on an ordered store"),

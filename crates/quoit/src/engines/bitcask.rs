@@ -153,7 +153,9 @@ pub(super) mod tests {
         let settings = config::load(&Sources::default()).unwrap();
         let (ring_size, is_expected) = (RingSize::DEFAULT, false);
         let last_opening = None;
-        let place = Place { directory: directory.path(), ring_size, is_expected, last_opening };
+        let has_replicas = false;
+        let path = directory.path();
+        let place = Place { directory: path, ring_size, is_expected, has_replicas, last_opening };
         let reopen = || open(&place, &clock, &settings).unwrap();
         let opened = reopen();
         put(&*opened.engine, b"key");

@@ -124,7 +124,13 @@ impl ConversionPlan<'_> {
         let open = |storage, path: &Path| {
             let (ring_size, is_expected) = (self.ring_size, false);
             let last_opening = None;
-            let place = Place { directory: path, ring_size, is_expected, last_opening };
+            let place = Place {
+                directory: path,
+                ring_size,
+                is_expected,
+                has_replicas: false,
+                last_opening,
+            };
             open_one(storage, &place, &clock, &settings)
         };
         let OnDisk { engine: old, created, clean, .. } =

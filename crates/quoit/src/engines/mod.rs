@@ -68,7 +68,14 @@ pub(crate) fn open(
         Storage::Multi => multi::open(&directory, is_new_node, control, clock, settings)?,
         _ => {
             let (name, is_expected) = (storage.name(), !is_new_node);
-            let place = Place { directory: &directory, ring_size, is_expected, last_opening: None };
+            let has_replicas = is_in_cluster(control);
+            let place = Place {
+                directory: &directory,
+                ring_size,
+                is_expected,
+                has_replicas,
+                last_opening: None,
+            };
             open_noted(storage, name, place, control, clock, settings)?
         }
     };
@@ -97,6 +104,8 @@ struct Place<'p> {
     ring_size: RingSize,
     /// Whether the store is known to have been there before.
     is_expected: bool,
+    /// Whether the node has others beside it.
+    has_replicas: bool,
     /// The last opening of the store that the control plane's file has.
     last_opening: Option<LastOpening>,
 }

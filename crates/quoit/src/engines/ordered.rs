@@ -51,7 +51,11 @@ pub(super) fn open_innostore(
     settings: &Settings,
 ) -> Result<OnDisk> {
     let memory = Memory::of(settings, "innostore.buffer_pool_size");
-    let of_tree = TreeSettings { cache_bytes: memory.block_bytes, ..TreeSettings::default() };
+    let of_tree = TreeSettings {
+        cache_bytes: memory.block_bytes,
+        has_replicas: place.has_replicas,
+        ..TreeSettings::default()
+    };
     let disk = RealDisk::open(place.directory).context("opening the data directory")?;
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let (clock, common) = (Arc::clone(clock), ordered_settings(place, settings, memory)?);

@@ -188,7 +188,13 @@ impl<'s> DamagedStore<'s> {
     ) -> Result<Salvaged> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let ring_size = self.control.ring_size();
-        let place = Place { directory, ring_size, is_expected: false, last_opening: None };
+        let place = Place {
+            directory,
+            ring_size,
+            is_expected: false,
+            has_replicas: false,
+            last_opening: None,
+        };
         let OnDisk { engine, .. } =
             open_one(self.storage, &place, &clock, &self.settings).context("making a new store")?;
         let salvaged = salvage(&self.directory, &*engine, ring_size, watch);

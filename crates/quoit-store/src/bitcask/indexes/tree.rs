@@ -35,7 +35,8 @@ impl LazyTree {
         if let Some(tree) = self.opened() {
             return tree.reopen_if_closed();
         }
-        let settings = TreeSettings { cache_bytes: CACHE_BYTES, room_bytes_min: 0 };
+        let settings =
+            TreeSettings { cache_bytes: CACHE_BYTES, room_bytes_min: 0, ..Default::default() };
         let tree = TreeStore::open(Arc::clone(&self.disk), FILE, settings)?;
         *self.tree.write() = Some(Arc::new(tree));
         Ok(())

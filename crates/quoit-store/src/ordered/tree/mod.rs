@@ -55,11 +55,15 @@ pub struct TreeSettings {
     /// Writes are refused while the disk has less room than this, in bytes, and twice what is to be written:
     /// pages that change are written anew.
     pub room_bytes_min: u64,
+    /// Whether other nodes have the records as well: then a file whose records can only be found by a search
+    /// of all pages is given up, the loss is reported, and the node gets them from the others. Else such a
+    /// file is refused, so that it can be salvaged.
+    pub has_replicas: bool,
 }
 
 impl Default for TreeSettings {
     fn default() -> Self {
-        Self { cache_bytes: 192 << 20, room_bytes_min: 256 << 20 }
+        Self { cache_bytes: 192 << 20, room_bytes_min: 256 << 20, has_replicas: false }
     }
 }
 
