@@ -339,6 +339,9 @@ fn report_ignored(settings: &Settings) {
             "a setting of Riak is not kept: {why}"
         );
     }
+    for variable in &settings.foreign_variables {
+        tracing::warn!(variable, "no setting has a name like this variable: it is ignored");
+    }
     if settings.ignored.is_empty() {
         return;
     }

@@ -130,6 +130,8 @@ pub struct Settings {
     pub(super) values: BTreeMap<String, Entry>,
     /// Keys that were set and have no meaning here.
     pub ignored: Vec<Entry>,
+    /// Variables that begin like settings and resemble none: other programs may have set them.
+    pub foreign_variables: Vec<String>,
 }
 
 /// Reads all sources. Later ones win; the last of duplicates wins.
@@ -169,7 +171,8 @@ pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
 ///
 /// The first unknown key or bad value.
 pub fn settings_of(entries: Vec<Entry>) -> Result<Settings, ConfigError> {
-    let mut settings = Settings { values: BTreeMap::new(), ignored: Vec::new() };
+    let mut settings =
+        Settings { values: BTreeMap::new(), ignored: Vec::new(), foreign_variables: Vec::new() };
     for entry in entries {
         settings.take(entry)?;
     }
@@ -182,6 +185,12 @@ impl Settings {
         match meaning(&entry.key) {
             Meaning::Riaks => self.ignored.push(entry),
             Meaning::Unknown(nearest) => {
+                if nearest.is_none()
+                    && let Origin::Environment(name) = entry.origin
+                {
+                    self.foreign_variables.push(name);
+                    return Ok(());
+                }
                 let hint = nearest.map_or_else(
                     || "; `quoit config describe` lists all keys".to_owned(),
                     |near| match &entry.origin {
@@ -494,6 +503,14 @@ mod tests {
             "environment variable QUOIT_STORAGE_BACKND: unknown key `storage_backnd`; did you mean \
              `storage_backend` (variable QUOIT_STORAGE_BACKEND)?"
         );
+    }
+
+    #[test]
+    fn a_variable_that_resembles_no_key_is_told_and_refuses_nothing() {
+        let environment = vec![("QUOIT_BINARY".into(), "/usr/bin/quoit".into())];
+        let settings = load(&Sources { environment, ..Sources::default() }).expect("it starts");
+        assert_eq!(settings.foreign_variables, ["QUOIT_BINARY"]);
+        assert!(settings.values.is_empty() && settings.ignored.is_empty());
     }
 
     #[test]
