@@ -50,8 +50,7 @@ impl Tree {
         // What is read comes from the file.
         let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
         // It is not told in time that the disk fills up.
-        let of_tree =
-            TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, ..Default::default() };
+        let of_tree = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas: true };
         let (engine, report) =
             OrderedEngine::open_innostore(&disk, clock, &self.execution, settings, of_tree)?;
         self.engine = Some(engine);
