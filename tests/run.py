@@ -161,7 +161,7 @@ def part_healing():
 
 def part_salvage():
     return counting([PYTHON, os.path.join(HERE, "process", "salvage.py")], CLOSING_LINE,
-                    {"QUOIT_BINARY": built("quoit")})
+                    {"TEST_BINARY": built("quoit")})
 
 
 def part_faults():

@@ -10,13 +10,6 @@ use crate::plane::ControlPlane;
 use crate::staged::StagedChange;
 use crate::state::MembershipCommand;
 use quoit_model::hash::Partition;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
-
-/// How long a commit waits for connections to nodes that have just joined.
-const JOINING_LIMIT: Duration = Duration::from_secs(5);
-/// Pause between two looks at them.
-const JOINING_POLL: Duration = Duration::from_millis(20);
 
 impl ControlPlane {
     /// The member that operators call so.
@@ -69,21 +62,10 @@ impl ControlPlane {
     /// as [`ControlPlane::run`].
     pub async fn commit_staged(&self, shown: Option<PlanId>) -> Result<(), ChangeError> {
         let shown = shown.or(*self.shown_plan().lock()).ok_or(MembershipError::NotPlanned)?;
-        self.until_joining_are_up().await?;
+        self.check_joining_are_up()?;
         self.run_membership(MembershipCommand::Commit(shown)).await?;
         *self.shown_plan().lock() = None;
         Ok(())
-    }
-
-    /// Waits a moment for nodes that have just joined: connections to them are being made.
-    async fn until_joining_are_up(&self) -> Result<(), MembershipError> {
-        let limit = Instant::now() + JOINING_LIMIT;
-        loop {
-            match self.check_joining_are_up() {
-                Err(_) if Instant::now() < limit => sleep(JOINING_POLL).await,
-                checked => return checked,
-            }
-        }
     }
 
     fn check_joining_are_up(&self) -> Result<(), MembershipError> {

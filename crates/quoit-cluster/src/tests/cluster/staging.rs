@@ -92,17 +92,6 @@ async fn joining_nodes_must_be_up_for_the_commit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_waits_a_moment_for_the_connection_to_a_node_that_has_joined() {
-    let mut town = Town::alone(2).await;
-    town.join(2, 1).await.unwrap();
-    town.crash(2);
-    town.control(1).plan().unwrap();
-    town.until("it is seen to be away", || !town.control(1).is_reachable(id(2))).await;
-    town.start(2).await;
-    town.control(1).commit_staged(None).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn member_that_is_away_can_be_marked_and_is_back_when_it_is_up() {
     let mut town = Town::joined(3).await;
     town.until_equal().await;
