@@ -199,7 +199,7 @@ class Healing(ClusterCase):
         keys = ["k%d" % number for number in range(COUNT)]
         put_all(first, keys, "v")
         third.kill()
-        bench = self.bench((first, second), 15)
+        bench = self.bench((first, second), 25)
         self.let_it_run(bench)
         delete_all(second, keys)
         fourth = cluster.add()
