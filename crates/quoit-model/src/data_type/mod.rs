@@ -15,6 +15,7 @@ pub mod context;
 mod error;
 mod events;
 mod field;
+mod from_riak;
 mod item;
 mod object;
 mod operation;
@@ -30,6 +31,7 @@ pub use codec::{DELTA_FORMAT_1, STATE_FORMAT_1};
 pub use error::StoredFormError;
 pub use events::{EventSet, Run};
 pub use field::{FieldKind, FieldName};
+pub use from_riak::clock_in_riak;
 pub use object::{UpdateError, content_type};
 pub use operation::{
     FieldOperation, FieldUpdate, MAP_DEPTH_MAX, MapOperation, Operation, OperationError, SetChange,

@@ -4,6 +4,7 @@
 //! wait for what they remove, which Riak keeps by whole clocks.
 
 use super::content::{Assigned, Content, Field, Totals};
+use super::from_riak::actor_in_riak;
 use super::item::{Item, Write};
 use super::{FieldName, State};
 use crate::clock::{Dot, VersionVector};
@@ -48,9 +49,11 @@ impl Object {
 }
 
 impl State {
-    /// The state in Riak's form; `clock` is the state's.
+    /// The state in Riak's form; `clock` is the state's. Events that came from Riak have the actors that they
+    /// had there.
     #[must_use]
     pub fn to_riak(&self, clock: &VersionVector) -> RiakDataType {
+        let clock = &shown_clock(clock);
         match &self.record.content {
             Content::Counter(item) => {
                 RiakDataType::Counter(item.live().iter().map(count).collect())
@@ -77,17 +80,28 @@ fn union(item: &Item<Arc<HyperLogLog>>) -> HyperLogLog {
     union
 }
 
+/// The clock of the events in a state, without those that only the object has.
+fn shown_clock(clock: &VersionVector) -> VersionVector {
+    let shown = |entry: &Dot| Some(Dot { actor: actor_in_riak(&entry.actor)?, ..entry.clone() });
+    VersionVector::from_entries(clock.entries().iter().filter_map(shown))
+}
+
+fn shown_dot(dot: &Dot) -> Dot {
+    let actor = actor_in_riak(&dot.actor).unwrap_or_else(|| dot.actor.clone());
+    Dot { actor, ..dot.clone() }
+}
+
 fn count(write: &Write<Totals>) -> RiakCount {
     let within_64_bits = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
     RiakCount {
-        actor: write.dot.actor.clone(),
+        actor: shown_dot(&write.dot).actor,
         increments: within_64_bits(write.payload.increments),
         decrements: within_64_bits(write.payload.decrements),
     }
 }
 
 fn dots<P>(item: &Item<P>) -> Vec<Dot> {
-    item.live().iter().map(|write| write.dot.clone()).collect()
+    item.live().iter().map(|write| shown_dot(&write.dot)).collect()
 }
 
 fn live(elements: &BTreeMap<Bytes, Item<()>>) -> impl Iterator<Item = (&Bytes, &Item<()>)> {

@@ -44,6 +44,12 @@ pub enum RiakDataTypeError {
     /// The term is unreadable.
     #[error("data type of Riak: {0}")]
     Term(#[from] EtfError),
+    /// Maps inside one another, more of them than maps here may have.
+    #[error(
+        "map of Riak has more than {} maps inside one another",
+        crate::data_type::MAP_DEPTH_MAX
+    )]
+    TooDeep,
     /// The term says something else.
     #[error("data type of Riak: a term should be {expected}")]
     Shape {

@@ -1,0 +1,191 @@
+use super::*;
+use crate::data_type::{ShownForm, Value};
+
+fn actor(name: u8) -> Actor {
+    Actor([name; 12].as_slice().into())
+}
+
+fn dot(name: u8, counter: u64) -> Dot {
+    Dot { actor: actor(name), counter, time_secs: 0 }
+}
+
+fn vector(entries: &[(u8, u64)]) -> VersionVector {
+    VersionVector::from_entries(entries.iter().map(|(name, counter)| dot(*name, *counter)))
+}
+
+/// An object as Riak stores it.
+fn stored(clock: &[(u8, u64)], values: &[RiakDataType]) -> Object {
+    let siblings = values.iter().map(|value| {
+        let mut sibling = Sibling { last_modified_us: 7, ..Sibling::default() };
+        sibling.meta.content_type = Some(value.content_type().into());
+        let mut bytes = Vec::new();
+        value.encode_into(&mut bytes);
+        Sibling { value: bytes.into(), ..sibling }
+    });
+    Object { clock: vector(clock), siblings: siblings.collect() }
+}
+
+fn adopted(clock: &[(u8, u64)], value: RiakDataType, datatype: Datatype) -> Object {
+    let mut object = stored(clock, &[value]);
+    assert_eq!(object.adopt_riak_data_type(Some(datatype)), Ok(true));
+    object
+}
+
+fn value(object: &Object) -> Value {
+    object.data_type().expect("an undamaged state").expect("a state").value()
+}
+
+fn texts(elements: &[&'static str]) -> Vec<Bytes> {
+    elements.iter().map(|element| Bytes::from_static(element.as_bytes())).collect()
+}
+
+fn riak_set(clock: &[(u8, u64)], entries: &[(&'static str, (u8, u64))]) -> RiakDataType {
+    let entry = |(element, (name, counter)): &(&'static str, (u8, u64))| {
+        (Bytes::from_static(element.as_bytes()), vec![dot(*name, *counter)])
+    };
+    let entries = entries.iter().map(entry).collect();
+    RiakDataType::Set(RiakSet { clock: vector(clock), entries, deferred: Vec::new() })
+}
+
+/// What clients are shown, with the set of elements that it has.
+fn shown_set(object: &Object) -> RiakSet {
+    let mut object = object.clone();
+    object.show_data_type(ShownForm::Typed);
+    match RiakDataType::decode(&object.siblings[0].value) {
+        Ok(RiakDataType::Set(set)) => set,
+        other => panic!("{other:?} is no set"),
+    }
+}
+
+#[test]
+fn a_set_comes_back_as_riak_has_it() {
+    let object =
+        adopted(&[(1, 2)], riak_set(&[(1, 10)], &[("a", (1, 4)), ("b", (1, 9))]), Datatype::Set);
+    assert_eq!(value(&object), Value::Set(texts(&["a", "b"]).into_iter().collect()));
+    assert_eq!(object.siblings[0].last_modified_us, 7);
+    let set = shown_set(&object);
+    assert_eq!(set.clock, vector(&[(1, 10)]));
+    assert_eq!(set.entries[0], ("a".into(), vec![dot(1, 4)]));
+    assert_eq!(clock_in_riak(&object.clock), vector(&[(1, 2)]));
+}
+
+#[test]
+fn a_newer_version_of_a_set_takes_over_and_a_concurrent_one_adds() {
+    let old =
+        adopted(&[(1, 1)], riak_set(&[(1, 2)], &[("a", (1, 1)), ("b", (1, 2))]), Datatype::Set);
+    let newer = adopted(&[(1, 2)], riak_set(&[(1, 2)], &[("b", (1, 2))]), Datatype::Set);
+    let other =
+        adopted(&[(1, 1), (2, 1)], riak_set(&[(1, 2), (2, 1)], &[("c", (2, 1))]), Datatype::Set);
+    assert_eq!(value(&old.merge(&newer)), Value::Set(texts(&["b"]).into_iter().collect()));
+    assert_eq!(value(&newer.merge(&old)), Value::Set(texts(&["b"]).into_iter().collect()));
+    let all = newer.merge(&other);
+    assert_eq!(
+        value(&all),
+        Value::Set(texts(&["c"]).into_iter().collect()),
+        "both have removed b or a"
+    );
+    assert_eq!(all.digest(), other.merge(&newer).digest());
+}
+
+#[test]
+fn versions_of_a_grow_only_set_unite_and_a_delete_in_riak_empties_them() {
+    let gset = |clock: &[(u8, u64)], elements: &[&'static str]| {
+        adopted(clock, RiakDataType::Gset(texts(elements)), Datatype::Gset)
+    };
+    let one = gset(&[(1, 2), (2, 1)], &["a", "b"]);
+    let two = gset(&[(1, 1), (2, 2)], &["a", "c"]);
+    let united = one.merge(&two);
+    assert_eq!(value(&united), Value::Set(texts(&["a", "b", "c"]).into_iter().collect()));
+    let tombstone = Sibling { deleted: true, ..Sibling::default() };
+    let deleted = Object {
+        clock: vector(&[(1, 2), (2, 2), (3, 1)]),
+        siblings: [tombstone].into_iter().collect(),
+    };
+    assert!(united.merge(&deleted).is_tombstone());
+    let again = gset(&[(1, 2), (2, 2), (3, 2)], &["d"]);
+    assert_eq!(value(&united.merge(&again)), Value::Set(texts(&["d"]).into_iter().collect()));
+}
+
+#[test]
+fn values_beside_each_other_in_one_object_are_one() {
+    let gset = |element| RiakDataType::Gset(texts(&[element]));
+    let mut object = stored(&[(1, 1), (2, 1)], &[gset("a"), gset("b")]);
+    assert_eq!(object.adopt_riak_data_type(Some(Datatype::Gset)), Ok(true));
+    assert_eq!(value(&object), Value::Set(texts(&["a", "b"]).into_iter().collect()));
+    assert_eq!(object.siblings.len(), 1);
+}
+
+#[test]
+fn versions_of_a_counter_never_count_twice() {
+    let count =
+        |name, increments, decrements| RiakCount { actor: actor(name), increments, decrements };
+    let counter = |clock: &[(u8, u64)], counts| {
+        adopted(clock, RiakDataType::Counter(counts), Datatype::Counter)
+    };
+    let one = counter(&[(1, 2)], vec![count(1, 10, 3)]);
+    let two = counter(&[(1, 3), (2, 1)], vec![count(1, 12, 3), count(2, 1, 0)]);
+    assert_eq!(value(&one.merge(&two)), Value::Counter(10));
+    assert_eq!(value(&two.merge(&one)), Value::Counter(10));
+    assert_eq!(one.merge(&one).digest(), one.digest());
+}
+
+#[test]
+fn a_remove_that_waits_for_an_element_in_riak_waits_for_it_here() {
+    let mut set = RiakSet { clock: vector(&[(1, 1)]), ..RiakSet::default() };
+    set.entries.push(("a".into(), vec![dot(1, 1)]));
+    set.deferred.push((vector(&[(2, 5)]), texts(&["late"])));
+    let waiting = adopted(&[(1, 1)], RiakDataType::Set(set), Datatype::Set);
+    let late = riak_set(&[(2, 5)], &[("late", (2, 5)), ("later", (2, 4))]);
+    let late = adopted(&[(2, 1)], late, Datatype::Set);
+    let value = value(&waiting.merge(&late));
+    assert_eq!(value, Value::Set(texts(&["a", "later"]).into_iter().collect()));
+}
+
+#[test]
+fn fields_of_a_map_keep_what_their_states_hold_together() {
+    let name = FieldName::new("s", FieldKind::Set);
+    let state = |name: u8, element: &'static str| {
+        let entries = vec![(element.into(), vec![dot(name, 1)])];
+        let clock = vector(&[(name, 1)]);
+        (dot(name, 1), RiakEmbedded::Set(RiakSet { clock, entries, deferred: Vec::new() }))
+    };
+    let tombstone = RiakEmbedded::Set(RiakSet { clock: vector(&[(3, 1)]), ..RiakSet::default() });
+    let states = vec![state(1, "a"), state(2, "b"), state(3, "removed")];
+    let field = RiakField { name: name.clone(), states, tombstone };
+    let clock = vector(&[(1, 1), (2, 1), (3, 1)]);
+    let map = RiakMap { clock, fields: vec![field], deferred: Vec::new() };
+    let object = adopted(&[(1, 1), (2, 1), (3, 1)], RiakDataType::Map(map), Datatype::Map);
+    let Value::Map(fields) = value(&object) else { panic!("no map") };
+    assert_eq!(fields, [(name, Value::Set(texts(&["a", "b"]).into_iter().collect()))]);
+}
+
+#[test]
+fn other_values_stay_as_they_are() {
+    let set = riak_set(&[(1, 1)], &[("a", (1, 1))]);
+    let object = stored(&[(1, 1)], &[set]);
+    for datatype in [None, Some(Datatype::Map), Some(Datatype::Counter)] {
+        let mut same = object.clone();
+        assert_eq!(same.adopt_riak_data_type(datatype), Ok(false));
+        assert_eq!(same, object);
+    }
+    let mut damaged = object.clone();
+    let value = &mut damaged.siblings[0].value;
+    *value = value.slice(..value.len() - 1);
+    let before = damaged.clone();
+    assert!(damaged.adopt_riak_data_type(Some(Datatype::Set)).is_err());
+    assert_eq!(damaged, before);
+}
+
+#[test]
+fn maps_nested_too_deeply_are_refused() {
+    let mut map = RiakMap::default();
+    for _ in 0..MAP_DEPTH_MAX {
+        let inner = RiakEmbedded::Map(std::mem::take(&mut map));
+        let tombstone = RiakEmbedded::Map(RiakMap::default());
+        let name = FieldName::new("m", FieldKind::Map);
+        map.fields.push(RiakField { name, states: vec![(dot(1, 1), inner)], tombstone });
+    }
+    let mut object = stored(&[(1, 1)], &[RiakDataType::Map(map)]);
+    let refused = object.adopt_riak_data_type(Some(Datatype::Map));
+    assert_eq!(refused, Err(RiakDataTypeError::TooDeep));
+}
