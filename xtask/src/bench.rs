@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the benchmarks of the tree, each built in release mode and run by its name.
+//! `cargo xtask bench`: the benchmarks of the tree, each built with the profile `dist` and run by its name.
 //!
 //! Whatever follows the name goes to the benchmark. Paths in its arguments are relative to the
 //! repository's folder.
@@ -6,6 +6,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+
+/// The build profile of everything that is measured; `cargo bench` inherits it.
+const PROFILE: &str = "dist";
 
 /// One benchmark.
 struct Benchmark {
@@ -138,13 +141,15 @@ fn commands(benchmark: &Benchmark, arguments: &[String]) -> Vec<Command> {
     match &benchmark.program {
         Program::Comparison => {
             let mut build = cargo();
-            build.args(["build", "--release", "--package", "quoit", "--package", "quoit-perf"]);
-            last.args(["run", "--quiet", "--release", "--package", "quoit-perf", "--"]);
+            build.args(["build", "--profile", PROFILE, "--package", "quoit"]);
+            build.args(["--package", "quoit-perf"]);
+            last.args(["run", "--quiet", "--profile", PROFILE, "--package", "quoit-perf", "--"]);
             last.arg(benchmark.name).args(arguments);
             return vec![build, last];
         }
         Program::Example { package, example } => {
-            last.args(["run", "--release", "--package", package, "--example", example, "--"]);
+            last.args(["run", "--profile", PROFILE, "--package", package]);
+            last.args(["--example", example, "--"]);
         }
         Program::Bench { package, bench } => {
             last.args(["bench", "--package", package, "--bench", bench, "--"]);

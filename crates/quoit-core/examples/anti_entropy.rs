@@ -1,7 +1,7 @@
 //! What it costs two nodes to compare their copies, and to repair what differs.
 //!
 //! ```text
-//! cargo run --release -p quoit-core --example anti_entropy -- [KEYS] [VALUE_BYTES] [DIFFERING]
+//! cargo run --profile dist -p quoit-core --example anti_entropy -- [KEYS] [VALUE_BYTES] [DIFFERING]
 //! ```
 //!
 //! Two nodes in this process, on one thread and a network in memory, with the Bitcask engine in temporary

@@ -1,7 +1,7 @@
 //! What an index query costs three nodes: its plan, its first results, and all of it.
 //!
 //! ```text
-//! cargo run --release -p quoit-core --example index_query -- [ENTRIES] [RESULTS] [RING_SIZE] [QUERIES]
+//! cargo run --profile dist -p quoit-core --example index_query -- [ENTRIES] [RESULTS] [RING_SIZE] [QUERIES]
 //! ```
 //!
 //! Three nodes in this process, on one thread and a network in memory, with the memory engine, hold ENTRIES

@@ -1,9 +1,9 @@
 //! Overwrites records whose keys are live, to count what the list of buckets costs each of them.
 //!
 //! ```text
-//! cargo build --release -p quoit-store --example bucket_list_cost
+//! cargo build --profile dist -p quoit-store --example bucket_list_cost
 //! valgrind --tool=callgrind --toggle-collect='*overwrite_all*' \
-//!     target/release/examples/bucket_list_cost ENGINE lasting|expiring [KEYS] [ROUNDS]
+//!     target/dist/examples/bucket_list_cost ENGINE lasting|expiring [KEYS] [ROUNDS]
 //! ```
 //!
 //! ENGINE is `bitcask`, `leveldb` or `memory`. Writes KEYS records of one bucket (default: 8), lists the

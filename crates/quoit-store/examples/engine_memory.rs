@@ -2,7 +2,7 @@
 //! bytes with values of 10).
 //!
 //! ```text
-//! cargo run --release -p quoit-store --example engine_memory -- [KEYS] [KEY_BYTES] [DIRECTORY]
+//! cargo run --profile dist -p quoit-store --example engine_memory -- [KEYS] [KEY_BYTES] [DIRECTORY]
 //! ```
 //!
 //! Writes each key once through the whole Bitcask engine, into a temporary folder in DIRECTORY (default:

@@ -1,7 +1,7 @@
 //! Memory and speed of the index at a given number of keys (default: ten million).
 //!
 //! ```text
-//! cargo run --release -p quoit-store --example index_memory -- [KEYS] [DIRECTORY]
+//! cargo run --profile dist -p quoit-store --example index_memory -- [KEYS] [DIRECTORY]
 //! ```
 //!
 //! Fills 64 partitions by single inserts in random order, and prints bytes a key as the kernel

@@ -1,7 +1,7 @@
 //! Speed and size of key files: what a start without a snapshot has to do.
 //!
 //! ```text
-//! cargo run --release -p quoit-store --example key_file_merge -- [KEYS] [DIRECTORY]
+//! cargo run --profile dist -p quoit-store --example key_file_merge -- [KEYS] [DIRECTORY]
 //! ```
 //!
 //! Writes the key files of ten segments (default: of a million keys together, each 67 bytes

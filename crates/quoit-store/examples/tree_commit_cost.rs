@@ -1,7 +1,7 @@
 //! Measures how much processor time and disk `innostore` takes for a record that is put, in batches of a
 //! hundred records of 1 KiB in random order.
 //!
-//! `cargo run --release -p quoit-store --example tree_commit_cost -- DIRECTORY`
+//! `cargo run --profile dist -p quoit-store --example tree_commit_cost -- DIRECTORY`
 
 #![allow(clippy::print_stdout, reason = "an example")]
 
