@@ -1,5 +1,5 @@
-//! What compression of values costs and saves on each engine: processor time of a put and a get, and bytes on
-//! disk, without and with it.
+//! Costs and savings of compressing values on each engine: processor time of a put and a get, and bytes on
+//! disk, with and without it.
 //!
 //! `cargo bench -p quoit-store --bench compression -- [VALUES] [DIRECTORY]`
 //!

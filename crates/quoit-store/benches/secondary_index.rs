@@ -1,4 +1,4 @@
-//! What a range query of a secondary index costs, per engine, files cached.
+//! Cost of a range query of a secondary index on each engine, with files cached.
 //!
 //! `cargo bench -p quoit-store --bench secondary_index -- [ENTRIES] [RESULTS] [ENGINE...]`
 //!

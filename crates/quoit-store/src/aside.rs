@@ -17,10 +17,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What stands between the name of a directory and the time when it was set aside.
+/// Stands in a directory's name between the original name and the time when it was set aside.
 const ASIDE_INFIX: &str = ".set-aside-";
 
-/// What the name of a directory ends with while a salvage fills it.
+/// Ends a directory's name while a salvage fills it.
 const WORK_SUFFIX: &str = ".salvaging";
 
 /// The file that says that a salvaged directory is complete.

@@ -36,7 +36,7 @@ pub(crate) use listed::Witness;
 /// else.
 const LIST_BYTES_MAX: i64 = 64 << 20;
 
-/// What a bucket is taken to cost beside three times its name.
+/// Estimated memory of a bucket, beside three times its name.
 const BUCKET_BYTES: i64 = 480;
 
 /// Where others are live too, one of so many keys that become live is a witness: so there are always some
@@ -63,7 +63,8 @@ pub(crate) struct BucketList {
     known: RwLock<Known>,
     /// Held while buckets are learnt from keys.
     learning: Mutex<()>,
-    /// What it is taken to cost. Below zero for a moment where what has gone was not counted yet.
+    /// Estimated memory of the list. Negative for a moment where a removal comes before its
+    /// addition was counted. Below zero for a moment where what has gone was not counted yet.
     bytes: AtomicI64,
     bytes_max: i64,
     /// Whether it has become too large, and is no list any more.
@@ -77,7 +78,7 @@ struct Known {
     types: BTreeMap<Bytes, OfType>,
 }
 
-/// What is known of a bucket type.
+/// The buckets of one bucket type.
 #[derive(Default)]
 struct OfType {
     buckets: BTreeMap<Bytes, Arc<Listed>>,

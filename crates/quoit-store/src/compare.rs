@@ -1,4 +1,4 @@
-//! What two copies of a partition are compared by: ranges of hashes, their digests, and leaves.
+//! Comparison of two copies of a partition: ranges of hashes, their digests, and leaves.
 //!
 //! A range of hashes is split into sixteen, and each of those again, until few records are left. The
 //! digest of a range is the XOR over its records, so that those of parts give that of the whole, on every
@@ -95,7 +95,7 @@ pub const fn hour_of(unix_secs: u64) -> u32 {
 pub struct Leaf {
     /// The highest bits of its identity.
     pub tag: Tag,
-    /// What it is: see [`compared_digest`].
+    /// Digest by which the record is compared: see [`compared_digest`].
     pub digest: u64,
     /// Whether it is a tombstone. Tombstones are in no digest: who lacks one lacks nothing.
     pub tombstone: bool,
@@ -110,7 +110,7 @@ pub struct LeafPage {
     pub next: Option<Tag>,
 }
 
-/// What an engine's copies of partitions can be compared by.
+/// Comparison of an engine's copies of partitions with other copies.
 pub trait Compare: Send + Sync {
     /// XOR digests of a partition's records, kept up with every write; without those that expire before
     /// `hour_min`, counted from 1970. Costs a look at each hour from then on in which anything expires.
@@ -145,8 +145,8 @@ pub trait Compare: Send + Sync {
     ) -> Result<Vec<(Bytes, Record)>, StoreError>;
 }
 
-/// What a record is compared by: its digest, or, if it expires, the hour in which it does in the highest
-/// 21 bits and the lowest 43 bits of its digest.
+/// The value by which a record is compared: its digest, or, if the record expires, the hour of expiry in the
+/// highest 21 bits and the lowest 43 bits of its digest.
 #[must_use]
 pub const fn compared_digest(meta: &RecordMeta) -> u64 {
     if meta.expires_at_secs == 0 {
@@ -198,7 +198,7 @@ pub(crate) fn class_place(n_val_class: u8) -> usize {
     usize::from(n_val_class).min(N_VAL_CLASS_COUNT - 1)
 }
 
-/// What a leaf adds to the digest of its class.
+/// The part of its class's digest that comes from a leaf.
 pub(crate) const fn contribution(leaf: &Leaf) -> u64 {
     if leaf.tombstone { 0 } else { finish(leaf.digest ^ finish(leaf.tag.number())) }
 }

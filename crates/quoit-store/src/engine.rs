@@ -59,7 +59,7 @@ pub enum Shown {
     WouldBlock,
 }
 
-/// What a change function wants done with a record.
+/// Decision of a change function about a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
     /// Leave the record as it is; nothing is written.
@@ -73,7 +73,7 @@ pub enum Decision {
 /// Bytes of a value that [`Before::Front`] shows at least: clock and description of most objects.
 pub const FRONT_BYTES: usize = 192;
 
-/// What a change function gets to see of the stored record.
+/// The stored record, as a change function sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Before {
     /// The stored record, read if there is one.
@@ -165,7 +165,7 @@ pub struct EngineStats {
 pub struct WriteFailure {
     /// The engine's directory.
     pub directory: String,
-    /// What has failed, with the file if it is known.
+    /// Description of the failure, with the file if it is known.
     pub reason: String,
     /// Whether a file is known to be damaged: to open the engine again is no remedy then.
     pub is_damage: bool,
@@ -197,10 +197,10 @@ pub trait Engine: Send + Sync {
         look: &mut dyn FnMut(&RecordRef<'_>),
     ) -> Result<Shown, StoreError>;
 
-    /// What the index knows of a record; an engine that has all of the index in memory touches the disk only
-    /// to tell two keys of one hash apart, and to find out when a record expires. A record that is missing
-    /// may be taken for another one that shares its hash (by chance, one in 2^40 for each record of the
-    /// partition): compare the answer with other replicas' digests, never show it to a client.
+    /// Metadata of a record from the index. An engine that has all of the index in memory touches the disk
+    /// only to tell two keys of one hash apart, and to find out when a record expires. A record that is
+    /// missing may be taken for another one that shares its hash (by chance, one in 2^40 for each record of
+    /// the partition): compare the answer with other replicas' digests, never show it to a client.
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError>;
 
     /// The size of a record as it is stored, without a look at its value. Costs a look at the index, or at
@@ -295,8 +295,8 @@ pub trait Engine: Send + Sync {
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError>;
 
-    /// What this engine's copies can be compared by; `None` where it drops records to keep its bounds, so
-    /// that no copy is complete.
+    /// Comparison of this engine's copies; `None` where it drops records to keep its bounds, so that no copy
+    /// is complete.
     fn compared(&self) -> Option<&dyn Compare>;
 
     /// Reads a piece of the data on disk, of about `limit_bytes`, and compares checksums. `from` is where the
@@ -317,7 +317,8 @@ pub trait Engine: Send + Sync {
     /// Figures for `/stats` and operators.
     fn stats(&self) -> EngineStats;
 
-    /// What writes have done to entries of secondary indexes. Costs a few loads; a write costs a few
+    /// Counts of the changes that writes made to entries of secondary indexes. Costs a few loads; a write
+    /// costs a few additions if its record has entries or had some. Costs a few loads; a write costs a few
     /// additions if its record has entries or had some.
     fn index_activity(&self) -> IndexActivity;
 

@@ -1,4 +1,4 @@
-//! What can go wrong in a storage engine.
+//! Errors of storage engines.
 
 use quoit_model::secondary_index::IndexEntryTooLarge;
 use thiserror::Error;
@@ -17,7 +17,7 @@ pub enum StoreError {
     /// The operating system refused.
     #[error("{action} {path}: {reason}")]
     Io {
-        /// What was tried, for example `read`.
+        /// The action that failed, for example `read`.
         action: &'static str,
         /// On which file.
         path: String,
@@ -31,7 +31,7 @@ pub enum StoreError {
         path: String,
         /// Where in it.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         reason: String,
     },
     /// Another process has the data directory.
@@ -69,7 +69,7 @@ pub enum StoreError {
         path: String,
         /// Whose data is there.
         found: String,
-        /// Who was to open it.
+        /// Name of the engine that was to open the store.
         wanted: String,
     },
     /// The directory has data for another number of partitions.

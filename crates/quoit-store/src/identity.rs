@@ -1,4 +1,4 @@
-//! Who a store is, over restarts.
+//! Identity of a store, which lasts over restarts.
 
 use crate::bitcask::{META_NAME, Meta, MetaFile};
 use crate::error::StoreError;

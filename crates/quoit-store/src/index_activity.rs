@@ -1,9 +1,9 @@
-//! What writes do to the entries of secondary indexes, counted.
+//! Counts of changes that writes make to entries of secondary indexes.
 
 use std::cmp::Ordering as Order;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What writes have done to entries of secondary indexes since the engine was opened.
+/// Counts of changes that writes made to entries of secondary indexes since the engine was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IndexActivity {
     /// Records stored that have entries.

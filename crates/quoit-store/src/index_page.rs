@@ -1,4 +1,4 @@
-//! What all engines do alike for secondary indexes: entries of a record, and pages of a query.
+//! Code for secondary indexes that all engines share: entries of a record, and pages of a query.
 
 use crate::compressed::frame;
 use crate::engine::{IndexPage, RecordMeta};

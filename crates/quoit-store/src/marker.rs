@@ -15,7 +15,7 @@ const MARKER_NAME: &str = "ENGINE";
 /// Name of the engine whose directories have no marker.
 pub(crate) const UNMARKED_ENGINE: &str = "bitcask";
 
-/// What the directories of the other engines have their data in.
+/// Names of the files or directories in which the other engines keep their data.
 const ORDERED_DATA: [&str; 2] = ["lsm", "tree.redb"];
 
 /// Format of the directories of ordered engines.
@@ -24,7 +24,7 @@ const FORMAT: u32 = 1;
 /// More than a marker has.
 const SIZE_BYTES_MAX: usize = 4_096;
 
-/// What a marker says.
+/// Contents of a marker file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Marker {
     engine: String,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Bytes that are gathered for one write.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// What the name of a file in the making ends with.
+/// Ends the name of a file that is being made.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// Whether a file of this name is what a writer left behind that didn't come to its end. Such files

@@ -16,7 +16,7 @@ thread_local! {
 /// Lets panics of other code have their message.
 static HOOK: Once = Once::new();
 
-/// What was thrown.
+/// Payload of a caught panic.
 pub(crate) type Thrown = Box<dyn Any + Send>;
 
 /// Runs code of a rented crate. Everything that it throws is caught, and nothing is said of it.

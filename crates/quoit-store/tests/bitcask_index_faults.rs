@@ -27,7 +27,7 @@ fn without_index_entries_there_is_no_file_of_them() {
     assert!(!store.names().contains(&"SECONDARY".to_owned()), "{:?}", store.names());
 }
 
-/// What happens to the file of secondary indexes while the store is closed.
+/// Harm that is done to the file of secondary indexes while the store is closed.
 type Harm = fn(&Faulty);
 
 #[test]

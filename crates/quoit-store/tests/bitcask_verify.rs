@@ -29,7 +29,7 @@ fn key(number: u32) -> String {
     format!("key{number:02}")
 }
 
-/// What is found in pieces of `limit_bytes`, and how many bytes were read.
+/// The damage that is found in pieces of `limit_bytes`, and how many bytes were read.
 fn verified(store: &Faulty, limit_bytes: u64) -> (BTreeSet<(Partition, Tag)>, u64) {
     let (mut damaged, mut byte_count) = (BTreeSet::new(), 0);
     let mut place = None;

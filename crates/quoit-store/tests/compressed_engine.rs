@@ -1,4 +1,4 @@
-//! What compression does to an engine's values, and what it leaves alone.
+//! Effects of compression on an engine's values, and what it leaves alone.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -50,7 +50,7 @@ fn entries_of(directory: &Path) -> Vec<PathBuf> {
     entries
 }
 
-/// What is missing of a store, without an error that tells of it.
+/// Counts what is missing of a store without an error that tells of it.
 fn missing(engine: &dyn Engine) -> [u64; 3] {
     let is_missing = |number: &u64| matches!(get(engine, &format!("key{number}")), Ok(None));
     let records = (0..RECORD_COUNT).filter(is_missing).count() as u64;

@@ -24,7 +24,7 @@ fn open(engine: &str, directory: &Path) -> Result<OrderedEngine, StoreError> {
     Ok(open_ordered(engine, directory, clock, &Threads, settings, of_trees)?.0)
 }
 
-/// What the store does first, step by step.
+/// The first steps of a new store, one by one.
 const STEPS: [fn(&Path); 6] = [
     |store| fs::create_dir(store).unwrap(),
     |store| drop(File::create_new(store.join("lock")).unwrap()),

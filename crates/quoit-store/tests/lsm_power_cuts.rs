@@ -95,8 +95,8 @@ fn copy(from: &Path, to: &Path, other: &Path, bytes: &[u8]) {
     }
 }
 
-/// What the disk has of a journal after a power cut: all that was synced, and of the rest the front, or some
-/// sectors here and there.
+/// The journal as it is on disk after a power cut: everything that was synced, and of the rest the beginning,
+/// or some sectors here and there.
 fn torn(mut bytes: Vec<u8>, synced_bytes: usize, seed: u64) -> Vec<u8> {
     let unsynced_bytes = bytes.len() - synced_bytes;
     if seed.is_multiple_of(2) {

@@ -278,7 +278,7 @@ fn pieces_end_with_their_record_and_are_gone_when_it_is_written_again() {
     assert_eq!(subject.engine.stats().index_bytes, 0);
 }
 
-/// What an operation of the naive model does.
+/// An operation on the naive model.
 #[derive(Clone, Copy, Debug)]
 enum Use {
     Put(usize),

@@ -1,4 +1,4 @@
-//! What values on the memory engine take of the process's memory.
+//! Memory that values on the memory engine take of the process.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const VALUES: usize = 10_000;
 const VALUE_BYTES: usize = 6000;
-/// What a value was written in: its buffer was this full once.
+/// Capacity of the buffer that a value was written in before it was stored.
 const BUFFER_BYTES: usize = 12_000;
 
 fn resident_bytes() -> usize {

@@ -29,7 +29,7 @@ fn open(name: &str, directory: &Path, record_cache_bytes: u64) -> OrderedEngine 
     open_ordered(name, directory, clock, &Threads, settings, of_trees).unwrap().0
 }
 
-/// What a call gets that must not wait; `None` where it would have to.
+/// Result of a get that must not wait; `None` where it would have to.
 fn at_once(engine: &dyn Engine, key: &str) -> Option<Option<Vec<u8>>> {
     match engine.get(&Name::new(key).at(), Access::NoWait).unwrap() {
         Fetch::Found(record) => Some(Some(record.value.to_vec())),

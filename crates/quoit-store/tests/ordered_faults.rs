@@ -1,4 +1,4 @@
-//! What the engines on ordered stores do when the disk, the process or the operator fails.
+//! Behaviour of the engines on ordered stores when the disk, the process or the operator fails.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

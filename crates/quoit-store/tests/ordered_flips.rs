@@ -130,7 +130,7 @@ fn flip(path: &Path, seed: u64) -> String {
     format!("bit {bit} of byte {place} of {end} of {}", path.display())
 }
 
-/// What is read of a store after damage.
+/// Everything that is read of a store after damage.
 struct Seen {
     /// Syncs of which something is missing.
     lost: BTreeSet<u64>,

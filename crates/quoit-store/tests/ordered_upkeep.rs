@@ -1,4 +1,4 @@
-//! What has expired or was dropped goes from the engines on ordered stores, however slow the disk is.
+//! Records that have expired or were dropped leave the engines on ordered stores, however slow the disk is.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -27,7 +27,7 @@ const STEP_COUNT_MAX: u32 = 100;
 /// The worker comes back so soon while there is more to do.
 const SOON_US: u64 = 100_000;
 
-/// What an engine works in.
+/// An engine under test with its surroundings.
 struct World {
     directory: tempfile::TempDir,
     clock: Arc<ManualClock>,

@@ -105,7 +105,7 @@ fn note(engine: &dyn Engine, number: u64, versions: &mut BTreeMap<String, BTreeS
     versions.entry(key(number)).or_default().insert(value);
 }
 
-/// What came of a salvage.
+/// Result of a salvage.
 struct Outcome {
     salvaged: Salvaged,
     told: BTreeMap<String, RecordFate>,

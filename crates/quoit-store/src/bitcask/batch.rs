@@ -23,7 +23,7 @@ pub(super) struct Prepared<'a> {
     pub(super) value: &'a [u8],
     /// The places of the index entries that the record has then.
     pub(super) places: Vec<Vec<u8>>,
-    /// What the write replaces.
+    /// Index entry of the record that the write replaces.
     pub(super) old: Option<Entry>,
     /// Whether another key has the same tag.
     pub(super) shares_tag: bool,

@@ -52,7 +52,7 @@ const INDEXED: u32 = 1 << 31;
 /// A snapshot that could not be written is tried again after this time.
 const RETRY_US: u64 = 30_000_000;
 
-/// What a snapshot says of a segment.
+/// A segment as a snapshot describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentState {
     pub(super) number: u32,
@@ -64,7 +64,7 @@ pub(super) struct SegmentState {
     pub(super) counts: SegmentCounts,
 }
 
-/// What a snapshot says beside the index.
+/// Everything that a snapshot contains beside the index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CheckpointState {
     pub(super) store_id: u64,

@@ -1,4 +1,4 @@
-//! What copies of a partition are compared by.
+//! Comparison of this engine's copies of partitions.
 
 use super::read::{Entries, Loaded, Part};
 use super::store::Store;

@@ -148,7 +148,7 @@ impl BitcaskEngine {
         self.store.meta.lock().note_given_away(counter)
     }
 
-    /// What each index entry refers to.
+    /// Describes each index entry and the record that it refers to.
     #[cfg(test)]
     pub(super) fn entries(&self) -> Vec<String> {
         let store = &self.store;

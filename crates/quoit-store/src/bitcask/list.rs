@@ -74,7 +74,7 @@ impl Store {
         self.buckets.list(self, bucket_type, after, limit)
     }
 
-    /// What the index knows of a key that a key file names; `None` when the key is no longer there.
+    /// The index's metadata of a key that a key file names; `None` when the key is no longer there.
     fn live_meta(&self, merged: &MergedEntry<'_>) -> Result<Option<RecordMeta>, StoreError> {
         let facts = &merged.entry.facts;
         if facts.kind != WriteKind::Put || usize::from(facts.partition.0) >= self.stripes.len() {

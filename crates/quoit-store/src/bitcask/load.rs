@@ -28,7 +28,7 @@ use quoit_planted::PlantedFault;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What was loaded.
+/// Everything that loading a store produced.
 pub(super) struct Loaded {
     pub(super) segments: Vec<Arc<Segment>>,
     pub(super) stripes: Box<[Stripe]>,

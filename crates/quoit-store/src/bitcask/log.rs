@@ -33,7 +33,7 @@ pub(super) struct Sealed {
     pub(super) keys: Arc<ActiveKeys>,
 }
 
-/// What a commit has to make durable.
+/// Files and data that a commit has to make durable.
 pub(super) struct Unsynced {
     /// The highest sequence among it.
     pub(super) sequence: u64,
@@ -77,7 +77,7 @@ pub(super) struct Log {
     followers: OnceLock<Vec<Arc<dyn WorkerHandle>>>,
 }
 
-/// What a log works with.
+/// Disk, clock and other surroundings that a log works with.
 pub(super) struct LogSeams {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) clock: Arc<dyn Clock>,
@@ -105,7 +105,7 @@ impl LogLimits {
     }
 }
 
-/// What segments are marked with.
+/// Identity of the store, with which its segments are marked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogIdentity {
     pub(super) store_id: u64,
@@ -266,7 +266,8 @@ impl Log {
         self.synced.store(packed(unsynced.active, unsynced.end), Ordering::Release);
     }
 
-    /// What is not durable yet. It is the caller's from now on.
+    /// Takes everything that is not durable yet; making it durable is the caller's task from now
+    /// on. It is the caller's from now on.
     pub(super) fn take_unsynced(&self) -> Unsynced {
         let mut tail = self.tail.lock();
         let mut segments = std::mem::take(&mut tail.unsynced);
@@ -485,7 +486,7 @@ pub(super) fn note_key(keys: &ActiveKeys, key: &[u8], header: &Header, offset: u
     }
 }
 
-/// What a key file keeps of a record.
+/// The facts about a record that its key file keeps.
 pub(super) fn facts_of(header: &Header, kind: WriteKind, offset: u64) -> WriteFacts {
     WriteFacts {
         kind,

@@ -68,7 +68,7 @@ const FLAG_CLEAN: u32 = 1;
 const FLAG_LOST: u32 = 2;
 const FLAG_STALE: u32 = 4;
 
-/// What the file says.
+/// Contents of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Meta {
     /// Whether the store was closed in good order.
@@ -171,7 +171,7 @@ impl MetaFile {
         Ok(created)
     }
 
-    /// What the file says.
+    /// Contents of the file.
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
@@ -385,8 +385,8 @@ mod tests {
     use super::*;
     use crate::seam::FaultyDisk;
 
-    /// What version 1 wrote as generation 7: closed in good order, store 0x1122, incarnation 3, counters up
-    /// to 9 reserved, segment 5 replaced.
+    /// The bytes that version 1 wrote as generation 7: closed in good order, store 0x1122, incarnation 3,
+    /// counters up to 9 reserved, segment 5 replaced.
     const VERSION_1: [u8; 64] = [
         b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 1, 0, 0, 0, 1, 0, 0, 0, //
         7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //

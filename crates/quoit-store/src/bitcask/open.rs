@@ -341,7 +341,7 @@ impl<'o> Opening<'o> {
         Ok(())
     }
 
-    /// What is in the directory, if it is not another engine's.
+    /// Reads the directory, unless it belongs to another engine.
     fn directory(&self) -> Result<Directory, StoreError> {
         marker::check(self.disk, marker::UNMARKED_ENGINE, self.settings.ring_size)?;
         name_as_begun(self.disk)?;

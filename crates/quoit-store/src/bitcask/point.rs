@@ -22,7 +22,7 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What a read comes to.
+/// Result of looking for a record.
 enum Look {
     Missing,
     Found(Stored),
@@ -226,7 +226,7 @@ impl Store {
     }
 }
 
-/// What the index knows of a record's meta: all but when it expires.
+/// The metadata of a record as far as the index knows it: everything but the time of expiry.
 pub(super) fn meta_of(entry: &Entry) -> RecordMeta {
     RecordMeta {
         digest: entry.digest,

@@ -1,4 +1,4 @@
-//! What was written lately, kept in memory beside the page cache.
+//! Recent writes, kept in memory beside the page cache.
 //!
 //! What is read most is often what was written last, and the log has it in one piece: a window over its
 //! end costs one copy a write, needs no table and no eviction but of the oldest chunk, and serves a read

@@ -47,7 +47,7 @@ const FLAG_SHARES_TAG: u8 = 1 << 2;
 const FLAG_IN_BATCH: u8 = 1 << 3;
 const FLAG_INDEXED: u8 = 1 << 4;
 
-/// What a record does.
+/// Effect of a log record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Stores a value.
@@ -65,7 +65,7 @@ pub enum Kind {
 pub struct Header {
     /// Place in the order of all writes of the store.
     pub sequence: u64,
-    /// What the record does.
+    /// Effect of the record.
     pub kind: Kind,
     /// Whether the index held an older version of the key when this was written.
     pub replaces: bool,
@@ -81,7 +81,7 @@ pub struct Header {
     pub key_bytes: u16,
     /// Size of the value.
     pub value_bytes: u32,
-    /// What the engine was told about the record.
+    /// Metadata that the engine was given with the record.
     pub meta: RecordMeta,
     /// How much of the log before was durable when this was written.
     pub synced: SyncedBefore,

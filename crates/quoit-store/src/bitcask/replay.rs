@@ -34,7 +34,7 @@ pub(super) struct Replay<'r> {
     pub(super) beyond: Option<Partition>,
 }
 
-/// What the index has of a key.
+/// The index's knowledge of a key during replay.
 enum Known {
     /// Nothing.
     Nothing,

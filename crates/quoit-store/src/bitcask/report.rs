@@ -1,4 +1,4 @@
-//! What was found when a store was opened.
+//! Report of what opening a store found.
 
 use crate::error::StoreError;
 use xxhash_rust::xxh3::xxh3_64;
@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// So many damages are told one by one; all are counted.
 const DAMAGES_TOLD_MAX: usize = 100;
 
-/// What was found when a store was opened, and what was done about it.
+/// Losses and damage that opening a store found, and what was done about them.
 #[derive(Clone, Debug, Default)]
 pub struct OpenReport {
     /// Whether the store was made new.

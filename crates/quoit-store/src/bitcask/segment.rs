@@ -38,7 +38,7 @@ const LOG_SUFFIX: &str = ".log";
 const KEYS_SUFFIX: &str = ".keys";
 const NAME_DIGITS: usize = 7;
 
-/// Who wrote a segment.
+/// Writer of a segment: requests or a merge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// Requests, in the order of their sequences.
@@ -47,10 +47,10 @@ pub enum Origin {
     Merge,
 }
 
-/// What a segment says of itself.
+/// Header of a segment: its identity and origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
-    /// Who wrote it.
+    /// Writer of the segment.
     pub origin: Origin,
     /// Its number.
     pub number: u32,
@@ -197,7 +197,7 @@ pub struct Segment {
     pub number: u32,
     /// [`SegmentHeader::uid`]; 0 when the header is damaged.
     pub uid: u64,
-    /// Who wrote it.
+    /// Writer of the segment.
     pub origin: Origin,
     /// The store's next sequence when the segment was begun.
     pub first_sequence: u64,
@@ -312,7 +312,7 @@ impl Segment {
     }
 }
 
-/// What a segment holds and how much of it is still referred to.
+/// Counts of a segment's records and bytes, in all and of those that are still referred to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentCounts {
     /// Records written, removals and drops included.

@@ -1,4 +1,4 @@
-//! What an operator can choose.
+//! Settings of the engine.
 
 use crate::opening::LastOpening;
 use quoit_model::hash::RingSize;

@@ -1,4 +1,4 @@
-//! What the parts of the engine share.
+//! State that the parts of the engine share.
 
 use super::commit::Committer;
 use super::indexes::{EntryChange, Indexes};

@@ -15,7 +15,7 @@ use crate::index_page::places_of;
 use crate::pending::{Name, Named};
 use quoit_model::hash::Partition;
 
-/// What was found of a record while the index said `entries` of it.
+/// A record as it was found while the index had `entries` for it.
 struct Looked {
     part: Part,
     entries: Entries,
@@ -57,7 +57,7 @@ struct Open<'s> {
     table: &'s SegmentTable,
     /// Whether what is cold is read with the stripe taken.
     access: Access,
-    /// What was looked at, now or before the stripe was taken.
+    /// Records that were read, now or before the stripe was taken.
     looked: Named<Looked>,
     /// The record that has to come from the disk.
     cold: Option<(Name, Part)>,
@@ -161,7 +161,7 @@ impl Store {
 }
 
 impl Open<'_> {
-    /// What is known of a record, found now or before.
+    /// Finds a record, or returns what was found before.
     fn look(&mut self, at: &RecordAt<'_>, part: Part) -> Result<&Looked, Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         let entries: Entries = self.stripe.candidates(Tag::of(at.identity)).collect();

@@ -9,7 +9,7 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// What a witness is taken to cost beside its name.
+/// Estimated memory of a witness, beside its name.
 const WITNESS_BYTES: i64 = 96;
 
 /// Witnesses of a bucket.

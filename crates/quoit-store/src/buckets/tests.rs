@@ -146,7 +146,7 @@ impl Keys for FailingOnce<'_> {
     }
 }
 
-/// What the list is taken to cost, and what it should be taken to cost.
+/// The list's estimate of its memory, and the same estimate counted anew.
 fn bytes_and_recounted(list: &BucketList) -> (i64, i64) {
     let known = list.known.read();
     let costs = known.by_front.iter().map(|(front, listed)| {
@@ -364,7 +364,7 @@ fn a_list_that_becomes_too_large_while_it_is_learnt_is_given_up() {
     assert!(list.known.read().by_front.is_empty());
 }
 
-/// What may happen to keys, and pages that are asked for.
+/// Changes of keys, and requests for pages.
 #[derive(Clone, Debug)]
 enum Step {
     Set {

@@ -23,7 +23,8 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use thiserror::Error;
 
-/// What a frame begins with. Nothing that the store stores of its own begins so.
+/// First byte of a frame. No value that the store writes by itself begins with it. Nothing that the
+/// store stores of its own begins so.
 const MARK: u8 = 0xC7;
 
 const AS_IT_IS: u8 = 0;
@@ -50,11 +51,11 @@ const SCRATCH_BYTES_MAX: usize = 1 << 20;
 /// From so many bytes on a block needs a large table.
 const LARGE_BLOCK_BYTES: usize = u16::MAX as usize;
 
-/// What a thread keeps for compressing: 24 KiB of tables, and a buffer.
+/// Buffers of a thread for compressing: 24 KiB of tables, and an output buffer.
 struct Kept {
     small: CompressTable,
     large: CompressTable,
-    /// What came out is in the front of it.
+    /// Output buffer; the compressed bytes are at its beginning.
     scratch: Vec<u8>,
 }
 
@@ -84,13 +85,13 @@ pub enum FrameError {
     Size {
         /// Bytes that are there.
         size_bytes: usize,
-        /// What it says.
+        /// Size in the frame's header.
         told_bytes: usize,
     },
     /// Its block is damaged.
     #[error("a compressed value is damaged: {reason}")]
     Block {
-        /// What is wrong.
+        /// Description of the fault.
         reason: String,
     },
 }
@@ -147,7 +148,7 @@ fn can_be_compressed(size_bytes: usize) -> bool {
     size_bytes >= COMPRESSED_BYTES_MIN && u32::try_from(size_bytes).is_ok()
 }
 
-/// What stands before the front of a value that [`can_be_compressed`].
+/// The header that stands before the compressed bytes of a value that [`can_be_compressed`].
 fn header_of(size_bytes: usize) -> [u8; HEADER_BYTES] {
     let [a, b] = (FRONT_BYTES as u16).to_le_bytes();
     let [c, d, e, f] = (size_bytes as u32).to_le_bytes();

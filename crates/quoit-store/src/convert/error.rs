@@ -1,4 +1,4 @@
-//! What can go wrong with a conversion.
+//! Errors of a conversion.
 
 use crate::error::StoreError;
 use thiserror::Error;

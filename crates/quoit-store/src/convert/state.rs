@@ -29,11 +29,11 @@ pub struct UnderWay {
     pub is_complete: bool,
 }
 
-/// What the file says.
+/// Contents of the state file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct State {
     pub(super) what: UnderWay,
-    /// What is before this partition and identity was copied, durably.
+    /// Everything before this partition and identity was copied, durably.
     pub(super) partition: u16,
     pub(super) identity: Identity,
     /// Records and their bytes that were copied.
@@ -102,7 +102,7 @@ impl State {
         output.finish()
     }
 
-    /// What the file of a directory says; `None` when there is none.
+    /// Reads the state file of a directory; `None` when there is none.
     pub(super) fn load(directory: &Path) -> Result<Option<Self>, StoreError> {
         if !directory.join(STATE_NAME).exists() {
             return Ok(None);

@@ -28,7 +28,7 @@ pub struct Conversion {
     pub(super) state: State,
 }
 
-/// What is converted in a base directory; `None` when nothing is.
+/// The conversion that has begun in a base directory; `None` when there is none.
 ///
 /// # Errors
 ///
@@ -54,7 +54,8 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     fs::rename(from, to).map_err(|error| io_error("rename", from, &error))
 }
 
-/// What is in a directory. One that is not there is empty.
+/// Names of the entries of a directory; a directory that does not exist is empty. One that is not
+/// there is empty.
 fn names_in(path: &Path) -> Result<Vec<String>, StoreError> {
     if path.exists() { RealDisk::open(path)?.list() } else { Ok(Vec::new()) }
 }
@@ -87,7 +88,7 @@ fn sync(directory: &Path) -> Result<(), StoreError> {
     RealDisk::open(directory)?.sync_directory()
 }
 
-/// What a directory of an engine says of its store.
+/// Reads the store's metadata from an engine's directory.
 fn meta_of(directory: &Path) -> Result<(RealDisk, Option<MetaFile>), StoreError> {
     let disk = RealDisk::open(directory)?;
     let names = disk.list()?;
@@ -183,7 +184,7 @@ impl Conversion {
         Ok(Self { base: base.to_owned(), ring_size, state })
     }
 
-    /// What is converted.
+    /// The engines between which data is converted.
     #[must_use]
     pub const fn what(&self) -> &UnderWay {
         &self.state.what

@@ -303,7 +303,7 @@ fn what_the_first_part_could_not_read_is_remembered_by_the_next() {
     assert!(begun.conversion.lacks_records());
 }
 
-/// What a store of several engines has become when it is opened again, after one of them was converted.
+/// The incarnation of a store of several engines that is opened again after one of them was converted.
 fn incarnation_after(damaged: bool) -> u64 {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();

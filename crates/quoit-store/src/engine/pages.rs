@@ -72,7 +72,7 @@ pub struct DataPlace {
     pub(crate) offset: u64,
 }
 
-/// What reading a piece of the data came to.
+/// Result of reading a piece of the data.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
     /// Bytes that were read.

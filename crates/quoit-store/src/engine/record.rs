@@ -17,7 +17,7 @@ pub struct RecordAt<'a> {
     pub partition: Partition,
 }
 
-/// What an engine has to know about a record besides its bytes.
+/// Everything that an engine has to know about a record besides its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordMeta {
     /// Fingerprint of the object's causal state: equal for equal objects on all replicas.
@@ -65,7 +65,7 @@ impl Default for RecordMeta {
 /// A stored record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// What the engine was told about the record.
+    /// Metadata that the engine was given with the record.
     pub meta: RecordMeta,
     /// The value, a slice of the buffer that it was read into.
     pub value: Bytes,
@@ -74,7 +74,7 @@ pub struct Record {
 /// A stored record, for as long as the engine shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordRef<'a> {
-    /// What the engine was told about the record.
+    /// Metadata that the engine was given with the record.
     pub meta: RecordMeta,
     /// The value; its front where only that was asked for ([`Before::Front`](super::Before::Front)).
     pub value: &'a [u8],

@@ -10,7 +10,7 @@ pub enum BatchWrite<'a> {
     Put {
         /// Where.
         at: RecordAt<'a>,
-        /// What the engine has to know.
+        /// Metadata for the engine.
         meta: RecordMeta,
         /// The bytes.
         value: &'a [u8],
@@ -87,5 +87,5 @@ impl From<StoreError> for Interrupted {
     }
 }
 
-/// What a transaction does.
+/// Body of a transaction.
 pub type Body<'f> = dyn FnMut(&mut dyn Transaction) -> Result<(), Interrupted> + 'f;

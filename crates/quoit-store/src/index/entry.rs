@@ -1,4 +1,4 @@
-//! What the index keeps of one record: 21 bytes.
+//! Index entry of one record: 21 bytes.
 //!
 //! ```text
 //! byte  0..5   tag: the highest 40 bits of the identity, big-endian
@@ -158,7 +158,7 @@ impl SizeClass {
     }
 }
 
-/// What the index knows of one record.
+/// Index entry of one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Entry {
     /// The highest bits of the record's identity.
@@ -197,7 +197,7 @@ impl Entry {
         self.n_val_class == 0
     }
 
-    /// What copies of the record are compared by.
+    /// The leaf by which copies of the record are compared.
     #[must_use]
     pub const fn leaf(&self) -> Leaf {
         Leaf { tag: self.tag, digest: self.digest, tombstone: self.tombstone }

@@ -16,7 +16,7 @@ const DIRECTORY_SLOTS_MIN: u64 = 64;
 /// See [`DIRECTORY_SLOTS_MIN`]. Groups of evenly spread tags have several hundred entries.
 const DIRECTORY_ENTRIES_PER_SLOT: u64 = 64;
 
-/// What the store knows of the records of one partition: 21 bytes each, in the order of their tags.
+/// Index of the records of one partition: 21 bytes each, in the order of their tags.
 ///
 /// A plain value: who shares it locks it. No operation does I/O. A lookup touches three or four
 /// cache lines that are likely not in cache (a group, its pages' first tags, one or two lines of a

@@ -6,7 +6,7 @@ use super::slab::ALLOCATION_OVERHEAD_BYTES;
 use crate::compare::{Digests, Leaf, class_place, compared_hour, contribution};
 use std::collections::BTreeMap;
 
-/// What a record adds to counts and digests.
+/// The part of a record in counts and digests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Share {
     pub(crate) class: usize,
@@ -116,7 +116,7 @@ impl Tally {
     }
 }
 
-/// What is known of all records of a partition without looking at them.
+/// Counts and digests of all records of a partition, known without looking at the records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
     /// Entries, pieces among them.

@@ -48,7 +48,7 @@ fn load(index: &PartitionIndex) -> f64 {
 
 type Model = BTreeMap<(Tag, Location), Entry>;
 
-/// What must hold of an index that was made like the model.
+/// Checks an index against the model from which it was made.
 fn check(index: &PartitionIndex, model: &Model) {
     let mut of_tag: BTreeMap<Tag, u64> = BTreeMap::new();
     model.keys().for_each(|(tag, _)| *of_tag.entry(*tag).or_default() += 1);

@@ -1,4 +1,4 @@
-//! What a key file knows of one key, and its bytes.
+//! Key file entry: the facts about one key, and their bytes.
 //!
 //! ```text
 //! flags       1 byte: bit 0 remove, bit 1 tombstone, bit 2 expires, bit 3 drop of a partition,
@@ -24,7 +24,7 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, ENCODED_KEY_BYTES_MAX, KeyRef};
 use std::cmp::Ordering;
 
-/// What a write did to its key.
+/// Effect of a write on its key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WriteKind {
     /// It stored a record.
@@ -36,7 +36,7 @@ pub enum WriteKind {
     DropPartition,
 }
 
-/// What is known of a write besides the name of the record.
+/// Facts about a write besides the name of the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteFacts {
     /// Put or remove.
@@ -51,7 +51,7 @@ pub struct WriteFacts {
     pub offset_bytes: u64,
     /// Size of the record in the segment.
     pub size_bytes: u32,
-    /// What the engine was told about the record.
+    /// Metadata that the engine was given with the record.
     pub meta: RecordMeta,
 }
 
@@ -77,7 +77,7 @@ pub struct KeyEntry<'a> {
     pub key: KeyRef<'a>,
     /// The name in its encoded form.
     pub encoded: &'a [u8],
-    /// What was written.
+    /// Facts about the write.
     pub facts: WriteFacts,
 }
 

@@ -34,7 +34,7 @@ const CHECKED_BYTES: usize = 72;
 /// Each level has at most half as many blocks as the one below.
 const LEVELS_MAX: u32 = 64;
 
-/// What a key file says of itself.
+/// Footer of a key file: its counts and bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyFileFooter {
     /// The segment whose keys these are.
@@ -47,7 +47,7 @@ pub struct KeyFileFooter {
     pub sequence_min: u64,
     /// Highest sequence of an entry; without entries the writer's base.
     pub sequence_max: u64,
-    /// What the sequences of entries are counted from.
+    /// Number from which the sequences of entries are counted.
     pub(super) sequence_base: u64,
     /// Where the blocks of entries end; they start after the magic.
     pub(super) entries_end: u64,

@@ -44,14 +44,14 @@ impl KeyFile {
         Ok(Self { file, path, footer })
     }
 
-    /// What the file says of itself.
+    /// The file's footer.
     #[must_use]
     pub fn footer(&self) -> &KeyFileFooter {
         &self.footer
     }
 
-    /// What was last written to a record in this segment. Reads one block of each level: mostly
-    /// three.
+    /// Finds the last write to a record in this segment. Reads one block of each level: mostly
+    /// three. Reads one block of each level: mostly three.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ pub struct FileCursor {
     window: Vec<u8>,
     /// Offset in the file of the window's first byte.
     window_at: u64,
-    /// What is left of the current block: bytes of the window.
+    /// The rest of the current block: bytes of the window.
     rest: std::ops::Range<usize>,
     /// Offset of the block after the current one.
     next_block: u64,

@@ -22,7 +22,7 @@ pub(super) fn entries_cost_bytes(places: &[Vec<u8>]) -> u64 {
 pub(super) struct Indexes {
     /// When entries end, seconds since 1970, 0 = never; by place and partition.
     entries: RwLock<BTreeMap<Vec<u8>, u32>>,
-    /// What writes do; not what ends or is evicted.
+    /// Counts of changes by writes; entries that expire or are evicted are not counted.
     pub(super) counters: IndexCounters,
 }
 

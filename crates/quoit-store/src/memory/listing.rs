@@ -83,7 +83,7 @@ pub(super) fn list_keys(
     page
 }
 
-/// What is known of a name; takes no part in the order of names.
+/// Metadata found with a name; takes no part in the order of names.
 struct Known(Option<(Bytes, RecordMeta)>);
 
 impl Ord for Known {

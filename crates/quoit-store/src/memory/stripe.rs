@@ -76,7 +76,7 @@ impl Stored {
     }
 }
 
-/// What a record was that was taken out.
+/// A record that was taken out.
 #[derive(Default)]
 struct Former {
     /// The places of its index entries, which are still there.

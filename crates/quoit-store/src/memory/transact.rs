@@ -9,11 +9,11 @@ use quoit_model::hash::Partition;
 /// The writes of a transaction: a record, or `None` where it is removed.
 type Writes = Vec<(Name, Option<Record>)>;
 
-/// What a transaction came to.
+/// Result of a transaction.
 pub(super) struct Done {
     /// Of several writes of a record the last one.
     pub(super) writes: Writes,
-    /// What was read, each as often as it was.
+    /// Names that were read, each as often as it was.
     pub(super) reads: Vec<Name>,
 }
 
@@ -31,7 +31,7 @@ impl<'s> OpenTransaction<'s> {
         Self { partition, stripe, now_secs, writes: Named::new(), reads: Vec::new() }
     }
 
-    /// What the body did.
+    /// The result of the body.
     pub(super) fn into_done(self) -> Done {
         Done { writes: self.writes.into_vec(), reads: self.reads }
     }

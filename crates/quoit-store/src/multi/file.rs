@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The file's name.
 const ROUTES_NAME: &str = "ROUTES";
 
-/// What the file says.
+/// Contents of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Kept {
     pub(super) default: String,

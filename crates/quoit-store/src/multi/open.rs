@@ -43,7 +43,7 @@ pub struct MultiSettings {
     pub default: String,
 }
 
-/// What was found when several engines were opened behind one.
+/// Reports of opening several engines behind one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MultiReport {
     /// Whether the store was made new.

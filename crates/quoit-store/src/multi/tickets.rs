@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What happens to three engines, whose tickets are counted by themselves.
+    /// Events of three engines, whose tickets are counted separately.
     #[derive(Clone, Debug)]
     enum Step {
         /// This many writes of an engine.

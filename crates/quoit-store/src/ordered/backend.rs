@@ -1,4 +1,4 @@
-//! What the adapter wants of an ordered key-value store.
+//! The trait of ordered key-value stores that the adapter uses.
 
 use super::overlay::Batch;
 use crate::error::StoreError;
@@ -12,7 +12,7 @@ pub(crate) enum Space {
     Records,
     /// Bodies of records, where they are kept apart from the heads.
     Bodies,
-    /// What is known of each record, in the order of names.
+    /// Metadata of each record, in the order of names.
     Names,
     /// Entries of secondary indexes, in their order.
     Indexes,

@@ -21,7 +21,7 @@ use std::hash::BuildHasher;
 /// Records share this many guards, by hash.
 const GUARD_COUNT: usize = 256;
 
-/// What a record is taken to cost beside its key and value.
+/// Estimated memory of a cached record beside its key and value.
 const RECORD_OVERHEAD_BYTES: u64 = 128;
 
 /// The cache has so many parts at most, each with a lock of its own.

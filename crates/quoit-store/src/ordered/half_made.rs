@@ -15,7 +15,7 @@ use std::path::Path;
 const MARKER: &str = "version";
 const MARKER_BYTES: u64 = 4;
 
-/// What else there is before the marker: a lock, a directory and the first journal, which is of zero bytes
+/// Files that exist before the marker does: a lock, a directory and the first journal, which is of zero bytes
 /// until something is written to it.
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";

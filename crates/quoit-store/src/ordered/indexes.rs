@@ -17,7 +17,7 @@ use quoit_model::secondary_index::{IndexPosition, IndexRange, bucket_span, recor
 /// Entries that are read at once where all of a bucket are looked at.
 const READ_COUNT: usize = 4_096;
 
-/// What is known of a record that a write replaces.
+/// A record that a write replaces, as far as it is known.
 #[derive(Default)]
 pub(super) struct Former {
     /// `None` when there was none, or its head and name are damaged.
@@ -27,8 +27,8 @@ pub(super) struct Former {
 }
 
 impl Store {
-    /// What is known of the record that a write replaces, damaged or not; `None` where the disk would have
-    /// to be waited for. The body is read only if it has index entries.
+    /// The record that a write replaces, damaged or not; `None` where the disk would have to be waited for.
+    /// The body is read only if it has index entries.
     pub(super) fn former(
         &self,
         at: &RecordAt<'_>,
@@ -52,15 +52,15 @@ impl Store {
         }
     }
 
-    /// What is known of a record that was read as a whole.
+    /// The facts about a record that was read as a whole.
     pub(super) fn former_of(&self, at: &RecordAt<'_>, record: &Record) -> Former {
         // They could be read when the record was stored.
         let places = places_of(at.key, &record.meta, &record.value).unwrap_or_default();
         Former { meta: Some(record.meta), places }
     }
 
-    /// What is known of a record that can't be read. Unless its name says that it has no index entries, all
-    /// of its bucket are looked at.
+    /// The facts about a record that can't be read. Unless its name says that it has no index entries, all of
+    /// its bucket are looked at.
     fn damaged_former(
         &self,
         at: &RecordAt<'_>,

@@ -136,11 +136,11 @@ struct Mend {
     waiting: Waiting,
     /// Keys of records that are lost, and had index entries.
     lost_indexed: Vec<Bytes>,
-    /// What is missing of each space.
+    /// Holes of each space.
     holes: [Vec<Hole>; Space::ALL.len()],
 }
 
-/// What is to be written to the copy.
+/// Records that are to be written to the copy.
 #[derive(Default)]
 struct Waiting {
     writes: Vec<(Space, Bytes, Option<Bytes>)>,

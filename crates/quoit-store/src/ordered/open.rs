@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 /// Entries that are read at once.
 const READ_COUNT: usize = 4_096;
 
-/// What was found when an engine on an ordered store was opened.
+/// Report of opening an engine on an ordered store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderedReport {
     /// Whether the store was made new.
@@ -41,7 +41,7 @@ pub struct OrderedReport {
     pub key_count: u64,
 }
 
-/// What an engine is, beside its settings.
+/// Kind of an engine, beside its settings.
 pub(super) struct Kind<'k> {
     pub(super) name: &'static str,
     pub(super) bodies_apart: bool,
@@ -52,7 +52,8 @@ pub(super) struct Kind<'k> {
 /// Opens an ordered store.
 type Open<'k> = dyn Fn(&mut Opening<'_>) -> Result<Box<dyn OrderedStore>, StoreError> + 'k;
 
-/// What an ordered store is told when it is opened, and where it tells of losses.
+/// Surroundings that an ordered store gets when it is opened, and the place where it reports
+/// losses.
 pub(super) struct Opening<'o> {
     /// Whether the store was closed in good order.
     pub(super) clean: bool,
@@ -140,7 +141,7 @@ impl Store {
     }
 }
 
-/// What was found before the data was looked at.
+/// Facts that were found before the data was looked at.
 struct Found {
     /// Whether the store should be there and is not.
     is_missing: bool,

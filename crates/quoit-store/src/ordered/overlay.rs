@@ -1,4 +1,4 @@
-//! What was written and is not in the ordered store yet, and reads of both together.
+//! Writes that are not in the ordered store yet, and reads that combine both.
 
 use super::backend::{OrderedStore, Space};
 use crate::error::StoreError;
@@ -68,9 +68,9 @@ impl Batch {
 /// The writes that are under way.
 #[derive(Default)]
 struct Pending {
-    /// What comes in.
+    /// Batch that takes new writes.
     young: Batch,
-    /// What is being written.
+    /// Batch that is being written.
     leaving: Option<Arc<Batch>>,
     last_ticket: u64,
     /// How many batches have left.
@@ -130,7 +130,8 @@ impl Overlay {
         self.pending.read().young.bytes
     }
 
-    /// What is to be written next: what was taken and not settled, or all that has come in since.
+    /// Takes the batch that is to be written next: the one that was taken and not settled, or
+    /// everything that has come in since.
     pub(crate) fn take(&self) -> Option<Arc<Batch>> {
         let mut pending = self.pending.write();
         if pending.leaving.is_none() && !pending.young.is_empty() {
@@ -151,7 +152,7 @@ impl Overlay {
         self.pending.read().moved_count
     }
 
-    /// What waits under a key: the value, or that the key is removed; `None` when nothing does.
+    /// The waiting write of a key: its value, or its removal; `None` when none waits.
     pub(crate) fn waiting(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
         let pending = self.pending.read();
         let batches = [Some(&pending.young), pending.leaving.as_deref()];
@@ -204,7 +205,7 @@ impl Overlay {
         Ok(Page { entries, next })
     }
 
-    /// What waits at the beginning of a range, and the last key that is known of if there may be more.
+    /// Waiting writes at the beginning of a range, and the last key that is known of if there may be more.
     fn waiting_from(&self, range: Range<'_>, limit: usize) -> (Writes, Option<Bytes>) {
         let pending = self.pending.read();
         let mut merged = Writes::new();

@@ -16,7 +16,7 @@ pub(super) enum Part {
     Whole,
 }
 
-/// What is stored under a key, expired or not.
+/// A stored record, expired or not.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     Absent,
@@ -150,7 +150,7 @@ impl Store {
         }
     }
 
-    /// What is stored under a key; `None` where the disk would have to be waited for.
+    /// The value of a key; `None` where the disk would have to be waited for.
     fn value(
         &self,
         space: Space,
@@ -164,7 +164,7 @@ impl Store {
         }
     }
 
-    /// What is known of a record whose head is damaged: what stands with its name.
+    /// Metadata of a record whose head is damaged, from the copy that stands with its name.
     pub(super) fn known_by_name(&self, at: &RecordAt<'_>) -> Option<RecordMeta> {
         let epoch = self.partition(at.partition).epoch();
         let stored = self.overlay.get(Space::Names, &name_key(at.key, at.partition, epoch));

@@ -1,4 +1,4 @@
-//! What `fjall` is done with: memtables that were moved to tables, and tables that were merged.
+//! Memtables and tables that `fjall` no longer needs, because they became tables or were merged.
 //!
 //! It lets go of both with the lock held that each read and write of the keyspace takes. If nobody else holds
 //! them, that frees a memtable record by record and removes a table's files, tenths of a second in which
@@ -17,7 +17,7 @@ struct Tables {
     _held: Box<dyn Any + Send>,
 }
 
-/// What is held of one keyspace, the oldest first.
+/// Retired parts of one keyspace that are still held, the oldest first.
 #[derive(Default)]
 pub(super) struct Retired {
     /// The one that is written to, and those before it.

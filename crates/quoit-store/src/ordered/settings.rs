@@ -1,4 +1,4 @@
-//! What an operator can choose of every engine on an ordered store.
+//! Settings that every engine on an ordered store has.
 
 use crate::bitcask::Durability;
 use crate::opening::LastOpening;

@@ -1,4 +1,4 @@
-//! What the parts share.
+//! State that the parts of the adapter share.
 
 use super::cache::RecordCache;
 use super::commit::Committer;
@@ -95,7 +95,7 @@ impl Store {
         meta.expires_at_secs != 0 && u64::from(meta.expires_at_secs) <= self.clock.unix_secs()
     }
 
-    /// What is wrong with a record.
+    /// The error of a damaged record.
     pub(super) fn damaged(&self, reason: &str) -> StoreError {
         StoreError::Corrupt {
             path: self.path.clone(),

@@ -22,7 +22,7 @@ const BUCKET_BITS_MAX: u32 = 12;
 const COUNT_BYTES: usize = 16;
 const DIGEST_BYTES: usize = 9;
 
-/// What is known of the records of a bucket.
+/// Counts of the records of a bucket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Bucket {
     pub(super) entry_count: u32,

@@ -27,7 +27,7 @@ const FLAG_TOMBSTONE: u8 = 1;
 const FLAG_APART: u8 = 1 << 1;
 const FLAG_INDEXED: u8 = 1 << 2;
 
-/// What comes before a record's body.
+/// Header that stands before a record's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Head {
     pub(super) meta: RecordMeta,
@@ -87,7 +87,7 @@ pub(super) fn record_value(key: &[u8], head: &Head, body: &[u8]) -> Bytes {
     Bytes::from([&encoded[..], body].concat())
 }
 
-/// What is known of a record, as it stands with its name.
+/// Encodes a record's metadata as it stands with its name.
 pub(super) fn encode_meta(meta: &RecordMeta) -> [u8; META_BYTES] {
     let mut bytes = [0; META_BYTES];
     bytes[0] = u8::from(meta.tombstone) * FLAG_TOMBSTONE + u8::from(meta.indexed) * FLAG_INDEXED;

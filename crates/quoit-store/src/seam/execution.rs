@@ -158,7 +158,7 @@ pub struct ManualExecution {
     meanwhile: Arc<Mutex<Option<Box<Meanwhile>>>>,
 }
 
-/// What happens while a worker pauses; gets the worker's name.
+/// Runs while a worker pauses; gets the worker's name.
 pub type Meanwhile = dyn FnMut(&'static str) + Send;
 
 struct ManualWorker {

@@ -38,7 +38,7 @@ struct State {
     faults: Faults,
 }
 
-/// What goes wrong. The default is nothing.
+/// Faults of the disk. The default has none. The default is nothing.
 #[derive(Clone, Default)]
 pub struct Faults {
     /// Bytes that all files together may take.

@@ -76,7 +76,7 @@ pub(super) fn header() -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// What the footer says.
+/// Contents of the footer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Footer {
     pub(super) state_offset: u64,

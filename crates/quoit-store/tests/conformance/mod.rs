@@ -1,4 +1,4 @@
-//! What every storage engine must do, checked against a naive model.
+//! Conformance tests of storage engines, checked against a naive model.
 //!
 //! An engine's test file declares `mod conformance;`, implements [`Subject`] and calls the checks.
 //! Any program that holds for one engine holds for all.

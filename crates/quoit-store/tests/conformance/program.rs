@@ -22,7 +22,7 @@ pub struct Content {
     pub fill: u8,
     /// Their number.
     pub size: usize,
-    /// What the engine is told.
+    /// Metadata that the engine is given.
     pub meta: RecordMeta,
     /// Seconds from now to expiry, 0 = never; replaces what `meta` says.
     pub expires_in_secs: u32,

@@ -1,4 +1,4 @@
-//! What the tests of engines share.
+//! Helpers that the tests of engines share.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 

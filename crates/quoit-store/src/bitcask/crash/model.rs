@@ -1,4 +1,4 @@
-//! What may be found after a crash.
+//! A model of the states that a store may be in after a crash.
 
 use crate::engine::RecordMeta;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,7 @@ pub(super) enum End {
 }
 
 impl Model {
-    /// What a reader must see now.
+    /// The state that a reader must see now.
     pub(super) fn now(&self, key: u8) -> State {
         let versions = self.keys.get(&key)?;
         versions.iter().rev().find(|version| version.ticket.is_some())?.state.clone()
@@ -152,7 +152,7 @@ impl Model {
     }
 }
 
-/// What the engine is told of a value.
+/// The metadata that the engine is given with a value.
 pub(super) fn meta_of(value: &[u8]) -> RecordMeta {
     let indexed = super::indexes::is_indexed(value);
     RecordMeta {

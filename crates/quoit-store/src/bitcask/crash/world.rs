@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) indexes: bool,
 }
 
-/// Who restarts the engine and lets its background work run.
+/// The engine under test with its faulty disk; restarts it and runs its background work.
 pub(super) struct World {
     disk: FaultyDisk,
     execution: ManualExecution,
@@ -43,8 +43,9 @@ pub(super) struct World {
     sync_failed: bool,
 }
 
-/// Who asks the engine for things and knows what it should answer. Lent out while background work runs, so
-/// that requests come in the middle of it.
+/// Makes requests of the engine and knows the right answers. Lent out while background work runs, so that
+/// requests come in the middle of it. Lent out while background work runs, so that requests come in the
+/// middle of it.
 struct Hands {
     random: Random,
     plan: Plan,

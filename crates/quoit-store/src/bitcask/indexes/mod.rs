@@ -50,7 +50,8 @@ pub(super) const INDEXES_NAME: &str = "SECONDARY";
 /// The key in the side space under which the id of the tree is, 8 bytes, big-endian.
 const ID_KEY: &[u8] = b"id";
 
-/// What an entry is of: identity, digest and expiry of the record. Big-endian in the tree.
+/// Identity, digest and expiry of the record to which an entry belongs. Big-endian in the tree.
+/// Big-endian in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct EntryOf {
     identity: Identity,
@@ -88,7 +89,7 @@ fn entry_key(place: &[u8], partition: Partition) -> Bytes {
     Bytes::from([place, &partition.0.to_be_bytes()].concat())
 }
 
-/// What a write does to the entries of its record.
+/// Changes that a write makes to the index entries of its record.
 #[derive(Default)]
 pub(super) struct EntryChange {
     /// The places of the entries that the record had, as far as they are known.
@@ -124,7 +125,7 @@ pub(super) enum Known {
     None,
 }
 
-/// What is known of entries when a store is opened.
+/// Facts about the entries that are known when a store is opened.
 #[derive(Clone, Copy)]
 pub(super) struct Start {
     /// Whether a record may have entries.
@@ -146,14 +147,14 @@ pub(super) struct Indexes {
     /// Whether a record may have entries. As long as none has, there is no file.
     is_used: AtomicBool,
     state: Mutex<State>,
-    /// What is known since the store was opened.
+    /// Facts that are known since the store was opened.
     start: OnceLock<Start>,
     /// How often the tree was lost.
     losses: AtomicU64,
     /// Records whose entries could not be read when the tree was made again.
     unread: Mutex<Vec<(Partition, Entry)>>,
     has_unread: AtomicBool,
-    /// What writes do; not what is read from the log or rebuilt.
+    /// Counts of changes by writes; entries that are read from the log or rebuilt are not counted.
     pub(super) counters: IndexCounters,
     /// Held while entries are moved, and while the tree is replaced.
     moving: Mutex<()>,

@@ -116,7 +116,8 @@ impl Store {
         Err(damaged())
     }
 
-    /// What was read from the tree, lost so often before. If it is damaged, it is made again.
+    /// Passes on a result that was read from the tree when `losses` losses were known. Makes a
+    /// damaged tree again. If it is damaged, it is made again.
     fn of_tree<T>(&self, losses: u64, read: Result<T, StoreError>) -> Result<T, StoreError> {
         read.map_err(|error| {
             if !is_loss(&error) {

@@ -86,7 +86,7 @@ impl Target {
     }
 }
 
-/// What a merge wrote.
+/// Segments and records that a merge wrote.
 #[derive(Default)]
 pub(super) struct Made {
     /// Numbers of the segments.

@@ -126,7 +126,7 @@ impl Worker for Merger {
     }
 }
 
-/// What became of segments whose records were copied.
+/// State of segments whose records were copied.
 enum Retired {
     /// They are gone.
     All,

@@ -6,7 +6,7 @@ use crate::bitcask::settings::{MergePolicy, MergeSettings};
 
 const HOUR_SECS: u64 = 3_600;
 
-/// What is known of a closed segment.
+/// A closed segment, as the choice of merges sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
     pub(super) number: u32,

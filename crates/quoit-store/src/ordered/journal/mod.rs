@@ -38,7 +38,7 @@ const NEW_EXTENSION: &str = "jnl-new";
 /// So many lost stretches are told one by one.
 const STRETCHES_TOLD_MAX: usize = 4;
 
-/// What was found in a store's journals.
+/// The journals that were found in a store.
 pub(super) struct Journals {
     directory: PathBuf,
     /// The oldest first.
@@ -89,7 +89,7 @@ fn paths_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 impl Journals {
-    /// What is lost of what was durable, for operators.
+    /// Description, for operators, of durable data that is lost.
     pub(super) fn loss(&self) -> Option<String> {
         let lost = &self.verdict.lost;
         let of_one = |lost: &Lost| {

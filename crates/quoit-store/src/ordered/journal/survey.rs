@@ -1,4 +1,4 @@
-//! What stands in one journal: batches that are whole, and stretches without one.
+//! Survey of one journal: batches that are whole, and stretches without one.
 
 use super::batch::{self, Batch, START_BYTES};
 use std::io::{self, BufRead, Seek, SeekFrom};
@@ -28,7 +28,7 @@ pub(super) struct Batches {
     pub(super) groups: Option<Groups>,
     pub(super) first_sequence: u64,
     pub(super) last_sequence: u64,
-    /// What the start of the batch should be; only where it is one batch, and its start is damaged.
+    /// The right start of the batch; only where the journal has one batch whose start is damaged.
     pub(super) mended_start: Option<[u8; START_BYTES]>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Groups {
     pub(super) keyspace: u64,
 }
 
-/// What stands in a journal, in the order of its bytes.
+/// Everything that was found in a journal, in the order of its bytes.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Survey {
     pub(super) pieces: Vec<Piece>,

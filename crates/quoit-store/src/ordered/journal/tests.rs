@@ -80,7 +80,7 @@ fn known(clean: bool, synced: u64) -> Known {
     Known { clean, synced, store_id: STORE_ID }
 }
 
-/// What becomes of journals; also that it stays so.
+/// Mends the journals, and checks that mending them again changes nothing.
 fn mended(journals: &[Vec<u8>], known: Known) -> (Vec<Vec<u8>>, Verdict) {
     let verdict = judge(&surveys_of(journals), known);
     let apply = |(journal, outcome): (&Vec<u8>, &Outcome)| {

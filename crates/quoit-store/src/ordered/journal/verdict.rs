@@ -1,4 +1,4 @@
-//! What the journals are to become, by what stands in them.
+//! Decides what the journals are to become, by what was found in them.
 //!
 //! Of what no sync had covered, a power failure may have taken any part. A hole among such batches ends the
 //! log, since changes build on each other: what stands behind it was never durable either. A hole in what was
@@ -10,7 +10,7 @@ use super::batch::{self, START_BYTES};
 use super::groups::Mark;
 use super::survey::{Batches, Groups, Part, Piece, Survey};
 
-/// What is known beside the journals themselves.
+/// Facts beside the journals themselves.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Known {
     /// Whether the store was closed in good order.
@@ -31,7 +31,7 @@ pub(super) enum Step {
     Write(Vec<u8>),
 }
 
-/// What a journal is to be.
+/// The journal that is to be written, and what is lost with it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Outcome {
     pub(super) steps: Vec<Step>,
@@ -95,7 +95,7 @@ struct Judge {
     verdict: Verdict,
 }
 
-/// What is missing between two batches.
+/// Batches that are missing between two others.
 struct Missing {
     /// How many durable batches; `None` when none are, `Some(None)` when some are and nobody knows how many.
     lost: Option<Option<u64>>,

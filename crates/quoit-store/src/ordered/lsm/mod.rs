@@ -47,7 +47,7 @@ const RELEASE_IDLE_PAUSE_US: u64 = 500_000;
 /// Keys are stored with a length of 16 bits.
 const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
-/// What an operator can choose.
+/// Settings of the engines on log-structured merge trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LsmSettings {
     /// Memory for blocks that were read, in bytes.
@@ -90,7 +90,7 @@ pub(super) struct LsmStore {
     had_little_room: AtomicBool,
     /// Whether it takes no more writes for another reason: one failed, or a merge has met damage.
     is_broken: AtomicBool,
-    /// What was found when the damage was looked for that may be the reason.
+    /// Result of the search for damage that may be the reason of a failure.
     damage: OnceLock<Option<StoreError>>,
     place: Place,
     room: Box<Room>,

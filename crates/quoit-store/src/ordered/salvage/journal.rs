@@ -1,4 +1,4 @@
-//! What the journals of `fjall` have of a keyspace, in the order of keys.
+//! Writes of a keyspace that the journals of `fjall` contain, in the order of keys.
 
 use super::Unread;
 use super::table::{Entry, Kind};

@@ -1,4 +1,4 @@
-//! What can be read of the files of a `fjall` store, without `fjall`.
+//! Salvage of the files of a `fjall` store, without `fjall`.
 //!
 //! `fjall` opens all of a store or nothing of it. Here each table is read by itself ([`super::table`]), with
 //! the whole batches of the journals, and the latest version of each key is found by its sequence number. The

@@ -49,11 +49,11 @@ pub struct Unread {
     pub start: u64,
     /// The first byte behind it; the same as `start` where no stretch is known.
     pub end: u64,
-    /// What is wrong there.
+    /// Description of the damage.
     pub reason: String,
 }
 
-/// What becomes of a record that is not copied as it was last written.
+/// Fate of a record that is not copied as it was last written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordFate {
     /// No version of it could be read.
@@ -76,11 +76,11 @@ pub enum SalvageEvent<'e> {
     },
     /// A stretch of a file can't be read.
     Unread(&'e Unread),
-    /// What became of a record.
+    /// A record that is not copied as it was last written.
     Record {
         /// Its name.
         key: KeyRef<'e>,
-        /// What became of it.
+        /// Fate of the record.
         fate: RecordFate,
     },
 }
@@ -88,7 +88,7 @@ pub enum SalvageEvent<'e> {
 /// Gets the events; an error of it ends the salvage.
 pub type Watch<'w> = dyn FnMut(&SalvageEvent<'_>) -> Result<(), StoreError> + 'w;
 
-/// What a salvage came to.
+/// Result of a salvage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Salvaged {
     /// Records in the new engine, pieces of large ones included.
@@ -324,7 +324,7 @@ impl<'f> Filling<'f> {
         (self.watch)(&SalvageEvent::Record { key, fate })
     }
 
-    /// What the new engine has under a name.
+    /// The new engine's metadata under a name.
     fn meta_of(
         &self,
         key: KeyRef<'_>,

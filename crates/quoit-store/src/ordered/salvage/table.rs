@@ -35,7 +35,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Where a read fails, the search goes on at the next multiple of this.
 const SECTOR_BYTES: u64 = 4 << 10;
 
-/// What an entry stands for.
+/// Kind of an entry: a value, or one of the kinds of removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Value,

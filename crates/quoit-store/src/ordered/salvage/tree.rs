@@ -1,4 +1,4 @@
-//! What can be read of the file of `innostore`, without `redb`.
+//! Salvage of the file of `innostore`, without `redb`.
 //!
 //! As long as the root of the records can be read, everything is found from there, and each page is held
 //! against the checksum that the page above has of it. Without the root, all pages are looked at that may be

@@ -41,7 +41,7 @@ pub(super) struct CheckedFile {
     saved: Mutex<LastSaved>,
 }
 
-/// What was changed and is not saved yet.
+/// Changes of the file that are not saved yet.
 struct Unsaved {
     /// Whether the file has blocks, or a length, that no sync has covered.
     is_written: bool,

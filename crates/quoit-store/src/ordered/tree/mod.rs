@@ -47,7 +47,7 @@ const fn table_of(space: Space) -> Table {
     TableDefinition::new(space.name())
 }
 
-/// What an operator can choose.
+/// Settings of the engine on a B+tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeSettings {
     /// Memory for pages, in bytes.

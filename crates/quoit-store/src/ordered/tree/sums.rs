@@ -39,7 +39,7 @@ const PIECE_BYTES: usize = 4_096;
 pub(super) const PIECE_SUMS: usize = PIECE_BYTES / SUM_BYTES;
 
 const SLOT_BYTES: usize = 2_048;
-/// What a slot takes in the file.
+/// Bytes of a slot in the file.
 const COPIES_BYTES: usize = 2 * SLOT_BYTES;
 const TABLE_AT: u64 = 2 * COPIES_BYTES as u64;
 const MAGIC: [u8; 8] = *b"QUOITSUM";

@@ -1,9 +1,9 @@
-//! What a crash may lose: changes of files and of names that no sync has covered.
+//! Changes that a crash may lose: those of files and of names that no sync has covered.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What survives a crash is decided for pieces of this size.
+/// Size of the pieces for which a crash decides whether they survive.
 const SECTOR_BYTES: u64 = 512;
 
 /// A file.
